@@ -1,0 +1,1 @@
+"""Roofline and arithmetic-intensity simulator for LLM inference."""

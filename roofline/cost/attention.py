@@ -1,0 +1,186 @@
+"""Work of softmax attention over a KV cache: MHA, GQA and MQA, full or windowed.
+
+Symbols: T new tokens end at context S (so S − T are cached), N query heads, K key/value heads,
+H head width, W window. Convention: 4·N·H FLOP per (query, key) pair, 2 for Q·Kᵀ and 2 for P·V.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from roofline.cost.work import Number, Work
+
+Mask = Literal["causal", "square"]
+
+
+def pairs(
+    new: Number, context: Number, *, mask: Mask = "causal", window: float | None = None
+) -> Number:
+    """(query, key) pairs per sequence.
+
+    Parameters
+    ----------
+    new
+        New tokens T. [token]
+    context
+        Keys the last query sees, new tokens included: S. [token]
+    mask
+        ``"causal"``: T·(S − T) + T·(T + 1)/2. ``"square"``: T·S, as counted where masking is
+        ignored.
+    window
+        Keys a query sees at most, itself included. [token]
+
+    Notes
+    -----
+    The query at position p sees min(p, W) keys. Summed over the new positions that is
+    f(S) − f(S − T) with f(x) = m(m + 1)/2 + (x − m)·W, m = min(x, W).
+    Source: closed form of the sum, checked against counting.
+
+    Examples
+    --------
+    Three new tokens after one cached see 2 + 3 + 4 keys; with a window of 2, 2 + 2 + 2:
+
+    >>> float(pairs(3, 4)), float(pairs(3, 4, window=2)), float(pairs(3, 4, mask="square"))
+    (9.0, 6.0, 12.0)
+    """
+    if window is None:
+        if mask == "square":
+            return 1.0 * new * context
+        return new * (context - 0.5 * (new - 1.0))
+    if mask == "square":
+        return new * np.minimum(context, window)
+    return _visible(context, window) - _visible(context - new, window)
+
+
+def _visible(positions: Number, window: float) -> Number:
+    """Keys seen by the queries at positions 1..x together under a causal window."""
+    inside = np.minimum(positions, window)
+    return inside * (inside + 1.0) * 0.5 + (positions - inside) * window
+
+
+def keys_read(new: Number, context: Number, window: float | None = None) -> Number:
+    """Keys that at least one of the new queries sees. [token]
+
+    Parameters
+    ----------
+    new, context
+        New tokens T, and context S with them. [token]
+    window
+        Keys a query sees at most. [token]
+
+    Notes
+    -----
+    The first query, at S − T + 1, sees back to S − T + 2 − W. Source: definition of the window.
+
+    Examples
+    --------
+    >>> keys_read(1, 8192), float(keys_read(2, 8192, window=4096))
+    (8192, 4097.0)
+    """
+    if window is None:
+        return context
+    return np.minimum(context, new + (window - 1.0))
+
+
+def attention(
+    count: Number,
+    new: Number,
+    context: Number,
+    *,
+    heads: float,
+    kv_heads: float,
+    head_dim: float,
+    width: float,
+    kv_width: float,
+    mask: Mask = "causal",
+    window: float | None = None,
+) -> Work:
+    """Fused attention (FlashAttention): scores never leave the chip.
+
+    Q is read and O written once; each visible key and value is read once per K head. Re-reads of
+    K and V by later query tiles are served by the cache: see `roofline.cost.hierarchy`.
+
+    Parameters
+    ----------
+    count
+        Sequences. [1]
+    new, context
+        New tokens T, and context S with them, of each sequence. [token]
+    heads, kv_heads, head_dim
+        N, K and H on this device. [1]
+    width, kv_width
+        Bytes per element of Q and O, and of the cache. [B]
+    mask, window
+        As in `pairs`.
+
+    Notes
+    -----
+    Source: Dao et al. 2022 (arXiv 2205.14135) for what is read and written; Stanford CS336 (2025)
+    lecture 10 for bytes 4·B·S·D + 4·B·T·D of bf16 MHA.
+
+    Examples
+    --------
+    Decode intensity approaches the query heads per cached head:
+
+    >>> work = attention(1, 1, 8192, heads=64, kv_heads=8, head_dim=128, width=2, kv_width=2)
+    >>> round(work.flops / work.kv_bytes, 3)
+    8.0
+    """
+    return Work(
+        flops=(4.0 * heads * head_dim) * (count * pairs(new, context, mask=mask, window=window)),
+        activation_bytes=(2.0 * heads * head_dim * width) * (count * new),
+        kv_bytes=(2.0 * kv_heads * head_dim * kv_width) * (count * keys_read(new, context, window)),
+    )
+
+
+def naive_attention(
+    count: Number,
+    new: Number,
+    context: Number,
+    *,
+    heads: float,
+    kv_heads: float,
+    head_dim: float,
+    width: float,
+    kv_width: float,
+    window: float | None = None,
+) -> Work:
+    """Attention as two matrix products and a softmax, with the T×S scores in device memory.
+
+    The scores are written and read by the softmax, and its result is written and read again: four
+    passes. The products do not skip masked pairs.
+
+    Parameters
+    ----------
+    count
+        Sequences. [1]
+    new, context
+        New tokens T, and context S with them. [token]
+    heads, kv_heads, head_dim
+        N, K and H on this device. [1]
+    width, kv_width
+        Bytes per element of Q, O and the scores, and of the cache. [B]
+    window
+        Ignored by the products, which compute every pair; it limits what is cached. [token]
+
+    Notes
+    -----
+    Source: the standard attention of Dao et al. 2022 (arXiv 2205.14135), algorithm 0.
+
+    Examples
+    --------
+    At S = T = 2048 the scores of one head are 8 MiB at two bytes, moved four times:
+
+    >>> work = naive_attention(
+    ...     1, 2048, 2048, heads=1, kv_heads=1, head_dim=128, width=2, kv_width=2
+    ... )
+    >>> work.activation_bytes / 2**20 - 2 * 2048 * 128 * 2 / 2**20
+    32.0
+    """
+    square = count * new * context
+    return Work(
+        flops=(4.0 * heads * head_dim) * square,
+        activation_bytes=(2.0 * heads * head_dim * width) * (count * new)
+        + (4.0 * heads * width) * square,
+        kv_bytes=(2.0 * kv_heads * head_dim * kv_width) * (count * keys_read(new, context, window)),
+    )

@@ -1,0 +1,95 @@
+"""Work of everything that treats tokens one by one: matrices, norms, activations, lookups.
+
+Convention: one multiply-add is 2 FLOP; every operand crosses device memory once.
+"""
+
+from roofline.cost.work import Number, Work
+
+
+def gemm(m: Number, n: float, k: float, *, weight_width: float, width: float) -> Work:
+    """Linear layer ``Y[m, n] = X[m, k] · W[k, n]``.
+
+    Parameters
+    ----------
+    m
+        Tokens. [token]
+    n, k
+        Output and input width. [1]
+    weight_width
+        Bytes per weight, scales and zero points included. [B]
+    width
+        Bytes per activation. [B]
+
+    Notes
+    -----
+    Source: Stanford CS336 (2025) lecture 10, intensity of a matrix product.
+
+    Examples
+    --------
+    A square product of side n has intensity n/3 at two bytes an element:
+
+    >>> gemm(3072, 3072, 3072, weight_width=2, width=2).intensity
+    1024.0
+    """
+    return Work(
+        flops=(2.0 * n * k) * m,
+        weight_bytes=n * k * weight_width,
+        activation_bytes=((n + k) * width) * m,
+    )
+
+
+def pointwise(
+    m: Number, *, reads: float, writes: float, width: float, parameters: float = 0.0
+) -> Work:
+    """One pass over the activations: norm, residual, rotary embedding, activation function.
+
+    Parameters
+    ----------
+    m
+        Tokens. [token]
+    reads, writes
+        Elements per token that are read and written. [1]
+    width
+        Bytes per element, parameters included. [B]
+    parameters
+        Weights of the norm. [parameter]
+
+    Notes
+    -----
+    A few vector FLOP per element are left out. Source: every operand crosses memory once.
+
+    Examples
+    --------
+    SiLU(gate)·up on a width of 4 reads 8 elements and writes 4, of 2 bytes:
+
+    >>> pointwise(1.0, reads=8, writes=4, width=2).hbm_bytes
+    24.0
+    """
+    return Work(weight_bytes=parameters * width, activation_bytes=((reads + writes) * width) * m)
+
+
+def lookup(m: Number, d: float, *, weight_width: float, width: float, tables: float = 1.0) -> Work:
+    """Embedding: read one row per token and table, write one activation row.
+
+    Parameters
+    ----------
+    m
+        Tokens. [token]
+    d
+        Width of a row. [1]
+    weight_width, width
+        Bytes per table element and per activation. [B]
+    tables
+        Tables a token is looked up in: 2 with a learned position embedding. [1]
+
+    Notes
+    -----
+    The matrix itself is not read. Source: definition of an embedding lookup; published closed
+    forms that read the whole matrix are in `roofline.cost.textbook`.
+
+    Examples
+    --------
+    >>> lookup(10, 4096, weight_width=2, width=2).hbm_bytes == 10 * 4096 * 4
+    True
+    """
+    return Work(weight_bytes=(d * weight_width * tables) * m, activation_bytes=(d * width) * m)

@@ -1,0 +1,131 @@
+"""What an operation asks of a device: arithmetic, memory traffic and wire traffic.
+
+Fields broadcast against the scenario axis, so one expression prices one scenario or a million.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+Number: TypeAlias = Array | float
+Kind: TypeAlias = Literal[
+    "gemm", "prefill-attention", "decode-attention", "pointwise", "lookup", "collective"
+]
+
+
+def plus(a: Number, b: Number) -> Number:
+    """``a + b`` without a pass over an array where one side is the scalar zero."""
+    if isinstance(a, float) and a == 0.0:
+        return b
+    if isinstance(b, float) and b == 0.0:
+        return a
+    return a + b
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Arithmetic and compulsory traffic of one operation on one device.
+
+    Norms, softmax and activation functions do a few vector FLOP per element beside the matrix
+    arithmetic; they are left out of ``flops`` and present in the bytes.
+
+    Attributes
+    ----------
+    flops
+        Multiplies and adds of matrix arithmetic, each counted once. [FLOP]
+    weight_bytes, activation_bytes, kv_bytes
+        Traffic to device memory, reads and writes together, by what is moved. [B]
+    wire_bytes
+        Sent by the device over its scale-up link. [B]
+    messages
+        Messages that must follow one another on that link. [1]
+
+    Examples
+    --------
+    >>> both = Work(flops=2.0) + 3 * Work(flops=1.0, kv_bytes=4.0)
+    >>> both.flops, both.hbm_bytes
+    (5.0, 12.0)
+    """
+
+    flops: Number = 0.0
+    weight_bytes: Number = 0.0
+    activation_bytes: Number = 0.0
+    kv_bytes: Number = 0.0
+    wire_bytes: Number = 0.0
+    messages: Number = 0.0
+
+    __array_ufunc__: ClassVar[None] = None  # `array * work` defers to Work.__rmul__
+
+    def __add__(self, other: "Work") -> "Work":
+        """Do one, then the other."""
+        return Work(
+            plus(self.flops, other.flops),
+            plus(self.weight_bytes, other.weight_bytes),
+            plus(self.activation_bytes, other.activation_bytes),
+            plus(self.kv_bytes, other.kv_bytes),
+            plus(self.wire_bytes, other.wire_bytes),
+            plus(self.messages, other.messages),
+        )
+
+    def __mul__(self, times: Number) -> "Work":
+        """Do it that many times."""
+        return Work(
+            self.flops * times,
+            self.weight_bytes * times,
+            self.activation_bytes * times,
+            self.kv_bytes * times,
+            self.wire_bytes * times,
+            self.messages * times,
+        )
+
+    __rmul__ = __mul__
+
+    @property
+    def hbm_bytes(self) -> Number:
+        """All traffic to device memory. [B]"""
+        return plus(plus(self.activation_bytes, self.kv_bytes), self.weight_bytes)
+
+    @property
+    def intensity(self) -> Number:
+        """Arithmetic intensity. [FLOP/B]"""
+        return self.flops / self.hbm_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operator of a step, with what a rate depends on.
+
+    Attributes
+    ----------
+    name
+        Role in the network: ``"gate-up"``.
+    kind
+        Which kernels do it.
+    work
+        Of one execution on one device.
+    repeat
+        Executions in a step, usually one per layer. [1]
+    arithmetic
+        Type of the matrix arithmetic, a key of `Gpu.flops_per_s`; empty where there is none.
+    dims
+        Shape that a calibrated rate is looked up by: m, n, k; batch, contexts, heads.
+    formats
+        Number formats by role: weights, activations, kv.
+    """
+
+    name: str
+    kind: Kind
+    work: Work
+    repeat: int = 1
+    arithmetic: str = ""
+    dims: Mapping[str, Number] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Work:
+        """Work of all executions."""
+        return self.work * float(self.repeat)

@@ -1,0 +1,65 @@
+"""Errors a user can act on. Everything else is a bug and keeps its traceback."""
+
+from typing import ClassVar
+
+
+class RooflineError(Exception):
+    """A problem the user can solve: what is wrong, and what to do about it.
+
+    Parameters
+    ----------
+    message
+        What is wrong, in one sentence.
+    hint
+        What to do next, in one sentence.
+    where
+        ``file:line:column`` when a file is at fault, else empty.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, message: str, *, hint: str, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.message = message
+        self.hint = hint
+        self.where = where
+
+
+class InputError(RooflineError):
+    """A value the user gave is outside what has a meaning."""
+
+
+class QuantityError(InputError):
+    """A quantity string has no number, or not the unit asked for."""
+
+
+class UnknownNameError(InputError):
+    """A catalog has no entry of that name."""
+
+
+class DocumentError(RooflineError):
+    """A file cannot be read, or says something that is not allowed there."""
+
+
+class UnsupportedModelError(DocumentError):
+    """A network has a feature that changes its cost and is not understood."""
+
+
+class MissingRateError(RooflineError):
+    """A machine has no rate for an arithmetic type, and no named way around it."""
+
+
+class LayoutError(InputError):
+    """A network cannot be laid out over that many devices."""
+
+
+class InfeasibleError(RooflineError):
+    """The deployment asked for cannot exist, for example because it does not fit."""
+
+    exit_code = 1
+
+
+class MissingEnvironmentError(RooflineError):
+    """Something outside the project is missing: a GPU, an extra, a writable folder."""
+
+    exit_code = 3

@@ -1,0 +1,153 @@
+"""A GPU, a link and a node as the formulas see them: frozen, in base units."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from roofline.errors import MissingRateError
+from roofline.units import show
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A figure as its file states it.
+
+    Attributes
+    ----------
+    text
+        As written: ``"3.35 TB/s"``.
+    value
+        In base units.
+    source
+        Title of the document, or ``"assumed"``.
+    where
+        Place in the document.
+    note
+        What a reader should know about it.
+    location
+        ``file:line:column`` of the figure in its file.
+    """
+
+    text: str
+    value: float
+    source: str
+    where: str = ""
+    note: str = ""
+    location: str = ""
+
+    @property
+    def basis(self) -> str:
+        """``"assumed"`` for a guess, else ``"datasheet"``."""
+        return "assumed" if self.source == "assumed" else "datasheet"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Wires of one device.
+
+    Attributes
+    ----------
+    kind
+        ``"nvlink"``, ``"pcie"``, ``"xgmi"``, ``"ici"``, ``"ethernet"``, ``"infiniband"``.
+    bytes_per_s
+        In one direction, all wires of the device together. [B/s]
+    latency_s
+        One message. [s]
+    """
+
+    kind: str
+    bytes_per_s: float
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One accelerator at its published rates.
+
+    Attributes
+    ----------
+    name, title, vendor, architecture
+        Catalog name; what the vendor calls it; who makes it; its generation.
+    flops_per_s
+        Dense matrix arithmetic by type (``fp32`` is the vector rate). [FLOP/s]
+    memory_bytes
+        What software can use: visible capacity where known, else nominal. [B]
+    nominal_bytes
+        What the name says. [B]
+    hbm_bytes_per_s, l2_bytes, l2_bytes_per_s
+        Device memory rate [B/s]; last-level cache capacity [B] and rate [B/s], 0 if unknown.
+    multiprocessors, shared_bytes
+        SMs or CUs [1]; on-chip memory of one of them that a kernel can use [B].
+    shared_bytes_per_s
+        All on-chip memories together. [B/s]
+    clock_hz
+        Boost clock. [Hz]
+    links
+        By kind; the first is the one between devices of a node.
+    tdp_w, usd_per_hour
+        Board power [W]; price of one device for an hour, 0 if none is assumed [$/h].
+    facts
+        The figures with sources, by dotted name: ``"arithmetic.bf16"``, ``"hbm"``.
+    """
+
+    name: str
+    title: str
+    vendor: str
+    architecture: str
+    flops_per_s: Mapping[str, float]
+    memory_bytes: float
+    nominal_bytes: float
+    hbm_bytes_per_s: float
+    l2_bytes: float
+    l2_bytes_per_s: float
+    multiprocessors: float
+    shared_bytes: float
+    shared_bytes_per_s: float
+    clock_hz: float
+    links: Mapping[str, Link]
+    tdp_w: float
+    usd_per_hour: float
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    def rate(self, arithmetic: str) -> float:
+        """Dense rate of an arithmetic type. [FLOP/s]
+
+        Raises
+        ------
+        MissingRateError
+            The device has no such arithmetic.
+        """
+        if arithmetic in self.flops_per_s:
+            return self.flops_per_s[arithmetic]
+        has = ", ".join(f"{name} ({show(r, 'FLOP/s')})" for name, r in self.flops_per_s.items())
+        raise MissingRateError(f"{self.name} has no {arithmetic} arithmetic", hint=f"it has {has}")
+
+    def ridge(self, arithmetic: str) -> float:
+        """Intensity at which compute and memory take equally long. [FLOP/B]"""
+        return self.rate(arithmetic) / self.hbm_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Devices that share one scale-up network.
+
+    Attributes
+    ----------
+    name, title
+        Catalog name and what people call it.
+    gpu, gpus
+        What is in it and how many. [1]
+    link
+        Between any two devices of the node.
+    network
+        Out of the node, per device; None for a box that stands alone.
+    facts
+        The figures with sources.
+    """
+
+    name: str
+    title: str
+    gpu: Gpu
+    gpus: int
+    link: Link | None
+    network: Link | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Networks: what an architecture is made of, and how to read one."""

@@ -1,0 +1,1 @@
+"""What users feel: latency, throughput, price and energy of a deployment."""

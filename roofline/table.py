@@ -1,0 +1,166 @@
+"""What crosses rooms: a table of named columns with units, and a result made of tables."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+
+BASES = ("measured", "interpolated", "extrapolated", "transferred", "datasheet", "assumed")
+"""How a figure is known, from best to worst. The worst input decides for what is built from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One named column: its values, and what they are.
+
+    Attributes
+    ----------
+    values
+        One per row: numbers, or text.
+    unit
+        Base unit of every value; empty for text and plain numbers.
+    basis
+        How the values are known, one of `BASES`; empty where the question has no meaning.
+    """
+
+    values: tuple[Any, ...]
+    unit: str = ""
+    basis: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of equal length; a row is an operator, a scenario or a part."""
+
+    columns: Mapping[str, Column]
+
+    def __post_init__(self) -> None:
+        """Refuse ragged columns: they are our own mistake."""
+        assert len({len(column.values) for column in self.columns.values()}) <= 1, "ragged table"
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(next(iter(self.columns.values())).values) if self.columns else 0
+
+    def __getitem__(self, name: str) -> tuple[Any, ...]:
+        """Values of one column."""
+        return self.columns[name].values
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Rows as plain Python values."""
+        names = list(self.columns)
+        for values in zip(*(self.columns[name].values for name in names), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Table as a data frame; units and bases are in ``DataFrame.attrs``."""
+        import pandas as pd
+
+        frame = pd.DataFrame({name: list(column.values) for name, column in self.columns.items()})
+        frame.attrs["units"] = {name: column.unit for name, column in self.columns.items()}
+        frame.attrs["basis"] = {name: column.basis for name, column in self.columns.items()}
+        return frame
+
+
+def table(rows: Sequence[Mapping[str, Any]], units: Mapping[str, str], basis: str = "") -> Table:
+    """Make a table of rows that have the same keys.
+
+    Parameters
+    ----------
+    rows
+        Mappings from column to value; the first one names the columns.
+    units
+        Base unit by column; columns that are not named have none.
+    basis
+        How the numbers that have a unit are known.
+
+    Examples
+    --------
+    >>> table([{"op": "gemm", "seconds": 2.0}], {"seconds": "s"})["seconds"]
+    (2.0,)
+    """
+    names = list(rows[0]) if rows else list(units)
+    return Table(
+        {
+            name: Column(
+                tuple(row[name] for row in rows),
+                unit=units.get(name, ""),
+                basis=basis if name in units else "",
+            )
+            for name in names
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """How one number came about: a tree that ends in facts with sources.
+
+    Attributes
+    ----------
+    name, value, unit
+        What it is. ``value`` is in base units.
+    formula
+        In symbols: ``"max(F / P, B / BW)"``. Empty for a fact.
+    substituted
+        The same with the numbers put in.
+    inputs
+        Where those numbers come from.
+    source
+        Document and place of a fact, or the publication of a formula.
+    basis
+        One of `BASES`.
+    note
+        A convention or an omission worth knowing.
+    """
+
+    name: str
+    value: float
+    unit: str
+    formula: str = ""
+    substituted: str = ""
+    inputs: tuple["Derivation", ...] = ()
+    source: str = ""
+    basis: str = ""
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain nested values; empty fields are left out."""
+        out: dict[str, Any] = {"name": self.name, "value": self.value, "unit": self.unit}
+        for key in ("formula", "substituted", "source", "basis", "note"):
+            if text := getattr(self, key):
+                out[key] = text
+        if self.inputs:
+            out["inputs"] = [entry.to_json() for entry in self.inputs]
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Answer to one question: tables, the derivation of headline figures, and how it was asked.
+
+    Attributes
+    ----------
+    kind
+        Which question: ``"analyze"``.
+    tables
+        Named tables in the order they are meant to be read.
+    derivations
+        By metric name.
+    notes
+        What a reader must know to read the numbers right, one sentence each.
+    metadata
+        Plain values: the inputs as resolved, versions, names.
+    """
+
+    kind: str
+    tables: Mapping[str, Table]
+    derivations: Mapping[str, Derivation] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_pandas(self) -> "dict[str, pandas.DataFrame]":
+        """Each table as a data frame, by name."""
+        return {name: entry.to_pandas() for name, entry in self.tables.items()}

@@ -1,0 +1,122 @@
+"""Quantities as people write them, and as the formulas want them.
+
+Files say ``3.35 TB/s``; formulas see ``3.35e12``. This module is the only place where a prefix
+becomes a power of ten, so it is the only place that can get one wrong.
+"""
+
+import math
+import re
+from typing import Final
+
+from roofline.errors import QuantityError
+
+PREFIX: Final = {
+    "": 1.0,
+    "n": 1e-9,
+    "µ": 1e-6,
+    "u": 1e-6,
+    "m": 1e-3,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    "Ki": 2.0**10,
+    "Mi": 2.0**20,
+    "Gi": 2.0**30,
+    "Ti": 2.0**40,
+}
+SECONDS_PER_HOUR: Final = 3600.0
+MILLION: Final = 1e6
+BITS_PER_BYTE: Final = 8.0
+
+_DECIMAL: Final = ("P", "T", "G", "M", "k", "", "m", "µ", "n")
+_BINARY: Final = ("Ti", "Gi", "Mi", "Ki", "")
+_QUANTITY: Final = re.compile(r"\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*(\S*)\s*")
+
+
+def parse(text: str, unit: str) -> float:
+    """Read a finite quantity in base units.
+
+    Parameters
+    ----------
+    text
+        Number, optional prefix and unit: ``"3.35 TB/s"``.
+    unit
+        Base unit it must be in: ``"B/s"``; empty for a plain number.
+
+    Raises
+    ------
+    QuantityError
+        No number, another unit, an unknown prefix, or a number that is not finite.
+
+    Examples
+    --------
+    >>> parse("3.35 TB/s", "B/s")
+    3350000000000.0
+    >>> parse("80 GiB", "B") == 80 * 2**30
+    True
+    >>> parse("132", "")
+    132.0
+    """
+    example = f"1.5 G{unit}" if unit else "132"
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise QuantityError(f"{text!r} is not a quantity", hint=f"write it like '{example}'")
+    number, written = match.groups()
+    prefix = written.removesuffix(unit) if written.endswith(unit) else None
+    if prefix is None or prefix not in PREFIX or (prefix and not unit):
+        wanted = unit or "a plain number"
+        raise QuantityError(f"{text!r} is not in {wanted}", hint=f"write it like '{example}'")
+    value = float(number) * PREFIX[prefix]
+    if not math.isfinite(value):
+        raise QuantityError(f"{text!r} is too large", hint=f"write it like '{example}'")
+    return value
+
+
+def show(value: float, unit: str, digits: int = 3) -> str:
+    """Write a base-unit value for people, with a decimal prefix.
+
+    >>> show(3.35e12, "B/s")
+    '3.35 TB/s'
+    >>> show(2.5e-6, "s")
+    '2.5 µs'
+    >>> show(0.0, "s")
+    '0 s'
+    """
+    return _scaled(value, unit, digits, _DECIMAL)
+
+
+def show_binary(value: float, unit: str = "B", digits: int = 3) -> str:
+    """Write a device capacity with a binary prefix.
+
+    >>> show_binary(80 * 2.0**30)
+    '80 GiB'
+    """
+    return _scaled(value, unit, digits, _BINARY)
+
+
+def _scaled(value: float, unit: str, digits: int, prefixes: tuple[str, ...]) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} {unit}".rstrip()
+    # Round first: 999.96 at three digits is 1 k, not 1e+03.
+    rounded = float(f"{value:.{digits}g}")
+    for prefix in prefixes:
+        if abs(rounded) >= PREFIX[prefix]:
+            return f"{_plain(value / PREFIX[prefix], digits)} {prefix}{unit}".rstrip()
+    return f"{_plain(value / PREFIX[prefixes[-1]], digits)} {prefixes[-1]}{unit}".rstrip()
+
+
+def _plain(value: float, digits: int) -> str:
+    """Significant digits without an exponent where a person would not write one."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e+" in text and abs(value) < 1e6 else text  # 1000..1023 GiB
+
+
+def count(value: float) -> str:
+    """Write a count with thousands separators.
+
+    >>> count(8030261248)
+    '8,030,261,248'
+    """
+    return f"{value:,.0f}"
