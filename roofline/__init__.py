@@ -1,1 +1,26 @@
-"""Roofline and arithmetic-intensity simulator for LLM inference."""
+"""Roofline and arithmetic-intensity simulator for LLM inference.
+
+The questions people ask are functions of `roofline.api`, reachable from here:
+
+>>> import roofline
+>>> result = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=1, prompt=512, output=2)
+>>> result.kind
+'analyze'
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "analyze"]
+
+if TYPE_CHECKING:
+    from roofline.api import analyze
+
+
+def __getattr__(name: str) -> Any:
+    """Import the API where it is used: ``import roofline`` stays light."""
+    if name in __all__:
+        from roofline import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,6 +25,8 @@ class Fact:
         What a reader should know about it.
     location
         ``file:line:column`` of the figure in its file.
+    date
+        When it was true, for what changes, as prices do.
     """
 
     text: str
@@ -33,6 +35,7 @@ class Fact:
     where: str = ""
     note: str = ""
     location: str = ""
+    date: str = ""
 
     @property
     def basis(self) -> str:
@@ -47,16 +50,23 @@ class Link:
     Attributes
     ----------
     kind
-        ``"nvlink"``, ``"pcie"``, ``"xgmi"``, ``"ici"``, ``"ethernet"``, ``"infiniband"``.
+        ``"nvlink"``, ``"pcie"``, ``"xgmi"``, ``"ici"``, ``"ethernet"``, ``"infiniband"``;
+        ``"c2c"`` leads to the host's processor.
     bytes_per_s
         In one direction, all wires of the device together. [B/s]
     latency_s
-        One message. [s]
+        One message, 0 if unknown. [s]
+    title
+        What the vendor calls it: ``"NVLink4"``.
+    devices
+        Most that these wires join, 0 if not stated. [1]
     """
 
     kind: str
     bytes_per_s: float
     latency_s: float = 0.0
+    title: str = ""
+    devices: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +88,24 @@ class Gpu:
     multiprocessors, shared_bytes
         SMs or CUs [1]; on-chip memory of one of them that a kernel can use [B].
     shared_bytes_per_s
-        All on-chip memories together. [B/s]
+        All on-chip memories together, 0 if unknown. [B/s]
     clock_hz
-        Boost clock. [Hz]
+        Boost clock, 0 if unknown. [Hz]
     links
         By kind; the first is the one between devices of a node.
     tdp_w, usd_per_hour
-        Board power [W]; price of one device for an hour, 0 if none is assumed [$/h].
+        Board power, 0 if unknown [W]; price of one device for an hour, 0 if none is assumed [$/h].
     facts
-        The figures with sources, by dotted name: ``"arithmetic.bf16"``, ``"hbm"``.
+        The figures with sources, by their dotted path in the file (``"arithmetic.bf16"``,
+        ``"memory.visible"``, ``"power.tdp"``); ``"hbm"`` is the rate of the device memory.
+        ``"cache.l2_bandwidth"`` and ``"compute.shared_bandwidth"`` may be products of others.
+    memory_type
+        ``"HBM3"``.
+    aliases
+        Other names.
+    confidence, notes
+        How good the published figures are: ``"high"``, ``"medium"`` or ``"assumed"``; what is
+        doubtful about them.
     """
 
     name: str
@@ -107,6 +126,10 @@ class Gpu:
     tdp_w: float
     usd_per_hour: float
     facts: Mapping[str, Fact] = field(default_factory=dict)
+    memory_type: str = ""
+    aliases: tuple[str, ...] = ()
+    confidence: str = ""
+    notes: str = ""
 
     def rate(self, arithmetic: str) -> float:
         """Dense rate of an arithmetic type. [FLOP/s]

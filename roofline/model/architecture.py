@@ -173,7 +173,7 @@ class Architecture:
     max_context
         Longest context the network is made for; None if it has no limit. [token]
     weight_format
-        Number format of the checkpoint: ``"bf16"``.
+        Number format of the checkpoint's linear layers: ``"bf16"``.
     causal
         False for a network whose tokens see each other both ways.
     other_parameters
@@ -183,6 +183,8 @@ class Architecture:
         config.json:12:3"``.
     notes
         Conventions worth a sentence.
+    plain_format
+        Number format of what quantisers leave alone: embeddings, LM head, norms, biases.
     """
 
     name: str
@@ -202,6 +204,7 @@ class Architecture:
     other_parameters: Mapping[str, int] = field(default_factory=dict)
     provenance: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    plain_format: str = "bf16"
 
     @property
     def kinds(self) -> dict[Block, int]:

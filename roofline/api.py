@@ -1,0 +1,220 @@
+"""The questions people ask, one function each. They return tables; nothing here prints."""
+
+from dataclasses import replace
+from typing import Final, Literal
+
+import roofline
+from roofline.cost.deployment import Deployment, Options
+from roofline.errors import InputError, LayoutError
+from roofline.hardware import catalog as hardware
+from roofline.hardware.engine import engine as engine_named
+from roofline.hardware.machine import Gpu
+from roofline.model import catalog as networks
+from roofline.model import precision
+from roofline.model.architecture import Architecture
+from roofline.serving import advice, explain, lecture, tables
+from roofline.serving.static import StaticBatch, Workload, static_batch
+from roofline.table import Result
+
+DEFAULT_MODEL: Final = "llama-3.1-8b"
+DEFAULT_GPU: Final = "h100-sxm"
+MOST_GPUS: Final = 2**20
+
+Convention = Literal["engine", "textbook"]
+
+
+def analyze(
+    model: str | Architecture = DEFAULT_MODEL,
+    gpu: str | Gpu = DEFAULT_GPU,
+    *,
+    gpus: int | None = None,
+    tp: int | None = None,
+    batch: int = 16,
+    prefill_batch: int = 0,
+    prompt: int = 2048,
+    prefix_hit: float = 0.0,
+    output: int = 256,
+    weights: str | None = None,
+    kv: str = "auto",
+    engine: str = "vllm",
+    convention: Convention = "engine",
+    kv_cache: bool = True,
+    attention: Literal["flash", "naive"] = "flash",
+    mask: Literal["causal", "square"] = "causal",
+    memory_utilization: float | None = None,
+    usd_per_hour: float | None = None,
+) -> Result:
+    """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it.
+
+    Parameters
+    ----------
+    model
+        Catalog name, hub id, a ``config.json`` or its folder, or an architecture.
+    gpu
+        Catalog name, a YAML file, or a machine.
+    gpus, tp
+        Devices, and how many of them share a layer; groups of ``tp`` are replicas. [1]
+    batch, prefill_batch
+        Sequences of one replica; prompts prefilled in one step, 0 for all. [1]
+    prompt, output
+        Tokens of each prompt and answer. [token]
+    prefix_hit
+        Share of the prompt that is cached already. [1]
+    weights, kv
+        Number formats; None for that of the checkpoint, ``"auto"`` for that of the activations.
+    engine
+        Whose memory policy: ``"vllm"``, ``"trtllm"``, ``"sglang"``, ``"ideal"``.
+    convention
+        ``"engine"`` counts what an engine does; ``"textbook"`` gives the lecture's closed forms.
+    kv_cache
+        False to compute the whole context again for every token.
+    attention, mask
+        Fused or not; pairs that count as work.
+    memory_utilization
+        Share of device memory; None for the engine's default. [1]
+    usd_per_hour
+        Price of one device; None for the assumed one. [$/h]
+
+    Returns
+    -------
+    Result
+        Tables ``headline``, ``ops``, ``memory``, ``capacity``, ``what_if``, ``batch_curve``,
+        ``roofs``, ``assumptions``; derivations by metric.
+
+    Raises
+    ------
+    RooflineError
+        Anything the user can mend.
+    """
+    network = networks.architecture(model) if isinstance(model, str) else model
+    device = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
+    if usd_per_hour is not None:
+        device = _priced(device, usd_per_hour)
+    workload = Workload(batch, prompt, output, prefill_batch, prefix_hit, kv_cache)
+    degree, replicas = _layout(gpus, tp)
+    _check_share(memory_utilization)
+    if convention == "textbook":
+        return lecture.analyze(network, device, workload, devices=degree)
+    deployment = Deployment(
+        architecture=network,
+        node=hardware.default_node(device, degree),
+        precision=precision.resolve(weights or _default_format(network), kv, device),
+        engine=engine_named(engine),
+        tp=degree,
+        options=Options(attention=attention, mask=mask),
+    )
+    priced = static_batch(deployment, workload, utilization=memory_utilization)
+    return _result(priced, replicas, memory_utilization)
+
+
+def _result(batch: StaticBatch, replicas: int, utilization: float | None) -> Result:
+    deployment, work = batch.deployment, batch.workload
+    changes = advice.changes(batch, utilization)
+    given = {
+        "model": deployment.architecture.name,
+        "GPU": f"{replicas * deployment.tp} × {deployment.node.gpu.title}",
+        "layout": f"TP {deployment.tp}" + (f" × {replicas} replicas" if replicas > 1 else ""),
+        "weights, KV cache": f"{deployment.precision.weights.name}, {deployment.precision.kv.name}",
+        "batch": f"{work.batch} (prefill {work.together})",
+        "prompt → output": f"{work.prompt} → {work.output} tokens",
+        "prefix hit": f"{work.prefix_hit:.0%}",
+        "engine": deployment.engine.title,
+    }
+    return Result(
+        kind="analyze",
+        tables={
+            "headline": tables.headline(batch, replicas),
+            "memory": tables.memory(batch),
+            "capacity": tables.capacity(batch),
+            "ops": tables.operators(batch),
+            "what_if": tables.what_if(changes),
+            "batch_curve": tables.curve(batch),
+            "roofs": tables.roofs(batch),
+            "assumptions": tables.assumptions(batch, given),
+        },
+        derivations=explain.explain_all(batch),
+        notes=(
+            *_notes(batch, replicas),
+            *deployment.precision.notes,
+            *deployment.architecture.notes,
+        ),
+        metadata={
+            "version": roofline.__version__,
+            "model": deployment.architecture.name,
+            "gpu": deployment.node.gpu.name,
+            "gpu_title": deployment.node.gpu.title,
+            "node": deployment.node.name,
+            "gpus": replicas * deployment.tp,
+            "tp": deployment.tp,
+            "replicas": replicas,
+            "engine": deployment.engine.name,
+            "weights": deployment.precision.weights.name,
+            "kv": deployment.precision.kv.name,
+            "arithmetic": deployment.precision.linear_arithmetic,
+            "batch": work.batch,
+            "prefill_batch": work.together,
+            "prompt": work.prompt,
+            "output": work.output,
+            "prefix_hit": work.prefix_hit,
+            "kv_cache": work.kv_cache,
+            "convention": "engine",
+            "basis": "datasheet",
+            "fits": batch.memory.fits,
+            "summary": advice.sentences(batch, changes),
+        },
+    )
+
+
+def _notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
+    options, work = batch.deployment.options, batch.workload
+    counted = "what a causal kernel does" if options.mask == "causal" else "the whole T×S square"
+    out = [
+        "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
+        "kernels take longer. The second figure is the sum without overlap at the same rates.",
+        f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt.",
+    ]
+    if replicas > 1:
+        out.append(f"{replicas} replicas serve {work.batch} sequences each.")
+    if not work.kv_cache:
+        out.append("Without a KV cache every token computes its whole context again: cubic.")
+    if options.attention == "naive":
+        out.append("Naive attention writes and reads the T×S scores in device memory.")
+    if not batch.deployment.node.gpu.usd_per_hour:
+        out.append("No price is assumed for this device: give one with --price.")
+    return tuple(out)
+
+
+def _default_format(network: Architecture) -> str:
+    """Format of the checkpoint; engines load fp32 checkpoints as 16 bits."""
+    return "bf16" if network.weight_format == "fp32" else network.weight_format
+
+
+def _priced(gpu: Gpu, usd_per_hour: float) -> Gpu:
+    if not 0 <= usd_per_hour < MOST_GPUS:
+        raise InputError(
+            f"price is {usd_per_hour:g} $/h", hint="give dollars for a device and hour"
+        )
+    facts = {key: fact for key, fact in gpu.facts.items() if key != "price.per_hour"}
+    return replace(gpu, usd_per_hour=usd_per_hour, facts=facts)
+
+
+def _layout(gpus: int | None, tp: int | None) -> tuple[int, int]:
+    """Tensor-parallel degree and replicas."""
+    for name, value in (("gpus", gpus), ("tp", tp)):
+        if value is not None and not 1 <= value <= MOST_GPUS:
+            raise InputError(f"{name} is {value}", hint=f"give a number from 1 to {MOST_GPUS:,}")
+    degree = tp or gpus or 1
+    whole = gpus or degree
+    if whole % degree:
+        raise LayoutError(
+            f"{whole} GPUs cannot be divided into groups of {degree}",
+            hint="make --gpus a multiple of --tp",
+        )
+    return degree, whole // degree
+
+
+def _check_share(share: float | None) -> None:
+    if share is not None and not 0 < share <= 1:
+        raise InputError(
+            f"memory utilization is {share:g}", hint="give a share above 0 and up to 1, like 0.9"
+        )

@@ -1,0 +1,105 @@
+"""What does not change along the scenario axis: a network, a node, formats, a layout, options."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from roofline.cost.attention import Mask
+from roofline.errors import LayoutError
+from roofline.hardware.engine import Engine
+from roofline.hardware.machine import Node
+from roofline.model.architecture import Architecture, Attention, Mlp
+from roofline.model.precision import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices about what is run and how it is counted.
+
+    Attributes
+    ----------
+    attention
+        ``"flash"``: scores stay on chip. ``"naive"``: they go through device memory.
+    mask
+        Pairs that count as work: what a causal kernel does, or the whole square.
+    logits
+        ``"last"``: the LM head runs for the last token of each sequence, as serving engines do.
+        ``"all"``: for every token, as forward passes are counted.
+    """
+
+    attention: Literal["flash", "naive"] = "flash"
+    mask: Mask = "causal"
+    logits: Literal["last", "all"] = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A network on a node.
+
+    Attributes
+    ----------
+    architecture, node, precision, engine
+        What runs, on what, in which formats, under which engine.
+    tp
+        Tensor-parallel degree: devices that share every layer. [1]
+    options
+        How it is run and counted.
+    """
+
+    architecture: Architecture
+    node: Node
+    precision: Precision
+    engine: Engine
+    tp: int = 1
+    options: Options = Options()
+
+    def __post_init__(self) -> None:
+        """Refuse layouts that cannot be."""
+        check_tensor_parallel(self.architecture, self.tp)
+        if self.tp > self.node.gpus:
+            raise LayoutError(
+                f"tensor parallel over {self.tp} devices, {self.node.name} has {self.node.gpus}",
+                hint=f"use --tp {self.node.gpus} or fewer",
+            )
+
+
+def check_tensor_parallel(architecture: Architecture, tp: int) -> None:
+    """Refuse a tensor-parallel degree that the network's shape does not allow.
+
+    Heads and feed-forward width must be divisible; key/value heads are split, or repeated on
+    several devices where there are fewer of them than devices.
+
+    Raises
+    ------
+    LayoutError
+        Names the number that has to be divisible.
+    """
+    for block in architecture.kinds:
+        mixer, mlp = block.mixer, block.feedforward
+        if isinstance(mixer, Attention):
+            _divides(tp, mixer.heads, "query heads", architecture)
+            if mixer.kv_heads % tp and tp % mixer.kv_heads:
+                raise LayoutError(
+                    f"{architecture.name}: {mixer.kv_heads} key/value heads can neither be split "
+                    f"nor repeated evenly over {tp} devices",
+                    hint=_degrees(mixer.heads, tp),
+                )
+        if isinstance(mlp, Mlp):
+            _divides(tp, mlp.width, "feed-forward width", architecture)
+
+
+def _divides(tp: int, number: int, what: str, architecture: Architecture) -> None:
+    if number % tp:
+        raise LayoutError(
+            f"{architecture.name}: {what} {number} cannot be divided by a degree of {tp}",
+            hint=_degrees(number, tp),
+        )
+
+
+def _degrees(number: int, tp: int) -> str:
+    fits = [str(n) for n in range(1, max(tp, 8) + 1) if number % n == 0]
+    return f"degrees that divide {number}: {', '.join(fits)}"
+
+
+def kv_heads_per_device(attention: Attention, tp: int) -> float:
+    """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]"""
+    return max(attention.kv_heads / tp, 1.0)

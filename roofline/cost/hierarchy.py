@@ -1,0 +1,144 @@
+"""Traffic at each level of the memory hierarchy, for the hierarchical roofline.
+
+Device memory sees every operand once (`Work.hbm_bytes`). The last-level cache sees operands again
+for every tile that needs them. The on-chip memories see them for every multiplication of a tile.
+Tiles are chosen by rule, not measured, so these figures explain; they do not price.
+"""
+
+import math
+from dataclasses import dataclass
+
+from roofline.cost.work import Op
+from roofline.hardware.machine import Gpu
+
+GEMM_TILE = (128, 128)  # rows and columns of an output tile, usual for 16-bit tensor-core kernels
+ROW_BLOCK = 128  # query rows of a FlashAttention block
+KEY_BLOCKS = (256, 128, 64, 32, 16)  # key columns that a block may have
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of one execution by level.
+
+    Attributes
+    ----------
+    hbm, l2
+        From device memory, and through the last-level cache into the SMs. [B]
+    scores
+        What attention would write and read of scores if they left the chip. [B]
+    """
+
+    hbm: float
+    l2: float
+    scores: float = 0.0
+
+
+def flash_blocks(head_dim: float, shared_bytes: float, width: float) -> tuple[int, int]:
+    """Rows of queries and columns of keys that fit on chip together.
+
+    Parameters
+    ----------
+    head_dim
+        H. [1]
+    shared_bytes
+        On-chip memory of one SM. [B]
+    width
+        Bytes per element. [B]
+
+    Notes
+    -----
+    A block keeps Q (rows × H) and two stages of K and V (columns × H); outputs are in registers.
+    The largest columns that fit are taken. Source: the tiling of FlashAttention-2, Dao 2023
+    (arXiv 2307.08691), section 3.
+
+    Examples
+    --------
+    With 99 KiB on chip, Q takes 32 KiB, and two stages of 64 keys and values take 64 KiB:
+
+    >>> flash_blocks(128, 99 * 1024, 2)
+    (128, 64)
+    """
+    queries = ROW_BLOCK * head_dim * width
+    for columns in KEY_BLOCKS:
+        if queries + 4 * columns * head_dim * width <= shared_bytes:
+            return ROW_BLOCK, columns
+    return ROW_BLOCK, KEY_BLOCKS[-1]
+
+
+def flash_key_blocks(new: float, context: float, window: float, rows: int, columns: int) -> float:
+    """Key blocks that the row blocks of one head and sequence visit, under a causal mask.
+
+    Parameters
+    ----------
+    new, context
+        T and S. [token]
+    window
+        W; 0 for none. [token]
+    rows, columns
+        Of a block. [token]
+
+    Notes
+    -----
+    Row block i ends at key S − T + min(T, (i + 1)·rows) and starts at the window of its first row.
+    Source: the block loop of Dao 2023 (arXiv 2307.08691), algorithm 1, with causal masking.
+
+    Examples
+    --------
+    Four row blocks over four key blocks visit 1 + 2 + 3 + 4:
+
+    >>> flash_key_blocks(512, 512, 0, 128, 128)
+    10.0
+    """
+    visited = 0
+    cached = context - new
+    for index in range(math.ceil(new / rows)):
+        last = cached + min(new, (index + 1) * rows)
+        first = max(0.0, cached + index * rows + 1 - window) if window else 0.0
+        visited += math.ceil(last / columns) - math.floor(first / columns)
+    return float(visited)
+
+
+def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> Traffic:
+    """Bytes of one execution of an operator at each level, for scalar dimensions.
+
+    Parameters
+    ----------
+    op
+        Operator of a step, priced for one scenario.
+    gpu
+        Whose on-chip memory sets the tiles.
+    width, kv_width
+        Bytes per activation and per cached element. [B]
+
+    Notes
+    -----
+    GEMM: each 128×128 output tile reads its rows of X and columns of W through the cache.
+    Attention: each row block of each query head reads the keys and values it visits.
+    Source: tiling of output-stationary kernels; Dao 2023 (arXiv 2307.08691).
+    """
+    hbm = float(op.work.hbm_bytes)
+    if op.kind == "gemm":
+        m, n, k = (float(op.dims[key]) for key in ("m", "n", "k"))
+        weight = float(op.work.weight_bytes) / (n * k)
+        rows, columns = GEMM_TILE
+        reads = math.ceil(n / columns) * m * k * width + math.ceil(m / rows) * n * k * weight
+        return Traffic(hbm, reads + m * n * width)
+    if op.kind in ("prefill-attention", "decode-attention"):
+        count, new, context, heads, kv_heads, h, window = (
+            float(op.dims[key])
+            for key in ("count", "new", "context", "heads", "kv_heads", "head_dim", "window")
+        )
+        rows, columns = flash_blocks(h, gpu.shared_bytes, width)
+        # A few new tokens: the query heads that share a key/value head form one row block.
+        group = heads / kv_heads
+        packed = new * group <= rows
+        readers = kv_heads if packed else heads
+        visited = flash_key_blocks(new, context, window, rows, columns) * columns
+        read = min(visited, context) if packed else visited
+        keys = count * readers * read * 2 * h * kv_width
+        return Traffic(
+            hbm,
+            keys + 2 * count * new * heads * h * width,
+            4 * count * heads * new * context * width,
+        )
+    return Traffic(hbm, hbm)

@@ -1,0 +1,260 @@
+"""Published latency models of prefill and decode, and the throughput that follows.
+
+Symbols: P parameters, B batch, S context. No launch time, every chip at its peak.
+"""
+
+import numpy as np
+
+from roofline.cost.textbook.bounds import math_time, memory_time
+from roofline.cost.textbook.intensity import matmul_flops
+from roofline.cost.textbook.memory import weight_memory
+from roofline.cost.work import Number
+
+
+def kv_projection_time(
+    d_model: Number, layers: Number, bytes_per_s: Number, width: Number = 2.0
+) -> Number:
+    """Time to load the key and value projections of MHA: 2·D²·L·width / rate. [s]
+
+    Parameters
+    ----------
+    d_model
+        D = N·H. [1]
+    layers
+        L. [1]
+    bytes_per_s
+        Memory rate. [B/s]
+    width
+        Bytes per weight. [B]
+
+    Notes
+    -----
+    Source: kipply (2022), Transformer Inference Arithmetic, "kv cache".
+
+    Examples
+    --------
+    >>> kv_projection_time(1000, layers=10, bytes_per_s=1e9)
+    0.04
+    """
+    return 2.0 * d_model**2 * layers * width / bytes_per_s
+
+
+def prefill_latency(
+    parameters: Number,
+    tokens: Number,
+    flops_per_s: Number,
+    chips: Number = 1.0,
+    mfu: Number = 1.0,
+) -> Number:
+    """Forward pass without attention: 2·P·tokens / (chips·peak·MFU). [s]
+
+    The compute time of a decode step is the same with its batch as the tokens.
+
+    Parameters
+    ----------
+    parameters
+        P. [parameter]
+    tokens
+        Of all sequences. [token]
+    flops_per_s
+        Peak of one chip. [FLOP/s]
+    chips
+        Chips that share it evenly. [1]
+    mfu
+        Part of the peak that is reached. [1]
+
+    Notes
+    -----
+    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs"; kipply (2022),
+    Transformer Inference Arithmetic, "flops counting".
+
+    Examples
+    --------
+    >>> prefill_latency(1e9, tokens=1000, flops_per_s=1e12, mfu=0.5)
+    4.0
+    """
+    return math_time(matmul_flops(tokens, parameters, 1.0), flops_per_s, chips, mfu)
+
+
+def decode_latency(memory_bytes: Number, bytes_per_s: Number, chips: Number = 1.0) -> Number:
+    """Memory-bound decode step: weights and caches read once. [s]
+
+    Arithmetic is left out: it hides behind the reads at the batches the lecture looks at.
+
+    Parameters
+    ----------
+    memory_bytes
+        Weights and caches, as `decode_memory` gives them. [B]
+    bytes_per_s
+        Memory rate of one chip. [B/s]
+    chips
+        Chips they are spread over. [1]
+
+    Notes
+    -----
+    Source: Stanford CS336 (2025) lecture 10, latency and throughput.
+
+    Examples
+    --------
+    >>> decode_latency(26e9, 2e12)
+    0.013
+    """
+    return memory_time(memory_bytes, bytes_per_s, chips)
+
+
+def decode_step_time(
+    batch: Number,
+    kv_bytes_per_sequence: Number,
+    parameters: Number,
+    flops_per_s: Number,
+    bytes_per_s: Number,
+    chips: Number = 1.0,
+    weight_width: Number = 2.0,
+) -> Number:
+    """B·KV/(chips·rate) + max(2·B·P/(chips·peak), P·width/(chips·rate)). [s]
+
+    Attention always waits for memory, the matrices for the slower of both.
+
+    Parameters
+    ----------
+    batch
+        Sequences B. [1]
+    kv_bytes_per_sequence
+        Cache of one. [B]
+    parameters
+        P. [parameter]
+    flops_per_s
+        Peak of one chip. [FLOP/s]
+    bytes_per_s
+        Memory rate of one chip. [B/s]
+    chips
+        Chips that share it evenly. [1]
+    weight_width
+        Bytes per weight. [B]
+
+    Notes
+    -----
+    Source: How to Scale Your Model (2025), "Inference", theoretical step time.
+
+    Examples
+    --------
+    >>> float(decode_step_time(2, 1e9, parameters=1e9, flops_per_s=1e12, bytes_per_s=1e12))
+    0.006
+    """
+    attention = memory_time(batch * kv_bytes_per_sequence, bytes_per_s, chips)
+    math = prefill_latency(parameters, batch, flops_per_s, chips)
+    weights = memory_time(weight_memory(parameters, weight_width), bytes_per_s, chips)
+    return attention + np.maximum(math, weights)
+
+
+def decode_throughput(batch: Number, latency: Number, chips: Number = 1.0) -> Number:
+    """One token per sequence and step: B / (latency·chips). [token/s]
+
+    Parameters
+    ----------
+    batch
+        Sequences B. [1]
+    latency
+        Of a step. [s]
+    chips
+        Chips it is divided by; 1 is the total. [1]
+
+    Notes
+    -----
+    Source: Stanford CS336 (2025) lecture 10, latency and throughput.
+
+    Examples
+    --------
+    >>> decode_throughput(32, 0.016, chips=8)
+    250.0
+    """
+    return batch / (latency * chips)
+
+
+def queries_per_second(
+    batch: Number, latency: Number, tokens: Number, chips: Number = 1.0
+) -> Number:
+    """Answers of a full decode server: B / (latency·tokens·chips). [1/s]
+
+    Parameters
+    ----------
+    batch
+        Sequences B. [1]
+    latency
+        Of a step. [s]
+    tokens
+        In an answer. [token]
+    chips
+        Chips it is divided by. [1]
+
+    Notes
+    -----
+    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
+
+    Examples
+    --------
+    >>> queries_per_second(40, 0.02, tokens=500, chips=4)
+    1.0
+    """
+    return decode_throughput(batch, latency, chips) / tokens
+
+
+def latency_per_token(seconds: Number, tokens: Number) -> Number:
+    """Mean time of a step: time / steps. [s]
+
+    Parameters
+    ----------
+    seconds
+        Time of all steps. [s]
+    tokens
+        Steps, or tokens of one sequence. [token]
+
+    Notes
+    -----
+    Source: Pope et al. 2022 (arXiv 2211.05102), table 2.
+
+    Examples
+    --------
+    >>> latency_per_token(2.0, 64)
+    0.03125
+    """
+    return seconds / tokens
+
+
+def inference_mfu(
+    parameters: Number,
+    batch: Number,
+    tokens: Number,
+    seconds: Number,
+    flops_per_s: Number,
+    chips: Number = 1.0,
+) -> Number:
+    """Model FLOPs utilisation: 2·P·B·tokens / (seconds·chips·peak). [1]
+
+    Attention is left out.
+
+    Parameters
+    ----------
+    parameters
+        P. [parameter]
+    batch
+        Sequences B. [1]
+    tokens
+        Tokens of each sequence in that time. [token]
+    seconds
+        Time it took. [s]
+    flops_per_s
+        Peak of one chip. [FLOP/s]
+    chips
+        Chips in use. [1]
+
+    Notes
+    -----
+    Source: Pope et al. 2022 (arXiv 2211.05102), tables 2 and 3.
+
+    Examples
+    --------
+    >>> inference_mfu(1e9, batch=1, tokens=1000, seconds=4.0, flops_per_s=1e12)
+    0.5
+    """
+    return prefill_latency(parameters, batch * tokens, flops_per_s, chips) / seconds

@@ -1,0 +1,157 @@
+"""Training as published: 6·N·D arithmetic, days, MFU, and Megatron's activation memory.
+
+Symbols: P parameters; s sequence, b micro-batch, h model width, a heads, t tensor-parallel ranks.
+"""
+
+from roofline.cost.textbook.bounds import math_time
+from roofline.cost.work import Number
+
+
+def training_flops(parameters: Number, tokens: Number) -> Number:
+    """Forward and backward pass: 6·P·tokens. [FLOP]
+
+    Parameters
+    ----------
+    parameters
+        P; the active ones of a mixture of experts. [parameter]
+    tokens
+        Trained on. [token]
+
+    Notes
+    -----
+    Source: Stanford CS336 (2025) lecture 2, motivating questions.
+
+    Examples
+    --------
+    >>> training_flops(1e9, 20e9)
+    1.2e+20
+    """
+    return 6.0 * parameters * tokens
+
+
+def training_time(
+    parameters: Number, tokens: Number, flops_per_s: Number, chips: Number, mfu: Number
+) -> Number:
+    """6·P·tokens / (chips·peak·MFU). [s]
+
+    Parameters
+    ----------
+    parameters
+        P. [parameter]
+    tokens
+        Trained on. [token]
+    flops_per_s
+        Peak of one chip. [FLOP/s]
+    chips
+        Chips in use. [1]
+    mfu
+        Part of the peak that is reached. [1]
+
+    Notes
+    -----
+    Source: Stanford CS336 (2025) lecture 2, motivating questions.
+
+    Examples
+    --------
+    >>> training_time(1e9, tokens=1e9, flops_per_s=1e15, chips=6, mfu=0.5)
+    2000.0
+    """
+    return math_time(training_flops(parameters, tokens), flops_per_s, chips, mfu)
+
+
+def training_mfu(
+    parameters: Number, tokens: Number, chip_seconds: Number, flops_per_s: Number
+) -> Number:
+    """6·P·tokens / (chip-seconds·peak). [1]
+
+    Parameters
+    ----------
+    parameters
+        P; the active ones of a mixture of experts. [parameter]
+    tokens
+        Trained on. [token]
+    chip_seconds
+        Chips times time. [s]
+    flops_per_s
+        Peak of one chip. [FLOP/s]
+
+    Notes
+    -----
+    Source: How to Scale Your Model (2025), "Transformers", question 7.
+
+    Examples
+    --------
+    >>> training_mfu(1e9, tokens=1e9, chip_seconds=12e3, flops_per_s=1e15)
+    0.5
+    """
+    return math_time(training_flops(parameters, tokens), flops_per_s) / chip_seconds
+
+
+def attention_activation_factor(heads: Number, sequence: Number, d_model: Number) -> Number:
+    """Share of the S×S tensors in what a layer stores, beside 34: 5·a·s/h. [1]
+
+    Parameters
+    ----------
+    heads
+        a. [1]
+    sequence
+        s. [token]
+    d_model
+        h. [1]
+
+    Notes
+    -----
+    Source: Korthikanti et al. 2022 (arXiv 2205.05198), equation 1 and section 5.
+
+    Examples
+    --------
+    >>> attention_activation_factor(96, sequence=2048, d_model=12288)
+    80.0
+    """
+    return 5.0 * heads * sequence / d_model
+
+
+def activation_bytes(
+    sequence: Number,
+    batch: Number,
+    d_model: Number,
+    heads: Number,
+    ranks: Number = 1.0,
+    *,
+    sequence_parallel: bool = False,
+) -> Number:
+    """Activations that the backward pass of one layer needs, per device. [B]
+
+    s·b·h·(10 + 24/t + 5·a·s/(h·t)) with tensor parallelism; s·b·h/t·(34 + 5·a·s/h) where the
+    norms and dropouts are split along the sequence too.
+
+    Parameters
+    ----------
+    sequence
+        s. [token]
+    batch
+        Micro-batch b. [1]
+    d_model
+        h. [1]
+    heads
+        a. [1]
+    ranks
+        Tensor-parallel ranks t. [1]
+    sequence_parallel
+        Whether Megatron's sequence parallelism is on.
+
+    Notes
+    -----
+    16-bit activations, one-byte dropout masks. Source: Korthikanti et al. 2022
+    (arXiv 2205.05198), equations 1, 2 and 4.
+
+    Examples
+    --------
+    >>> activation_bytes(1, 1, d_model=5, heads=1)
+    175.0
+    """
+    attention = attention_activation_factor(heads, sequence, d_model)
+    tokens = sequence * batch * d_model
+    if sequence_parallel:
+        return tokens / ranks * (34.0 + attention)
+    return tokens * (10.0 + 24.0 / ranks + attention / ranks)

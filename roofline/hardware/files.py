@@ -1,0 +1,135 @@
+"""What the files of ``hwspecs/gpus/`` and ``hwspecs/nodes/`` may say."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from roofline.schema import Sourced, SourceEntry, Strict
+
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
+Arithmetic = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4", "int4"]
+LinkKind = Literal["nvlink", "xgmi", "ici", "ethernet", "infiniband", "c2c", "pcie"]
+Confidence = Literal["high", "medium", "assumed"]
+
+
+class MemoryFile(Strict):
+    """Device memory: what the name says, what software sees, how fast it is."""
+
+    type: Text
+    nominal: Sourced
+    visible: Sourced | None = None
+    bandwidth: Sourced
+
+
+class CacheFile(Strict):
+    """Last level on chip; its rate directly, or per clock of the device."""
+
+    l2: Sourced | None = None
+    l2_bandwidth: Sourced | None = None
+    l2_bytes_per_clock: Sourced | None = None
+
+
+class ComputeFile(Strict):
+    """SMs or CUs and the memory inside each of them."""
+
+    multiprocessors: Sourced
+    l1: Sourced | None = None
+    shared_memory: Sourced | None = None
+    shared_memory_per_block: Sourced | None = None
+    shared_bytes_per_clock: Sourced | None = None
+    clock: Sourced | None = None
+
+
+class SparsityFile(Strict):
+    """What sparse matrices would gain. Never part of a rate."""
+
+    factor: Sourced
+
+
+class LinkFile(Strict):
+    """Wires of one device, per direction; how many devices they join."""
+
+    title: str = ""
+    bandwidth: Sourced
+    latency: Sourced | None = None
+    devices: Sourced | None = None
+
+
+class PowerFile(Strict):
+    """Board power."""
+
+    tdp: Sourced
+
+
+class PriceFile(Strict):
+    """What one device costs."""
+
+    per_hour: Sourced
+
+
+class Agreement(Strict):
+    """A source that was compared."""
+
+    source: Text
+    note: str = ""
+
+
+class ProvenanceFile(Strict):
+    """How good the figures are, and what is doubtful about them."""
+
+    confidence: Confidence
+    also: tuple[Agreement, ...] = ()
+    recheck: str = ""
+    notes: str = ""
+
+
+class GpuFile(Strict):
+    """One file of ``hwspecs/gpus/``."""
+
+    schema_version: Literal[1]
+    name: Name
+    title: Text
+    vendor: Text
+    architecture: Text
+    chip: str = ""
+    aliases: tuple[Text, ...] = ()
+    memory: MemoryFile
+    cache: CacheFile = CacheFile()
+    compute: ComputeFile
+    arithmetic: Annotated[dict[Arithmetic, Sourced], Field(min_length=1)]
+    sparsity: SparsityFile | None = None
+    links: dict[LinkKind, LinkFile] = Field(default_factory=dict)
+    power: PowerFile | None = None
+    price: PriceFile | None = None
+    provenance: ProvenanceFile | None = None
+    sources: dict[str, SourceEntry] = Field(default_factory=dict)
+
+
+class NodeLinkFile(Strict):
+    """Wires between the devices of a node; without figures they are those of the GPU's file."""
+
+    kind: LinkKind
+    bandwidth: Sourced | None = None
+    latency: Sourced | None = None
+
+
+class NetworkFile(Strict):
+    """Wires out of a node, per device and direction."""
+
+    kind: LinkKind
+    bandwidth: Sourced
+    latency: Sourced | None = None
+
+
+class NodeFile(Strict):
+    """One file of ``hwspecs/nodes/``."""
+
+    schema_version: Literal[1]
+    name: Name
+    title: Text
+    gpu: Text
+    gpus: Sourced
+    link: NodeLinkFile
+    network: NetworkFile | None = None
+    sources: dict[str, SourceEntry] = Field(default_factory=dict)

@@ -1,0 +1,161 @@
+"""Networks by short name, alias or hub id (``scenarios/models/``), or from any config file."""
+
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from roofline import schema
+from roofline.content import shipped
+from roofline.errors import DocumentError, UnknownNameError
+from roofline.model.architecture import Architecture
+from roofline.model.huggingface import from_config
+
+
+class ModelSource(schema.Strict):
+    """Where the geometry of a network comes from."""
+
+    title: str
+    where: str = ""
+    note: str = ""
+
+
+class ModelFile(schema.Strict):
+    """One file of the catalog: a network and the fields of its config that shape it."""
+
+    schema_version: Literal[1]
+    name: str
+    hub: str
+    aliases: tuple[str, ...] = ()
+    source: ModelSource
+    config: dict[str, Any]
+
+
+def names() -> list[str]:
+    """Short names of the networks in the catalog, sorted."""
+    return sorted(path.stem for path in _folder().glob("*.yaml"))
+
+
+def architecture(name_or_path: str) -> Architecture:
+    """Find a network and read it.
+
+    Parameters
+    ----------
+    name_or_path
+        Name, alias or hub id in the catalog, in any case; or a JSON file, or a folder with a
+        ``config.json``.
+
+    Raises
+    ------
+    UnknownNameError
+        Neither a name in the catalog nor a path.
+    DocumentError
+        The file cannot be read.
+    UnsupportedModelError
+        The network cannot be costed.
+
+    Examples
+    --------
+    >>> architecture("llama-3.1-8b").d_model
+    4096
+    """
+    if entry := _find(name_or_path.strip().lower()):
+        return _from_catalog(entry)
+    path = Path(name_or_path)
+    if _is(path, "dir"):
+        return _from_file(path / "config.json", path.resolve().name)
+    if _is(path, "file") or path.suffix.lower() in (".json", ".yaml", ".yml"):
+        folder = path.stem == "config"
+        return _from_file(path, path.resolve().parent.name if folder else path.stem)
+    raise _unknown(name_or_path)
+
+
+def entry(name: str) -> tuple[ModelFile, schema.Document]:
+    """One file of the catalog by short name, as written.
+
+    Raises
+    ------
+    UnknownNameError
+        There is none.
+    DocumentError
+        The file is not one of the catalog's.
+    """
+    path = _find(name.strip().lower())
+    if path is None:
+        raise _unknown(name)
+    return _read(path)
+
+
+def _folder() -> Path:
+    return shipped("scenarios") / "models"
+
+
+def _find(name: str) -> Path | None:
+    """File of a lower-case name, alias or hub id; a plain name costs no reading."""
+    known = _stems()
+    if name in known:
+        return _folder() / f"{name}.yaml"
+    if not name:
+        return None
+    for stem in known:
+        path = _folder() / f"{stem}.yaml"
+        # A file that does not contain the text cannot have it as an alias: no need to parse it.
+        if name in path.read_text(encoding="utf-8").lower():
+            model, _ = _read(path)
+            if name in (alias.lower() for alias in (model.hub, *model.aliases)):
+                return path
+    return None
+
+
+@cache
+def _stems() -> frozenset[str]:
+    return frozenset(names())
+
+
+def _read(path: Path) -> tuple[ModelFile, schema.Document]:
+    document = schema.read(path)
+    model = schema.validate(ModelFile, document)
+    if model.name != path.stem:
+        raise DocumentError(
+            f"name is {model.name!r} but the file is called {path.stem!r}",
+            hint="call the file after the network",
+            where=document.where("name"),
+        )
+    return model, document
+
+
+def _from_catalog(path: Path) -> Architecture:
+    model, document = _read(path)
+    return from_config(document, model.name, path=("config",))
+
+
+def _from_file(path: Path, name: str) -> Architecture:
+    document = schema.read(path)
+    data = document.data
+    inside = isinstance(data, dict) and "model_type" not in data and "schema_version" in data
+    return from_config(document, name, path=("config",) if inside else ())
+
+
+def _is(path: Path, kind: Literal["dir", "file"]) -> bool:
+    """Whether it is there; text that cannot be a path is not."""
+    try:
+        return path.is_dir() if kind == "dir" else path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _unknown(name: str) -> UnknownNameError:
+    wanted = name.strip().lower().rpartition("/")[2]
+    close = get_close_matches(wanted, _stems(), n=3, cutoff=0.5)
+    hint = (
+        f"did you mean {' or '.join(close)}?"
+        if close
+        else "roofline models lists the networks; a config.json or its folder works too"
+    )
+    return UnknownNameError(
+        f"no network {_short(name)!r} in the catalog, and no such file", hint=hint
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,82 @@
+"""Networks from the ``config.json`` they are published with.
+
+A family of networks is a module here with a mapping ``FAMILIES`` from model type to `Builder`;
+adding one is writing such a module and naming it in `BUILDERS`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+from roofline.errors import UnsupportedModelError
+from roofline.model.architecture import Architecture
+from roofline.model.huggingface import gpt, llama, relatives, remote, vision
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.registry import Builder
+
+if TYPE_CHECKING:
+    from roofline.schema import Document
+
+
+__all__ = ["BUILDERS", "from_config"]
+
+BUILDERS: Final[Mapping[str, Builder]] = {
+    **llama.FAMILIES,
+    **relatives.FAMILIES,
+    **gpt.FAMILIES,
+    **remote.FAMILIES,
+    **vision.FAMILIES,
+}
+"""Builder of each model type that can be costed."""
+
+
+def from_config(
+    document: "Document", name: str = "", path: tuple[str | int, ...] = ()
+) -> Architecture:
+    """Read a network from its published config.
+
+    Parameters
+    ----------
+    document
+        The config.
+    name
+        What to call the network; its model type if empty.
+    path
+        Where in the document the config is, if not at its top.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The model type is not known, a number is missing or absurd, or a field that may change the
+        cost is not understood. The message names the place.
+    """
+    config = document.data
+    for step in path:
+        config = config[step]
+    if not isinstance(config, dict):
+        raise UnsupportedModelError(
+            "a network's config is a mapping of fields",
+            hint="give the config.json the network was published with",
+            where=document.where(*path),
+        )
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or not model_type:
+        raise UnsupportedModelError(
+            "the config does not say its model_type",
+            hint="add the model_type that the network's published config.json has",
+            where=document.where(*path, "model_type") if model_type else document.where(*path),
+        )
+    builder = BUILDERS.get(model_type)
+    if builder is None:
+        close = get_close_matches(model_type, BUILDERS, 1)
+        suggestion = f"did you mean {close[0]}? " if close else ""
+        raise UnsupportedModelError(
+            f"model_type {model_type!r:.60} is not understood",
+            hint=f"{suggestion}understood: {', '.join(sorted(BUILDERS))}",
+            where=document.where(*path, "model_type"),
+        )
+    fields = Fields(document, path, model_type, name or model_type)
+    architecture = builder(fields)
+    fields.finish()
+    return replace(architecture, provenance=fields.provenance, notes=tuple(fields.notes))

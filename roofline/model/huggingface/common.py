@@ -1,0 +1,313 @@
+"""What most decoders have in common: geometry, windows, biases, and putting them together."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.model.architecture import Architecture, Attention, Block, Mlp
+from roofline.model.huggingface.fields import MOST_LAYERS, Fields
+from roofline.model.huggingface.storage import weight_storage
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How a family of configs spells the geometry."""
+
+    width: tuple[str, ...] = ("hidden_size",)
+    layers: tuple[str, ...] = ("num_hidden_layers",)
+    heads: tuple[str, ...] = ("num_attention_heads",)
+    kv_heads: tuple[str, ...] = ("num_key_value_heads",)
+    context: tuple[str, ...] = ("max_position_embeddings",)
+    vocab: tuple[str, ...] = ("vocab_size",)
+
+
+LLAMA_NAMES: Final = Names()
+GPT_NAMES: Final = Names(
+    width=("n_embd", "hidden_size"),
+    layers=("n_layer", "num_hidden_layers"),
+    heads=("n_head", "num_attention_heads"),
+    kv_heads=(),
+    context=("n_positions", "max_position_embeddings"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Width D, layers L, heads N and K, head width H, vocabulary V, longest context."""
+
+    d_model: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    context: int | None
+
+    @property
+    def qkv_width(self) -> int:
+        """Outputs of the q, k and v projections together. [1]"""
+        return (self.heads + 2 * self.kv_heads) * self.head_dim
+
+
+def geometry(
+    fields: Fields,
+    names: Names = LLAMA_NAMES,
+    *,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    explicit_head_dim: bool = True,
+    defaults: dict[str, int] | None = None,
+) -> Geometry:
+    """Read the sizes every decoder has.
+
+    Parameters
+    ----------
+    fields
+        The config.
+    names
+        How it spells them.
+    kv_heads
+        K where its key is absent; None means as many as query heads (MHA). Null always means MHA.
+    head_dim
+        H where its key is absent; None means D / N.
+    explicit_head_dim
+        Whether the model type reads ``head_dim`` at all.
+    defaults
+        Values of ``d_model``, ``layers``, ``heads``, ``vocab`` where a config may leave them out.
+
+    Raises
+    ------
+    UnsupportedModelError
+        A number is missing, out of range, or does not divide what it must.
+    """
+    known = defaults or {}
+    d_model = fields.integer("d_model", *names.width, default=known.get("d_model"))
+    layers = fields.integer("layers", *names.layers, default=known.get("layers"), high=MOST_LAYERS)
+    heads = fields.integer("heads", *names.heads, default=known.get("heads"))
+    vocab = fields.integer("vocab", *names.vocab, default=known.get("vocab"))
+    context = fields.optional("max_context", *names.context) if names.context else None
+
+    keys = names.kv_heads
+    absent = not any(key in fields.data for key in keys)
+    shared = (kv_heads or heads) if absent else heads
+    if keys:
+        why = "" if absent and kv_heads else "one per query head when absent"
+        shared = fields.integer("kv_heads", *keys, default=shared, why=why)
+    if heads % shared:
+        fields.refuse(
+            keys[0] if keys else names.heads[0],
+            f"{heads} query heads do not divide over {shared} key/value heads",
+            "give a number of key/value heads that divides the number of query heads",
+        )
+
+    def even() -> int:
+        if d_model % heads:
+            fields.refuse(
+                next((key for key in names.heads if key in fields.data), names.heads[0]),
+                f"a width of {d_model} does not divide over {heads} heads",
+                "give head_dim, or a number of heads that divides the width",
+            )
+        return d_model // heads
+
+    if explicit_head_dim and fields.data.get("head_dim") is not None:
+        width = fields.integer("head_dim", "head_dim")
+    elif head_dim is not None and "head_dim" not in fields.data:
+        width = head_dim
+        fields.say("head_dim", "head_dim", head_dim)
+    else:
+        width = even()
+        fields.seen.update({"head_dim"} if explicit_head_dim else ())
+        fields.say("head_dim", "head_dim", width, f"width {d_model} over {heads} heads")
+    return Geometry(d_model, layers, heads, shared, width, vocab, context)
+
+
+def windows(
+    fields: Fields, layers: int, *, size: int | None, sliding: Sequence[bool]
+) -> tuple[int | None, ...]:
+    """Window of each layer: ``layer_types`` where the config has it, else the family's own rule.
+
+    Parameters
+    ----------
+    fields
+        The config.
+    layers
+        How many. [1]
+    size
+        Keys a query sees in a sliding layer; None if the config has no window. [token]
+    sliding
+        The family's rule: which layers slide.
+
+    Raises
+    ------
+    UnsupportedModelError
+        ``layer_types`` is not one known word per layer, or slides without a window.
+    """
+    found = fields.get("layer_types")
+    if found is None:
+        return tuple(size if slides else None for slides in sliding)
+    key, types = found
+    if not isinstance(types, list) or len(types) != layers:
+        fields.refuse(
+            key,
+            f"layer_types does not name one type for each of {layers} layers",
+            "write a list with one entry per layer",
+        )
+    for entry in types:
+        if entry not in ("full_attention", "sliding_attention"):
+            fields.refuse(
+                key,
+                f"a layer of type {entry!r:.40} is not understood in {fields.model_type}",
+                "layers may be full_attention or sliding_attention",
+            )
+    if "sliding_attention" in types and size is None:
+        fields.refuse(
+            key,
+            "layer_types has sliding_attention, but the config has no window in force",
+            "give sliding_window (and use_sliding_window, where the model type has it)",
+        )
+    slides = types.count("sliding_attention")
+    fields.provenance["layer_types"] = (
+        f"layer_types = {slides} sliding, {layers - slides} full, {fields.where(key)}"
+    )
+    return tuple(size if entry == "sliding_attention" else None for entry in types)
+
+
+def no_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
+    """Windows of a model type that has none."""
+    return windows(fields, layers, size=None, sliding=[False] * layers)
+
+
+def every_layer(fields: Fields, layers: int, default: int | None = None) -> tuple[int | None, ...]:
+    """Windows of a model type whose ``sliding_window`` holds in all layers."""
+    size = window_size(fields, default)
+    return windows(fields, layers, size=size, sliding=[True] * layers)
+
+
+def every_nth_full(
+    fields: Fields, layers: int, *, pattern: int, default: int
+) -> tuple[int | None, ...]:
+    """Windows of a model type in which every n-th layer sees everything."""
+    size = window_size(fields, default)
+    period = fields.integer(
+        "sliding_window_pattern",
+        "sliding_window_pattern",
+        "_sliding_window_pattern",
+        default=pattern,
+    )
+    return windows(
+        fields, layers, size=size, sliding=[(i + 1) % period != 0 for i in range(layers)]
+    )
+
+
+def window_size(fields: Fields, default: int | None) -> int | None:
+    """``sliding_window``: the default if the key is absent, none if it is null. [token]"""
+    if "sliding_window" in fields.data or default is None:
+        return fields.optional("window", "sliding_window")
+    fields.say("window", "sliding_window", default)
+    return default
+
+
+def neutral(fields: Fields, **allowed: Any) -> None:
+    """Accept switches of a family only in the position that changes nothing."""
+    for key, value in allowed.items():
+        values = value if isinstance(value, tuple) else (value,)
+        fields.only(key, *values, reason="it may change the network's shape")
+
+
+def activation(fields: Fields, default: str = "silu") -> str:
+    """Name of the activation function; it never changes the cost."""
+    for key in ("hidden_act", "hidden_activation", "activation_function", "activation"):
+        if isinstance(value := fields.data.get(key), str):
+            return value
+    return default
+
+
+def gated(fields: Fields, *, bias: bool = False, default: int | None = None) -> Mlp:
+    """Gate, up and down of width ``intermediate_size``."""
+    width = fields.integer("mlp_width", "intermediate_size", default=default)
+    return Mlp(width, True, bias, bias, activation(fields))
+
+
+def attention(
+    shape: Geometry,
+    spans: Sequence[int | None],
+    *,
+    qkv_bias: bool = False,
+    out_bias: bool = False,
+    norm: int = 0,
+    rotary: bool | Sequence[bool] = True,
+) -> list[Attention]:
+    """Attention of each layer, alike but for the window and, in some, the rotation."""
+    rotated = [rotary] * len(spans) if isinstance(rotary, bool) else rotary
+    return [
+        Attention(
+            heads=shape.heads,
+            kv_heads=shape.kv_heads,
+            head_dim=shape.head_dim,
+            window=span,
+            qkv_biased=shape.qkv_width if qkv_bias else 0,
+            out_bias=out_bias,
+            norm_parameters=norm,
+            rotary=turns,
+        )
+        for span, turns in zip(spans, rotated, strict=True)
+    ]
+
+
+def assemble(
+    fields: Fields,
+    shape: Geometry,
+    mixers: Iterable[Attention],
+    feedforward: Mlp,
+    *,
+    tied: bool,
+    norms: int = 2,
+    norm_width: int,
+    final_norm: int | None = None,
+    **more: Any,
+) -> Architecture:
+    """Put a network together from its parts.
+
+    Parameters
+    ----------
+    fields, shape
+        The config and its sizes.
+    mixers
+        Attention of each layer.
+    feedforward
+        The same in every layer.
+    tied
+        Default of ``tie_word_embeddings``.
+    norms
+        Norms over the width in a layer. [1]
+    norm_width
+        Parameters of one norm: D for weights, 2·D with biases, 0 without either. [parameter]
+    final_norm
+        Parameters of the last norm, if not one like the others. [parameter]
+    more
+        Other fields of `Architecture`; ``parallel`` of its blocks.
+    """
+    parallel = bool(more.pop("parallel", False))
+    blocks: dict[Attention, Block] = {}
+    layers = []
+    for mixer in mixers:
+        if mixer not in blocks:
+            blocks[mixer] = Block(mixer, feedforward, norms, norms * norm_width, parallel)
+        layers.append(blocks[mixer])
+    storage = weight_storage(fields)
+    if shape.context is None:
+        fields.notes.append("the config gives no longest context")
+    values: dict[str, Any] = {
+        "name": fields.name,
+        "model_type": fields.model_type,
+        "d_model": shape.d_model,
+        "vocab": shape.vocab,
+        "layers": tuple(layers),
+        "tied_embeddings": fields.flag("tied_embeddings", "tie_word_embeddings", default=tied),
+        "embedding_width": shape.d_model,
+        "final_norm_parameters": norm_width if final_norm is None else final_norm,
+        "max_context": shape.context,
+        "weight_format": storage.linear,
+        "plain_format": storage.plain,
+    }
+    return Architecture(**(values | more))

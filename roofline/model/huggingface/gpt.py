@@ -1,0 +1,296 @@
+"""Decoders of the GPT line: learned positions or ALiBi, biases, LayerNorm, spellings of their own.
+
+Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from roofline.model.architecture import Architecture, Mlp
+from roofline.model.huggingface.common import (
+    GPT_NAMES,
+    Geometry,
+    Names,
+    activation,
+    assemble,
+    attention,
+    geometry,
+    neutral,
+    no_windows,
+)
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.registry import Builder
+
+BLOOM_NAMES: Final = Names(
+    width=("hidden_size", "n_embed"),
+    layers=("n_layer", "num_hidden_layers"),
+    heads=("n_head", "num_attention_heads"),
+    kv_heads=(),
+    context=("seq_length",),
+)
+FALCON_NAMES: Final = replace(
+    BLOOM_NAMES,
+    layers=("num_hidden_layers", "n_layer"),
+    heads=("num_attention_heads", "n_head"),
+    context=("max_position_embeddings",),
+)
+MPT_NAMES: Final = Names(
+    width=("d_model", "hidden_size"),
+    layers=("n_layers", "num_hidden_layers"),
+    heads=("n_heads", "num_attention_heads"),
+    kv_heads=(),
+    context=("max_seq_len",),
+)
+
+
+def opt(fields: Fields) -> Architecture:
+    """OPT: two spare rows of positions; the 350M one has a narrower embedding and post-norms."""
+    shape = geometry(fields, replace(Names(), kv_heads=()), explicit_head_dim=False)
+    bias = fields.flag("bias", "enable_bias", default=True)
+    affine = fields.flag("norm_weights", "layer_norm_elementwise_affine", default=True)
+    before = fields.flag("norm_before", "do_layer_norm_before", default=True)
+    removed = fields.flag("final_norm_removed", "_remove_final_layer_norm", default=False)
+    width = fields.integer(
+        "embedding_width", "word_embed_proj_dim", default=shape.d_model, why="as wide as the model"
+    )
+    inner = fields.integer("mlp_width", "ffn_dim")
+    norm = 2 * shape.d_model if affine else 0
+    spans = no_windows(fields, shape.layers)
+    return assemble(
+        fields,
+        shape,
+        attention(shape, spans, qkv_bias=bias, out_bias=bias, rotary=False),
+        Mlp(inner, False, bias, bias, activation(fields, "relu")),
+        tied=True,
+        norm_width=norm,
+        final_norm=norm if before and not removed else 0,
+        embedding_width=width,
+        position_rows=_positions(fields, shape) + 2,
+    )
+
+
+def gpt2(fields: Fields) -> Architecture:
+    """GPT-2: learned positions, biases everywhere."""
+    neutral(fields, add_cross_attention=False)
+    shape = geometry(fields, GPT_NAMES, explicit_head_dim=False)
+    return _learned_positions(fields, shape)
+
+
+def gpt_bigcode(fields: Fields) -> Architecture:
+    """StarCoder 1, SantaCoder: GPT-2 with one key/value head."""
+    neutral(fields, add_cross_attention=False)
+    fields.seen.add("attention_softmax_in_fp32")
+    shape = geometry(fields, GPT_NAMES, explicit_head_dim=False)
+    if fields.flag("kv_heads", "multi_query", default=True):
+        shape = replace(shape, kv_heads=1)
+    neutral(fields, num_key_value_heads=shape.kv_heads)
+    return _learned_positions(fields, shape)
+
+
+def _learned_positions(fields: Fields, shape: Geometry) -> Architecture:
+    fields.seen.add("n_ctx")
+    spans = no_windows(fields, shape.layers)
+    return assemble(
+        fields,
+        shape,
+        attention(shape, spans, qkv_bias=True, out_bias=True, rotary=False),
+        Mlp(_inner(fields, shape), False, True, True, activation(fields, "gelu_new")),
+        tied=True,
+        norm_width=2 * shape.d_model,
+        position_rows=_positions(fields, shape),
+    )
+
+
+def gptj(fields: Fields) -> Architecture:
+    """GPT-J: parallel parts behind one norm; biases in the feed-forward part and the LM head."""
+    fields.seen.update({"n_ctx", "rotary"})
+    shape = geometry(fields, GPT_NAMES, explicit_head_dim=False)
+    return assemble(
+        fields,
+        shape,
+        attention(shape, no_windows(fields, shape.layers)),
+        Mlp(_inner(fields, shape), False, True, True, activation(fields, "gelu_new")),
+        tied=False,
+        norms=1,
+        norm_width=2 * shape.d_model,
+        parallel=True,
+        head_bias=True,
+    )
+
+
+def gpt_neox(fields: Fields) -> Architecture:
+    """GPT-NeoX, Pythia: two norms even where both parts are parallel."""
+    shape = geometry(fields, replace(Names(), kv_heads=()), explicit_head_dim=False)
+    bias = fields.flag("attention_bias", "attention_bias", default=True)
+    width = fields.integer("mlp_width", "intermediate_size")
+    return assemble(
+        fields,
+        shape,
+        attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias),
+        Mlp(width, False, True, True, activation(fields, "gelu")),
+        tied=False,
+        norm_width=2 * shape.d_model,
+        parallel=fields.flag("parallel", "use_parallel_residual", default=True),
+    )
+
+
+def bloom(fields: Fields) -> Architecture:
+    """BLOOM: ALiBi, a norm on the embedding, biases everywhere."""
+    shape = geometry(fields, BLOOM_NAMES, explicit_head_dim=False)
+    neutral(
+        fields, n_inner=4 * shape.d_model, apply_residual_connection_post_layernorm=(True, False)
+    )
+    spans = no_windows(fields, shape.layers)
+    return assemble(
+        fields,
+        shape,
+        attention(shape, spans, qkv_bias=True, out_bias=True, rotary=False),
+        Mlp(4 * shape.d_model, False, True, True, activation(fields, "gelu")),
+        tied=True,
+        norm_width=2 * shape.d_model,
+        embedding_norm_parameters=2 * shape.d_model,
+    )
+
+
+def mpt(fields: Fields) -> Architecture:
+    """MPT: ALiBi and no biases at all, norms included."""
+    shape = geometry(fields, MPT_NAMES, explicit_head_dim=False)
+    _mpt_attention(fields)
+    neutral(fields, no_bias=True, embedding_fraction=1, learned_pos_emb=(True, False))
+    ratio = fields.integer("mlp_width", "expansion_ratio", default=4, high=1000)
+    spans = no_windows(fields, shape.layers)
+    return assemble(
+        fields,
+        shape,
+        attention(shape, spans, rotary=False),
+        Mlp(ratio * shape.d_model, False, activation="gelu"),
+        tied=True,
+        norm_width=shape.d_model,
+    )
+
+
+def _mpt_attention(fields: Fields) -> None:
+    """``attn_config`` must say what is assumed of it."""
+    found = fields.get("attn_config")
+    if found is None:
+        return
+    key, config = found
+    if not isinstance(config, dict):
+        fields.refuse(key, "attn_config is not a mapping", "give it as published")
+    inner = Fields(fields.document, (*fields.path, key), fields.model_type, fields.name, fields)
+    neutral(
+        inner,
+        alibi=True,
+        attn_type="multihead_attention",
+        attn_uses_sequence_id=False,
+        prefix_lm=False,
+        qk_ln=False,
+    )
+    inner.finish()
+    fields.notes += inner.notes
+
+
+def falcon(fields: Fields) -> Architecture:
+    """Falcon in its three layouts.
+
+    One key/value head (7B, ``multi_query``), ``num_kv_heads`` of them (40B, 180B,
+    ``new_decoder_architecture``), or one per query head (RW, ALiBi).
+    """
+    shape = geometry(fields, FALCON_NAMES, explicit_head_dim=False)
+    modern = fields.flag("new_decoder_architecture", "new_decoder_architecture", default=False)
+    single = fields.flag("multi_query", "multi_query", default=True)
+    if modern:
+        kv_heads = fields.integer(
+            "kv_heads", "num_kv_heads", "n_head_kv", default=shape.heads, why="as query heads"
+        )
+        _divides(fields, shape.heads, kv_heads)
+    else:
+        # The other two layouts fix the number, whatever num_kv_heads says (71 in Falcon-7B).
+        fields.seen.add("num_kv_heads")
+        kv_heads = 1 if single else shape.heads
+    norms = fields.optional("norms", "num_ln_in_parallel_attn", high=2) or (2 if modern else 1)
+    return _falcon(fields, replace(shape, kv_heads=kv_heads), norms)
+
+
+def refined_web(fields: Fields) -> Architecture:
+    """Falcon-40B under its first name: ``n_head_kv`` heads and two norms."""
+    shape = geometry(fields, FALCON_NAMES, explicit_head_dim=False)
+    kv_heads = fields.integer("kv_heads", "n_head_kv")
+    _divides(fields, shape.heads, kv_heads)
+    neutral(fields, multi_query=(True, False))
+    return _falcon(fields, replace(shape, kv_heads=kv_heads), norms=2)
+
+
+def refined_web_model(fields: Fields) -> Architecture:
+    """Falcon-7B and RW under their first name."""
+    shape = geometry(fields, FALCON_NAMES, explicit_head_dim=False)
+    single = fields.flag("multi_query", "multi_query", default=False)
+    kv_heads = 1 if single else shape.heads
+    neutral(fields, n_head_kv=kv_heads)
+    return _falcon(fields, replace(shape, kv_heads=kv_heads), norms=1)
+
+
+def _divides(fields: Fields, heads: int, kv_heads: int) -> None:
+    if heads % kv_heads:
+        fields.refuse(
+            "num_kv_heads",
+            f"{heads} query heads do not divide over {kv_heads} key/value heads",
+            "give a number of key/value heads that divides the number of query heads",
+        )
+
+
+def _falcon(fields: Fields, shape: Geometry, norms: int) -> Architecture:
+    legacy = fields.model_type != "falcon"
+    bias = fields.flag("bias", "bias", default=False)
+    parallel = fields.flag("parallel", "parallel_attn", default=not legacy)
+    alibi = fields.flag("alibi", "alibi", default=False)
+    fields.seen.add("apply_residual_connection_post_layernorm")
+    width = fields.integer(
+        "mlp_width", "ffn_hidden_size", default=4 * shape.d_model, why="4·D when absent"
+    )
+    return assemble(
+        fields,
+        shape,
+        attention(
+            shape,
+            no_windows(fields, shape.layers),
+            qkv_bias=bias,
+            out_bias=bias,
+            rotary=not alibi,
+        ),
+        Mlp(width, False, bias, bias, activation(fields, "gelu")),
+        tied=True,
+        norms=norms if parallel else 2,
+        norm_width=2 * shape.d_model,
+        parallel=parallel,
+    )
+
+
+def _inner(fields: Fields, shape: Geometry) -> int:
+    return fields.integer(
+        "mlp_width", "n_inner", default=4 * shape.d_model, why="4·D when absent or null"
+    )
+
+
+def _positions(fields: Fields, shape: Geometry) -> int:
+    """Rows of the position embedding: they cost memory, so the config must say how many."""
+    if shape.context is None:
+        key = "n_positions" if "n_embd" in fields.data else "max_position_embeddings"
+        fields.refuse(key, f"{key} is missing", f"add {key} as the published config.json has it")
+    fields.provenance["position_rows"] = fields.provenance["max_context"]
+    return shape.context
+
+
+FAMILIES: Final[Mapping[str, Builder]] = {
+    "opt": opt,
+    "gpt2": gpt2,
+    "gpt_bigcode": gpt_bigcode,
+    "gptj": gptj,
+    "gpt_neox": gpt_neox,
+    "bloom": bloom,
+    "mpt": mpt,
+    "falcon": falcon,
+    "RefinedWeb": refined_web,
+    "RefinedWebModel": refined_web_model,
+}

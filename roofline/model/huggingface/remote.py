@@ -1,0 +1,136 @@
+"""Decoders whose code came with their checkpoint: Qwen 1, InternLM 2, Baichuan, ChatGLM, MiMo.
+
+Shapes are those of the published modelling files; totals are checked against published counts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from roofline.model.architecture import Architecture, Mlp
+from roofline.model.huggingface.common import (
+    LLAMA_NAMES,
+    Names,
+    assemble,
+    attention,
+    gated,
+    geometry,
+    neutral,
+    no_windows,
+)
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.llama import qwen2
+from roofline.model.huggingface.registry import Builder
+
+QWEN_NAMES: Final = replace(LLAMA_NAMES, kv_heads=(), context=("seq_length",))
+CHATGLM_NAMES: Final = Names(
+    layers=("num_layers", "num_hidden_layers"),
+    kv_heads=(),
+    context=("seq_length",),
+    vocab=("padded_vocab_size",),
+)
+
+
+def qwen(fields: Fields) -> Architecture:
+    """Qwen 1: ``intermediate_size`` counts gate and up together; q, k, v always have biases."""
+    neutral(fields, use_cache_quantization=False)
+    fields.seen.add("max_position_embeddings")  # the code sizes rotary tables by seq_length
+    shape = geometry(fields, QWEN_NAMES, explicit_head_dim=False)
+    width = fields.integer("head_dim", "kv_channels", default=shape.head_dim, why="D / N")
+    shape = replace(shape, head_dim=width)
+    bias = not fields.flag("no_bias", "no_bias", default=True)
+    both = fields.integer("mlp_width", "intermediate_size")
+    if both % 2:
+        fields.refuse(
+            "intermediate_size",
+            f"intermediate_size = {both} is not even, and half of it is the width of the gate",
+            "give the published value",
+        )
+    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=True, out_bias=bias)
+    mlp = Mlp(both // 2, True, bias, bias, "silu")
+    return assemble(fields, shape, mixers, mlp, tied=False, norm_width=shape.d_model)
+
+
+def internlm2(fields: Fields) -> Architecture:
+    """InternLM 2: Llama with q, k and v in one matrix."""
+    shape = geometry(fields)
+    bias = fields.flag("attention_bias", "bias", default=True)
+    mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
+    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
+
+
+def baichuan(fields: Fields) -> Architecture:
+    """Baichuan 1 and 2: the 7B rotates; the 13B, which has no max_position_embeddings, is ALiBi."""
+    rotary = "max_position_embeddings" in fields.data
+    names = LLAMA_NAMES if rotary else replace(LLAMA_NAMES, context=("model_max_length",))
+    fields.seen.add("model_max_length")
+    shape = geometry(fields, replace(names, kv_heads=()), explicit_head_dim=False)
+    fields.notes.append(
+        "positions are rotary: the config has max_position_embeddings"
+        if rotary
+        else "positions are ALiBi: the config has no max_position_embeddings"
+    )
+    mixers = attention(shape, no_windows(fields, shape.layers), rotary=rotary)
+    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
+
+
+def chatglm(fields: Fields) -> Architecture:
+    """ChatGLM 2 and 3, GLM-4 as first published."""
+    neutral(
+        fields,
+        rmsnorm=True,
+        prefix_projection=False,
+        quantization_bit=0,
+        apply_residual_connection_post_layernorm=(True, False),
+    )
+    fields.seen.add("vocab_size")  # the embedding has padded_vocab_size rows
+    shape = geometry(fields, CHATGLM_NAMES, explicit_head_dim=False)
+    grouped = fields.flag("multi_query_attention", "multi_query_attention", default=False)
+    groups = fields.optional("kv_heads", "multi_query_group_num")
+    if grouped and groups is None:
+        fields.refuse("multi_query_group_num", "multi_query_group_num is missing")
+    kv_heads = groups if grouped and groups else shape.heads
+    if shape.heads % kv_heads:
+        fields.refuse(
+            "multi_query_group_num",
+            f"{shape.heads} query heads do not divide over {kv_heads} key/value heads",
+        )
+    width = fields.integer("head_dim", "kv_channels", default=shape.head_dim, why="D / N")
+    shape = replace(shape, kv_heads=kv_heads, head_dim=width)
+    bias = fields.flag("linear_bias", "add_bias_linear", default=False)
+    qkv_bias = fields.flag("qkv_bias", "add_qkv_bias", default=False) or bias
+    last = fields.flag("final_norm", "post_layer_norm", default=True)
+    mlp = Mlp(fields.integer("mlp_width", "ffn_hidden_size"), True, bias, bias, "silu")
+    return assemble(
+        fields,
+        shape,
+        attention(shape, no_windows(fields, shape.layers), qkv_bias=qkv_bias, out_bias=bias),
+        mlp,
+        tied=False,
+        norm_width=shape.d_model,
+        final_norm=shape.d_model if last else 0,
+    )
+
+
+def mimo(fields: Fields) -> Architecture:
+    """MiMo-7B: Qwen 2 with layers that predict further tokens, which are counted apart."""
+    neutral(fields, attention_bias=True)
+    extra = fields.optional("num_nextn_predict_layers", "num_nextn_predict_layers", low=0) or 0
+    body = qwen2(fields)
+    if not extra:
+        return body
+    block, width = body.layers[0], body.d_model
+    linears = sum(linear.parameters for linear in block.linears(width))
+    # Two input norms and a final one beside the block's own, and a projection of two widths to one.
+    each = linears + block.norm_parameters + 3 * width + 2 * width * width
+    fields.notes.append("multi-token prediction layers are left out of the text decoder")
+    return replace(body, other_parameters={"multi-token prediction": extra * each})
+
+
+FAMILIES: Final[Mapping[str, Builder]] = {
+    "qwen": qwen,
+    "internlm2": internlm2,
+    "baichuan": baichuan,
+    "chatglm": chatglm,
+    "mimo": mimo,
+}

@@ -1,0 +1,161 @@
+"""Networks that see: the text decoder is costed, the vision tower only counted.
+
+Shapes and defaults are those of the ``transformers`` classes of the same names (5.23).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from roofline.model.architecture import Architecture
+from roofline.model.huggingface.fields import LARGEST, Fields
+from roofline.model.huggingface.llama import gemma3_text, qwen3
+from roofline.model.huggingface.registry import Builder
+
+_TOKENS: Final = """
+    image_token_id image_token_index video_token_id vision_start_token_id vision_end_token_id
+    boi_token_id boi_token_index eoi_token_id eoi_token_index mm_tokens_per_image
+"""
+TOKENS: Final = frozenset(_TOKENS.split())
+"""Ids of tokens around a picture, and how many stand for one: the prompt's length covers them."""
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A config that has a known decoder under ``text_config``.
+
+    Attributes
+    ----------
+    text, text_type
+        Builder and model type of the decoder.
+    sizes
+        Keys of ``vision_config`` the tower is counted from; default of each, or None.
+    tower
+        Its parameters, from those sizes, the taps of the deep stack and the model width.
+    tied
+        Default of ``tie_word_embeddings``.
+    """
+
+    text: Builder
+    text_type: str
+    sizes: Mapping[str, int | None]
+    tower: Callable[[Sizes, int, int], int]
+    tied: bool
+
+
+def _build(wrapper: Wrapper, fields: Fields) -> Architecture:
+    part = fields.data.get("text_config")
+    fields.seen.update({"text_config", "vision_config", *TOKENS})
+    if not isinstance(part, dict):
+        fields.refuse("text_config", "text_config is missing or not a mapping")
+    inner = Fields(
+        fields.document, (*fields.path, "text_config"), wrapper.text_type, fields.name, fields
+    )
+    inner.only("model_type", wrapper.text_type, reason="it is another decoder")
+    decoder = wrapper.text(inner)
+    inner.finish()
+    fields.provenance.update(inner.provenance)
+    fields.notes += inner.notes
+    tied = wrapper.tied
+    if fields.data.get("tie_word_embeddings") is None and "tie_word_embeddings" in part:
+        tied = decoder.tied_embeddings
+    return replace(
+        decoder,
+        model_type=fields.model_type,
+        tied_embeddings=fields.flag("tied_embeddings", "tie_word_embeddings", default=tied),
+        other_parameters=_count(wrapper, fields, decoder.d_model),
+    )
+
+
+def _count(wrapper: Wrapper, fields: Fields, d_model: int) -> dict[str, int]:
+    """Parameters of the vision tower, if its config has every size they follow from."""
+    config: Any = fields.data.get("vision_config")
+    if not isinstance(config, dict):
+        fields.notes.append("the config has no vision tower")
+        return {}
+    sizes = {key: config.get(key, default) for key, default in wrapper.sizes.items()}
+    known = {k: v for k, v in sizes.items() if isinstance(v, int) and 0 < v <= LARGEST}
+    if len(known) < len(sizes):
+        missing = ", ".join(key for key in sizes if key not in known)
+        fields.notes.append(f"the vision tower is left out: no {missing} in vision_config")
+        return {}
+    taps = config.get("deepstack_visual_indexes")
+    fields.notes.append("the vision tower is counted under other parameters, and not costed")
+    return {
+        "vision tower": wrapper.tower(known, len(taps) if isinstance(taps, list) else 0, d_model)
+    }
+
+
+def _encoder_layer(width: int, inner: int) -> int:
+    """Four attention matrices, two of the feed-forward part, two norms, biases everywhere."""
+    return 4 * (width * width + width) + 2 * width * inner + inner + width + 4 * width
+
+
+def _qwen3_vl_tower(sizes: Sizes, taps: int, d_model: int) -> int:
+    """Patches, positions, layers, and a merger at the end and at each tap of the deep stack."""
+    width, out = sizes["hidden_size"], sizes["out_hidden_size"]
+    patch = sizes["in_channels"] * sizes["temporal_patch_size"] * sizes["patch_size"] ** 2
+    merged = width * sizes["spatial_merge_size"] ** 2
+    merger = merged * merged + merged + merged * out + out
+    return (
+        patch * width
+        + width
+        + sizes["num_position_embeddings"] * width
+        + sizes["depth"] * _encoder_layer(width, sizes["intermediate_size"])
+        + (merger + 2 * width)
+        + taps * (merger + 2 * merged)
+    )
+
+
+def _siglip_tower(sizes: Sizes, taps: int, d_model: int) -> int:
+    """Patches, positions, layers, a last norm; then the norm and matrix into the decoder."""
+    width, patch = sizes["hidden_size"], sizes["patch_size"]
+    return (
+        sizes["num_channels"] * patch * patch * width
+        + width
+        + (sizes["image_size"] // patch) ** 2 * width
+        + sizes["num_hidden_layers"] * _encoder_layer(width, sizes["intermediate_size"])
+        + 2 * width
+        + (width * d_model + width)
+    )
+
+
+QWEN3_VL: Final = Wrapper(
+    text=qwen3,
+    text_type="qwen3_vl_text",
+    sizes={
+        "depth": 27,
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "in_channels": 3,
+        "patch_size": 16,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+        "out_hidden_size": 3584,
+        "num_position_embeddings": 2304,
+    },
+    tower=_qwen3_vl_tower,
+    tied=False,
+)
+GEMMA3: Final = Wrapper(
+    text=gemma3_text,
+    text_type="gemma3_text",
+    sizes={
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 12,
+        "num_channels": 3,
+        "image_size": 224,
+        "patch_size": 16,
+    },
+    tower=_siglip_tower,
+    tied=True,
+)
+
+FAMILIES: Final[Mapping[str, Builder]] = {
+    "qwen3_vl": partial(_build, QWEN3_VL),
+    "gemma3": partial(_build, GEMMA3),
+}

@@ -1,0 +1,23 @@
+"""Strict reading of YAML and JSON: every refusal says where, what is wrong and what to do."""
+
+from roofline.schema.document import Document, Mark
+from roofline.schema.files import decode, read
+from roofline.schema.json_reader import parse_json
+from roofline.schema.models import Sourced, SourceEntry, Strict, check_sources, quantity
+from roofline.schema.validation import validate
+from roofline.schema.yaml_reader import parse_yaml
+
+__all__ = [
+    "Document",
+    "Mark",
+    "SourceEntry",
+    "Sourced",
+    "Strict",
+    "check_sources",
+    "decode",
+    "parse_json",
+    "parse_yaml",
+    "quantity",
+    "read",
+    "validate",
+]

@@ -1,0 +1,77 @@
+"""From a path to a document, without trusting the path."""
+
+import os
+import stat
+from pathlib import Path
+
+from roofline.errors import DocumentError
+from roofline.schema.building import MAX_BYTES, too_large
+from roofline.schema.document import Document, Text
+from roofline.schema.json_reader import parse_json
+from roofline.schema.yaml_reader import parse_yaml
+
+_PARSERS = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
+
+
+def read(path: Path) -> Document:
+    """Read a file: ``.json`` by the rules of JSON, ``.yaml`` and ``.yml`` by those of YAML.
+
+    Parameters
+    ----------
+    path
+        A regular file in UTF-8 of at most 1 MiB.
+
+    Raises
+    ------
+    DocumentError
+        It cannot be read, or says something that is not allowed.
+    """
+    # A name that is not UTF-8 must not break the message about it.
+    source = os.fspath(path).encode("utf-8", "backslashreplace").decode("utf-8")
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise _unreadable(source, "is a folder", "name a file in it")
+        if not stat.S_ISREG(status.st_mode):
+            raise _unreadable(source, "is not a regular file", "copy its content into a file")
+        parse = _PARSERS.get(path.suffix.lower())
+        if parse is None:
+            raise _unreadable(
+                source, "is neither YAML nor JSON", "name a .yaml, .yml or .json file"
+            )
+        if status.st_size > MAX_BYTES:
+            raise too_large(source)
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _unreadable(source, "does not exist", "check the spelling of the path") from None
+    except PermissionError:
+        raise _unreadable(
+            source, "may not be read", "give yourself permission to read it"
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unreadable(source, f"cannot be read: {reason}", "check the path") from None
+    if len(content) > MAX_BYTES:
+        raise too_large(source)
+    return parse(decode(content, source), source)
+
+
+def decode(content: bytes, source: str) -> str:
+    """Text of UTF-8 bytes.
+
+    Raises
+    ------
+    DocumentError
+        At the first byte that is not UTF-8.
+    """
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = Text(content[: error.start].decode("utf-8").removeprefix("\ufeff"), source)
+        message = f"the byte 0x{content[error.start]:02X} is not UTF-8"
+        raise before.error(len(before.content), message, "save the file as UTF-8") from None
+
+
+def _unreadable(source: str, message: str, hint: str) -> DocumentError:
+    return DocumentError(f"{source} {message}", hint=hint)

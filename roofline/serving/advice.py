@@ -1,0 +1,169 @@
+"""What binds a static batch, and what would help most: each change is priced, not guessed."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from roofline.cost import memory as memory_
+from roofline.cost.deployment import Deployment
+from roofline.errors import RooflineError
+from roofline.model import precision
+from roofline.serving.static import OpTime, StaticBatch, Workload, static_batch
+from roofline.units import show_binary
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change and what it does, as factors on the figures of the original.
+
+    Attributes
+    ----------
+    name
+        What is changed: ``"fp8 weights"``.
+    option
+        How to ask for it on the command line; empty for a change of hardware.
+    ttft, tpot, throughput
+        New over old. [1]
+    fits
+        Whether it fits in memory.
+    """
+
+    name: str
+    option: str
+    ttft: float
+    tpot: float
+    throughput: float
+    fits: bool
+
+
+def changes(batch: StaticBatch, utilization: float | None = None) -> tuple[Change, ...]:
+    """Price each change that applies; those that cannot be asked for are left out."""
+    out = []
+    for name, option, deployment, workload in _candidates(batch):
+        try:
+            other = static_batch(deployment, workload, utilization=utilization)
+        except RooflineError:
+            continue
+        out.append(
+            Change(
+                name,
+                option,
+                ttft=other.ttft_s / batch.ttft_s,
+                tpot=other.tpot_s / batch.tpot_s if batch.tpot_s else 1.0,
+                throughput=other.throughput_tok_s / batch.throughput_tok_s,
+                fits=other.memory.fits,
+            )
+        )
+    return tuple(out)
+
+
+def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Workload]]:
+    deployment, workload = batch.deployment, batch.workload
+    gpu, formats = deployment.node.gpu, deployment.precision
+    for name in ("fp8", "int4"):
+        if precision.named(name).bits < formats.weights.bits:
+            changed = precision.resolve(name, formats.kv.name, gpu)
+            yield (
+                f"{name} weights",
+                f"--weights {name}",
+                replace(deployment, precision=changed),
+                workload,
+            )
+    if formats.kv.bits > 8 and workload.kv_cache:
+        changed = precision.resolve(formats.weights.name, "fp8", gpu)
+        yield "fp8 KV cache", "--kv fp8", replace(deployment, precision=changed), workload
+    twice = replace(workload, batch=2 * workload.batch)
+    yield "twice the batch", f"--batch {twice.batch}", deployment, twice
+    tp = 2 * deployment.tp
+    if tp <= deployment.node.gpus and deployment.node.link is not None:
+        with suppress(RooflineError):
+            yield f"{tp} GPUs", f"--tp {tp}", replace(deployment, tp=tp), workload
+    faster = replace(gpu, hbm_bytes_per_s=2 * gpu.hbm_bytes_per_s)
+    node = replace(deployment.node, gpu=faster)
+    yield "twice the memory bandwidth", "", replace(deployment, node=node), workload
+    rates = {name: 2 * rate for name, rate in gpu.flops_per_s.items()}
+    node = replace(deployment.node, gpu=replace(gpu, flops_per_s=rates))
+    yield "twice the arithmetic", "", replace(deployment, node=node), workload
+
+
+def shares(ops: dict[str, OpTime]) -> dict[str, float]:
+    """Share of a step's time by what binds it: arithmetic, weights, cache, activations, wires.
+
+    The time of an operator that is bound by memory is divided by what it moves.
+    """
+    out = dict.fromkeys(("arithmetic", "weights", "KV cache", "activations", "wires"), 0.0)
+    for entry in ops.values():
+        work = entry.op.work
+        if entry.bound == "compute":
+            out["arithmetic"] += entry.seconds
+        elif entry.bound == "wire":
+            out["wires"] += entry.seconds
+        else:
+            moved = float(work.hbm_bytes)
+            out["weights"] += entry.seconds * float(work.weight_bytes) / moved
+            out["KV cache"] += entry.seconds * float(work.kv_bytes) / moved
+            out["activations"] += entry.seconds * float(work.activation_bytes) / moved
+    total = sum(out.values())
+    return {name: value / total for name, value in out.items()} if total else out
+
+
+def sentences(batch: StaticBatch, priced: tuple[Change, ...]) -> tuple[str, ...]:
+    """What a reader should take away: whether it fits, what binds, what would help most."""
+    out = [_memory_sentence(batch)]
+    for phase, ops in (("Prefill", batch.prefill), ("Decode", batch.decode)):
+        if ops:
+            out.append(f"{phase} is bound by {_listed(shares(ops))}.")
+    askable = [change for change in priced if change.option and change.fits]
+    if batch.decode and askable:
+        best = min(askable, key=lambda change: change.tpot)
+        if best.tpot < 0.995:
+            out.append(
+                f"For speed per user, {best.name} would help most: TPOT × {best.tpot:.2f}"
+                f" ({best.option})."
+            )
+    if askable:
+        best = max(askable, key=lambda change: change.throughput)
+        if best.throughput > 1.005:
+            out.append(
+                f"For throughput, {best.name} would help most: × {best.throughput:.2f}, "
+                f"TPOT × {best.tpot:.2f} ({best.option})."
+            )
+    return tuple(out)
+
+
+def _listed(parts: dict[str, float]) -> str:
+    largest = sorted(parts.items(), key=lambda item: -item[1])
+    name, share = largest[0]
+    lead = {
+        "arithmetic": "arithmetic",
+        "wires": "the wires between devices",
+    }.get(name, f"memory: reading {name}" if name != "activations" else "memory: activations")
+    others = [f"{other} {part:.0%}" for other, part in largest[1:3] if part >= 0.05]
+    return f"{lead} ({share:.0%} of its time{''.join(f', {other}' for other in others)})"
+
+
+def _memory_sentence(batch: StaticBatch) -> str:
+    deployment, memory, work = batch.deployment, batch.memory, batch.workload
+    where = "the device" if batch.devices == 1 else f"each of {batch.devices} devices"
+    if memory.fits:
+        most = memory_.largest_batch(deployment, memory, float(work.longest))
+        room = f"up to {most:,} sequences of this length fit" if work.kv_cache else "it fits"
+        return f"Fits on {where} with {show_binary(memory.free)} to spare; {room}."
+    return f"Does not fit: {show_binary(-memory.free)} too much on {where}. {_what_fits(batch)}"
+
+
+def _what_fits(batch: StaticBatch) -> str:
+    """The nearest thing that does fit."""
+    deployment, memory, work = batch.deployment, batch.memory, batch.workload
+    most = memory_.largest_batch(deployment, memory, float(work.longest))
+    if most:
+        return f"A batch of {most:,} fits."
+    share = memory.budget / memory.capacity
+    for tp in range(deployment.tp + 1, deployment.node.gpus + 1):
+        try:
+            other = static_batch(replace(deployment, tp=tp), work, utilization=share)
+        except RooflineError:
+            continue
+        if other.memory.fits:
+            return f"It fits on {tp} (--tp {tp})."
+    return "Nothing with this network and device fits: use a larger device or a smaller format."

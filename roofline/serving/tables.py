@@ -1,0 +1,364 @@
+"""A static batch as tables: what the command line prints, JSON carries and the report draws."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from roofline.cost import hierarchy
+from roofline.cost import memory as memory_
+from roofline.cost.roof import seconds
+from roofline.cost.step import Group, prefill, step
+from roofline.cost.work import Array
+from roofline.hardware.machine import Gpu
+from roofline.serving.advice import Change
+from roofline.serving.explain import explain
+from roofline.serving.quadrature import nodes
+from roofline.serving.static import OpTime, StaticBatch
+from roofline.table import Table, table
+
+DATASHEET: Final = "datasheet"
+
+
+def headline(batch: StaticBatch, replicas: int) -> Table:
+    """Metrics of the deployment, one row each, with the two bounds of the roofline.
+
+    ``value`` is with perfect overlap, ``serial`` without any; both at datasheet rates.
+    """
+    serial_ttft = batch.ttft_s * batch.prefill_serial_s / _total(batch.prefill)
+    serial_tpot = batch.decode_serial_s
+    serial_latency = serial_ttft + serial_tpot * (batch.workload.output - 1)
+    slower = serial_latency / batch.latency_s
+    devices = replicas * batch.devices
+
+    def row(
+        metric: str, value: float, serial: float, unit: str, meaning: str, explained: str
+    ) -> dict[str, Any]:
+        basis = explain(batch, explained).basis
+        return {
+            "metric": metric,
+            "value": value,
+            "serial": serial,
+            "unit": unit,
+            "basis": basis,
+            "meaning": meaning,
+        }
+
+    thr = batch.throughput_tok_s * replicas
+    rows = [
+        row(
+            "ttft_s", batch.ttft_s, serial_ttft, "s", "arrival to first token, last prompt", "ttft"
+        ),
+        row(
+            "ttft_mean_s",
+            batch.ttft_mean_s,
+            batch.ttft_mean_s * serial_ttft / batch.ttft_s,
+            "s",
+            "the same, mean over the batch",
+            "ttft",
+        ),
+        row(
+            "tpot_s", batch.tpot_s, serial_tpot, "s", "between tokens, mean over the answer", "tpot"
+        ),
+        row("latency_s", batch.latency_s, serial_latency, "s", "arrival to last token", "latency"),
+        row(
+            "throughput_tok_s",
+            thr,
+            thr / slower,
+            "token/s",
+            "output tokens, all GPUs",
+            "throughput",
+        ),
+        row(
+            "throughput_tok_s_per_gpu",
+            thr / devices,
+            thr / devices / slower,
+            "token/s",
+            "output tokens, each GPU",
+            "throughput",
+        ),
+        row(
+            "user_tok_s",
+            batch.user_tok_s,
+            1 / serial_tpot if serial_tpot else 0.0,
+            "token/s",
+            "one user, after the first token",
+            "tpot",
+        ),
+        row(
+            "joule_per_mtok",
+            batch.joule_per_mtok,
+            batch.joule_per_mtok * slower,
+            "J",
+            "energy per million output tokens at board power",
+            "energy",
+        ),
+    ]
+    if batch.usd_per_mtok:
+        rows.append(
+            row(
+                "usd_per_mtok",
+                batch.usd_per_mtok,
+                batch.usd_per_mtok * slower,
+                "$",
+                "per million output tokens",
+                "cost",
+            )
+        )
+    return table(rows, {})
+
+
+def _total(ops: Mapping[str, OpTime]) -> float:
+    return sum(entry.seconds for entry in ops.values())
+
+
+OP_UNITS: Final = {
+    "seconds": "s",
+    "serial_s": "s",
+    "compute_s": "s",
+    "memory_s": "s",
+    "wire_s": "s",
+    "flops": "FLOP",
+    "hbm_bytes": "B",
+    "weight_bytes": "B",
+    "activation_bytes": "B",
+    "kv_bytes": "B",
+    "wire_bytes": "B",
+    "l2_bytes": "B",
+    "score_bytes": "B",
+    "intensity": "FLOP/B",
+}
+
+
+def operators(batch: StaticBatch) -> Table:
+    """Operators of both phases; counts and times are of all executions on one device."""
+    precision, gpu = batch.deployment.precision, batch.deployment.node.gpu
+    rows = []
+    for phase, ops in (("prefill", batch.prefill), ("decode", batch.decode)):
+        total = _total(ops)
+        for name, entry in ops.items():
+            op, work, times = entry.op, entry.op.work, float(entry.op.repeat)
+            moved = hierarchy.traffic(op, gpu, precision.activations.width, precision.kv.width)
+            hbm = float(work.hbm_bytes)
+            rows.append(
+                {
+                    "phase": phase,
+                    "op": name,
+                    "kind": op.kind,
+                    "repeat": op.repeat,
+                    "seconds": entry.seconds,
+                    "share": entry.seconds / total,
+                    "bound": entry.bound,
+                    "arithmetic": op.arithmetic,
+                    "flops": float(work.flops) * times,
+                    "hbm_bytes": hbm * times,
+                    "intensity": float(work.flops) / hbm if hbm else 0.0,
+                    "serial_s": entry.serial,
+                    "compute_s": entry.compute,
+                    "memory_s": entry.memory,
+                    "wire_s": entry.wire,
+                    "weight_bytes": float(work.weight_bytes) * times,
+                    "activation_bytes": float(work.activation_bytes) * times,
+                    "kv_bytes": float(work.kv_bytes) * times,
+                    "wire_bytes": float(work.wire_bytes) * times,
+                    "l2_bytes": moved.l2 * times,
+                    "score_bytes": moved.scores * times,
+                }
+            )
+    return table(rows, OP_UNITS, basis=DATASHEET)
+
+
+def memory(batch: StaticBatch) -> Table:
+    """What is in the memory of one device."""
+    m = batch.memory
+    parts = (
+        ("weights", m.weights, "derived"),
+        ("KV cache", m.kv, "derived"),
+        ("activations", m.activations, "derived"),
+        ("runtime", m.runtime, "assumed"),
+        ("CUDA graphs", m.graphs, "assumed"),
+        ("free", m.free, "derived"),
+        ("not used by the engine", m.capacity - m.budget, "setting"),
+    )
+    rows = [
+        {"part": part, "bytes": value, "share": value / m.capacity, "known": known}
+        for part, value, known in parts
+    ]
+    return table(rows, {"bytes": "B"})
+
+
+def capacity(batch: StaticBatch) -> Table:
+    """Largest batch at this context, and largest context at this batch."""
+    deployment, m, work = batch.deployment, batch.memory, batch.workload
+    limit = deployment.architecture.max_context or 2**31
+    longest = memory_.largest_context(deployment, m, float(work.batch), limit)
+    rows = [
+        {
+            "limit": "largest batch",
+            "value": memory_.largest_batch(deployment, m, float(work.longest)),
+            "unit": "sequence",
+            "at": f"context {work.longest}",
+            "set by": "memory",
+        },
+        {
+            "limit": "longest context",
+            "value": longest,
+            "unit": "token",
+            "at": f"batch {work.batch}",
+            "set by": "the network" if longest == limit else "memory",
+        },
+    ]
+    return table(rows, {})
+
+
+def curve(batch: StaticBatch, utilization: float | None = None) -> Table:
+    """TTFT, TPOT and throughput against batch, powers of two to beyond what fits."""
+    deployment, work = batch.deployment, batch.workload
+    most = memory_.largest_batch(deployment, batch.memory, float(work.longest))
+    last = max(4 * work.batch, 2 * most, 16)
+    batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
+    batches = np.unique(np.append(batches, work.batch))
+    ttft = _broadcast(
+        seconds(
+            step(deployment, prefill(batches, float(work.prompt), float(work.cached))), deployment
+        ),
+        batches,
+    )
+    tpot = np.zeros_like(batches)
+    if work.output > 1:
+        contexts, weights = nodes(work.prompt + 1, work.longest)
+        every = np.repeat(batches, len(contexts))
+        context = np.tile(contexts, len(batches))
+        new = 1.0 if work.kv_cache else context
+        priced = seconds(step(deployment, Group(every, new, context)), deployment)
+        tpot = _broadcast(priced, every).reshape(len(batches), -1) @ weights
+    latency = ttft + tpot * (work.output - 1)
+    rows = [
+        {
+            "batch": int(b),
+            "ttft_s": float(first),
+            "tpot_s": float(each),
+            "latency_s": float(whole),
+            "throughput_tok_s": float(b) * work.output / float(whole),
+            "user_tok_s": 1 / float(each) if each else 0.0,
+            "fits": bool(b <= most) if work.kv_cache else batch.memory.fits,
+        }
+        for b, first, each, whole in zip(batches, ttft, tpot, latency, strict=True)
+    ]
+    units = {
+        "ttft_s": "s",
+        "tpot_s": "s",
+        "latency_s": "s",
+        "throughput_tok_s": "token/s",
+        "user_tok_s": "token/s",
+    }
+    return table(rows, units, basis=DATASHEET)
+
+
+def _broadcast(value: Any, like: Array) -> Array:
+    return np.broadcast_to(np.asarray(value, float), like.shape)
+
+
+def roofs(batch: StaticBatch) -> Table:
+    """Ceilings of the roofline: arithmetic rates, and bandwidth of each level."""
+    gpu, precision = batch.deployment.node.gpu, batch.deployment.precision
+    rows = [
+        _roof(gpu, "arithmetic", name, f"arithmetic.{name}", gpu.rate(name))
+        for name in dict.fromkeys((precision.linear_arithmetic, precision.attention_arithmetic))
+    ]
+    for level, key, rate in (
+        ("HBM", "memory.bandwidth", gpu.hbm_bytes_per_s),
+        ("L2", "cache.l2_bytes_per_clock", gpu.l2_bytes_per_s),
+        ("on-chip", "compute.shared_bytes_per_clock", gpu.shared_bytes_per_s),
+    ):
+        if rate:
+            rows.append(_roof(gpu, "bandwidth", level, key, rate))
+    return table(rows, {})
+
+
+def _roof(gpu: Gpu, kind: str, name: str, key: str, rate: float) -> dict[str, Any]:
+    fact = gpu.facts.get(key)
+    return {
+        "kind": kind,
+        "name": name,
+        "rate": rate,
+        "unit": "FLOP/s" if kind == "arithmetic" else "B/s",
+        "basis": fact.basis if fact else DATASHEET,
+        "source": fact.source if fact else gpu.name,
+    }
+
+
+def what_if(priced: tuple[Change, ...]) -> Table:
+    """Changes, each priced by itself; factors on the figures of this deployment."""
+    rows = [
+        {
+            "change": change.name,
+            "option": change.option,
+            "ttft": change.ttft,
+            "tpot": change.tpot,
+            "throughput": change.throughput,
+            "fits": change.fits,
+        }
+        for change in priced
+    ]
+    return table(rows, {})
+
+
+def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
+    """What the figures rest on, with the source of each."""
+    gpu, network = batch.deployment.node.gpu, batch.deployment.architecture
+    rows = [
+        {"what": what, "value": value, "basis": "given", "source": "command or default", "note": ""}
+        for what, value in given.items()
+    ]
+    for key, fact in gpu.facts.items():
+        if _used(key, batch):
+            source = ", ".join(text for text in (fact.source, fact.where) if text)
+            rows.append(
+                {
+                    "what": f"{gpu.name} {key}",
+                    "value": fact.text,
+                    "basis": fact.basis,
+                    "source": source,
+                    "note": fact.note,
+                }
+            )
+    for field, text in network.provenance.items():
+        value, _, where = text.partition(", ")
+        rows.append(
+            {
+                "what": f"{network.name} {field}",
+                "value": value,
+                "basis": "config",
+                "source": where,
+                "note": "",
+            }
+        )
+    engine = batch.deployment.engine
+    rows += [
+        {
+            "what": f"engine {engine.name}",
+            "value": note.partition(": ")[0],
+            "basis": "assumed",
+            "source": "engine profile",
+            "note": note.partition(": ")[2],
+        }
+        for note in engine.notes
+    ]
+    return table(rows, {})
+
+
+def _used(key: str, batch: StaticBatch) -> bool:
+    precision, link = batch.deployment.precision, batch.deployment.node.link
+    used = {
+        f"arithmetic.{precision.linear_arithmetic}",
+        f"arithmetic.{precision.attention_arithmetic}",
+        "memory.bandwidth",
+        "memory.visible",
+        "memory.nominal",
+        "price.per_hour",
+        "power.tdp",
+        "cache.l2_bytes_per_clock",
+    }
+    wired = batch.devices > 1 and link is not None and key.startswith(f"links.{link.kind}")
+    return key in used or wired
