@@ -5,16 +5,17 @@ from typing import Final, Literal
 
 import roofline
 from roofline.cost.deployment import Deployment, Options
-from roofline.errors import InputError, LayoutError
+from roofline.errors import InputError, LayoutError, UnknownNameError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.model import catalog as networks
 from roofline.model import precision
 from roofline.model.architecture import Architecture
-from roofline.serving import advice, explain, lecture, tables
+from roofline.serving import advice, lecture, tables
+from roofline.serving import explain as derivations
 from roofline.serving.static import StaticBatch, Workload, static_batch
-from roofline.table import Result
+from roofline.table import Derivation, Result
 
 DEFAULT_MODEL: Final = "llama-3.1-8b"
 DEFAULT_GPU: Final = "h100-sxm"
@@ -94,7 +95,9 @@ def analyze(
     degree, replicas = _layout(gpus, tp)
     _check_share(memory_utilization)
     if convention == "textbook":
-        return lecture.analyze(network, device, workload, devices=degree)
+        stored = precision.named(weights or _default_format(network))
+        cache = stored if kv == "auto" else precision.named(kv)
+        return lecture.analyze(network, device, workload, stored, cache, degree)
     deployment = Deployment(
         architecture=network,
         node=hardware.default_node(device, degree),
@@ -105,6 +108,22 @@ def analyze(
     )
     priced = static_batch(deployment, workload, utilization=memory_utilization)
     return _result(priced, replicas, memory_utilization)
+
+
+def explain(result: Result, metric: str) -> Derivation:
+    """Derivation of a metric of a result: formula, numbers put in, source of each.
+
+    Raises
+    ------
+    UnknownNameError
+        The result has no derivation of that name.
+    """
+    if metric in result.derivations:
+        return result.derivations[metric]
+    raise UnknownNameError(
+        f"nothing called {metric!r} to explain",
+        hint=f"metrics: {', '.join(result.derivations)}",
+    )
 
 
 def _result(batch: StaticBatch, replicas: int, utilization: float | None) -> Result:
@@ -132,7 +151,7 @@ def _result(batch: StaticBatch, replicas: int, utilization: float | None) -> Res
             "roofs": tables.roofs(batch),
             "assumptions": tables.assumptions(batch, given),
         },
-        derivations=explain.explain_all(batch),
+        derivations=derivations.explain_all(batch),
         notes=(
             *_notes(batch, replicas),
             *deployment.precision.notes,

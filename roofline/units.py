@@ -6,6 +6,7 @@ becomes a power of ten, so it is the only place that can get one wrong.
 
 import math
 import re
+from decimal import Decimal
 from typing import Final
 
 from roofline.errors import QuantityError
@@ -32,7 +33,10 @@ BITS_PER_BYTE: Final = 8.0
 
 _DECIMAL: Final = ("P", "T", "G", "M", "k", "", "m", "µ", "n")
 _BINARY: Final = ("Ti", "Gi", "Mi", "Ki", "")
-_QUANTITY: Final = re.compile(r"\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*(\S*)\s*")
+# Possessive quantifiers: giving characters back never helps here, and takes quadratic time.
+_QUANTITY: Final = re.compile(
+    r"\s*+([-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]{1,3})?)\s*+(\S*+)\s*+"
+)
 
 
 def parse(text: str, unit: str) -> float:
@@ -60,17 +64,19 @@ def parse(text: str, unit: str) -> float:
     132.0
     """
     example = f"1.5 G{unit}" if unit else "132"
+    quoted = repr(text if len(text) <= 60 else f"{text[:60]}…")
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise QuantityError(f"{text!r} is not a quantity", hint=f"write it like '{example}'")
+        raise QuantityError(f"{quoted} is not a quantity", hint=f"write it like '{example}'")
     number, written = match.groups()
     prefix = written.removesuffix(unit) if written.endswith(unit) else None
     if prefix is None or prefix not in PREFIX or (prefix and not unit):
         wanted = unit or "a plain number"
-        raise QuantityError(f"{text!r} is not in {wanted}", hint=f"write it like '{example}'")
-    value = float(number) * PREFIX[prefix]
+        raise QuantityError(f"{quoted} is not in {wanted}", hint=f"write it like '{example}'")
+    # Decimal arithmetic, so that 66.9 T is the float nearest to 66.9e12.
+    value = float(Decimal(number) * Decimal(repr(PREFIX[prefix])))
     if not math.isfinite(value):
-        raise QuantityError(f"{text!r} is too large", hint=f"write it like '{example}'")
+        raise QuantityError(f"{quoted} is too large", hint=f"write it like '{example}'")
     return value
 
 
@@ -80,7 +86,7 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     >>> show(3.35e12, "B/s")
     '3.35 TB/s'
     >>> show(2.5e-6, "s")
-    '2.5 µs'
+    '2.50 µs'
     >>> show(0.0, "s")
     '0 s'
     """
@@ -91,7 +97,7 @@ def show_binary(value: float, unit: str = "B", digits: int = 3) -> str:
     """Write a device capacity with a binary prefix.
 
     >>> show_binary(80 * 2.0**30)
-    '80 GiB'
+    '80.0 GiB'
     """
     return _scaled(value, unit, digits, _BINARY)
 
@@ -99,18 +105,24 @@ def show_binary(value: float, unit: str = "B", digits: int = 3) -> str:
 def _scaled(value: float, unit: str, digits: int, prefixes: tuple[str, ...]) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}".rstrip()
-    # Round first: 999.96 at three digits is 1 k, not 1e+03.
-    rounded = float(f"{value:.{digits}g}")
     for prefix in prefixes:
-        if abs(rounded) >= PREFIX[prefix]:
-            return f"{_plain(value / PREFIX[prefix], digits)} {prefix}{unit}".rstrip()
-    return f"{_plain(value / PREFIX[prefixes[-1]], digits)} {prefixes[-1]}{unit}".rstrip()
+        scaled = value / PREFIX[prefix]
+        # Round first: 999.96 at three digits is 1.00 k, not 1000.
+        if abs(float(f"{scaled:.{digits}g}")) >= 1:
+            break
+    return f"{significant(scaled, digits)} {prefix}{unit}".rstrip()
 
 
-def _plain(value: float, digits: int) -> str:
-    """Significant digits without an exponent where a person would not write one."""
-    text = f"{value:.{digits}g}"
-    return f"{float(text):.0f}" if "e+" in text and abs(value) < 1e6 else text  # 1000..1023 GiB
+def significant(value: float, digits: int = 3) -> str:
+    """Write a number with that many significant digits, without an exponent up to a million.
+
+    >>> significant(5.9), significant(2290.4), significant(0.0123456)
+    ('5.90', '2,290', '0.0123')
+    """
+    rounded = float(f"{value:.{digits}g}")
+    if 10**digits <= abs(rounded) < MILLION:
+        return f"{rounded:,.0f}"
+    return f"{value:#.{digits}g}".rstrip(".")
 
 
 def count(value: float) -> str:

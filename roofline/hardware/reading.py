@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from roofline.content import shipped
 from roofline.errors import DocumentError, QuantityError
 from roofline.hardware.files import GpuFile, NodeFile
 from roofline.hardware.machine import Fact, Gpu, Link
@@ -32,6 +33,7 @@ class Kind:
     whole: bool = False
 
 
+_CONTENT: Final = str(shipped("hwspecs").parent / "_")[:-1]  # not worth showing before a place
 _ON_CHIP: Final = Kind("B", "1 KiB", "16 GiB")
 _WIRE: Final = Kind("B/s", "1 MB/s", "1000 TB/s")
 _DELAY: Final = Kind("s", "1 ns", "1 s")
@@ -40,9 +42,9 @@ _COUNT: Final = Kind("", "1", "100000", whole=True)
 KINDS: Final[Mapping[str, Kind]] = {
     "memory.nominal": Kind("B", "16 MiB", "1024 TiB"),
     "memory.visible": Kind("B", "16 MiB", "1024 TiB"),
-    "memory.bandwidth": _WIRE,
+    "memory.bandwidth": Kind("B/s", "1 GB/s", "1000 TB/s"),
     "cache.l2": _ON_CHIP,
-    "cache.l2_bandwidth": _WIRE,
+    "cache.l2_bandwidth": Kind("B/s", "1 GB/s", "1000 TB/s"),
     "cache.l2_bytes_per_clock": Kind("B", "1 B", "16 MiB"),
     "compute.multiprocessors": _COUNT,
     "compute.l1": _ON_CHIP,
@@ -146,7 +148,7 @@ def _fact(
         source="assumed" if figure.source == "assumed" else sources[figure.source].title,
         where=figure.where,
         note=figure.note,
-        location=location,
+        location=location.removeprefix(_CONTENT),
         date=figure.date,
     )
 

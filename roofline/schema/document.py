@@ -8,8 +8,9 @@ from roofline.errors import DocumentError
 
 _SHOWN_CHARACTERS: Final = 60
 
-Place: TypeAlias = "tuple[int, int, dict[str, Place] | list[Place] | None]"
-"""Offset of the key (of the value where there is no key), of the value, and places inside it."""
+Spot: TypeAlias = "int | list[Spot]"
+"""Offset of a value; for a list or mapping, a list that starts with its own and goes on with those
+inside it, in a mapping in pairs: key, value. Tuples would cost a large document twice the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,14 @@ class Document:
         Dictionaries with text keys, lists, text, numbers, truth values and None. Not to be changed.
     source
         Path, as shown to the user.
-    text, place
+    text, spot
         What the data was read from, and where in it.
     """
 
     data: Any
     source: str
     text: str = field(default="", repr=False, compare=False)
-    place: Place = field(default=(0, 0, None), repr=False, compare=False)
+    spot: Spot = field(default=0, repr=False, compare=False)
 
     def where(self, *path: str | int) -> str:
         """``file:line:column`` of the value at a path of keys and indices.
@@ -79,17 +80,29 @@ class Document:
         """Characters before the value at a path. [1]"""
         return self._find(path)[1]
 
-    def _find(self, path: tuple[str | int, ...]) -> Place:
-        place: Any = self.place
+    def _find(self, path: tuple[str | int, ...]) -> tuple[int, int]:
+        """Offsets of the key and the value; the key of an item in a list is the item."""
+        data, spot = self.data, self.spot
+        key_at = at = _start(spot)
         for step in path:
-            inside = place[2]
-            in_mapping = isinstance(inside, dict) and isinstance(step, str) and step in inside
-            in_list = isinstance(inside, list) and isinstance(step, int) and step < len(inside)
-            if not (in_mapping or in_list):
+            if isinstance(spot, int):
                 break
-            place = inside[step]
-        found: Place = place
-        return found
+            if isinstance(data, dict) and step in data:
+                index = 1 + 2 * list(data).index(step)
+                key, spot = spot[index], spot[index + 1]
+            elif isinstance(data, list) and isinstance(step, int) and 0 <= step < len(data):
+                key = spot = spot[1 + step]
+            else:
+                break
+            data = data[step]
+            key_at, at = _start(key), _start(spot)
+        return key_at, at
+
+
+def _start(spot: Spot) -> int:
+    while not isinstance(spot, int):
+        spot = spot[0]
+    return spot
 
 
 def shown(value: object) -> str:

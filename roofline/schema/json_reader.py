@@ -7,11 +7,11 @@ from typing import Final
 
 from roofline.errors import DocumentError
 from roofline.schema.building import (
-    MAX_DIGITS,
     Builder,
     admit,
     check_decoded,
     check_digits,
+    collector_paused,
     not_finite,
 )
 from roofline.schema.document import Document, Text, shown
@@ -76,7 +76,9 @@ def parse_json(text: str, source: str) -> Document:
     >>> document.data, document.where("hidden_size")
     ({'hidden_size': 4096}, 'config.json:1:17')
     """
-    return _compose(admit(text, source))
+    content = admit(text, source)
+    with collector_paused():
+        return _compose(content)
 
 
 def _compose(text: Text) -> Document:
@@ -154,8 +156,7 @@ def _scalar(text: Text, at: int) -> tuple[str | int | float | bool | None, int]:
     if kind == "word":
         return _WORDS[found["word"]], end
     written = found["whole"] or found["real"]
-    if len(written) > MAX_DIGITS:
-        check_digits(text, at, written)
+    check_digits(text, at, written)
     if kind == "whole":
         return int(written), end
     number = float(written)

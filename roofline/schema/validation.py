@@ -2,12 +2,11 @@
 
 import json
 import re
-import types
-import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar
+from inspect import isclass
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,7 +16,7 @@ from roofline.schema.document import Document, shown
 Model = TypeVar("Model", bound=BaseModel)
 Path = tuple[str | int, ...]
 
-_MAX_FINDINGS: Final = 200
+_MAX_FINDINGS: Final = 100
 _MAX_LISTED: Final = 20
 _WANTED: Final = {
     "string_type": "text",
@@ -74,8 +73,8 @@ def validate(model: type[Model], document: Document) -> Model:
     Parameters
     ----------
     model
-        What the document should be. Numbers in quotes are text, whole numbers are numbers too, lists
-        are good for tuples, and text for literals and enumerations.
+        What the document should be. Numbers in quotes are text, whole numbers are numbers too,
+        lists are good for tuples, and text for literals and enumerations.
     document
         What was read.
 
@@ -123,12 +122,11 @@ def _finding(data: Any, detail: Any) -> _Finding:
     path: list[str | int] = []
     value = data
     for step in location:
-        if isinstance(value, dict) and isinstance(step, str) and step in value:
-            value = value[step]
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
+        in_mapping = isinstance(value, dict) and step in value
+        in_list = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if not (in_mapping or in_list):
             continue
+        value = value[step]
         path.append(step)
     kind: str = detail["type"]
     if kind == "missing" and isinstance(value, dict):
@@ -174,6 +172,8 @@ def _sentences(
     if wanted := dict.fromkeys(_WANTED[entry.kind] for entry in group if entry.kind in _WANTED):
         texts = [choice for choice in group if choice.kind in ("literal_error", "enum")]
         choices = [f"one of {entry.context['expected']}" for entry in texts]
+        if "a number" in wanted:
+            wanted.pop("a whole number", None)
         message = f"{name} must be {' or '.join([*wanted, *choices])}, not {shown(value)}"
         return message, _retype(value, wanted)
     if kind in ("literal_error", "enum"):
@@ -218,7 +218,7 @@ def _retype(value: object, wanted: Iterable[str]) -> str:
         plain = value.strip().replace("_", "").replace(",", "")
         if re.fullmatch(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?", plain[:80]):
             return f"write {plain}, without quotes or separators"
-        return "write a plain number"
+        return f"write {' or '.join(wanted)}"
     if isinstance(value, str) and "true or false" in wanted:
         return "write true or false, without quotes"
     if isinstance(value, float) and "a whole number" in wanted:
@@ -293,6 +293,6 @@ def _allowed(model: type[BaseModel], location: Path) -> list[str]:
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return [annotation] if issubclass(annotation, BaseModel) else []
-    return [found for part in typing.get_args(annotation) for found in _models_in(part)]
+    if isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]

@@ -9,14 +9,23 @@ import re
 from typing import Any, Final
 
 import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
 
 from roofline.errors import DocumentError
 from roofline.schema.building import (
-    MAX_DIGITS,
     Builder,
     admit,
     check_decoded,
     check_digits,
+    collector_paused,
     not_finite,
 )
 from roofline.schema.document import Document, Text, shown
@@ -27,11 +36,11 @@ _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_NUMBER: Final = re.compile(
-    r"(?P<int>[-+]?[0-9]++)|0o(?P<oct>[0-7]++)|0x(?P<hex>[0-9a-fA-F]++)"
-    r"|(?P<float>[-+]?(?:\.[0-9]++|[0-9]++(?:\.[0-9]*+)?)(?:[eE][-+]?[0-9]++)?)"
-    r"|(?P<odd>[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
-)
+_INTEGER: Final = re.compile(r"[-+]?[0-9]++")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]++|[0-9]++(?:\.[0-9]*+)?)(?:[eE][-+]?[0-9]++)?")
+_OCTAL: Final = re.compile(r"0o[0-7]++")
+_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]++")
+_NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 # Line ends in YAML 1.1 but not in 1.2, and a byte order mark that is not at the start.
 _AMBIGUOUS: Final = re.compile("[\u2028\u2029\ufeff\ufffe\uffff]")
 _DIRECTIVE: Final = re.compile(r"(?:\A|[\n\r])(?=%)")
@@ -83,7 +92,8 @@ def parse_yaml(text: str, source: str) -> Document:
         hint = "remove the line that starts with %"
         raise content.error(found.end(), "YAML directives are not read", hint)
     try:
-        return _compose(content)
+        with collector_paused():
+            return _compose(content)
     except yaml.MarkedYAMLError as error:
         raise _syntax(content, error) from None
     except yaml.YAMLError as error:
@@ -100,7 +110,7 @@ def _compose(text: Text) -> Document:
     while (event := next_event()) is not None:
         kind = type(event)
         at = event.start_mark.index
-        if kind is yaml.ScalarEvent:
+        if kind is ScalarEvent:
             if event.tag or event.anchor or content[at] == "!":
                 _refuse_property(text, event, at)
             written = event.value
@@ -117,20 +127,20 @@ def _compose(text: Text) -> Document:
             else:
                 builder.add(value, at)
                 empty = empty and not (written or event.style)
-        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+        elif kind is MappingEndEvent or kind is SequenceEndEvent:
             builder.close()
-        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+        elif kind is MappingStartEvent or kind is SequenceStartEvent:
             if event.tag or event.anchor or content[at] == "!":
                 _refuse_property(text, event, at)
             if builder.wants_key:
                 message = "a list or mapping is used as a key"
                 raise text.error(at, message, "use text as the key")
-            builder.open(at, mapping=kind is yaml.MappingStartEvent)
+            builder.open(at, mapping=kind is MappingStartEvent)
             empty = False
-        elif kind is yaml.AliasEvent:
+        elif kind is AliasEvent:
             message = f"aliases ({shown('*' + event.anchor)}) are not read"
             raise text.error(at, message, "write the value out here")
-        elif kind is yaml.DocumentStartEvent:
+        elif kind is DocumentStartEvent:
             documents += 1
             if documents > 1:
                 message = "a second document starts here"
@@ -144,24 +154,24 @@ def _plain(text: Text, written: str, at: int) -> str | int | float | bool | None
     """Value of a scalar without quotes."""
     if written in _WORDS:
         return _WORDS[written]
-    if written[0] not in "+-.0123456789" or not (found := _NUMBER.fullmatch(written)):
+    if written[0] not in "+-.0123456789":
         return written
-    kind = found.lastgroup
-    if kind == "odd":
-        raise not_finite(text, at, written)
-    if kind == "hex" or kind == "oct":
-        digits = found[kind]
-        # Letters are digits here.
-        check_digits(text, at, "0" * len(digits))
-        return int(digits, 16 if kind == "hex" else 8)
-    if len(written) > MAX_DIGITS:
+    if _INTEGER.fullmatch(written):
         check_digits(text, at, written)
-    if kind == "int":
         return int(written)
-    number = float(written)
-    if not math.isfinite(number):
+    if _FLOAT.fullmatch(written):
+        check_digits(text, at, written)
+        number = float(written)
+        if not math.isfinite(number):
+            raise not_finite(text, at, written)
+        return number
+    for pattern, base in ((_OCTAL, 8), (_HEXADECIMAL, 16)):
+        if pattern.fullmatch(written):
+            check_digits(text, at, written, base)
+            return int(written[2:], base)
+    if _NOT_FINITE.fullmatch(written):
         raise not_finite(text, at, written)
-    return number
+    return written
 
 
 def _key_error(text: Text, written: str, at: int) -> DocumentError:

@@ -69,7 +69,7 @@ def _rates(batch: StaticBatch) -> tuple[Derivation, ...]:
     peaks = tuple(
         _fact(gpu, f"P {name}", f"arithmetic.{name}", gpu.rate(name), "FLOP/s") for name in names
     )
-    memory = _fact(gpu, "BW", "memory.bandwidth", gpu.hbm_bytes_per_s, "B/s")
+    memory = _fact(gpu, "BW", "hbm", gpu.hbm_bytes_per_s, "B/s")
     link = batch.deployment.node.link
     if batch.devices == 1 or link is None:
         return (*peaks, memory)
@@ -376,7 +376,7 @@ def _ridge(batch: StaticBatch) -> Derivation:
     gpu = batch.deployment.node.gpu
     name = batch.deployment.precision.linear_arithmetic
     rates = _rates(batch)[:1]
-    memory = _fact(gpu, "BW", "memory.bandwidth", gpu.hbm_bytes_per_s, "B/s")
+    memory = _fact(gpu, "BW", "hbm", gpu.hbm_bytes_per_s, "B/s")
     return Derivation(
         "ridge point",
         gpu.ridge(name),

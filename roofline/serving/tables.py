@@ -267,9 +267,9 @@ def roofs(batch: StaticBatch) -> Table:
         for name in dict.fromkeys((precision.linear_arithmetic, precision.attention_arithmetic))
     ]
     for level, key, rate in (
-        ("HBM", "memory.bandwidth", gpu.hbm_bytes_per_s),
-        ("L2", "cache.l2_bytes_per_clock", gpu.l2_bytes_per_s),
-        ("on-chip", "compute.shared_bytes_per_clock", gpu.shared_bytes_per_s),
+        ("HBM", "hbm", gpu.hbm_bytes_per_s),
+        ("L2", "cache.l2_bandwidth", gpu.l2_bytes_per_s),
+        ("on-chip", "compute.shared_bandwidth", gpu.shared_bytes_per_s),
     ):
         if rate:
             rows.append(_roof(gpu, "bandwidth", level, key, rate))
@@ -353,12 +353,12 @@ def _used(key: str, batch: StaticBatch) -> bool:
     used = {
         f"arithmetic.{precision.linear_arithmetic}",
         f"arithmetic.{precision.attention_arithmetic}",
-        "memory.bandwidth",
+        "hbm",
         "memory.visible",
         "memory.nominal",
         "price.per_hour",
         "power.tdp",
-        "cache.l2_bytes_per_clock",
+        "cache.l2_bandwidth",
     }
     wired = batch.devices > 1 and link is not None and key.startswith(f"links.{link.kind}")
     return key in used or wired

@@ -1,14 +1,96 @@
 """The engine's own cost model, asked by the name of a network."""
 
-from collections.abc import Mapping
 from functools import cache
 
 from roofline.cost.attention import attention, naive_attention
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.step import Group, decode, prefill, step
-from roofline.cost.work import Number, Op
+from roofline.cost.work import Number, Work
 from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import parameters
 from roofline.model.catalog import architecture
 from roofline.model.precision import resolve
+
+
+def total_parameters(model: str) -> int:
+    return parameters.total(architecture(model))
+
+
+def kv_bytes_per_token(model: str) -> int:
+    return parameters.kv_bytes_per_token(architecture(model))
+
+
+def prefill_flops(model: str, batch: float, context: float) -> Number:
+    """As FLOP counters count: the whole square of pairs, logits of every token."""
+    return _flops(model, prefill(batch, context))
+
+
+def decode_flops(model: str, batch: float, past: float) -> Number:
+    return _flops(model, decode(batch, past))
+
+
+def flash_bytes(batch: float, context: float, heads: float, head_dim: float) -> Number:
+    """Forward pass of MHA in 16 bits."""
+    work = attention(
+        batch,
+        context,
+        context,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=head_dim,
+        width=2.0,
+        kv_width=2.0,
+    )
+    return work.hbm_bytes
+
+
+def naive_bytes(batch: float, context: float, heads: float, head_dim: float) -> Number:
+    """Forward pass of MHA in 16 bits, scores in device memory."""
+    work = naive_attention(
+        batch,
+        context,
+        context,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=head_dim,
+        width=2.0,
+        kv_width=2.0,
+    )
+    return work.hbm_bytes
+
+
+def _flops(model: str, group: Group) -> Number:
+    deployment = Deployment(
+        architecture(model),
+        _node(),
+        resolve("bf16", "auto", _node().gpu),
+        Engine("none", "", 1.0, 0.0, 0.0, 0.0, 1.0),
+        options=Options(mask="square", logits="all"),
+    )
+    return sum((op.total for op in step(deployment, group).values()), start=Work()).flops
+
+
+@cache
+def _node() -> Node:
+    """A machine for counting on: FLOPs do not depend on it."""
+    gpu = Gpu(
+        name="counter",
+        title="",
+        vendor="",
+        architecture="",
+        flops_per_s={"bf16": 1.0},
+        memory_bytes=1.0,
+        nominal_bytes=1.0,
+        hbm_bytes_per_s=1.0,
+        l2_bytes=0.0,
+        l2_bytes_per_s=0.0,
+        multiprocessors=1.0,
+        shared_bytes=0.0,
+        shared_bytes_per_s=0.0,
+        clock_hz=1.0,
+        links={},
+        tdp_w=0.0,
+        usd_per_hour=0.0,
+    )
+    return Node("counter", "", gpu, 1, None)

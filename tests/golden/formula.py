@@ -51,6 +51,8 @@ def formula(text: str) -> Formula:
             raise ValueError(f"{text!r}: unexpected {text[position]!r}")
         number, letter, sign = match.groups()
         if touching and (number or letter or sign == "("):
+            if text[position].isspace():
+                raise ValueError(f"{text!r}: no operator before {match[0]!r}")
             source += "*"
         source += number or letter or ("**" if sign == "^" else sign)
         touching = bool(number or letter) or sign == ")"

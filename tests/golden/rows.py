@@ -18,10 +18,10 @@ from roofline.units import BITS_PER_BYTE, PREFIX, SECONDS_PER_HOUR
 
 SCALE: Final[Mapping[str, float]] = {
     **dict.fromkeys(
-        "FLOP B B/s FLOP/s Hz s x bytes bytes/s params tokens tok/s tok/s/chip sequences chips "
-        "qps/chip cores ratio elements groups FLOP/byte OP/byte FLOP/cycle".split(),
-        1.0,
+        ("FLOP", "B", "B/s", "FLOP/s", "Hz", "s", "x", "bytes", "bytes/s", "cores"), 1.0
     ),
+    **dict.fromkeys(("params", "tokens", "tok/s", "tok/s/chip", "qps/chip", "FLOP/cycle"), 1.0),
+    **dict.fromkeys(("sequences", "chips", "ratio", "elements", "FLOP/byte", "OP/byte"), 1.0),
     "": 1.0,
     "%": 1 / 100,
     "bit": 1 / BITS_PER_BYTE,

@@ -73,7 +73,7 @@ def geometry(
     explicit_head_dim
         Whether the model type reads ``head_dim`` at all.
     defaults
-        Values of ``d_model``, ``layers``, ``heads``, ``vocab`` where a config may leave them out.
+        Values of ``d_model``, ``layers``, ``heads``, ``vocab``, ``context`` where a config may leave them out.
 
     Raises
     ------
@@ -85,7 +85,9 @@ def geometry(
     layers = fields.integer("layers", *names.layers, default=known.get("layers"), high=MOST_LAYERS)
     heads = fields.integer("heads", *names.heads, default=known.get("heads"))
     vocab = fields.integer("vocab", *names.vocab, default=known.get("vocab"))
-    context = fields.optional("max_context", *names.context) if names.context else None
+    context = fields.optional("max_context", *names.context)
+    if context is None and "context" in known:
+        context = fields.integer("max_context", *names.context, default=known["context"])
 
     keys = names.kv_heads
     absent = not any(key in fields.data for key in keys)

@@ -209,6 +209,8 @@ def falcon(fields: Fields) -> Architecture:
         # The other two layouts fix the number, whatever num_kv_heads says (71 in Falcon-7B).
         fields.seen.add("num_kv_heads")
         kv_heads = 1 if single else shape.heads
+    if modern:
+        neutral(fields, parallel_attn=True)
     norms = fields.optional("norms", "num_ln_in_parallel_attn", high=2) or (2 if modern else 1)
     return _falcon(fields, replace(shape, kv_heads=kv_heads), norms)
 

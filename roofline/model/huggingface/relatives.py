@@ -163,7 +163,7 @@ def phi(fields: Fields) -> Architecture:
     mixers = attention(
         shape, no_windows(fields, shape.layers), qkv_bias=True, out_bias=True, norm=norm
     )
-    width = fields.integer("mlp_width", "intermediate_size", default=4 * shape.d_model, why="4·D")
+    width = fields.integer("mlp_width", "intermediate_size")
     return assemble(
         fields,
         shape,

@@ -1,0 +1,78 @@
+"""Command line: read arguments, ask one question of the API, print the answer.
+
+Commands import what they need when they run, so that ``--help`` stays light.
+"""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from roofline import __version__
+from roofline.cli import analyze, gpus, models
+from roofline.errors import RooflineError
+
+app = typer.Typer(
+    name="roofline",
+    help="Predict and explain the cost of LLM inference: FLOPs, bytes, KV cache, TTFT, latency.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+app.command()(analyze.analyze)
+app.add_typer(gpus.app, name="gpus")
+app.add_typer(models.app, name="models")
+
+_UsageError = typer.BadParameter.__mro__[1]  # Typer carries its own copy of Click
+_ClickError = _UsageError.__mro__[1]
+_INTERRUPTED = 130
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"roofline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """Predict and explain the cost of LLM inference: FLOPs, bytes, KV cache, TTFT, latency."""
+
+
+def main() -> None:
+    """Run a command; a user's mistake becomes two lines on stderr and an exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line and return its exit code."""
+    try:
+        code = app(arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except RooflineError as error:
+        return fail(str(error), error.hint, error.exit_code)
+    except BrokenPipeError:
+        # The reader (head, less) has what it wants; Python must not complain while it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return fail("interrupted", "run the command again", _INTERRUPTED)
+    except _ClickError as error:  # type: ignore[misc]  # found at run time
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "roofline"
+        return fail(error.format_message(), f"{command} --help lists what it takes", 2)
+    return code if isinstance(code, int) else 0
+
+
+def fail(message: str, hint: str, code: int) -> int:
+    """Print an error and what to do about it."""
+    from roofline.cli.render import clean
+
+    typer.echo(f"error: {clean(message)}\nhint: {clean(hint)}", err=True)
+    return code

@@ -1,0 +1,79 @@
+"""``roofline gpus``: the machines of the catalog, and where each figure comes from."""
+
+from typing import Annotated
+
+import typer
+
+from roofline.cli.render import Format, clean, echo, print_json, print_rows
+
+app = typer.Typer(
+    help="List the GPUs of the catalog, or show one with the source of every figure.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+
+
+@app.callback()
+def gpus(context: typer.Context, format_: FormatOption = Format.TABLE) -> None:
+    """List the GPUs of the catalog, or show one with the source of every figure."""
+    if context.invoked_subcommand is not None:
+        return
+    from roofline.hardware.describe import listing
+    from roofline.units import show, show_binary
+
+    table = listing()
+    if format_ is Format.JSON:
+        print_json("gpus", {"gpus": list(table.rows())})
+        return
+    if format_ is Format.CSV:
+        print_rows(
+            [["" if v is None else str(v) for v in row.values()] for row in table.rows()],
+            list(table.columns),
+            format_,
+        )
+        return
+    rows = [
+        [
+            row["name"],
+            show_binary(row["memory"]),
+            show(row["bandwidth"], "B/s"),
+            _optional(row["dense16"], "FLOP/s"),
+            _optional(row["dense8"], "FLOP/s"),
+            f"{row['ridge']:.0f}" if row["ridge"] else "",
+            _optional(row["power"], "W"),
+            f"{row['price']:.2f}" if row["price"] else "",
+        ]
+        for row in table.rows()
+    ]
+    header = ["GPU", "memory", "bandwidth", "16-bit", "8-bit", "ridge", "power", "$/h"]
+    print_rows(rows, header, format_)
+    echo("Dense rates; assumed prices. roofline gpus show NAME has the source of each figure.")
+
+
+def _optional(value: float | None, unit: str) -> str:
+    from roofline.units import show
+
+    return show(value, unit) if value else ""
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="GPU by name, or a YAML file.")],
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """Show every figure of a GPU, with its source."""
+    from roofline.hardware import catalog
+    from roofline.hardware.describe import describe
+
+    gpu = catalog.gpu(name)
+    table = describe(gpu)
+    if format_ is Format.JSON:
+        figures = list(table.rows())
+        result = {"name": gpu.name, "title": gpu.title, "vendor": gpu.vendor, "figures": figures}
+        print_json("gpus show", result)
+        return
+    if format_ is Format.TABLE:
+        echo(clean(f"{gpu.name}: {gpu.title} ({gpu.vendor} {gpu.architecture})\n"))
+    rows = [[str(value) for value in row.values()] for row in table.rows()]
+    print_rows(rows, list(table.columns), format_)

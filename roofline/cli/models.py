@@ -1,0 +1,167 @@
+"""``roofline models``: the networks of the catalog, and what any config.json amounts to."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+
+if TYPE_CHECKING:
+    from roofline.model.architecture import Architecture
+
+app = typer.Typer(
+    help="List the networks of the catalog, or show the counts of one.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print.")]
+
+
+@app.callback()
+def models(context: typer.Context, format_: FormatOption = Format.TABLE) -> None:
+    """List the networks of the catalog, or show the counts of one."""
+    if context.invoked_subcommand is not None:
+        return
+    from roofline.model import catalog, parameters
+
+    found = [catalog.architecture(name) for name in catalog.names()]
+    rows = [
+        {
+            "name": network.name,
+            "model_type": network.model_type,
+            "parameters": parameters.total(network),
+            "layers": len(network.layers),
+            "d_model": network.d_model,
+            "kv_bytes_per_token": parameters.kv_bytes_per_token(network),
+            "max_context": network.max_context,
+        }
+        for network in found
+    ]
+    if format_ is Format.JSON:
+        print_json("models", {"models": rows})
+        return
+    if format_ is Format.CSV:
+        print_rows(
+            [["" if v is None else str(v) for v in row.values()] for row in rows],
+            list(rows[0]),
+            format_,
+        )
+        return
+    header = ["network", "type", "parameters", "layers", "width", "KV B/token", "context"]
+    cells = [
+        [
+            str(row["name"]),
+            str(row["model_type"]),
+            f"{row['parameters']:,}",
+            str(row["layers"]),
+            str(row["d_model"]),
+            f"{row['kv_bytes_per_token']:,}",
+            "" if row["max_context"] is None else f"{row['max_context']:,}",
+        ]
+        for row in rows
+    ]
+    print_rows(cells, header, format_)
+
+
+@app.command()
+def show(
+    name: Annotated[
+        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
+    ],
+    kv: Annotated[str, typer.Option(help="Format of the KV cache.")] = "bf16",
+    format_: FormatOption = Format.TABLE,
+) -> None:
+    """Show parameters by part, KV cache and weights of a network."""
+    from roofline.cli.inputs import network as find
+
+    network = find(name)
+    counts = summary(network, kv)
+    if format_ is Format.JSON:
+        print_json("models show", counts, network.notes)
+        return
+    if format_ is Format.CSV:
+        print_rows([[key, str(v)] for key, v in _flat(counts)], ["figure", "value"], format_)
+        return
+    _print(network, counts, kv, format_)
+
+
+def summary(network: "Architecture", kv: str = "bf16") -> dict[str, Any]:
+    """Counts of a network as JSON carries them; cache in the format given, state in 16 bits."""
+    from roofline.model import parameters, precision
+
+    width = precision.named(kv).width
+
+    def exact(elements: int) -> int | float:
+        size = elements * width
+        return int(size) if size == int(size) else size
+
+    return {
+        "name": network.name,
+        "model_type": network.model_type,
+        "parameters": parameters.total(network),
+        "parameters_by_part": parameters.parts(network),
+        "active_parameters": parameters.active(network),
+        "other_parameters": dict(network.other_parameters),
+        "kv_format": kv,
+        "kv_bytes_per_token": exact(parameters.kv_elements_per_token(network)),
+        "kv_bytes_per_token_beyond_window": exact(
+            parameters.kv_elements_per_token(network, beyond_window=True)
+        ),
+        "index_bytes_per_token": parameters.index_bytes_per_token(network),
+        "state_bytes_per_sequence": 2 * parameters.state_elements_per_sequence(network),
+        "weight_bytes": parameters.weight_bytes(network),
+        "weight_format": network.weight_format,
+        "layers": len(network.layers),
+        "d_model": network.d_model,
+        "vocab": network.vocab,
+        "max_context": network.max_context,
+        "provenance": dict(network.provenance),
+    }
+
+
+def _flat(counts: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    out: list[tuple[str, Any]] = []
+    for key, value in counts.items():
+        if isinstance(value, dict):
+            out += _flat(value, f"{prefix}{key}.")
+        else:
+            out.append((prefix + key, value))
+    return out
+
+
+def _print(network: "Architecture", counts: dict[str, Any], kv: str, style: Format) -> None:
+    from roofline.units import show as quantity
+
+    if style is Format.TABLE:
+        echo(clean(f"{network.name} ({network.model_type}), {counts['parameters']:,} parameters\n"))
+    rows = [
+        [part.replace("_", " "), f"{number:,}", f"{number / counts['parameters']:.1%}"]
+        for part, number in counts["parameters_by_part"].items()
+        if number
+    ]
+    rows.append(["total", f"{counts['parameters']:,}", "100.0%"])
+    rows += [
+        [f"beside it: {part}", f"{number:,}", ""]
+        for part, number in counts["other_parameters"].items()
+    ]
+    print_rows(rows, ["parameters", "count", "share"], style, "Parameters by part")
+    rows = [
+        ["active, all", f"{counts['active_parameters']['all']:,}"],
+        [
+            "active, minus input embedding",
+            f"{counts['active_parameters']['minus_input_embedding']:,}",
+        ],
+        ["active, minus embeddings", f"{counts['active_parameters']['minus_embeddings']:,}"],
+        [f"weights, {network.weight_format}", quantity(counts["weight_bytes"], "B", 4)],
+        [f"KV cache per token, {kv}", f"{counts['kv_bytes_per_token']:,} B"],
+        ["the same beyond every window", f"{counts['kv_bytes_per_token_beyond_window']:,} B"],
+        ["state per sequence", f"{counts['state_bytes_per_sequence']:,} B"],
+    ]
+    print_rows(rows, ["", "amount"], style, "What it amounts to")
+    rows = []
+    for field, text in network.provenance.items():
+        value, _, where = text.partition(", ")
+        rows.append([field, value, where])
+    print_rows(rows, ["field", "config", "where"], style, "Where it comes from")
+    for note in network.notes:
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")

@@ -1,0 +1,142 @@
+"""Answers as text: tables for people, CSV, Markdown, and a versioned JSON envelope."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from roofline import __version__
+
+WIDTH = 100
+
+
+class Format(StrEnum):
+    """How to print an answer."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
+
+def clean(text: str) -> str:
+    r"""Text without control characters: a name must not steer the terminal.
+
+    >>> clean("a\x1b[31mb")
+    'a?[31mb'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def echo(text: str) -> None:
+    """Print to stdout."""
+    sys.stdout.write(text + "\n")
+
+
+def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
+    """Print one JSON document: ``{schema, version, command, result, notes}``."""
+    document = {
+        "schema": "roofline/result/1",
+        "version": __version__,
+        "command": command,
+        "result": result,
+        "notes": list(notes),
+    }
+    echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def print_rows(
+    rows: Sequence[Sequence[str]], header: Sequence[str], style: Format, title: str = ""
+) -> None:
+    """Print a table; numbers are aligned right where a whole column has them."""
+    cells = [[clean(cell) for cell in row] for row in rows]
+    if style is Format.CSV:
+        echo(_csv(cells, header))
+    elif style is Format.MD:
+        echo(_markdown(cells, header, title))
+    else:
+        echo(_aligned(cells, header, title))
+
+
+def _csv(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    # A spreadsheet runs a cell that starts like a formula; an apostrophe makes it text.
+    writer.writerows([["'" + c if _formula(c) else c for c in row] for row in rows])
+    return buffer.getvalue().rstrip("\n")
+
+
+def _formula(cell: str) -> bool:
+    if not cell.startswith(("=", "+", "-", "@", "\t")):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
+
+
+def _markdown(rows: Sequence[Sequence[str]], header: Sequence[str], title: str) -> str:
+    numeric = _numeric(rows, len(header))
+    lines = [f"**{title}**", ""] if title else []
+    lines.append("| " + " | ".join(header) + " |")
+    lines.append("|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|")
+    for row in rows:
+        escaped = (
+            cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for cell in row
+        )
+        lines.append("| " + " | ".join(escaped) + " |")
+    return "\n".join(lines) + ("\n" if title else "")
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+
+
+def _aligned(rows: Sequence[Sequence[str]], header: Sequence[str], title: str) -> str:
+    """Columns as wide as their cells; the last text column is cut to the page."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    numeric = _numeric(rows, len(header))
+    grid = Table(
+        title=Text(title, style="bold") if title else None,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        header_style="dim",
+    )
+    for name, right in zip(header, numeric, strict=True):
+        grid.add_column(
+            Text(name), justify="right" if right else "left", overflow="fold", no_wrap=right
+        )
+    for row in rows:
+        grid.add_row(*(Text(cell) for cell in row))
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, markup=False)
+    with console.capture() as capture:
+        console.print(grid)
+    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")) + "\n"
+
+
+def _numeric(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
+    """Columns whose cells all start with a digit, a sign or are empty."""
+    return [
+        any(row[i] for row in rows) and all(row[i][:1] in "0123456789−-×<" for row in rows)
+        for i in range(columns)
+    ]
+
+
+def wrap(text: str, indent: str = "") -> str:
+    """Break a sentence at the page width."""
+    import textwrap
+
+    return textwrap.fill(
+        clean(text), WIDTH, initial_indent=indent, subsequent_indent=" " * len(indent)
+    )
