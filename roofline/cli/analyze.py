@@ -219,8 +219,8 @@ def _quantity(value: float, unit: str, show: Any) -> str:
         return f"{value:,.3f} $"
     if unit == "token/s":
         return f"{value:,.0f} tok/s" if value >= 100 else f"{value:.3g} tok/s"
-    if unit == "parameter":
-        return f"{value:,.0f}"
+    if unit in ("parameter", "token"):
+        return f"{value:,.0f} {unit}{'' if value == 1 else 's'}"
     return str(show(value, unit))
 
 

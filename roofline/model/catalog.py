@@ -59,8 +59,10 @@ def architecture(name_or_path: str) -> Architecture:
     >>> architecture("llama-3.1-8b").d_model
     4096
     """
-    if entry := _find(name_or_path.strip().lower()):
-        return _from_catalog(entry)
+    if (found := _find(name_or_path.strip().lower())) is not None:
+        return _from_catalog(found)
+    if not name_or_path.strip():
+        raise _unknown(name_or_path)
     path = Path(name_or_path)
     if _is(path, "dir"):
         return _from_file(path / "config.json", path.resolve().name)

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from roofline.errors import DocumentError
+from roofline.errors import DocumentError, RooflineError
 from roofline.schema.document import Document, shown
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -57,14 +57,23 @@ _LENGTHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """One of pydantic's errors, at a path that exists in the document."""
+    """One of pydantic's errors.
+
+    ``raw`` is its location as pydantic has it; ``tags`` says which steps of it are no steps in the
+    document but branches of unions; ``path`` is what remains.
+    """
 
     kind: str
     path: Path
-    tagged: bool
     raw: Path
+    tags: tuple[int, ...]
     message: str
     context: Mapping[str, Any]
+
+    @property
+    def at_key(self) -> bool:
+        """Whether a key is at fault, and not its value."""
+        return self.kind == "extra_forbidden" or self.raw[-1:] == ("[key]",)
 
 
 def validate(model: type[Model], document: Document) -> Model:
@@ -88,12 +97,17 @@ def validate(model: type[Model], document: Document) -> Model:
         return model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
         raise _refusal(model, document, error) from None
+    except RooflineError as error:
+        # From a validator of the model: pydantic locates only ValueError.
+        where = error.where or document.where()
+        raise DocumentError(error.message, hint=error.hint, where=where) from None
 
 
 def _refusal(model: type[BaseModel], document: Document, error: ValidationError) -> DocumentError:
     details = error.errors(include_url=False, include_input=False)[:_MAX_FINDINGS]
-    findings = [_finding(document.data, detail) for detail in details]
-    groups = _grouped(findings)
+    groups: dict[Path, list[_Finding]] = {}
+    for finding in _meant([_finding(document.data, detail) for detail in details]):
+        groups.setdefault(finding.path, []).append(finding)
     order = sorted(groups, key=lambda path: (document.offset(*path), -len(path)))
     missing = {path for path in order if groups[path][0].kind == "missing"}
     # A misspelt key is also a missing one: say it once, where it is written.
@@ -109,49 +123,53 @@ def _refusal(model: type[BaseModel], document: Document, error: ValidationError)
     if more:
         several = "one more problem" if more == 1 else f"{more:,} more problems"
         hint = f"{hint} ({several} in this file)"
-    at_key = groups[first][0].kind in ("extra_forbidden", "invalid_key") or _is_key(
-        groups[first][0]
-    )
-    where = document.where_key(*first) if at_key else document.where(*first)
+    where = document.where_key(*first) if groups[first][0].at_key else document.where(*first)
     return DocumentError(message, hint=hint, where=where)
 
 
 def _finding(data: Any, detail: Any) -> _Finding:
-    """Drop the names of union branches from pydantic's location."""
+    """Find the value that pydantic's location means."""
     location: Path = detail["loc"]
+    kind: str = detail["type"]
+    context: dict[str, Any] = detail.get("ctx", {})
     path: list[str | int] = []
+    tags: list[int] = []
     value = data
-    for step in location:
+    for index, step in enumerate(location):
         in_mapping = isinstance(value, dict) and step in value
         in_list = isinstance(value, list) and isinstance(step, int) and step < len(value)
-        if not (in_mapping or in_list):
-            continue
-        value = value[step]
-        path.append(step)
-    kind: str = detail["type"]
-    if kind == "missing" and isinstance(value, dict):
-        path.append(location[-1])
-    tagged = len(path) < len(location)
-    return _Finding(kind, tuple(path), tagged, location, detail["msg"], detail.get("ctx", {}))
-
-
-def _grouped(findings: Iterable[_Finding]) -> dict[Path, list[_Finding]]:
-    """Findings by path; branches of a union that did not even begin to fit are left out."""
-    groups: dict[Path, list[_Finding]] = {}
-    for finding in findings:
-        groups.setdefault(finding.path, []).append(finding)
-    parents = {path[:end] for path in groups for end in range(len(path))}
-    for path in [path for path in groups if path in parents]:
-        kept = [entry for entry in groups[path] if not (entry.tagged and entry.kind in _WANTED)]
-        if kept:
-            groups[path] = kept
+        if in_mapping or in_list:
+            value = value[step]
+            path.append(step)
+        elif kind == "missing" and index == len(location) - 1:
+            path.append(step)
         else:
-            del groups[path]
-    return groups
+            tags.append(index)
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        path.append(str(context["discriminator"]).strip("'"))
+        kind = "missing" if kind == "union_tag_not_found" else kind
+    return _Finding(kind, tuple(path), location, tuple(tags), detail["msg"], context)
 
 
-def _is_key(finding: _Finding) -> bool:
-    return finding.raw[-1:] == ("[key]",)
+def _meant(findings: list[_Finding], level: int = 0) -> list[_Finding]:
+    """Of each union, keep the branch that fits best; all of them if none even begins to fit."""
+    kept = [finding for finding in findings if len(finding.tags) <= level]
+    unions: dict[Path, dict[str | int, list[_Finding]]] = {}
+    for finding in findings:
+        if len(finding.tags) > level:
+            at = finding.tags[level]
+            branches = unions.setdefault(finding.raw[:at], {})
+            branches.setdefault(finding.raw[at], []).append(finding)
+    for union, branches in unions.items():
+        begun = [
+            branch
+            for branch in branches.values()
+            if any(len(finding.raw) > len(union) + 1 for finding in branch)
+        ]
+        chosen = [min(begun, key=len)] if begun else branches.values()
+        for branch in chosen:
+            kept += _meant(branch, level + 1)
+    return kept
 
 
 def _sentences(
@@ -193,13 +211,10 @@ def _sentences(
         return f"{name} must have {limit}", f"write {limit}"
     if kind == "string_pattern_mismatch":
         return f"{name} cannot be {shown(value)}", f"write it like {context['pattern']}"
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        options = re.findall(r"'([^']*)'", str(context.get("expected_tags", "")))
-        which = str(context["discriminator"]).strip("'")
-        given = value.get(which) if isinstance(value, dict) else value
-        message = f"{which!r} of {name} cannot be {shown(given)}"
-        use = f"use {_listed(options)}" if options else f"add '{which}:' to it"
-        return message, _did_you_mean(given, options) + use
+    if kind == "union_tag_invalid":
+        options = re.findall(r"'([^']*)'", str(context["expected_tags"]))
+        message = f"{name} cannot be {shown(value)}"
+        return message, f"{_did_you_mean(value, options)}use {_listed(options)}"
     if kind in ("value_error", "assertion_error"):
         reason = context.get("error", finding.message)
         return f"{name}: {reason}", getattr(
@@ -285,11 +300,17 @@ def _allowed(model: type[BaseModel], location: Path) -> list[str]:
             for name, info in candidate.model_fields.items():
                 if step in (name, info.alias):
                     inner += _models_in(info.annotation)
-        named = [candidate for candidate in models if candidate.__name__ == step]
+        named = [candidate for candidate in models if _is_branch(candidate, step)]
         # Neither a field nor a branch: an index, a key of a mapping, or a branch without a model.
         models = inner or named or models
     keys = {info.alias or name: None for each in models for name, info in each.model_fields.items()}
     return list(keys)
+
+
+def _is_branch(model: type[BaseModel], tag: str | int) -> bool:
+    """Whether a branch of a union is this model: by its name, or by the literal that tells it."""
+    literals = (get_args(info.annotation) for info in model.model_fields.values())
+    return tag == model.__name__ or any(tag in values for values in literals)
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

@@ -127,9 +127,9 @@ def test_at_the_critical_batch_weights_are_read_as_fast_as_they_are_used(
     assert math == pytest.approx(read)
 
 
-@given(rates, rates, sizes, st.integers(1, 4096), st.integers(1, 4096))
+@given(rates, rates, sizes, sizes)
 def test_the_two_chip_threshold_is_where_the_link_takes_as_long(
-    peak: float, link: float, batch: float, f: int, chips_peak: int
+    peak: float, link: float, batch: float, f: float
 ) -> None:
     d = textbook.two_chip_threshold(peak, link)
     math = textbook.math_time(textbook.matmul_flops(batch, d, f), peak, chips=2)
@@ -263,8 +263,9 @@ def test_one_more_cache_than_fits_does_not_fit(free: float, cache: float) -> Non
 @given(st.floats(1, 1e13), st.floats(1e9, 1e12))
 def test_one_chip_less_than_needed_is_too_few(memory: float, each: float) -> None:
     chips = textbook.chips_needed(memory, each)
-    assert textbook.memory_left(chips, each, memory) >= -1e-3
-    assert textbook.memory_left(chips - 1, each, memory) < 0
+    rounding = 1e-12 * memory
+    assert textbook.memory_left(chips, each, memory) >= -rounding
+    assert textbook.memory_left(chips - 1, each, memory) <= rounding
 
 
 @given(st.integers(1, 200), st.floats(1e8, 3e9))

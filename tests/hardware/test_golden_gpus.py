@@ -245,3 +245,19 @@ def test_l2_of_the_a100_and_v100_is_per_clock() -> None:
 def test_software_gets_the_visible_memory(name: str, nominal: str, visible: str) -> None:
     gpu = catalog.gpu(name)
     assert (gpu.nominal_bytes, gpu.memory_bytes) == (parse(nominal, "B"), parse(visible, "B"))
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("a100", "163 KiB"),
+        ("h100", "227 KiB"),
+        ("b300", "227 KiB"),
+        ("l40s", "99 KiB"),
+        ("v100", "96 KiB"),
+        ("mi300x", "64 KiB"),
+        ("gaudi2", "0 KiB"),
+    ],
+)
+def test_a_kernel_gets_what_one_block_may_have(name: str, size: str) -> None:
+    assert catalog.gpu(name).shared_bytes == parse(size, "B")

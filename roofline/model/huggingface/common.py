@@ -73,7 +73,8 @@ def geometry(
     explicit_head_dim
         Whether the model type reads ``head_dim`` at all.
     defaults
-        Values of ``d_model``, ``layers``, ``heads``, ``vocab``, ``context`` where a config may leave them out.
+        Values of ``d_model``, ``layers``, ``heads``, ``vocab``, ``context`` where a config may
+        leave them out.
 
     Raises
     ------

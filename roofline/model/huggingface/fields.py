@@ -23,14 +23,15 @@ _HARMLESS: Final = """
 
     attention_dropout attn_dropout attn_pdrop embd_pdrop emb_pdrop resid_pdrop dropout
     hidden_dropout hidden_dropout_prob attention_dropout_prob attn_dropout_prob emb_dropout_prob
-    embedding_dropout residual_dropout activation_dropout classifier_dropout layerdrop ffn_dropout
+    attention_probs_dropout_prob embedding_dropout residual_dropout activation_dropout
+    classifier_dropout layerdrop ffn_dropout
     initializer_range initializer_factor init_std init_config init_device init_method_std
 
     rms_norm_eps layer_norm_eps layer_norm_epsilon layernorm_epsilon norm_eps norm_epsilon
     rope_theta rope_scaling rope_parameters rope_ratio rope_local_base_freq rotary_pct rotary_dim
     rotary_emb_base rotary_emb_fraction rotary_base partial_rotary_factor rope_pct rotary
-    original_max_position_embeddings use_dynamic_ntk use_logn_attn original_rope alibi_bias_max
-    use_mrope mrope_section
+    rope_percent rotary_percent original_max_position_embeddings use_dynamic_ntk use_logn_attn
+    original_rope alibi_bias_max use_mrope mrope_section
 
     attn_logit_softcapping final_logit_softcapping query_pre_attn_scalar logit_scale
     softmax_scale logits_scaling embedding_multiplier residual_multiplier attention_multiplier
@@ -43,7 +44,7 @@ _HARMLESS: Final = """
 
     use_cache use_return_dict return_dict output_attentions output_hidden_states torchscript
     pretraining_tp tensor_parallel use_flash_attn use_flash_attention attn_implementation
-    attn_impl gradient_checkpointing chunk_size_feed_forward pruned_heads bf16 fp16 fp32
+    attn_impl gradient_checkpointing chunk_size_feed_forward output_past bf16 fp16 fp32
     z_loss_weight onnx_safe use_cache_kernel tokenizer_type verbose use_pad_tok_in_ffn is_decoder
     summary_type summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout
     cache_implementation do_sample temperature top_p top_k num_beams max_length min_length

@@ -157,7 +157,7 @@ def mpt(fields: Fields) -> Architecture:
     """MPT: ALiBi and no biases at all, norms included."""
     shape = geometry(fields, MPT_NAMES, explicit_head_dim=False)
     _mpt_attention(fields)
-    neutral(fields, no_bias=True, embedding_fraction=1, learned_pos_emb=(True, False))
+    neutral(fields, no_bias=True, embedding_fraction=1.0, learned_pos_emb=(True, False))
     ratio = fields.integer("mlp_width", "expansion_ratio", default=4, high=1000)
     spans = no_windows(fields, shape.layers)
     return assemble(

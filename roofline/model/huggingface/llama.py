@@ -101,7 +101,13 @@ def gemma2(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, mlp, tied=True, norms=4, norm_width=shape.d_model)
 
 
-GEMMA3_TEXT: Final = {"d_model": 2304, "layers": 26, "heads": 8, "vocab": 262_208, "context": 131_072}
+GEMMA3_TEXT: Final = {
+    "d_model": 2304,
+    "layers": 26,
+    "heads": 8,
+    "vocab": 262_208,
+    "context": 131_072,
+}
 
 
 def gemma3_text(fields: Fields) -> Architecture:

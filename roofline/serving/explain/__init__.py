@@ -1,0 +1,46 @@
+"""How each headline figure of a static batch came about, down to facts with sources."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from roofline.errors import UnknownNameError
+from roofline.serving.explain.memory import kv, memory, weights
+from roofline.serving.explain.parts import worst
+from roofline.serving.explain.times import cost, energy, latency, ridge, throughput, tpot, ttft
+from roofline.serving.static import StaticBatch
+from roofline.table import Derivation
+
+__all__ = ["METRICS", "explain", "explain_all", "worst"]
+
+METRICS: Final[Mapping[str, Callable[[StaticBatch], Derivation]]] = {
+    "ttft": ttft,
+    "tpot": tpot,
+    "latency": latency,
+    "throughput": throughput,
+    "memory": memory,
+    "weights": weights,
+    "kv": kv,
+    "cost": cost,
+    "energy": energy,
+    "ridge": ridge,
+}
+
+
+def explain(batch: StaticBatch, metric: str) -> Derivation:
+    """Derivation of one metric.
+
+    Raises
+    ------
+    UnknownNameError
+        There is no such metric.
+    """
+    if metric not in METRICS:
+        raise UnknownNameError(
+            f"nothing called {metric!r} to explain", hint=f"metrics: {', '.join(METRICS)}"
+        )
+    return METRICS[metric](batch)
+
+
+def explain_all(batch: StaticBatch) -> dict[str, Derivation]:
+    """Derivations of every metric."""
+    return {name: derive(batch) for name, derive in METRICS.items()}

@@ -1,0 +1,138 @@
+"""Derivations of times, and of what follows from them: throughput, price, energy."""
+
+from roofline.serving.explain.parts import fact, given, rates, step, worst
+from roofline.serving.static import StaticBatch
+from roofline.table import Derivation
+from roofline.units import SECONDS_PER_HOUR, count, show
+
+
+def ttft(batch: StaticBatch) -> Derivation:
+    """Arrival to first token of the prompt that is prefilled last."""
+    work = batch.workload
+    one = step("prefill step", batch.prefill, batch)
+    steps = round(batch.ttft_s / one.value)
+    return Derivation(
+        "TTFT",
+        batch.ttft_s,
+        "s",
+        formula="ceil(batch / prefill batch) · prefill step",
+        substituted=f"{steps} · {show(one.value, 's')}",
+        inputs=(
+            one,
+            given("batch", work.batch, ""),
+            given("prefill batch", work.together, ""),
+            given("prompt", work.prompt, "token"),
+            given("of it cached", work.cached, "token"),
+        ),
+        basis=one.basis,
+        note="of the prompt prefilled last; no queueing, all prompts arrive at once",
+    )
+
+
+def tpot(batch: StaticBatch) -> Derivation:
+    """Mean time between tokens."""
+    work = batch.workload
+    if work.output == 1:
+        return Derivation("TPOT", 0.0, "s", note="a single token has no time between tokens")
+    one = step("mean decode step", batch.decode, batch)
+    first, last = work.prompt + 1, work.longest
+    return Derivation(
+        "TPOT",
+        batch.tpot_s,
+        "s",
+        formula="mean of the decode step over contexts prompt + 1 … prompt + output − 1",
+        substituted=f"mean over {first:,} … {last:,}",
+        inputs=(
+            one,
+            given("batch", work.batch, ""),
+            given("prompt", work.prompt, "token"),
+            given("output", work.output, "token"),
+        ),
+        source="(latency − TTFT) / (tokens − 1)",
+        basis=one.basis,
+    )
+
+
+def latency(batch: StaticBatch) -> Derivation:
+    """Arrival to last token."""
+    first, each = ttft(batch), tpot(batch)
+    output = batch.workload.output
+    return Derivation(
+        "latency",
+        batch.latency_s,
+        "s",
+        formula="TTFT + (output − 1) · TPOT",
+        substituted=f"{show(first.value, 's')} + {output - 1} · {show(each.value, 's')}",
+        inputs=(first, each),
+        basis=worst([first.basis, each.basis]),
+    )
+
+
+def throughput(batch: StaticBatch) -> Derivation:
+    """Output tokens of the batch over its latency."""
+    whole, work = latency(batch), batch.workload
+    return Derivation(
+        "throughput",
+        batch.throughput_tok_s,
+        "token/s",
+        formula="batch · output / latency",
+        substituted=f"{work.batch} · {work.output} / {show(whole.value, 's')}",
+        inputs=(whole,),
+        basis=whole.basis,
+        note="output tokens only; prefill time included",
+    )
+
+
+def cost(batch: StaticBatch) -> Derivation:
+    """Price of a million output tokens."""
+    gpu = batch.deployment.node.gpu
+    rate = throughput(batch)
+    price = fact(gpu, "price", "price.per_hour", gpu.usd_per_hour, "$/h")
+    return Derivation(
+        "cost of a million output tokens",
+        batch.usd_per_mtok,
+        "$",
+        formula="price · devices / throughput · 1,000,000",
+        substituted=f"{gpu.usd_per_hour:g} $/h · {batch.devices} / "
+        f"{show(rate.value, 'token/s')} · {count(1_000_000)} / {SECONDS_PER_HOUR:g} s/h",
+        inputs=(price, rate),
+        basis=worst([price.basis, rate.basis]) if gpu.usd_per_hour else "",
+        note="" if gpu.usd_per_hour else "no price is assumed for this device",
+    )
+
+
+def energy(batch: StaticBatch) -> Derivation:
+    """Energy of a million output tokens."""
+    gpu = batch.deployment.node.gpu
+    rate = throughput(batch)
+    power = fact(gpu, "board power", "power.tdp", gpu.tdp_w, "W")
+    return Derivation(
+        "energy of a million output tokens",
+        batch.joule_per_mtok,
+        "J",
+        formula="board power · devices / throughput · 1,000,000",
+        substituted=f"{gpu.tdp_w:g} W · {batch.devices} / {show(rate.value, 'token/s')} "
+        f"· {count(1_000_000)}",
+        inputs=(power, rate),
+        basis=worst([power.basis, rate.basis]),
+        note="at full board power, devices only",
+    )
+
+
+def ridge(batch: StaticBatch) -> Derivation:
+    """Intensity at which compute and memory take equally long."""
+    gpu = batch.deployment.node.gpu
+    name = batch.deployment.precision.linear_arithmetic
+    peak = rates(batch)[0]
+    memory = fact(gpu, "BW", "hbm", gpu.hbm_bytes_per_s, "B/s")
+    return Derivation(
+        "ridge point",
+        gpu.ridge(name),
+        "FLOP/B",
+        formula="P / BW",
+        substituted=f"{show(gpu.rate(name), 'FLOP/s', 4)} / {show(gpu.hbm_bytes_per_s, 'B/s', 4)}",
+        inputs=(peak, memory),
+        source="Williams, Waterman, Patterson 2009",
+        basis=worst([peak.basis, memory.basis]),
+        note="an operator below this intensity is bound by memory",
+    )
