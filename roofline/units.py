@@ -33,6 +33,7 @@ BITS_PER_BYTE: Final = 8.0
 
 _DECIMAL: Final = ("P", "T", "G", "M", "k", "", "m", "µ", "n")
 _BINARY: Final = ("Ti", "Gi", "Mi", "Ki", "")
+_MAX_CHARACTERS: Final = 200
 # Possessive quantifiers: giving characters back never helps here, and takes quadratic time.
 _QUANTITY: Final = re.compile(
     r"\s*+([-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]{1,3})?)\s*+(\S*+)\s*+"
@@ -65,7 +66,7 @@ def parse(text: str, unit: str) -> float:
     """
     example = f"1.5 G{unit}" if unit else "132"
     quoted = repr(text if len(text) <= 60 else f"{text[:60]}…")
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
     if match is None:
         raise QuantityError(f"{quoted} is not a quantity", hint=f"write it like '{example}'")
     number, written = match.groups()

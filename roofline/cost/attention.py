@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from roofline.cost.work import Number, Work
+from roofline.cost.work import Number, Work, plus, times
 
 Mask = Literal["causal", "square"]
 
@@ -46,7 +46,7 @@ def pairs(
     if window is None:
         if mask == "square":
             return 1.0 * new * context
-        return new * (context - 0.5 * (new - 1.0))
+        return times(new, plus(context, -0.5 * (new - 1.0)))
     if mask == "square":
         return new * np.minimum(context, window)
     return _visible(context, window) - _visible(context - new, window)
@@ -126,10 +126,11 @@ def attention(
     >>> round(work.flops / work.kv_bytes, 3)
     8.0
     """
+    per_pair, per_key = 4.0 * heads * head_dim, 2.0 * kv_heads * head_dim * kv_width
     return Work(
-        flops=(4.0 * heads * head_dim) * (count * pairs(new, context, mask=mask, window=window)),
-        activation_bytes=(2.0 * heads * head_dim * width) * (count * new),
-        kv_bytes=(2.0 * kv_heads * head_dim * kv_width) * (count * keys_read(new, context, window)),
+        flops=per_pair * times(count, pairs(new, context, mask=mask, window=window)),
+        activation_bytes=(2.0 * heads * head_dim * width) * times(count, new),
+        kv_bytes=per_key * times(count, keys_read(new, context, window)),
     )
 
 

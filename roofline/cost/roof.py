@@ -18,7 +18,7 @@ BOUNDS = ("compute", "memory", "wire")
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Time of one execution at datasheet rates.
+    """Time of an operator at datasheet rates.
 
     Attributes
     ----------
@@ -33,11 +33,7 @@ class Time:
     @property
     def overlapped(self) -> Number:
         """Lower bound: everything overlaps. [s]"""
-        slower: Number = np.maximum(self.compute, self.memory)
-        if isinstance(self.wire, float) and self.wire == 0.0:
-            return slower
-        both: Number = np.maximum(slower, self.wire)
-        return both
+        return _larger(_larger(self.compute, self.memory), self.wire)
 
     @property
     def serial(self) -> Number:
@@ -51,8 +47,18 @@ class Time:
         return np.asarray(np.argmax(np.stack(times), axis=0))
 
 
-def roof(op: Op, deployment: Deployment) -> Time:
-    """Price one execution of an operator at dense datasheet rates.
+def _larger(a: Number, b: Number) -> Number:
+    """Maximum of two times; the scalar zero is no limit and costs no pass over an array."""
+    if isinstance(a, float) and a == 0.0:
+        return b
+    if isinstance(b, float) and b == 0.0:
+        return a
+    larger: Number = np.maximum(a, b)
+    return larger
+
+
+def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
+    """Price executions of an operator at dense datasheet rates.
 
     Parameters
     ----------
@@ -60,6 +66,8 @@ def roof(op: Op, deployment: Deployment) -> Time:
         Operator of a step.
     deployment
         Where it runs.
+    executions
+        How many, one after the other. [1]
 
     Raises
     ------
@@ -72,13 +80,14 @@ def roof(op: Op, deployment: Deployment) -> Time:
     Source: Williams, Waterman and Patterson 2009, Roofline.
     """
     gpu, work = deployment.node.gpu, op.work
-    compute = work.flops * (1.0 / gpu.rate(op.arithmetic)) if op.arithmetic else 0.0
-    memory = work.hbm_bytes * (1.0 / gpu.hbm_bytes_per_s)
+    compute = work.flops * (executions / gpu.rate(op.arithmetic)) if op.arithmetic else 0.0
+    memory = work.hbm_bytes * (executions / gpu.hbm_bytes_per_s)
     wire: Number = 0.0
     if op.kind == "collective":
         link = deployment.node.link
         assert link is not None, "a node of several devices has a link"
-        wire = plus(work.wire_bytes * (1.0 / link.bytes_per_s), work.messages * link.latency_s)
+        sent = work.wire_bytes * (executions / link.bytes_per_s)
+        wire = plus(sent, work.messages * (executions * link.latency_s))
     return Time(compute, memory, wire)
 
 
@@ -98,5 +107,5 @@ def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:
     """
     total: Number = 0.0
     for op in ops.values():
-        total = plus(total, roof(op, deployment).overlapped * float(op.repeat))
+        total = plus(total, roof(op, deployment, float(op.repeat)).overlapped)
     return total

@@ -43,7 +43,7 @@ def architecture(name_or_path: str) -> Architecture:
     ----------
     name_or_path
         Name, alias or hub id in the catalog, in any case; or a JSON file, or a folder with a
-        ``config.json``.
+        ``config.json``. Names win: write ``./gpt2`` for a folder of that name.
 
     Raises
     ------
@@ -134,8 +134,10 @@ def _from_catalog(path: Path) -> Architecture:
 def _from_file(path: Path, name: str) -> Architecture:
     document = schema.read(path)
     data = document.data
-    inside = isinstance(data, dict) and "model_type" not in data and "schema_version" in data
-    return from_config(document, name, path=("config",) if inside else ())
+    if isinstance(data, dict) and "schema_version" in data and "model_type" not in data:
+        schema.validate(ModelFile, document)
+        return from_config(document, name, path=("config",))
+    return from_config(document, name)
 
 
 def _is(path: Path, kind: Literal["dir", "file"]) -> bool:

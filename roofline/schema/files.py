@@ -1,9 +1,9 @@
 """From a path to a document, without trusting the path."""
 
-import os
 import stat
 from pathlib import Path
 
+from roofline.content import label
 from roofline.errors import DocumentError
 from roofline.schema.building import MAX_BYTES, too_large
 from roofline.schema.document import Document, Text
@@ -27,7 +27,7 @@ def read(path: Path) -> Document:
         It cannot be read, or says something that is not allowed.
     """
     # A name that is not UTF-8 must not break the message about it.
-    source = os.fspath(path).encode("utf-8", "backslashreplace").decode("utf-8")
+    source = label(path).encode("utf-8", "backslashreplace").decode("utf-8")
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):

@@ -264,12 +264,12 @@ def _priced(
 
     priced = {}
     for name, op in step(deployment, group).items():
-        time = roof(op, deployment)
+        time = roof(op, deployment, float(op.repeat))
         limits = (time.overlapped, time.compute, time.memory, time.wire)
         work = Work(*(mean(getattr(op.work, part.name)) for part in fields(Work)))
         dims = {key: mean(value) for key, value in op.dims.items()}
         shown = replace(op, work=work, dims=dims)
-        priced[name] = OpTime(shown, *(mean(limit) * op.repeat for limit in limits))
+        priced[name] = OpTime(shown, *map(mean, limits))
     return priced
 
 

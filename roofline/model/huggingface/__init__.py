@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from roofline.errors import UnsupportedModelError
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface import gpt, llama, relatives, remote, vision
+from roofline.model.huggingface.common import Builder
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.registry import Builder
 
 if TYPE_CHECKING:
     from roofline.schema import Document

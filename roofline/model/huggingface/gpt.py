@@ -10,6 +10,7 @@ from typing import Final
 from roofline.model.architecture import Architecture, Mlp
 from roofline.model.huggingface.common import (
     GPT_NAMES,
+    Builder,
     Geometry,
     Names,
     activation,
@@ -17,10 +18,9 @@ from roofline.model.huggingface.common import (
     attention,
     geometry,
     neutral,
-    no_windows,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.registry import Builder
+from roofline.model.huggingface.windows import no_windows
 
 BLOOM_NAMES: Final = Names(
     width=("hidden_size", "n_embed"),

@@ -7,20 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from roofline.model.architecture import Architecture
-from roofline.model.huggingface.common import (
-    assemble,
-    attention,
-    every_layer,
-    every_nth_full,
-    gated,
-    geometry,
-    neutral,
-    no_windows,
-    window_size,
-    windows,
-)
+from roofline.model.huggingface.common import Builder, assemble, attention, gated, geometry, neutral
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.registry import Builder
+from roofline.model.huggingface.windows import every_layer, every_nth_full, late_windows, no_windows
 
 
 def llama(fields: Fields) -> Architecture:
@@ -45,25 +34,10 @@ def mistral(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
 
 
-def _late_windows(fields: Fields, layers: int) -> tuple[int | None, ...]:
-    """Qwen's rule: with ``use_sliding_window``, layers from ``max_window_layers`` on slide."""
-    used = fields.flag("use_sliding_window", "use_sliding_window", default=False)
-    size = window_size(fields, 4096)
-    first = fields.integer("max_window_layers", "max_window_layers", default=28, low=0)
-    if not used:
-        fields.provenance.pop("window", None)
-    return windows(
-        fields,
-        layers,
-        size=size if used else None,
-        sliding=[i >= first for i in range(layers)],
-    )
-
-
 def qwen2(fields: Fields) -> Architecture:
     """Qwen 1.5 to 2.5: biases on q, k and v only."""
     shape = geometry(fields, kv_heads=32)
-    mixers = attention(shape, _late_windows(fields, shape.layers), qkv_bias=True)
+    mixers = attention(shape, late_windows(fields, shape.layers), qkv_bias=True)
     return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
 
 
@@ -73,7 +47,7 @@ def qwen3(fields: Fields) -> Architecture:
     bias = fields.flag("attention_bias", "attention_bias", default=False)
     mixers = attention(
         shape,
-        _late_windows(fields, shape.layers),
+        late_windows(fields, shape.layers),
         qkv_bias=bias,
         out_bias=bias,
         norm=2 * shape.head_dim,

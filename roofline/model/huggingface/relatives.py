@@ -8,20 +8,22 @@ from typing import Final
 
 from roofline.model.architecture import Architecture, Attention, Mlp
 from roofline.model.huggingface.common import (
+    Builder,
     activation,
     assemble,
     attention,
-    every_layer,
-    every_nth_full,
     gated,
     geometry,
     neutral,
+)
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.windows import (
+    every_layer,
+    every_nth_full,
     no_windows,
     window_size,
     windows,
 )
-from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.registry import Builder
 
 
 def phi3(fields: Fields) -> Architecture:

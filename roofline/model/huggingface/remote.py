@@ -10,17 +10,17 @@ from typing import Final
 from roofline.model.architecture import Architecture, Mlp
 from roofline.model.huggingface.common import (
     LLAMA_NAMES,
+    Builder,
     Names,
     assemble,
     attention,
     gated,
     geometry,
     neutral,
-    no_windows,
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.llama import qwen2
-from roofline.model.huggingface.registry import Builder
+from roofline.model.huggingface.windows import no_windows
 
 QWEN_NAMES: Final = replace(LLAMA_NAMES, kv_heads=(), context=("seq_length",))
 CHATGLM_NAMES: Final = Names(

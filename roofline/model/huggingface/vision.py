@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture
+from roofline.model.huggingface.common import Builder
 from roofline.model.huggingface.fields import LARGEST, Fields
 from roofline.model.huggingface.llama import gemma3_text, qwen3
-from roofline.model.huggingface.registry import Builder
 
 _TOKENS: Final = """
     image_token_id image_token_index video_token_id vision_start_token_id vision_end_token_id

@@ -1,0 +1,114 @@
+"""Sections, style and scripts put together into one file that asks the network for nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from roofline.content import shipped
+from roofline.report import sections
+from roofline.report.plotlyjs import digest, library
+from roofline.report.text import clean, to_json
+from roofline.table import Result
+
+EMPTY: Final = digest(b"")
+"""plotly.js adds an empty style element and fills it by script; nothing else may add style."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What names a page."""
+
+    title: str
+    subtitle: str
+    version: str
+
+
+def render(result: Result) -> str:
+    """Report of a result as HTML. The same result gives the same bytes.
+
+    Parameters
+    ----------
+    result
+        What to report.
+
+    Raises
+    ------
+    MissingEnvironmentError
+        plotly.js is not installed.
+    """
+    blocks = [block for build in sections.builders() if (block := build(result))]
+    folder = shipped("reports")
+    style = (folder / "report.css").read_text("utf-8")
+    script = (folder / "report.js").read_text("utf-8")
+    plotly = library() if any(block.figures for block in blocks) else None
+    return _environment().get_template("page.html").render(
+        page=_page(result),
+        blocks=blocks,
+        figures={figure.key: figure for block in blocks for figure in block.figures},
+        grids={grid.key: grid for block in blocks for grid in block.grids},
+        policy=_policy(style, script, plotly.digest if plotly else ""),
+        style=Markup(style),  # noqa: S704 — ours, not the result's
+        script=Markup(script),  # noqa: S704
+        library=plotly.packed if plotly else "",
+    )
+
+
+def _policy(style: str, script: str, plotly: str) -> str:
+    """Content security policy: two known scripts, one known style sheet, no requests."""
+    scripts = " ".join(f"'{name}'" for name in (digest(script.encode()), plotly) if name)
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {scripts}",
+            f"style-src '{digest(style.encode())}' '{EMPTY}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(shipped("reports") / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    environment.filters["embedded"] = _embedded
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """Every text that a template prints is cleaned first."""
+    return clean(value) if type(value) is str else value
+
+
+def _embedded(value: Any) -> Markup:
+    return Markup(to_json(value))  # noqa: S704 — escaped for a script element
+
+
+def _page(result: Result) -> Page:
+    given: Mapping[str, Any] = result.metadata
+    name, device = given.get("model", result.kind), given.get("gpu_title") or given.get("gpu", "")
+    gpus = given.get("gpus", 1)
+    machine = f"{gpus} × {device}" if gpus != 1 else f"{device}"
+    parts = [f"{given['weights']} weights" if "weights" in given else ""]
+    parts.append(f"{given['kv']} KV cache" if "kv" in given else "")
+    if given.get("tp", 1) != 1:
+        parts.append(f"tensor parallel {given['tp']}")
+    parts.append(f"batch {given['batch']}" if "batch" in given else "")
+    if "prompt" in given:
+        answer = f" → {given['output']}" if "output" in given else ""
+        parts.append(f"{given['prompt']}{answer} tokens")
+    parts.append(f"{given['engine']} memory policy" if "engine" in given else "")
+    return Page(
+        title=f"{name} on {machine}" if machine else f"{name}",
+        subtitle=" · ".join(part for part in parts if part),
+        version=f"roofline {given['version']}" if "version" in given else "roofline",
+    )

@@ -1,0 +1,57 @@
+"""The plotly.js that came with the installed plotly, packed to travel inside the page."""
+
+import base64
+import gzip
+import hashlib
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from roofline.errors import MissingEnvironmentError
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A script to be unpacked by the page.
+
+    Attributes
+    ----------
+    packed
+        Source, gzip, then base64.
+    digest
+        ``sha256-…`` of the source: the page runs this script and no other.
+    """
+
+    packed: str
+    digest: str
+
+
+def library() -> Library:
+    """Read and pack plotly.js; plotly itself is not imported, which would take a second.
+
+    Raises
+    ------
+    MissingEnvironmentError
+        plotly is not installed, or without its script.
+    """
+    spec = find_spec("plotly")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    for folder in folders:
+        path = Path(folder) / "package_data" / "plotly.min.js"
+        if path.is_file():
+            source = path.read_bytes()
+            packed = gzip.compress(source, 9, mtime=0)
+            return Library(base64.b64encode(packed).decode("ascii"), digest(source))
+    raise MissingEnvironmentError(
+        "plotly.js is not installed, and the report draws with it",
+        hint="install it again: pip install --force-reinstall plotly",
+    )
+
+
+def digest(source: bytes) -> str:
+    """Hash by which a content security policy knows a script or a style sheet.
+
+    >>> digest(b"")
+    'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
+    """
+    return f"sha256-{base64.b64encode(hashlib.sha256(source).digest()).decode('ascii')}"

@@ -1,0 +1,62 @@
+"""What the figures rest on, with the source of each."""
+
+from typing import Final
+
+from roofline.report.block import Block, Cell, Grid, heads
+from roofline.report.text import amount
+from roofline.table import Result
+
+ORDER: Final = 20
+
+
+def _assumptions(result: Result) -> Grid:
+    return Grid(
+        "assumptions-table",
+        "Inputs and where they come from",
+        heads(what="What", value="Value", basis="Basis", source="Source", note="Note"),
+        tuple(
+            (
+                Cell(str(row["what"])),
+                Cell(str(row["value"])),
+                Cell(str(row["basis"]), tone="badge"),
+                Cell(str(row["source"])),
+                Cell(str(row["note"])),
+            )
+            for row in result.tables["assumptions"].rows()
+        ),
+    )
+
+
+def _roofs(result: Result) -> Grid:
+    return Grid(
+        "roofs-table",
+        "Rates of one device that the times are computed with",
+        heads(numbers=["rate"], name="Roof", kind="Kind", rate="Rate", basis="Basis", source="Source"),
+        tuple(
+            (
+                Cell(str(row["name"])),
+                Cell(str(row["kind"])),
+                Cell(*_split(row["rate"], str(row["unit"]))),
+                Cell(str(row["basis"]), tone="badge"),
+                Cell(str(row["source"])),
+            )
+            for row in result.tables["roofs"].rows()
+        ),
+    )
+
+
+def _split(value: object, unit: str) -> tuple[str, str]:
+    shown = amount(value, unit, 4)
+    return shown.number, shown.unit
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    grids = []
+    if len(result.tables.get("assumptions", ())):
+        grids.append(_assumptions(result))
+    if len(result.tables.get("roofs", ())):
+        grids.append(_roofs(result))
+    if not grids:
+        return None
+    return Block("assumptions", "Assumptions", "grids.html", grids=tuple(grids))

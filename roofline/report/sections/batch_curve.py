@@ -1,0 +1,288 @@
+"""TTFT, TPOT and throughput against batch, and where memory ends."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import Block, Cell, Figure, Grid, cell, heads
+from roofline.report.figures import axis, colour, layout, lines, note
+from roofline.report.text import UNKNOWN, amount, is_number, plain
+from roofline.table import Result
+
+ORDER: Final = 60
+
+PANELS: Final = (
+    ("ttft_s", "TTFT", "s", "prefill"),
+    ("tpot_s", "TPOT", "s", "decode"),
+    ("throughput_tok_s", "Throughput", "token/s", "ink"),
+)
+PANEL_HEIGHT: Final = 190
+"""Of one panel with its gap. [px]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One metric against batch."""
+
+    name: str
+    unit: str
+    tint: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """Curves over the batch.
+
+    Attributes
+    ----------
+    fits
+        Whether each batch fits in memory.
+    most
+        Largest batch that fits; 0 if none does, None if all shown do.
+    current
+        Batch asked for; None where it is not known.
+    """
+
+    batches: tuple[int, ...]
+    panels: tuple[Panel, ...]
+    fits: tuple[bool, ...]
+    most: int | None
+    current: int | None
+
+
+def batch_facts(result: Result) -> BatchFacts:
+    """Curves of the metrics that exist; a single token has no TPOT."""
+    table = result.tables["batch_curve"]
+    batches = tuple(int(value) for value in table["batch"])
+    fits = tuple(bool(value) for value in table["fits"])
+    panels = tuple(
+        Panel(name, unit, tint, table[key])
+        for key, name, unit, tint in PANELS
+        if key in table.columns and all(value > 0 for value in table[key])
+    )
+    current = result.metadata.get("batch")
+    return BatchFacts(
+        batches,
+        panels,
+        fits,
+        _most(result, batches, fits),
+        int(current) if is_number(current) and current in batches else None,
+    )
+
+
+def _most(result: Result, batches: tuple[int, ...], fits: tuple[bool, ...]) -> int | None:
+    """Largest batch that fits: as counted where it was, else the largest that was tried."""
+    if all(fits):
+        return None
+    tried = max((batch for batch, fit in zip(batches, fits, strict=True) if fit), default=0)
+    beyond = min(batch for batch, fit in zip(batches, fits, strict=True) if not fit)
+    if "capacity" in result.tables:
+        for row in result.tables["capacity"].rows():
+            if row["limit"] == "largest batch" and tried <= row["value"] < beyond:
+                return int(row["value"])
+    return tried
+
+
+def draw_batch(facts: BatchFacts) -> Figure:
+    """Panels below each other over one batch axis."""
+    count = len(facts.panels)
+    gap = 0.26 / count
+    span = (1 - gap * (count - 1)) / count
+    edges = [math.log10(facts.batches[0]) - 0.06, math.log10(facts.batches[-1]) + 0.1]
+    data, annotations = [], []
+    figure: dict[str, Any] = layout(64 + PANEL_HEIGHT * count, showlegend=False, hovermode="x")
+    figure["margin"] |= {"t": 30}
+    for place, panel in enumerate(facts.panels):
+        tail = str(place + 1) if place else ""
+        top = 1 - place * (span + gap)
+        data.append(_curve(facts, panel, tail))
+        figure[f"yaxis{tail}"] = axis(
+            "",
+            type="log",
+            domain=[max(0.0, top - span), top],
+            exponentformat="SI",
+            ticksuffix="s" if panel.unit == "s" else "",
+            nticks=5,
+            dtick="D2" if max(panel.values) < 20 * min(panel.values) else 1,
+        )
+        annotations.append(
+            note(
+                f"{panel.name} [{panel.unit}]" if panel.unit != "s" else panel.name,
+                0,
+                top,
+                xref="paper",
+                yref="paper",
+                xanchor="left",
+                yanchor="bottom",
+                yshift=4,
+                font={"size": 13, "color": colour(panel.tint)},
+            )
+        )
+        annotations += _here(facts, panel, tail)
+    figure["xaxis"] = axis(
+        "Batch [sequences]",
+        type="log",
+        range=edges,
+        tickvals=_ticks(facts.batches),
+        ticktext=[plain(value, 6) for value in _ticks(facts.batches)],
+        anchor=f"y{count if count > 1 else ''}",
+    )
+    figure["shapes"], names = _regions(facts, edges)
+    figure["annotations"] = annotations + names
+    return Figure(
+        "batch-curve", "Against batch", _summary(facts), {"data": data, "layout": figure}
+    )
+
+
+def _ticks(batches: tuple[int, ...]) -> list[int]:
+    """Powers of two, thinned until they can be read."""
+    powers = [batch for batch in batches if batch & (batch - 1) == 0]
+    return powers[:: max(1, math.ceil(len(powers) / 11))]
+
+
+def _curve(facts: BatchFacts, panel: Panel, tail: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": panel.name,
+        "x": list(facts.batches),
+        "y": list(panel.values),
+        "xaxis": "x",
+        "yaxis": f"y{tail}",
+        "line": {"color": colour(panel.tint), "width": 2},
+        "marker": {
+            "size": [11 if batch == facts.current else 6 for batch in facts.batches],
+            "color": [colour(panel.tint if fit else "surface") for fit in facts.fits],
+            "line": {"color": colour(panel.tint), "width": 1.5},
+        },
+        "hovertext": [
+            lines(
+                [
+                    f"batch {plain(batch, 6)}: {amount(value, panel.unit)}",
+                    *([] if fit else ["does not fit in memory"]),
+                ]
+            )
+            for batch, value, fit in zip(facts.batches, panel.values, facts.fits, strict=True)
+        ],
+        "hoverinfo": "text",
+    }
+
+
+def _here(facts: BatchFacts, panel: Panel, tail: str) -> list[dict[str, Any]]:
+    """Value at the batch that was asked for."""
+    if facts.current is None:
+        return []
+    place = facts.batches.index(facts.current)
+    late = place > len(facts.batches) / 2
+    return [
+        note(
+            str(amount(panel.values[place], panel.unit)),
+            math.log10(facts.current),
+            math.log10(panel.values[place]),
+            yref=f"y{tail}",
+            xanchor="right" if late else "left",
+            yanchor="bottom" if late else "top",
+            xshift=-8 if late else 8,
+            yshift=4 if late else -4,
+            font={"size": 12, "color": colour("ink")},
+        )
+    ]
+
+
+def _regions(facts: BatchFacts, edges: list[float]) -> tuple[list[Any], list[Any]]:
+    """Where memory ends, and the batch that was asked for."""
+    shapes, names = [], []
+    if facts.most is not None:
+        start = math.log10(facts.most) if facts.most else edges[0]
+        shapes.append(
+            {
+                "type": "rect",
+                "x0": 10**start,
+                "x1": 10 ** edges[1],
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "layer": "below",
+                "fillcolor": colour("bad", 0.12),
+                "line": {"width": 0},
+            }
+        )
+        text = f"does not fit beyond {plain(facts.most, 6)}" if facts.most else "does not fit"
+        names.append(
+            note(
+                text,
+                edges[1],
+                1,
+                yref="paper",
+                xanchor="right",
+                yanchor="bottom",
+                yshift=4,
+                font={"size": 12, "color": colour("bad")},
+            )
+        )
+    if facts.current is not None:
+        shapes.append(
+            {
+                "type": "line",
+                "x0": facts.current,
+                "x1": facts.current,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "line": {"color": colour("muted"), "width": 1, "dash": "dot"},
+            }
+        )
+    return shapes, names
+
+
+def _summary(facts: BatchFacts) -> str:
+    ends = (0, len(facts.batches) - 1)
+    moves = "; ".join(
+        f"{panel.name} from {amount(panel.values[ends[0]], panel.unit)} to "
+        f"{amount(panel.values[ends[1]], panel.unit)}"
+        for panel in facts.panels
+    )
+    text = f"From batch {plain(facts.batches[0], 6)} to {plain(facts.batches[-1], 6)}: {moves}."
+    if facts.most is None:
+        return f"{text} All of them fit in memory."
+    return (
+        f"{text} Beyond batch {plain(facts.most, 6)} memory is too small."
+        if facts.most
+        else f"{text} None of them fits in memory."
+    )
+
+
+def _grid(result: Result) -> Grid:
+    table = result.tables["batch_curve"]
+    shown = {
+        "ttft_s": "TTFT",
+        "tpot_s": "TPOT",
+        "latency_s": "Latency",
+        "throughput_tok_s": "Throughput",
+        "user_tok_s": "One user",
+    }
+    columns = {key: text for key, text in shown.items() if key in table.columns}
+    rows = []
+    for row in table.rows():
+        values = [
+            cell(amount(row[key], table.columns[key].unit)) if row[key] else Cell(UNKNOWN)
+            for key in columns
+        ]
+        fits = Cell("fits", tone="good") if row["fits"] else Cell("does not fit", tone="bad")
+        rows.append((Cell(plain(row["batch"], 6)), *values, fits))
+    return Grid(
+        "batch-table",
+        "Against batch, with perfect overlap",
+        heads(numbers=["batch", *columns], batch="Batch", **columns, fits="Memory"),
+        tuple(rows),
+    )
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    if "batch_curve" not in result.tables or not len(result.tables["batch_curve"]):
+        return None
+    facts = batch_facts(result)
+    figures = (draw_batch(facts),) if facts.panels else ()
+    return Block("batch", "Against batch", "batch.html", facts, figures, (_grid(result),))

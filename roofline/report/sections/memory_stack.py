@@ -1,0 +1,258 @@
+"""What is in the memory of one device, and what is left or missing."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import Block, Cell, Figure, Grid, cell, heads
+from roofline.report.figures import axis, colour, layout, lines, note
+from roofline.report.text import amount, binary, label, percent
+from roofline.table import Result
+from roofline.units import PREFIX
+
+ORDER: Final = 50
+
+FREE: Final = "free"
+RESERVED: Final = "not used by the engine"
+TINTS: Final = {
+    "weights": "weights",
+    "KV cache": "kv",
+    "activations": "activations",
+    "runtime": "runtime",
+    "CUDA graphs": "graphs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that takes memory. [B]"""
+
+    name: str
+    bytes: float
+    share: float
+    known: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFacts:
+    """Memory of one device. [B]
+
+    Attributes
+    ----------
+    parts
+        What is in it, zero-sized parts left out.
+    used
+        Sum of the parts.
+    budget
+        What the engine allows itself.
+    capacity
+        Size of the device.
+    free
+        Budget less use; negative is how much is missing.
+    """
+
+    parts: tuple[Part, ...]
+    used: float
+    budget: float
+    capacity: float
+    free: float
+
+
+def memory_facts(result: Result) -> MemoryFacts:
+    """Parts, budget and capacity of one device."""
+    rows = [
+        Part(str(row["part"]), float(row["bytes"]), float(row["share"]), str(row.get("known", "")))
+        for row in result.tables["memory"].rows()
+    ]
+    named = {part.name: part.bytes for part in rows}
+    parts = tuple(part for part in rows if part.name not in (FREE, RESERVED) and part.bytes > 0)
+    used = sum(part.bytes for part in parts)
+    free, reserved = named.get(FREE, 0.0), named.get(RESERVED, 0.0)
+    budget = used + free
+    return MemoryFacts(parts, used, budget, budget + reserved, free)
+
+
+def draw_memory(facts: MemoryFacts) -> Figure:
+    """One bar, with the limits of engine and device as lines."""
+    data = [_segment(part) for part in facts.parts]
+    if facts.free > 0:
+        data.append(_rest(FREE, facts.used, facts.free, "surface"))
+    if facts.capacity > max(facts.budget, facts.used):
+        start = max(facts.budget, facts.used)
+        data.append(_rest(RESERVED, start, facts.capacity - start, "faint", "/"))
+    limits = [("device", facts.capacity)]
+    if facts.budget < facts.capacity * 0.999:
+        limits.insert(0, ("engine's limit", facts.budget))
+    most = max(facts.capacity, facts.used)
+    shapes: list[dict[str, Any]] = [_limit(_gib(value), name) for name, value in limits]
+    if facts.free < 0:
+        shapes.append(_missing(facts))
+    annotations = [
+        note(
+            f"{name} {binary(value)}",
+            _gib(value),
+            1.0,
+            yref="paper",
+            yanchor="bottom",
+            xanchor="left" if value < 0.45 * most else "right",
+            yshift=2 + 15 * (len(limits) - 1 - place),
+            xshift=4 if value < 0.45 * most else 1,
+        )
+        for place, (name, value) in enumerate(limits)
+    ]
+    spec = {
+        "data": data,
+        "layout": layout(
+            216,
+            barmode="stack",
+            margin={"l": 12, "r": 16, "t": 44, "b": 8},
+            xaxis=axis("Memory of one device [GiB]", range=[0, _gib(most) * 1.02], nticks=9),
+            yaxis=axis("", showticklabels=False, showgrid=False, range=[-0.6, 0.6]),
+            shapes=shapes,
+            annotations=annotations,
+        ),
+    }
+    spec["layout"]["legend"] |= {"y": -0.62, "yanchor": "top", "traceorder": "normal"}
+    return Figure("memory-stack", "Memory of one device", _summary(facts), spec)
+
+
+def _gib(value: float) -> float:
+    return value / PREFIX["Gi"]
+
+
+def _segment(part: Part) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": f"{label(part.name)} {binary(part.bytes)}",
+        "y": [0],
+        "x": [_gib(part.bytes)],
+        "width": 0.9,
+        "marker": {
+            "color": colour(TINTS.get(part.name, "rest")),
+            "line": {"color": colour("surface"), "width": 1},
+        },
+        "hovertext": [
+            lines(
+                [label(part.name), f"{binary(part.bytes)}, {percent(part.share)}", label(part.known)]
+            )
+        ],
+        "hoverinfo": "text",
+    }
+
+
+def _rest(name: str, start: float, size: float, tint: str, hatch: str = "") -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": f"{name} {binary(size)}",
+        "y": [0],
+        "base": [_gib(start)],
+        "x": [_gib(size)],
+        "width": 0.9,
+        "marker": {
+            "color": colour("surface"),
+            "line": {"color": colour("faint"), "width": 1},
+            "pattern": {"shape": hatch, "fgcolor": colour("faint"), "size": 8, "solidity": 0.12},
+        },
+        "hovertext": [lines([name, str(binary(size))])],
+        "hoverinfo": "text",
+    }
+
+
+def _limit(at: float, name: str) -> dict[str, Any]:
+    return {
+        "type": "line",
+        "x0": at,
+        "x1": at,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "line": {
+            "color": colour("ink"),
+            "width": 2,
+            "dash": "solid" if name == "device" else "dash",
+        },
+    }
+
+
+def _missing(facts: MemoryFacts) -> dict[str, Any]:
+    """What is over the limit, framed."""
+    return {
+        "type": "rect",
+        "x0": _gib(facts.budget),
+        "x1": _gib(facts.used),
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "fillcolor": colour("bad", 0.22),
+        "line": {"color": colour("bad"), "width": 2},
+    }
+
+
+def _summary(facts: MemoryFacts) -> str:
+    parts = ", ".join(f"{part.name} {binary(part.bytes)}" for part in facts.parts)
+    limit = f"{binary(facts.budget)} of {binary(facts.capacity)}"
+    if facts.free < 0:
+        return f"{binary(-facts.free)} too much for the {limit} that the engine may use: {parts}."
+    return f"{binary(facts.used)} of the {limit} that the engine may use: {parts}."
+
+
+def _parts_grid(facts: MemoryFacts) -> Grid:
+    rows = [
+        (Cell(part.name), cell(binary(part.bytes)), Cell(percent(part.share)), Cell(part.known))
+        for part in facts.parts
+    ]
+    last = (
+        (FREE, facts.free, "good")
+        if facts.free >= 0
+        else ("over the engine's limit", -facts.free, "bad")
+    )
+    rows.append(
+        (
+            Cell(last[0]),
+            cell(binary(last[1]), last[2]),
+            Cell(percent(last[1] / facts.capacity)),
+            Cell("derived"),
+        )
+    )
+    return Grid(
+        "memory-parts",
+        f"Memory of one device; the engine may use {binary(facts.budget)}"
+        f" of {binary(facts.capacity)}",
+        heads(
+            numbers=["bytes", "share"],
+            part="Part",
+            bytes="Size",
+            share="Of the device",
+            known="How known",
+        ),
+        tuple(rows),
+    )
+
+
+def _capacity_grid(result: Result) -> Grid:
+    return Grid(
+        "capacity",
+        "What would fit at most",
+        heads(numbers=["value"], limit="Limit", value="Value", at="At", by="Set by"),
+        tuple(
+            (
+                Cell(str(row["limit"])),
+                cell(amount(row["value"], f"{row.get('unit', '')}s".removesuffix("ss"))),
+                Cell(str(row.get("at", ""))),
+                Cell(str(row.get("set by", ""))),
+            )
+            for row in result.tables["capacity"].rows()
+        ),
+    )
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    if "memory" not in result.tables or not len(result.tables["memory"]):
+        return None
+    facts = memory_facts(result)
+    grids = [_parts_grid(facts)]
+    if "capacity" in result.tables:
+        grids.append(_capacity_grid(result))
+    return Block("memory", "Memory", "memory.html", facts, (draw_memory(facts),), tuple(grids))

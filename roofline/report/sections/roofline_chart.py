@@ -1,0 +1,361 @@
+"""Every operator under the roofs of the machine."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import Block, Figure
+from roofline.report.figures import SYMBOLS, axis, colour, layout, lines, note
+from roofline.report.text import amount, label, percent, shorten
+from roofline.table import Result
+
+ORDER: Final = 30
+
+LABELLED: Final = 0.04
+"""Smallest share of its phase's time that earns an operator a label. [1]"""
+APART: Final = 0.3
+"""Labels closer than this in intensity are joined. [decades]"""
+NAMED: Final = 3
+LARGEST_POINT: Final = 46
+"""Diameter of an operator that takes the whole phase. [px]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An operator on the chart; amounts are of one step on one device."""
+
+    phase: str
+    op: str
+    flops: float
+    hbm_bytes: float
+    intensity: float
+    seconds: float
+    serial_s: float
+    share: float
+    bound: str
+    flops_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """A ceiling: FLOP/s of an arithmetic type, or B/s of a memory level."""
+
+    name: str
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Names of operators that stand close together, at the largest of them."""
+
+    phase: str
+    ops: tuple[str, ...]
+    intensity: float
+    flops_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Operators of a phase that have no place on a logarithmic chart: they count no FLOPs."""
+
+    phase: str
+    ops: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineFacts:
+    """The chart before it is drawn.
+
+    Attributes
+    ----------
+    ridge
+        Intensity at which the first arithmetic roof meets the first bandwidth roof. [FLOP/B]
+    x, y
+        Ranges of the axes: intensity [FLOP/B] and rate. [FLOP/s]
+    """
+
+    points: tuple[Point, ...]
+    arithmetic: tuple[Roof, ...]
+    bandwidth: tuple[Roof, ...]
+    ridge: float
+    labels: tuple[Label, ...]
+    left_out: tuple[LeftOut, ...]
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+
+def roofline_facts(result: Result) -> RooflineFacts:
+    """Points, roofs and labels of the roofline chart."""
+    rows = list(result.tables["ops"].rows())
+    points = tuple(_point(row) for row in rows if row["flops"] > 0 and row["intensity"] > 0)
+    roofs = list(result.tables["roofs"].rows())
+    arithmetic, bandwidth = (
+        tuple(Roof(str(row["name"]), float(row["rate"])) for row in roofs if row["kind"] == kind)
+        for kind in ("arithmetic", "bandwidth")
+    )
+    ridge = arithmetic[0].rate / bandwidth[0].rate
+    intensities = [ridge, *(point.intensity for point in points)]
+    x = min(intensities) / 10, max(intensities) * 4
+    lowest = min(
+        [min(arithmetic[0].rate, bandwidth[0].rate * x[0])]
+        + [point.flops_per_s for point in points]
+    )
+    y = lowest / 1.5, max(roof.rate for roof in arithmetic) * 3
+    return RooflineFacts(
+        points, arithmetic, bandwidth, ridge, _labels(points), _left_out(rows), x, y
+    )
+
+
+def _point(row: dict[str, Any]) -> Point:
+    return Point(
+        phase=str(row["phase"]),
+        op=str(row["op"]),
+        flops=row["flops"],
+        hbm_bytes=row["hbm_bytes"],
+        intensity=row["intensity"],
+        seconds=row["seconds"],
+        serial_s=row["serial_s"],
+        share=row["share"],
+        bound=str(row["bound"]),
+        flops_per_s=row["flops"] / row["seconds"],
+    )
+
+
+def _labels(points: tuple[Point, ...]) -> tuple[Label, ...]:
+    """Labels of the operators that take time, neighbours joined."""
+    out: list[Label] = []
+    for phase in dict.fromkeys(point.phase for point in points):
+        groups: list[list[Point]] = []
+        worth = [point for point in points if point.phase == phase and point.share >= LABELLED]
+        for point in sorted(worth, key=lambda point: point.intensity):
+            if groups and math.log10(point.intensity / groups[-1][-1].intensity) < APART:
+                groups[-1].append(point)
+            else:
+                groups.append([point])
+        for group in groups:
+            ordered = sorted(group, key=lambda point: -point.share)
+            first = ordered[0]
+            names = tuple(point.op for point in ordered)
+            out.append(Label(phase, names, first.intensity, first.flops_per_s))
+    return tuple(out)
+
+
+def _left_out(rows: list[dict[str, Any]]) -> tuple[LeftOut, ...]:
+    out = []
+    for phase in dict.fromkeys(str(row["phase"]) for row in rows):
+        silent = [
+            row
+            for row in rows
+            if row["phase"] == phase and not (row["flops"] > 0 and row["intensity"] > 0)
+        ]
+        if silent:
+            names = tuple(str(row["op"]) for row in silent)
+            out.append(LeftOut(phase, names, sum(row["share"] for row in silent)))
+    return tuple(out)
+
+
+def draw_roofline(facts: RooflineFacts) -> Figure:
+    """Chart of intensity against rate, both logarithmic; the area of a point is its time."""
+    data = [_line(roof.name, *_slope(facts, roof), i == 0) for i, roof in enumerate(facts.bandwidth)]
+    data += [_line(roof.name, *_flat(facts, roof), i == 0) for i, roof in enumerate(facts.arithmetic)]
+    data.append(_ridge_line(facts))
+    phases = list(dict.fromkeys(point.phase for point in facts.points))
+    data += [_cloud(facts, phase) for phase in phases]
+    log = {"type": "log", "dtick": 1, "minor": {"showgrid": False}}
+    spec = {
+        "data": data,
+        "layout": layout(
+            520,
+            xaxis=axis(
+                "Arithmetic intensity [FLOP per byte of HBM]",
+                **log,
+                range=[math.log10(value) for value in facts.x],
+                exponentformat="SI",
+            ),
+            yaxis=axis(
+                "Rate",
+                **log,
+                range=[math.log10(value) for value in facts.y],
+                exponentformat="SI",
+                ticksuffix="FLOP/s",
+            ),
+            annotations=[*_roof_names(facts), *_point_names(facts)],
+        ),
+    }
+    return Figure("roofline-chart", "Roofline of one device", _summary(facts), spec)
+
+
+def _slope(facts: RooflineFacts, roof: Roof) -> tuple[list[float], list[float]]:
+    """A bandwidth roof, from the left edge or the bottom to the highest arithmetic roof."""
+    top = max(entry.rate for entry in facts.arithmetic)
+    if roof is facts.bandwidth[0]:
+        top = facts.arithmetic[0].rate
+    first, last = max(facts.x[0], facts.y[0] / roof.rate), top / roof.rate
+    return [first, last], [first * roof.rate, top]
+
+
+def _flat(facts: RooflineFacts, roof: Roof) -> tuple[list[float], list[float]]:
+    """An arithmetic roof, from where device memory can feed it."""
+    return [max(facts.x[0], roof.rate / facts.bandwidth[0].rate), facts.x[1]], [roof.rate] * 2
+
+
+def _line(name: str, x: list[float], y: list[float], main: bool) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": label(name),
+        "x": x,
+        "y": y,
+        "line": {
+            "color": colour("ink" if main else "muted"),
+            "width": 2.5 if main else 1.2,
+            "dash": "solid" if main else "dash",
+        },
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _ridge_line(facts: RooflineFacts) -> dict[str, Any]:
+    top = facts.arithmetic[0].rate
+    line = _line("ridge", [facts.ridge] * 2, [facts.y[0], top], main=False)
+    return {**line, "line": {"color": colour("muted"), "width": 1, "dash": "dot"}}
+
+
+def _roof_names(facts: RooflineFacts) -> list[dict[str, Any]]:
+    out = []
+    for roof in facts.bandwidth:
+        x, y = _slope(facts, roof)
+        out.append(
+            note(
+                f"{label(roof.name)} {amount(roof.rate, 'B/s', 4)}",
+                math.log10(x[0]) + 0.02,
+                math.log10(y[0]) + 0.02,
+                xanchor="left",
+                yanchor="bottom",
+                name="slope",
+            )
+        )
+    out += [
+        note(
+            f"{label(roof.name)} {amount(roof.rate, 'FLOP/s', 4)}",
+            math.log10(facts.x[1]),
+            math.log10(roof.rate),
+            xanchor="right",
+            yanchor="bottom",
+        )
+        for roof in facts.arithmetic
+    ]
+    ridge = f"ridge {amount(facts.ridge, 'FLOP/B')}"
+    out.append(
+        note(
+            ridge,
+            math.log10(facts.ridge),
+            math.log10(facts.y[0]),
+            xanchor="right",
+            yanchor="bottom",
+            xshift=-4,
+        )
+    )
+    return out
+
+
+def _point_names(facts: RooflineFacts) -> list[dict[str, Any]]:
+    """Labels below the roofs, each level lower than the one before it where it is flat."""
+    out = []
+    flat = 0
+    for entry in sorted(facts.labels, key=lambda entry: -entry.intensity):
+        below = entry.intensity < facts.ridge
+        shift = (26, 22) if below else (-14, 42 + 24 * flat)
+        flat += not below
+        out.append(
+            note(
+                _names(entry.ops),
+                math.log10(entry.intensity),
+                math.log10(entry.flops_per_s),
+                showarrow=True,
+                arrowhead=0,
+                arrowwidth=1,
+                arrowcolor=colour("faint"),
+                ax=shift[0],
+                ay=shift[1],
+                xanchor="left" if below else "right",
+                yanchor="top" if below else "middle",
+                standoff=3,
+                font={"size": 12, "color": colour(entry.phase if entry.phase in SYMBOLS else "ink")},
+            )
+        )
+    return out
+
+
+def _names(ops: tuple[str, ...]) -> str:
+    more = f" +{len(ops) - NAMED}" if len(ops) > NAMED else ""
+    return label(", ".join(shorten(op, 14) for op in ops[:NAMED]), 48) + more
+
+
+def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
+    """Points of a phase, the largest first so that small ones stay visible."""
+    points = sorted(
+        (point for point in facts.points if point.phase == phase), key=lambda point: -point.share
+    )
+    tint = phase if phase in SYMBOLS else "rest"
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": label(phase),
+        "x": [point.intensity for point in points],
+        "y": [point.flops_per_s for point in points],
+        "marker": {
+            "symbol": SYMBOLS.get(phase, "square"),
+            "color": colour(tint, 0.3),
+            "line": {"color": colour(tint), "width": 1.5},
+            "opacity": 1,
+            "size": [max(point.share, 0.0) for point in points],
+            "sizemode": "area",
+            "sizeref": 2 / LARGEST_POINT**2,
+            "sizemin": 3.5,
+        },
+        "hovertext": [_hover(point) for point in points],
+        "hoverinfo": "text",
+        "cliponaxis": False,
+    }
+
+
+def _hover(point: Point) -> str:
+    return lines(
+        [
+            f"{label(point.op)} · {label(point.phase)}",
+            f"{amount(point.flops, 'FLOP')}, {amount(point.hbm_bytes, 'B')} of HBM",
+            f"intensity {amount(point.intensity, 'FLOP/B')}",
+            f"{amount(point.seconds, 's')}, {percent(point.share)} of the step",
+            f"{amount(point.serial_s, 's')} without overlap",
+            f"bound by {label(point.bound)}",
+        ]
+    )
+
+
+def _summary(facts: RooflineFacts) -> str:
+    parts = []
+    for phase in dict.fromkeys(point.phase for point in facts.points):
+        points = [point for point in facts.points if point.phase == phase]
+        left = sum(point.intensity < facts.ridge for point in points)
+        parts.append(
+            f"in {phase}, {left} of {len(points)} operators lie left of the ridge, where memory "
+            "binds"
+        )
+    text = "; ".join(parts)
+    return f"The ridge is at {amount(facts.ridge, 'FLOP/B')}. {text[:1].upper()}{text[1:]}."
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    tables = result.tables
+    if "ops" not in tables or "roofs" not in tables or not len(tables["ops"]):
+        return None
+    if {"arithmetic", "bandwidth"} - set(tables["roofs"]["kind"]):
+        return None
+    facts = roofline_facts(result)
+    figures = (draw_roofline(facts),)
+    left_out = tuple((entry, percent(entry.share)) for entry in facts.left_out)
+    return Block("roofline", "Roofline", "roofline.html", left_out, figures)

@@ -1,0 +1,136 @@
+"""Values and names as a reader sees them. Names come from files that anyone may have written."""
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.units import show, show_binary
+
+UNKNOWN: Final = "–"
+LABEL_LENGTH: Final = 28
+
+# Control characters, marks that reorder or hide text, and halves of a pair.
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_PLOTLY: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": " ", "\t": " "})
+_JSON: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number and its unit, apart so that a column can align both."""
+
+    number: str
+    unit: str = ""
+
+    def __str__(self) -> str:
+        """Number and unit on one line."""
+        return f"{self.number}\N{NO-BREAK SPACE}{self.unit}" if self.unit else self.number
+
+
+def clean(text: object) -> str:
+    """Text without characters that hide or reorder it.
+
+    >>> clean("a\\u202eb")
+    'a�b'
+    """
+    return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", str(text))
+
+
+def label(text: object, length: int = LABEL_LENGTH) -> str:
+    """Text for a figure: short, and without a meaning in plotly's own markup.
+
+    >>> label("<b>bold</b>")
+    '&lt;b&gt;bold&lt;/b&gt;'
+    """
+    return shorten(clean(text), length).translate(_PLOTLY)
+
+
+def shorten(text: str, length: int) -> str:
+    """Text cut to a length, with an ellipsis where something was cut.
+
+    >>> shorten("attention", 6)
+    'atten…'
+    """
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def to_json(value: Any) -> str:
+    """JSON that cannot end the element it stands in; what is not finite becomes null.
+
+    >>> to_json(["</script>", float("nan")])
+    '["\\\\u003c/script\\\\u003e",null]'
+    """
+    plain = json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
+    return plain.translate(_JSON)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number; true and false are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)
+
+
+def amount(value: object, unit: str = "", digits: int = 3) -> Amount:
+    """A base-unit value in the words of its field.
+
+    >>> str(amount(0.0053, "s")), str(amount(2007.18, "token/s")), str(amount(0.3459, "$"))
+    ('5.3\\xa0ms', '2,007\\xa0token/s', '$0.346')
+    """
+    if not is_number(value):
+        return Amount(UNKNOWN if value is None or isinstance(value, float) else clean(value))
+    number = float(str(value))
+    if unit.startswith("$"):
+        return Amount(f"${number:,.2f}" if number >= 1 else f"${number:.{digits}g}", unit[1:])
+    if unit in ("s", "B", "B/s", "FLOP", "FLOP/s", "J", "W"):
+        figures, _, prefixed = show(number, unit, digits).partition(" ")
+        return Amount(figures, prefixed)
+    return Amount(plain(number, digits), unit)
+
+
+def binary(value: float) -> Amount:
+    """Device memory, in the powers of two that it is sold in.
+
+    >>> str(binary(80 * 2.0**30))
+    '80\\xa0GiB'
+    """
+    number, _, prefixed = show_binary(value).partition(" ")
+    return Amount(number, prefixed)
+
+
+def plain(number: float, digits: int = 3) -> str:
+    """A number without a unit: separators where it is large, few digits where it is small.
+
+    >>> plain(27875), plain(15.936), plain(0.25)
+    ('27,875', '15.9', '0.25')
+    """
+    if abs(number) >= 10.0 ** (digits - 1):
+        return f"{number:,.0f}" if abs(number) < 10.0**15 else f"{number:.{digits}g}"
+    return f"{number:.{digits}g}"
+
+
+def percent(share: float) -> str:
+    """A share for people.
+
+    >>> percent(0.4633), percent(0.0004), percent(0.034)
+    ('46 %', '< 0.1 %', '3.4 %')
+    """
+    if 0 < share < 0.001:
+        return "< 0.1\N{NO-BREAK SPACE}%".replace("< ", "<\N{NO-BREAK SPACE}")
+    hundredths = share * 100
+    return f"{hundredths:.{0 if abs(hundredths) >= 9.95 or not share else 1}f}\N{NO-BREAK SPACE}%"

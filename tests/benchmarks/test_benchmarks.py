@@ -1,0 +1,84 @@
+"""How fast it is. Figures are printed, never asserted: ``pytest -s tests/benchmarks``."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.roof import seconds
+from roofline.cost.step import decode, prefill, step
+from roofline.hardware import catalog
+from roofline.hardware.engine import engine
+from roofline.model import catalog as networks
+from roofline.model.precision import resolve
+
+SPAN_S = 2.0
+
+
+def per_second(work: Callable[[], None]) -> float:
+    """Runs per second of processor time, over a span that is long enough to trust."""
+    work()
+    began, runs = time.process_time(), 0
+    while time.process_time() - began < SPAN_S:
+        work()
+        runs += 1
+    return runs / (time.process_time() - began)
+
+
+@pytest.mark.parametrize("chunk", [4096, 8192, 16384, 32768])
+def test_configurations_priced_per_second(chunk: int) -> None:
+    gpu = catalog.gpu("h100-sxm")
+    deployment = Deployment(
+        networks.architecture("llama-3.1-8b"),
+        catalog.default_node(gpu, 1),
+        resolve("bf16", "auto", gpu),
+        engine("vllm"),
+    )
+    random = np.random.default_rng(0)
+    batch = random.integers(1, 256, chunk).astype(float)
+    context = random.integers(1, 8192, chunk).astype(float)
+    ops = len(step(deployment, decode(batch, context)))
+
+    def both_phases() -> None:
+        seconds(step(deployment, prefill(batch, context)), deployment)
+        seconds(step(deployment, decode(batch, context)), deployment)
+
+    rate = chunk * per_second(both_phases)
+    print(f"\n  {ops}-op step, chunks of {chunk}: {rate:,.0f} configurations x 2 phases a second")
+
+
+def processor_seconds(*arguments: str) -> float:
+    """Processor time of the command, the least of several runs, children included."""
+    least = float("inf")
+    for _ in range(7):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-m", "roofline", *arguments],
+            check=True,
+            capture_output=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+        least = min(least, user + system)
+    return least
+
+
+def test_processor_time_of_the_command(tmp_path: Path) -> None:
+    page = str(tmp_path / "report.html")
+    for name, arguments in (
+        ("--help", ["--help"]),
+        ("analyze", ["analyze"]),
+        ("analyze --report", ["analyze", "--report", page]),
+        ("gpus", ["gpus"]),
+        ("models", ["models"]),
+    ):
+        print(f"\n  roofline {name}: {processor_seconds(*arguments) * 1000:.0f} ms", end="")
+    print()

@@ -1,0 +1,156 @@
+"""Configs as they are published, against counts made by building the networks."""
+
+import csv
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from roofline.errors import DocumentError, UnsupportedModelError
+from roofline.model import parameters
+from roofline.model.architecture import Architecture
+from roofline.model.catalog import architecture
+from roofline.model.huggingface import BUILDERS, from_config
+from roofline.schema import read
+
+from .waiting import WAITING, WITH_INFINITY
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CONFIGS: Final = ROOT.parent / "shared" / "hf-configs"
+FILES: Final = sorted(CONFIGS.glob("*/*.json"))
+ROWS: Final = {
+    row["id"]: row
+    for row in csv.DictReader((ROOT / "tests/golden/models.csv").read_text().splitlines())
+}
+COLUMNS: Final = (
+    "total_params_exact",
+    "active_params_all",
+    "active_excl_input_embed",
+    "active_excl_both_embed",
+    "kv_elems_token_all_attn_layers",
+    "kv_bytes_token_bf16_short_ctx",
+    "kv_bytes_token_bf16_growth_beyond_window",
+    "weights_bytes_bf16",
+)
+EXCEPTIONS: Final = {
+    # The row counts all layers as full; the config has a window of 2047, and Phi-3 uses it.
+    ("microsoft/Phi-3-mini-4k", "kv_bytes_token_bf16_growth_beyond_window"): 0,
+}
+SAME_SHAPE: Final = {
+    "meta-llama--Meta-Llama-3.1-8B": "meta-llama/Llama-3.1-8B",
+    "meta-llama--Meta-Llama-3.1-70B": "meta-llama/Llama-3.1-70B",
+    "meta-llama--Meta-Llama-3.1-405B": "meta-llama/Llama-3.1-405B",
+    "nvidia--Llama-3.1-70B-Instruct-FP8": "meta-llama/Llama-3.1-70B",
+    "Qwen--Qwen3-32B-FP8": "Qwen/Qwen3-32B",
+    "Qwen--Qwen3-32B-FP8-Static-PerTensor": "Qwen/Qwen3-32B",
+    "Qwen--Qwen3-VL-2B-Instruct": "Qwen/Qwen3-1.7B",
+    "Qwen--Qwen3-VL-4B-Instruct": "Qwen/Qwen3-4B",
+    "Qwen--Qwen3-VL-8B-Instruct": "Qwen/Qwen3-8B",
+    "Qwen--Qwen3-VL-32B-Instruct": "Qwen/Qwen3-32B",
+    "Qwen--Qwen3-VL-32B-Thinking": "Qwen/Qwen3-32B",
+}
+"""Files without a row of their own, and the row whose decoder they have."""
+ALONE: Final = {"XiaomiMiMo--MiMo-7B-Base"}
+"""Files whose total is compared on its own, below."""
+NOT_IN_CATALOG: Final = {"GSAI-ML/LLaDA-8B"}
+"""A diffusion network: it has the shape of Llama, but does not decode token by token."""
+
+needs_configs = pytest.mark.skipif(
+    not FILES, reason=f"published configs are not at {CONFIGS.relative_to(ROOT.parent)}"
+)
+
+
+def counts(network: Architecture) -> dict[str, int]:
+    values = (
+        parameters.total(network),
+        *parameters.active(network).values(),
+        parameters.kv_elements_per_token(network),
+        parameters.kv_bytes_per_token(network),
+        parameters.kv_bytes_per_token_beyond_window(network),
+        parameters.weight_bytes(network),
+    )
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def expected(name: str) -> dict[str, int]:
+    return {column: EXCEPTIONS.get((name, column), int(ROWS[name][column])) for column in COLUMNS}
+
+
+def row_of(path: Path) -> str | None:
+    """Name of the row a file is compared with."""
+    stem = path.stem.removesuffix("_config")
+    names = {re.sub(r"[()]", "_", name.replace("/", "--")).rstrip("_"): name for name in ROWS}
+    return (names | SAME_SHAPE).get(stem)
+
+
+def model_type(path: Path) -> str:
+    return str(read(path).data["model_type"])
+
+
+READABLE: Final = [path for path in FILES if path.stem not in WITH_INFINITY]
+DENSE: Final = [path for path in READABLE if model_type(path) not in WAITING]
+
+
+@needs_configs
+@pytest.mark.parametrize("path", DENSE, ids=lambda path: path.stem)
+def test_a_published_config_loads_and_counts_as_built(path: Path) -> None:
+    network = from_config(read(path))
+    name = row_of(path)
+    if name is None:
+        assert path.stem.removesuffix("_config") in ALONE
+        return
+    found, wanted = counts(network), expected(name)
+    if network.weight_format != "bf16":
+        linear = parameters.matmul_parameters(network) - network.vocab * network.d_model
+        assert network.weight_format == "fp8"
+        wanted["weights_bytes_bf16"] -= linear
+    assert found == wanted
+
+
+@needs_configs
+def test_most_published_configs_are_dense_and_compared() -> None:
+    assert sum(row_of(path) is not None for path in DENSE) >= 50
+
+
+@needs_configs
+@pytest.mark.parametrize(
+    "path", [path for path in READABLE if path not in DENSE], ids=lambda path: path.stem
+)
+def test_a_network_of_another_kind_is_refused_by_its_model_type(path: Path) -> None:
+    with pytest.raises(UnsupportedModelError, match=re.escape(model_type(path))) as caught:
+        from_config(read(path))
+    assert re.search(r":\d+:\d+$", caught.value.where)
+
+
+@needs_configs
+@pytest.mark.parametrize("stem", sorted(WITH_INFINITY))
+def test_a_config_that_is_not_json_is_refused_at_its_place(stem: str) -> None:
+    path = next(path for path in FILES if path.stem == stem)
+    with pytest.raises(DocumentError, match="Infinity"):
+        read(path)
+
+
+def test_a_model_type_that_waits_is_not_understood() -> None:
+    assert not WAITING & set(BUILDERS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        name
+        for name, row in ROWS.items()
+        if re.match(
+            r"(Llama|Mistral|Qwen2|Qwen3|Gemma\d?(Text)?|Phi3|OPT)Config", row["config_class"]
+        )
+        and name not in NOT_IN_CATALOG
+    ),
+)
+def test_the_catalog_counts_as_built(name: str) -> None:
+    assert counts(architecture(name)) == expected(name)
+
+
+def test_mimo_predicts_further_tokens_with_parameters_of_its_own() -> None:
+    network = architecture("mimo-7b-base")
+    published = 7_833_409_536
+    assert parameters.total(network) + sum(network.other_parameters.values()) == published
