@@ -11,8 +11,8 @@ import pytest
 COST: Final = Path(__file__).resolve().parent.parent / "roofline" / "cost"
 FORMULA_RESULTS: Final = {"Number", "Work"}
 NUMERIC: Final = {"Number", "float", "int", "float | None", "int | None"}
-HELPERS: Final = {"plus"}
-"""Returns a Number and is not a formula: ``a + b`` without a needless pass."""
+HELPERS: Final = {"plus", "times"}
+"""Return a Number and are not formulas: ``a + b`` and ``a * b`` without a needless pass."""
 UNIT: Final = re.compile(r"\[(?:1|[A-Za-z$%]+(?:/[A-Za-z]+)?)\]")
 REFERENCE: Final = re.compile(r"As in `(\w+)`")
 

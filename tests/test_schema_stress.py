@@ -22,6 +22,7 @@ from roofline.schema import parse_yaml, read
 CASES = int(os.environ.get("ROOFLINE_STRESS", "1000"))
 SEED = "roofline"
 SLOWEST_SECONDS = 0.25
+LONGEST_MESSAGE = 2_000
 LOCATED = re.compile(r".+:\d+:\d+")
 SIZE_CAP = 1 << 20
 
@@ -54,8 +55,8 @@ _WORDS = """\
 9999999999999999999999 -1 0 0.0 -0 1e30 %YAML %TAG \\ \\u0000 \\ud800 \\x \\" " ' '' "" \\n // /* */
 source: sources: value: assumed TB/s GiB {} [] [[]] {"a":1,"a":2} a:\\ b "":1 {[a]:1} {a,b}
 """
-TOKENS = _WORDS.split()
-STRANGE = [
+TOKENS: list[str] = _WORDS.split()
+STRANGE: list[str] = [
     *"\x00\x01\x07\x08\t\n\r\x0b\x0c\x1b\x7f\x80\x85\xa0\xad",
     *"\u200b\u202e\u2028\u2029\ufeff\ufffe\uffff\U0001f600é中٣",
     "\r\n",
@@ -188,6 +189,16 @@ def use(kind: str, path: Path) -> None:
         from_config(document, "x", ("config",) if inner else ())
 
 
+def timed(kind: str, path: Path) -> tuple[float, Exception | None]:
+    """CPU time [s], and what was raised."""
+    start = time.process_time()
+    try:
+        use(kind, path)
+    except Exception as error:
+        return time.process_time() - start, error
+    return time.process_time() - start, None
+
+
 @pytest.mark.stress
 def test_mutated_documents_are_read_or_refused_at_a_place_and_in_time(tmp_path: Path) -> None:
     originals = pool()
@@ -198,21 +209,23 @@ def test_mutated_documents_are_read_or_refused_at_a_place_and_in_time(tmp_path: 
         kind, suffix, content = mutate(index, originals)
         path = tmp_path / f"document{suffix}"
         path.write_bytes(content)
-        start = time.process_time()
-        try:
-            use(kind, path)
+        seconds, error = timed(kind, path)
+        if seconds > SLOWEST_SECONDS:  # once more, and again: the machine may be busy
+            seconds = min(seconds, timed(kind, path)[0], timed(kind, path)[0])
+        if seconds > slowest:
+            slowest, which = seconds, index
+        if error is None:
             outcome["accepted"] += 1
-        except (DocumentError, QuantityError) as error:
+        elif not isinstance(error, DocumentError | QuantityError):
+            outcome["broken"] += 1
+            failures.append(f"{index}: {type(error).__name__}: {str(error)[:200]!r}")
+        else:
             outcome["refused"] += 1
             if not LOCATED.fullmatch(error.where) or not error.hint:
                 failures.append(f"{index}: not located: {str(error)[:200]!r}, {error.hint!r}")
-            str(error).encode()
-        except Exception as error:
-            outcome["broken"] += 1
-            failures.append(f"{index}: {type(error).__name__}: {str(error)[:200]!r}")
-        seconds = time.process_time() - start
-        if seconds > slowest:
-            slowest, which = seconds, index
+            if len(str(error)) + len(error.hint) > LONGEST_MESSAGE:
+                failures.append(f"{index}: long: {str(error)[:200]!r}, {error.hint[:200]!r}")
+            f"{error} {error.hint}".encode()
     report = f"{CASES:,} documents: {dict(outcome)}; slowest {slowest * 1e3:.0f} ms (case {which})"
     if folder := os.environ.get("ROOFLINE_STRESS_REPORT"):
         Path(folder).write_text(report + "\n" + "\n".join(failures))

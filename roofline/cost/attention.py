@@ -25,8 +25,8 @@ def pairs(
     context
         Keys the last query sees, new tokens included: S. [token]
     mask
-        ``"causal"``: T·(S − T) + T·(T + 1)/2. ``"square"``: T·S, as counted where masking is
-        ignored.
+        ``"causal"``: T·(S − T) + T·(T + 1)/2. ``"square"``: every query with every key that
+        one of them sees, T·S without a window, as counted where masking is ignored.
     window
         Keys a query sees at most, itself included. [token]
 
@@ -43,12 +43,10 @@ def pairs(
     >>> float(pairs(3, 4)), float(pairs(3, 4, window=2)), float(pairs(3, 4, mask="square"))
     (9.0, 6.0, 12.0)
     """
-    if window is None:
-        if mask == "square":
-            return 1.0 * new * context
-        return times(new, plus(context, -0.5 * (new - 1.0)))
     if mask == "square":
-        return new * np.minimum(context, window)
+        return times(new, keys_read(new, context, window))
+    if window is None:
+        return times(new, plus(context, -0.5 * (new - 1.0)))
     return _visible(context, window) - _visible(context - new, window)
 
 
@@ -162,7 +160,7 @@ def naive_attention(
     width, kv_width
         Bytes per element of Q, O and the scores, and of the cache. [B]
     window
-        Ignored by the products, which compute every pair; it limits what is cached. [token]
+        Limits what is cached; the products pair every query with every key that is left. [token]
 
     Notes
     -----
@@ -178,7 +176,7 @@ def naive_attention(
     >>> work.activation_bytes / 2**20 - 2 * 2048 * 128 * 2 / 2**20
     32.0
     """
-    square = count * new * context
+    square = times(count, pairs(new, context, mask="square", window=window))
     return Work(
         flops=(4.0 * heads * head_dim) * square,
         activation_bytes=(2.0 * heads * head_dim * width) * (count * new)

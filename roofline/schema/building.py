@@ -82,13 +82,13 @@ class Builder:
         inside: list[Spot] = [at]
         self.add(inner, at, inside)
         self._stack.append((self._values, self._spots, self._mapping))
-        self._values, self._spots, self._mapping = inner, inside, mapping
-        self.wants_key = mapping
+        self._values, self._spots = inner, inside
+        self._mapping = self.wants_key = mapping
 
     def close(self) -> None:
         """End the innermost mapping or list."""
-        self._values, self._spots, self._mapping = self._stack.pop()
-        self.wants_key = self._mapping
+        self._values, self._spots, self.wants_key = self._stack.pop()
+        self._mapping = self.wants_key
 
     def document(self) -> Document:
         """Document of the one value taken outside all containers."""

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from roofline.errors import DocumentError, RooflineError
+from roofline.schema.building import collector_paused
 from roofline.schema.document import Document
 from roofline.schema.findings import Finding, Path, locate, meant
 from roofline.schema.wording import sentences, short
@@ -34,7 +35,8 @@ def validate(model: type[Model], document: Document) -> Model:
     """
     # JSON rules: Python's would refuse a list for a tuple, and text for an enumeration.
     try:
-        return model.model_validate_json(json.dumps(document.data), strict=True)
+        with collector_paused():
+            return model.model_validate_json(json.dumps(document.data), strict=True)
     except ValidationError as error:
         raise _refusal(model, document, error) from None
     except RooflineError as error:

@@ -8,6 +8,7 @@ from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
+from roofline.schema.building import MAX_DIGITS
 from roofline.schema.document import Document, shown
 from roofline.schema.findings import Finding, Path
 
@@ -34,6 +35,12 @@ _WANTED: Final = {
     "frozen_set_type": "a list",
     "iterable_type": "a list",
 }
+_PLAIN: Final = {
+    "a whole number": re.compile(r"[-+]?[0-9]++"),
+    "a number": re.compile(r"[-+]?[0-9]++(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?"),
+}
+# Thousands: the comma of "1,5" is not one of these.
+_GROUPED: Final = re.compile(r"[-+]?[0-9]{1,3}(?:[,_][0-9]{3})++(?:\.[0-9]++)?")
 _BOUNDS: Final = {
     "greater_than": ("gt", "greater than"),
     "greater_than_equal": ("ge", "at least"),
@@ -92,9 +99,8 @@ def sentences(model: type[BaseModel], document: Document, group: list[Finding]) 
         return message, f"{_did_you_mean(value, options)}use {_listed(options)}"
     if kind in ("value_error", "assertion_error"):
         reason = context.get("error", finding.message)
-        return f"{name}: {reason}", getattr(
-            reason, "hint", "change it, or what it is compared with"
-        )
+        hint = getattr(reason, "hint", "change it, or what it is compared with")
+        return f"{name}: {reason}", hint
     if kind == "finite_number":
         return f"{name} must be finite, not {shown(value)}", "write a number below 1.8e308"
     words = finding.message.removeprefix("Input ")
@@ -103,10 +109,12 @@ def sentences(model: type[BaseModel], document: Document, group: list[Finding]) 
 
 def _retype(value: object, wanted: Iterable[str]) -> str:
     wanted = list(wanted)
-    numbers = {"a number", "a whole number"} & set(wanted)
-    if isinstance(value, str) and numbers:
-        plain = value.strip().replace("_", "").replace(",", "")
-        if re.fullmatch(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?", plain[:80]):
+    number = _PLAIN["a number" if "a number" in wanted else "a whole number"]
+    if isinstance(value, str) and {"a number", "a whole number"} & set(wanted):
+        plain = value.strip()
+        if _GROUPED.fullmatch(plain):
+            plain = plain.replace(",", "").replace("_", "")
+        if number.fullmatch(plain) and len(plain) <= MAX_DIGITS:
             return f"write {plain}, without quotes or separators"
         return f"write {' or '.join(wanted)}"
     if isinstance(value, str) and "true or false" in wanted:

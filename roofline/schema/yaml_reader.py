@@ -109,6 +109,9 @@ def _compose(text: Text) -> Document:
     empty = True
     while (event := next_event()) is not None:
         kind = type(event)
+        if kind is MappingEndEvent or kind is SequenceEndEvent:
+            builder.close()
+            continue
         at = event.start_mark.index
         if kind is ScalarEvent:
             if event.tag or event.anchor or content[at] == "!":
@@ -127,8 +130,6 @@ def _compose(text: Text) -> Document:
             else:
                 builder.add(value, at)
                 empty = empty and not (written or event.style)
-        elif kind is MappingEndEvent or kind is SequenceEndEvent:
-            builder.close()
         elif kind is MappingStartEvent or kind is SequenceStartEvent:
             if event.tag or event.anchor or content[at] == "!":
                 _refuse_property(text, event, at)

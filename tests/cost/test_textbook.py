@@ -279,7 +279,7 @@ def test_peaks_and_what_they_are_made_of_invert_each_other(sms: int, clock: floa
 def test_a_long_dot_product_does_a_flop_per_element_read() -> None:
     assert textbook.dot_product_intensity(1e12, width=2) == pytest.approx(1 / 2)
     assert textbook.dot_product_intensity(1, width=2) == 1 / 6
-    assert textbook.vector_add_intensity(4) == 10 / textbook.vector_add_bytes(10, 4)
+    assert textbook.vector_add_intensity() == 10 / textbook.vector_add_bytes(10)
 
 
 def test_a_column_is_computed_like_its_rows() -> None:
@@ -294,4 +294,5 @@ def test_a_column_is_computed_like_its_rows() -> None:
 def test_answers_per_second_are_tokens_per_second_over_their_length() -> None:
     tokens = textbook.decode_throughput(32, 0.016, chips=4)
     assert textbook.queries_per_second(32, 0.016, 100, chips=4) == tokens / 100
+    assert textbook.queries_per_second(32, 0.016, 100) == 4 * tokens / 100
     assert textbook.latency_per_token(1.6, 100) == 0.016

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import DocumentError, UnsupportedModelError
 from roofline.model.architecture import Architecture
-from roofline.model.catalog import entry, names
+from roofline.model.catalog import architecture, entry, names
 from roofline.model.huggingface import from_config
 from roofline.schema import parse_json
 
@@ -222,6 +222,53 @@ def test_windows_follow_the_rule_of_the_model_type(
 )
 def test_layer_types_that_do_not_fit_are_refused(types: object) -> None:
     assert "layer" in refusal(LLAMA | {"layer_types": types}).message
+
+
+@pytest.mark.parametrize(
+    ("name", "parallel"),
+    [
+        ("gpt-j-6b", True),
+        ("gpt-neox-20b", True),
+        ("phi-2", True),
+        ("falcon-7b", True),
+        ("falcon-40b", True),
+        ("command-r", True),
+        ("command-r7b", True),
+        ("stablelm-2-12b", True),
+        ("stablelm-2-1_6b", False),
+        ("falcon-rw-1b", False),
+        ("llama-3.1-8b", False),
+        ("gpt2", False),
+        ("bloom", False),
+        ("opt-13b", False),
+    ],
+)
+def test_parts_are_parallel_where_the_network_adds_them_at_once(name: str, parallel: bool) -> None:
+    assert {block.parallel for block in architecture(name).layers} == {parallel}
+
+
+@pytest.mark.parametrize(
+    ("name", "rotary"),
+    [
+        ("llama-3.1-8b", [True] * 4),
+        ("gpt-j-6b", [True] * 4),
+        ("falcon-7b", [True] * 4),
+        ("baichuan2-7b", [True] * 4),
+        ("chatglm3-6b", [True] * 4),
+        ("falcon-rw-1b", [False] * 4),
+        ("baichuan2-13b", [False] * 4),
+        ("mpt-7b", [False] * 4),
+        ("bloom", [False] * 4),
+        ("gpt2", [False] * 4),
+        ("starcoder", [False] * 4),
+        ("opt-13b", [False] * 4),
+        ("command-r7b", [True, True, True, False]),
+        ("smollm3-3b", [True, True, True, False]),
+    ],
+)
+def test_layers_rotate_where_positions_are_rotary(name: str, rotary: list[bool]) -> None:
+    mixers = [block.mixer for block in architecture(name).layers[:4]]
+    assert [mixer.rotary for mixer in mixers if mixer] == rotary
 
 
 def test_equal_layers_are_one_object() -> None:

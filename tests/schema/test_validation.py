@@ -89,6 +89,10 @@ def test_a_figure_keeps_the_kind_it_is_written_in(written: str, kind: type) -> N
     [
         ("cores: '3'", "1:8", "'cores' must be a whole number, not '3'", "write 3, without"),
         ("cores: 1_000", "1:8", "'cores' must be a whole number, not '1_000'", "write 1000, with"),
+        ("cores: 1,000", "1:8", "'cores' must be a whole number, not '1,000'", "write 1000, with"),
+        ("cores: 1,5", "1:8", "'cores' must be a whole number, not '1,5'", "write a whole number"),
+        ("watts: 1,5", "1:8", "'watts' must be a number, not '1,5'", "write a number"),
+        ("watts: '1.5e3'", "1:8", "'watts' must be a number, not '1.5e3'", "write 1.5e3, with"),
         ("cores: 3.0", "1:8", "'cores' must be a whole number, not 3.0", "without a fraction"),
         ("cores: true", "1:8", "'cores' must be a whole number, not true", "write a whole number"),
         (

@@ -209,11 +209,11 @@ class Fields:
             if any(_same(value, empty) for empty in EMPTY):
                 continue
             if isinstance(value, str):
-                self.notes.append(f"{key} = {_show(value)} is taken not to change the cost")
+                self.notes.append(f"{key:.60} = {_show(value)} is taken not to change the cost")
                 continue
             self.refuse(
                 key,
-                f"{key} = {_show(value)} is not understood for model_type {self.model_type}, "
+                f"{key:.60} = {_show(value)} is not understood for model_type {self.model_type}, "
                 "and may change the cost",
                 "remove the field if it does not change the network's shape",
             )

@@ -20,6 +20,7 @@ TINTS: Final = {
     "runtime": "runtime",
     "CUDA graphs": "graphs",
 }
+PLURAL: Final = {"sequence": "sequences", "token": "tokens"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ def _capacity_grid(result: Result) -> Grid:
         tuple(
             (
                 Cell(str(row["limit"])),
-                cell(amount(row["value"], f"{row.get('unit', '')}s".removesuffix("ss"))),
+                cell(amount(row["value"], PLURAL.get(str(row.get("unit", "")), ""))),
                 Cell(str(row.get("at", ""))),
                 Cell(str(row.get("set by", ""))),
             )

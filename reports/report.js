@@ -1,0 +1,124 @@
+// Unpacks plotly.js and draws the figures in the colours of the style sheet, again when they change.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  const plots = [...document.querySelectorAll(".plot")];
+  const specs = new Map(
+    plots.map((plot) => [plot, JSON.parse(document.getElementById(`${plot.id}-spec`).textContent)]),
+  );
+  const drawn = new Map();
+  const PAPER = 680; // pixels between the margins of a sheet
+
+  const load = async () => {
+    const text = atob(document.getElementById("library").textContent.trim());
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    document.head.append(script); // runs only if its hash is the one in the policy
+    script.remove();
+    if (!window.Plotly) throw new Error("plotly.js did not run");
+  };
+
+  // "theme:NAME/OPACITY" under a key that ends in "color" becomes a colour of the style sheet.
+  const themed = (spec) => {
+    const style = getComputedStyle(root);
+    const colour = (text) => {
+      const match = /^theme:([a-z]+)(?:\/([\d.]+))?$/.exec(text);
+      if (!match) return text;
+      const hex = style.getPropertyValue(`--${match[1]}`).trim();
+      if (!match[2]) return hex;
+      const channels = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+      return `rgba(${channels.join(",")},${match[2]})`;
+    };
+    const walk = (value, isColour) => {
+      if (typeof value === "string") return isColour ? colour(value) : value;
+      if (Array.isArray(value)) return value.map((entry) => walk(entry, isColour));
+      if (value === null || typeof value !== "object") return value;
+      return Object.fromEntries(
+        Object.entries(value).map(([key, entry]) => [key, walk(entry, /color$/.test(key))]),
+      );
+    };
+    return walk(spec, false);
+  };
+
+  // A name on a sloping roof follows the slope: one decade each way, in pixels.
+  const tilt = (plot, layout) => {
+    const { xaxis, yaxis } = plot._fullLayout;
+    const decade = (axis) => axis._length / Math.abs(axis.range[1] - axis.range[0]);
+    const changes = {};
+    (layout.annotations || []).forEach((entry, i) => {
+      if (entry.name !== "slope") return;
+      const angle = (Math.atan2(decade(yaxis), decade(xaxis)) * 180) / Math.PI;
+      changes[`annotations[${i}].textangle`] = -angle;
+    });
+    return Object.keys(changes).length ? window.Plotly.relayout(plot, changes) : null;
+  };
+
+  const draw = async (plot, width) => {
+    const { data, layout } = themed(specs.get(plot));
+    layout.width = width;
+    drawn.set(plot, width);
+    await window.Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
+    await tilt(plot, layout);
+  };
+  const drawAll = () => {
+    const width = root.classList.contains("printing") ? PAPER : 0;
+    return Promise.all(plots.map((plot) => draw(plot, width || plot.clientWidth)));
+  };
+
+  const start = async () => {
+    await load();
+    await drawAll();
+    let waiting = false;
+    const watch = new ResizeObserver(() => {
+      if (waiting || root.classList.contains("printing")) return;
+      waiting = true;
+      requestAnimationFrame(() => {
+        waiting = false;
+        for (const plot of plots) {
+          if (plot.clientWidth && plot.clientWidth !== drawn.get(plot)) draw(plot, plot.clientWidth);
+        }
+      });
+    });
+    plots.forEach((plot) => watch.observe(plot));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+    const printing = (on) => {
+      if (root.classList.toggle("printing", on) !== undefined) drawAll();
+    };
+    addEventListener("beforeprint", () => printing(true));
+    addEventListener("afterprint", () => printing(false));
+    root.dataset.drawn = "yes";
+  };
+
+  const open = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let entry = target; entry; entry = entry.parentElement) {
+      if (entry.tagName === "DETAILS") entry.open = true;
+    }
+    if (target && target.tagName === "DETAILS") target.scrollIntoView();
+  };
+  addEventListener("hashchange", open);
+  open();
+
+  const unfold = document.getElementById("unfold");
+  if (unfold) {
+    unfold.hidden = false;
+    unfold.addEventListener("click", () => {
+      const all = [...document.querySelectorAll(".derivations details")];
+      const folded = all.some((entry) => !entry.open);
+      all.forEach((entry) => {
+        entry.open = folded;
+      });
+      unfold.textContent = folded ? "Fold all" : "Unfold all";
+    });
+  }
+
+  if (plots.length) {
+    start().catch(() => {
+      document.getElementById("failure").hidden = false;
+      root.classList.add("undrawn");
+    });
+  }
+})();

@@ -1,0 +1,177 @@
+"""The step against the slow reference that counts one by one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofline.cost import collectives
+from roofline.cost.attention import keys_read, pairs
+from roofline.cost.deployment import Deployment
+from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
+from roofline.cost.step import Group, step
+from roofline.cost.work import Work
+from roofline.model.architecture import Architecture, Attention, Block, Mlp
+from tests.cost import reference
+from tests.cost.networks import dense, deployed, networks, sequences, setting, total
+from tests.cost.reference import Sequences, count_step
+
+SEVERAL = settings(max_examples=60, deadline=None)
+GROUPS = st.lists(sequences(), min_size=1, max_size=3)
+
+
+@st.composite
+def deployments(draw: st.DrawFn) -> Deployment:
+    tp = draw(st.sampled_from([1, 1, 2, 3, 4]))
+    weights = draw(st.sampled_from(["bf16", "fp8", "int4"]))
+    return deployed(
+        draw(networks(tp)),
+        weights=weights,
+        kv=draw(st.sampled_from(["auto", "fp8"])),
+        tp=tp,
+        mask=draw(st.sampled_from(["causal", "square"])),
+        attention=draw(st.sampled_from(["flash", "flash", "naive"])),
+        logits=draw(st.sampled_from(["last", "all"])),
+    )
+
+
+def of_step(deployment: Deployment, groups: Sequence[Sequences]) -> Work:
+    """Each group has a name, as a mixed step does."""
+    named = [Group(*map(float, group), name=str(i)) for i, group in enumerate(groups)]
+    return total(step(deployment, named))
+
+
+@SEVERAL
+@given(deployments(), GROUPS)
+def test_the_flops_of_a_step_are_those_counted_one_by_one(
+    deployment: Deployment, groups: list[Sequences]
+) -> None:
+    slow = count_step(deployment.architecture, groups, setting(deployment))
+    assert of_step(deployment, groups).flops == slow.flops
+
+
+@SEVERAL
+@given(deployments(), GROUPS)
+def test_the_cache_traffic_of_a_step_is_each_visible_key_once_and_each_new_one(
+    deployment: Deployment, groups: list[Sequences]
+) -> None:
+    slow = count_step(deployment.architecture, groups, setting(deployment))
+    assert of_step(deployment, groups).kv_bytes == slow.kv_bytes
+
+
+@SEVERAL
+@given(deployments(), GROUPS)
+def test_a_step_reads_each_weight_of_the_device_once(
+    deployment: Deployment, groups: list[Sequences]
+) -> None:
+    slow = count_step(deployment.architecture, groups, setting(deployment))
+    ours = of_step(deployment, groups).weight_bytes
+    assert ours == pytest.approx(float(slow.weight_bytes), rel=1e-14)
+
+
+@SEVERAL
+@given(deployments(), GROUPS)
+def test_the_activations_of_a_step_are_what_its_operators_read_and_write(
+    deployment: Deployment, groups: list[Sequences]
+) -> None:
+    slow = count_step(deployment.architecture, groups, setting(deployment))
+    ours = of_step(deployment, groups).activation_bytes
+    assert ours == pytest.approx(float(slow.activation_bytes), rel=1e-14)
+
+
+@SEVERAL
+@given(deployments(), GROUPS)
+def test_a_device_sends_what_the_rings_of_its_layers_send(
+    deployment: Deployment, groups: list[Sequences]
+) -> None:
+    tp = deployment.tp
+    slow = count_step(deployment.architecture, groups, setting(deployment))
+    sent, rounds = reference.ring_all_reduce(tp)
+    around = sum(slow.reduced, start=Fraction(0)) * sent[0] / tp
+    gathered = sum(slow.gathered, start=Fraction(0)) * (tp - 1) / tp
+    ours = of_step(deployment, groups)
+    assert ours.wire_bytes == pytest.approx(float(around + gathered), rel=1e-14)
+    assert ours.messages == len(slow.reduced) * rounds + len(slow.gathered) * (tp - 1)
+
+
+@SEVERAL
+@given(deployments())
+def test_a_device_holds_its_shards_of_every_matrix(deployment: Deployment) -> None:
+    held = reference.weights_held(deployment.architecture, setting(deployment))
+    assert weight_bytes(deployment) == pytest.approx(float(held), rel=1e-14)
+
+
+@SEVERAL
+@given(deployments(), st.integers(1, 40))
+def test_a_sequence_keeps_the_keys_that_its_next_query_sees(
+    deployment: Deployment, context: int
+) -> None:
+    held = reference.cache_held(deployment.architecture, context, setting(deployment))
+    assert float(kv_bytes_per_sequence(deployment, float(context))) == held
+
+
+@pytest.mark.parametrize("tp", [2, 4, 8])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4, 8])
+def test_every_device_of_the_group_has_the_same_share(tp: int, kv_heads: int) -> None:
+    network = dense(heads=8, kv_heads=kv_heads, vocab=64, width=64)
+    ranked = [
+        count_step(network, [Sequences(2, 3, 5)], setting(deployed(network, tp=tp)), rank)
+        for rank in range(tp)
+    ]
+    assert all(one == ranked[0] for one in ranked)
+
+
+@given(st.integers(1, 30), st.integers(0, 40), st.none() | st.integers(1, 50))
+def test_the_closed_form_of_pairs_is_the_count_of_pairs(
+    new: int, cached: int, window: int | None
+) -> None:
+    context = new + cached
+    wide = None if window is None else float(window)
+    for mask, square in (("causal", False), ("square", True)):
+        ours = pairs(float(new), float(context), mask=mask, window=wide)  # type: ignore[arg-type]
+        assert ours == reference.pairs(new, context, window, square=square), mask
+
+
+@given(st.integers(1, 30), st.integers(0, 40), st.none() | st.integers(1, 50))
+def test_the_keys_read_are_those_that_some_query_sees(
+    new: int, cached: int, window: int | None
+) -> None:
+    wide = None if window is None else float(window)
+    seen = reference.visible(new, new + cached, window)
+    assert keys_read(float(new), float(new + cached), wide) == len(seen)
+
+
+@pytest.mark.parametrize("ranks", range(1, 9))
+def test_an_all_reduce_sends_what_a_simulated_ring_sends(ranks: int) -> None:
+    sent, rounds = reference.ring_all_reduce(ranks)
+    work = collectives.all_reduce(float(ranks), ranks)  # a part of the tensor is one byte
+    assert [work.wire_bytes] * ranks == sent
+    assert work.messages == rounds
+
+
+def test_positions_are_added_at_the_width_of_the_model() -> None:
+    # Tokens are embedded at width 6 and projected to 10; a learned position has width 10.
+    narrow = replace(dense(d_model=10), embedding_width=6, position_rows=32)
+    deployment = deployed(narrow)
+    slow = count_step(narrow, [Sequences(1, 4, 4)], setting(deployment))
+    assert of_step(deployment, [Sequences(1, 4, 4)]).weight_bytes == slow.weight_bytes
+
+
+@pytest.mark.parametrize("weights", ["bf16", "fp8"])
+def test_projections_around_the_embedding_are_held_as_they_are_read(weights: str) -> None:
+    narrow = replace(dense(d_model=10), embedding_width=6)
+    deployment = deployed(narrow, weights=weights)
+    held = reference.weights_held(narrow, setting(deployment))
+    assert weight_bytes(deployment) == held
+
+
+def test_layers_that_differ_only_in_a_bias_are_not_taken_for_one_another() -> None:
+    bare = Block(Attention(2, 2, 4), Mlp(16, gated=False), 2, 16)
+    biased = Block(Attention(2, 2, 4), Mlp(16, gated=False, up_bias=True), 2, 16)
+    network = Architecture("two", "llama", 8, 12, (bare, biased, biased), True, 8)
+    deployment = deployed(network)
+    slow = count_step(network, [Sequences(1, 1, 3)], setting(deployment))
+    assert of_step(deployment, [Sequences(1, 1, 3)]).weight_bytes == slow.weight_bytes
