@@ -103,3 +103,13 @@ def _degrees(number: int, tp: int) -> str:
 def kv_heads_per_device(attention: Attention, tp: int) -> float:
     """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]"""
     return max(attention.kv_heads / tp, 1.0)
+
+
+def qkv_biased_per_device(attention: Attention, tp: int) -> float:
+    """Biases of the q, k and v projections on one device; those of repeated heads repeat. [1]
+
+    Where only some outputs have a bias they are the queries first.
+    """
+    queries = min(attention.qkv_biased, attention.query_width)
+    repeated = kv_heads_per_device(attention, tp) / attention.kv_heads
+    return queries / tp + (attention.qkv_biased - queries) * repeated

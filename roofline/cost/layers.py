@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from roofline.cost import collectives, linear
 from roofline.cost.attention import Mask, attention, naive_attention
-from roofline.cost.deployment import Deployment, kv_heads_per_device
+from roofline.cost.deployment import Deployment, kv_heads_per_device, qkv_biased_per_device
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Attention, Block, Mlp
 from roofline.model.precision import Format
@@ -47,7 +47,7 @@ def embedding(p: Pass) -> Iterator[Op]:
         d,
         weight_width=p.deployment.precision.head.width,
         width=p.width,
-        tables=2.0 if network.position_rows else 1.0,
+        positions=float(network.d_model) if network.position_rows else 0.0,
     )
     yield Op("embedding", "lookup", work, dims={"n": d})
     if tp > 1:
@@ -100,7 +100,7 @@ def _attention(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     heads, kv_heads = part.heads / tp, kv_heads_per_device(part, tp)
     queries, keys = heads * h, kv_heads * h
     stored = precision.weights
-    biased = part.qkv_biased / tp
+    biased = qkv_biased_per_device(part, tp)
     yield _product(p, "qkv", queries + 2 * keys, d, layers, stored, biased=biased)
     if part.norm_parameters:
         yield _elementwise(
@@ -112,7 +112,7 @@ def _attention(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
         activation_bytes=(2 * keys * p.width) * p.tokens,
         kv_bytes=(2 * keys * precision.kv.width) * p.tokens,
     )
-    yield Op("kv-store", "pointwise", store, layers, dims={"n": 2 * keys})
+    yield Op("kv-store", "pointwise", store, layers, dims={"reads": 2 * keys, "writes": 2 * keys})
 
     shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": h}
     widths = {"width": p.width, "kv_width": precision.kv.width}
@@ -182,7 +182,7 @@ def _elementwise(
     work = linear.pointwise(
         p.tokens, reads=reads, writes=writes, width=p.width, parameters=parameters
     )
-    return Op(name, "pointwise", work, layers, dims={"n": reads})
+    return Op(name, "pointwise", work, layers, dims={"reads": reads, "writes": writes})
 
 
 def _norm(p: Pass, name: str, parameters: float, layers: int) -> Op:

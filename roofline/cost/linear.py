@@ -68,8 +68,10 @@ def pointwise(
     return Work(weight_bytes=parameters * width, activation_bytes=((reads + writes) * width) * m)
 
 
-def lookup(m: Number, d: float, *, weight_width: float, width: float, tables: float = 1.0) -> Work:
-    """Embedding: read one row per token and table, write one activation row.
+def lookup(
+    m: Number, d: float, *, weight_width: float, width: float, positions: float = 0.0
+) -> Work:
+    """Embedding: read a row for each token, write it.
 
     Parameters
     ----------
@@ -79,8 +81,8 @@ def lookup(m: Number, d: float, *, weight_width: float, width: float, tables: fl
         Width of a row. [1]
     weight_width, width
         Bytes per table element and per activation. [B]
-    tables
-        Tables a token is looked up in: 2 with a learned position embedding. [1]
+    positions
+        Width of the row of a learned position embedding that is added; 0 without one. [1]
 
     Notes
     -----
@@ -92,4 +94,4 @@ def lookup(m: Number, d: float, *, weight_width: float, width: float, tables: fl
     >>> lookup(10, 4096, weight_width=2, width=2).hbm_bytes == 10 * 4096 * 4
     True
     """
-    return Work(weight_bytes=(d * weight_width * tables) * m, activation_bytes=(d * width) * m)
+    return Work(weight_bytes=((d + positions) * weight_width) * m, activation_bytes=(d * width) * m)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roofline.cost.deployment import Deployment, kv_heads_per_device
+from roofline.cost.deployment import Deployment, kv_heads_per_device, qkv_biased_per_device
 from roofline.cost.work import Number
 from roofline.model.architecture import Attention, Block, Mlp
 
@@ -75,9 +75,9 @@ def weight_bytes(deployment: Deployment) -> float:
         + network.embedding_norm_parameters
         + network.final_norm_parameters
     )
-    if network.embedding_width != network.d_model:
-        outside += 2 * network.embedding_width * network.d_model
     total = (tables / tp + outside) * precision.head.width
+    if network.embedding_width != network.d_model:
+        total += 2 * network.embedding_width * network.d_model * precision.weights.width
     if network.head_bias:
         total += network.vocab / tp * precision.head.width
     for block, layers in network.kinds.items():
@@ -95,11 +95,15 @@ def _block(block: Block, d_model: int, tp: int) -> tuple[float, float]:
         part = block.mixer
         heads, kv_heads = part.heads / tp, kv_heads_per_device(part, tp)
         matrices += (2 * heads + 2 * kv_heads) * part.head_dim * d_model
-        others += part.qkv_biased / tp + part.norm_parameters + (d_model if part.out_bias else 0)
+        others += (
+            qkv_biased_per_device(part, tp)
+            + part.norm_parameters
+            + (d_model if part.out_bias else 0)
+        )
     if isinstance(block.feedforward, Mlp):
-        for linear in block.feedforward.linears(d_model):
-            matrices += linear.n * linear.k / tp
-            others += linear.biased / tp
+        up, down = block.feedforward.linears(d_model)
+        matrices += (up.n * up.k + down.n * down.k) / tp
+        others += up.biased / tp + down.biased  # split by outputs; every device has the outputs
     return matrices, others
 
 

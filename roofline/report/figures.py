@@ -5,8 +5,11 @@ reads. A colour is written ``theme:NAME`` or ``theme:NAME/OPACITY``; the page pu
 of `reports/report.css`, again whenever the reader's theme changes.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+from roofline.report.text import amount
 
 FONT: Final = (
     'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif'
@@ -58,6 +61,35 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
         "fixedrange": True,
         **more,
     }
+
+
+def log_ticks(low: float, high: float, unit: str) -> dict[str, Any]:
+    """Ticks of a logarithmic axis in the words of `amount`: decades, or 1-2-5 where these are few.
+
+    >>> log_ticks(5e9, 2e12, "FLOP/s")["ticktext"]
+    ['10\\xa0GFLOP/s', '100\\xa0GFLOP/s', '1\\xa0TFLOP/s']
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1,) if math.log10(high / low) >= 2 else (1, 2, 5)
+    values = [float(f"{step}e{decade}") for decade in decades for step in steps]
+    return _ticks([value for value in values if low <= value <= high], unit)
+
+
+def linear_ticks(high: float, unit: str, most: int = 5) -> dict[str, Any]:
+    """Ticks from 0 in steps of 1, 2 or 5.
+
+    >>> linear_ticks(0.0024, "s")["ticktext"]
+    ['0', '500\\xa0µs', '1\\xa0ms', '1.5\\xa0ms', '2\\xa0ms']
+    """
+    decade = math.floor(math.log10(high / most))
+    sizes = [float(f"{step}e{decade + more}") for more in (0, 1) for step in (1, 2, 5)]
+    step = next(size for size in sizes if high / size <= most)
+    return _ticks([step * place for place in range(math.floor(high / step) + 1)], unit)
+
+
+def _ticks(values: list[float], unit: str) -> dict[str, Any]:
+    texts = [str(amount(value, unit)) if value else "0" for value in values]
+    return {"tickvals": values, "ticktext": texts}
 
 
 def layout(height: int, **more: Any) -> dict[str, Any]:

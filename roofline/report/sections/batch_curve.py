@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.block import Block, Cell, Figure, Grid, cell, heads
-from roofline.report.figures import axis, colour, layout, lines, note
+from roofline.report.figures import axis, colour, layout, lines, log_ticks, note
 from roofline.report.text import UNKNOWN, amount, is_number, plain
 from roofline.table import Result
 
@@ -97,18 +97,17 @@ def draw_batch(facts: BatchFacts) -> Figure:
         tail = str(place + 1) if place else ""
         top = 1 - place * (span + gap)
         data.append(_curve(facts, panel, tail))
+        low, high = min(panel.values) / 1.3, max(panel.values) * 1.3
         figure[f"yaxis{tail}"] = axis(
             "",
             type="log",
             domain=[max(0.0, top - span), top],
-            exponentformat="SI",
-            ticksuffix="s" if panel.unit == "s" else "",
-            nticks=5,
-            dtick="D2" if max(panel.values) < 20 * min(panel.values) else 1,
+            range=[math.log10(low), math.log10(high)],
+            **log_ticks(low, high, panel.unit),
         )
         annotations.append(
             note(
-                f"{panel.name} [{panel.unit}]" if panel.unit != "s" else panel.name,
+                panel.name,
                 0,
                 top,
                 xref="paper",

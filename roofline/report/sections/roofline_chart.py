@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.block import Block, Figure
-from roofline.report.figures import SYMBOLS, axis, colour, layout, lines, note
+from roofline.report.figures import SYMBOLS, axis, colour, layout, lines, log_ticks, note
 from roofline.report.text import amount, label, percent, shorten
 from roofline.table import Result
 
@@ -162,23 +162,21 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
     data.append(_ridge_line(facts))
     phases = list(dict.fromkeys(point.phase for point in facts.points))
     data += [_cloud(facts, phase) for phase in phases]
-    log = {"type": "log", "dtick": 1, "minor": {"showgrid": False}}
     spec = {
         "data": data,
         "layout": layout(
             520,
             xaxis=axis(
                 "Arithmetic intensity [FLOP per byte of HBM]",
-                **log,
+                type="log",
                 range=[math.log10(value) for value in facts.x],
-                exponentformat="SI",
+                **log_ticks(*facts.x, ""),
             ),
             yaxis=axis(
-                "Rate",
-                **log,
+                "",
+                type="log",
                 range=[math.log10(value) for value in facts.y],
-                exponentformat="SI",
-                ticksuffix="FLOP/s",
+                **log_ticks(*facts.y, "FLOP/s"),
             ),
             annotations=[*_roof_names(facts), *_point_names(facts)],
         ),

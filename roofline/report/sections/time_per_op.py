@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.block import Block, Figure
-from roofline.report.figures import HATCH, axis, colour, layout, lines
+from roofline.report.figures import HATCH, axis, colour, layout, linear_ticks, lines
 from roofline.report.text import amount, label, percent
 from roofline.table import Result
 
@@ -114,8 +114,9 @@ def draw_times(facts: PhaseTimes) -> Figure:
             96 + BAR_HEIGHT * len(places),
             barmode="overlay",
             bargap=0.28,
-            xaxis=axis("Time in the step", ticksuffix="s", exponentformat="SI", nticks=6)
-            | {"range": [0, longest * 1.18]},
+            xaxis=axis(
+                "Time in the step", range=[0, longest * 1.18], **linear_ticks(longest * 1.1, "s")
+            ),
             yaxis=axis(
                 "",
                 tickvals=places,
