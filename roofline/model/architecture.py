@@ -10,111 +10,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from roofline.model.feedforward import Mlp, Moe
+from roofline.model.linear import Linear
+from roofline.model.mixers import Attention, Indexer, Mla
+from roofline.model.recurrent import Recurrent
 
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """A matrix that every token is multiplied with: ``y[n] = W[n, k] · x[k] (+ b[n])``.
+__all__ = [
+    "Architecture",
+    "Attention",
+    "Block",
+    "FeedForward",
+    "Indexer",
+    "Linear",
+    "Mixer",
+    "Mla",
+    "Mlp",
+    "Moe",
+    "Recurrent",
+]
 
-    Attributes
-    ----------
-    name
-        Role: ``"qkv"``, ``"attn-out"``, ``"gate-up"``, ``"down"``.
-    n, k
-        Output and input width. [1]
-    biased
-        Outputs that have a bias: 0, n, or only some of them. [1]
-    """
-
-    name: str
-    n: int
-    k: int
-    biased: int = 0
-
-    @property
-    def parameters(self) -> int:
-        """Weights and biases. [parameter]"""
-        return self.n * self.k + self.biased
-
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """Softmax attention with a KV cache: MHA (K = N), GQA, MQA (K = 1).
-
-    Attributes
-    ----------
-    heads, kv_heads
-        Query heads N and key/value heads K. [1]
-    head_dim
-        Width H of a head. [1]
-    window
-        Keys a query sees, itself included; None sees all. [token]
-    qkv_biased, out_bias
-        Outputs of the q, k, v projections with a bias [1]; whether the output projection has one.
-    norm_parameters
-        Weights of norms on queries and keys (qk-norm). [parameter]
-    rotary
-        Whether queries and keys are rotated.
-    """
-
-    heads: int
-    kv_heads: int
-    head_dim: int
-    window: int | None = None
-    qkv_biased: int = 0
-    out_bias: bool = False
-    norm_parameters: int = 0
-    rotary: bool = True
-
-    @property
-    def query_width(self) -> int:
-        """N·H. [1]"""
-        return self.heads * self.head_dim
-
-    @property
-    def kv_elements(self) -> int:
-        """Cached elements per token: keys and values, 2·K·H. [1]"""
-        return 2 * self.kv_heads * self.head_dim
-
-    def linears(self, d_model: int) -> tuple[Linear, ...]:
-        """Projections q, k, v (fused, as engines run them) and the output projection."""
-        out = Linear("attn-out", d_model, self.query_width, d_model if self.out_bias else 0)
-        qkv = Linear("qkv", self.query_width + self.kv_elements, d_model, self.qkv_biased)
-        return (qkv, out)
-
-
-@dataclass(frozen=True, slots=True)
-class Mlp:
-    """Dense feed-forward part: ``down(act(gate) · up)`` if gated, else ``down(act(up))``.
-
-    Attributes
-    ----------
-    width
-        Inner width F. [1]
-    gated
-        Whether there is a gate projection beside the up projection.
-    up_bias, down_bias
-        Whether those projections have biases.
-    activation
-        Name, as the config has it: ``"silu"``.
-    """
-
-    width: int
-    gated: bool
-    up_bias: bool = False
-    down_bias: bool = False
-    activation: str = "silu"
-
-    def linears(self, d_model: int) -> tuple[Linear, ...]:
-        """Gate and up (fused, as engines run them), then down."""
-        n = self.width * (2 if self.gated else 1)
-        return (
-            Linear("gate-up" if self.gated else "up", n, d_model, n if self.up_bias else 0),
-            Linear("down", d_model, self.width, d_model if self.down_bias else 0),
-        )
-
-
-Mixer: TypeAlias = Attention
-FeedForward: TypeAlias = Mlp
+Mixer: TypeAlias = Attention | Mla | Recurrent
+FeedForward: TypeAlias = Mlp | Moe
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +48,12 @@ class Block:
     parallel
         Whether both parts read the same normed input and are added at once (GPT-J, Falcon): one
         all-reduce instead of two under tensor parallelism.
+    extra
+        Matrices beside those of the parts, such as those that mix residual streams.
+    extra_parameters
+        Parameters beside those of the parts. [parameter]
+    streams
+        Copies of the residual stream that are kept and moved. [1]
     """
 
     mixer: Mixer | None
@@ -139,15 +61,19 @@ class Block:
     norms: int
     norm_parameters: int
     parallel: bool = False
+    extra: tuple[Linear, ...] = ()
+    extra_parameters: int = 0
+    streams: int = 1
+
+    @property
+    def parts(self) -> tuple[Mixer | FeedForward, ...]:
+        """Mixer and feed-forward part, those that are there."""
+        return tuple(part for part in (self.mixer, self.feedforward) if part is not None)
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
-        """All matrices of the layer."""
-        return tuple(
-            linear
-            for part in (self.mixer, self.feedforward)
-            if part
-            for linear in part.linears(d_model)
-        )
+        """Matrices that every token is multiplied with; routed experts are not among them."""
+        inner = (linear for part in self.parts for linear in part.linears(d_model))
+        return (*inner, *self.extra)
 
 
 @dataclass(frozen=True, slots=True)

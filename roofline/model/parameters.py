@@ -1,10 +1,11 @@
 """Counts of a network: parameters by part, cached elements, stored bytes. All exact integers."""
 
+from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from roofline.model.architecture import Architecture, Linear
+from roofline.model.architecture import Architecture, Attention, Block, Linear, Moe, Recurrent
 from roofline.model.precision import named
 
 PARTS: Final = (
@@ -12,19 +13,40 @@ PARTS: Final = (
     "position_embedding",
     "attention_qkv",
     "attention_out",
+    "indexer",
+    "recurrent",
     "mlp",
+    "router",
+    "shared_experts",
+    "experts",
     "norms",
     "lm_head",
     "other",
 )
-"""Parts in the order a token meets them; ``other`` are projections in and out of the embedding."""
+"""Parts in the order a token meets them. ``other``: projections in and out of the embedding, and
+whatever mixes residual streams."""
 
 _PART_OF: Final = {
     "qkv": "attention_qkv",
+    "latent-down": "attention_qkv",
+    "q": "attention_qkv",
+    "q-up": "attention_qkv",
+    "kv-up": "attention_qkv",
+    "attn-gate": "attention_qkv",
     "attn-out": "attention_out",
+    "index-q": "indexer",
+    "index-k": "indexer",
+    "index-weights": "indexer",
     "gate-up": "mlp",
     "up": "mlp",
     "down": "mlp",
+    "router": "router",
+    "latent-in": "router",
+    "latent-out": "router",
+    "shared-gate": "shared_experts",
+    "shared-gate-up": "shared_experts",
+    "shared-up": "shared_experts",
+    "shared-down": "shared_experts",
 }
 
 
@@ -57,12 +79,26 @@ def parts(architecture: Architecture) -> dict[str, int]:
     )
     out["other"] = sum(linear.parameters for linear in projections(a))
     for block, layers in a.kinds.items():
-        for linear in block.linears(a.d_model):
-            out[_PART_OF.get(linear.name, "other")] += layers * linear.parameters
-        out["norms"] += layers * block.norm_parameters
-        if block.mixer:
-            out["norms"] += layers * block.mixer.norm_parameters
+        for name, number in _of_layer(block, a.d_model):
+            out[name] += layers * number
     return out
+
+
+def _of_layer(block: Block, d_model: int) -> Iterator[tuple[str, int]]:
+    """Parts of one layer with their parameters."""
+    recurrent = isinstance(block.mixer, Recurrent)
+    if block.mixer:
+        for linear in block.mixer.linears(d_model):
+            yield "recurrent" if recurrent else _PART_OF[linear.name], linear.parameters
+        yield "recurrent" if recurrent else "norms", block.mixer.other_parameters
+    if block.feedforward:
+        for linear in block.feedforward.linears(d_model):
+            yield _PART_OF[linear.name], linear.parameters
+        yield "norms", block.feedforward.other_parameters
+    if isinstance(block.feedforward, Moe):
+        yield "experts", block.feedforward.expert_parameters(d_model)
+    yield "norms", block.norm_parameters
+    yield "other", block.extra_parameters + sum(linear.parameters for linear in block.extra)
 
 
 def total(architecture: Architecture) -> int:
@@ -74,10 +110,11 @@ def active(architecture: Architecture) -> dict[str, int]:
     """Parameters a token meets, in the three conventions in use. [parameter]
 
     ``all``; ``minus_input_embedding``, without the token embedding (even where the LM head is the
-    same matrix); ``minus_embeddings``, without token embedding and LM head.
+    same matrix); ``minus_embeddings``, without token embedding and LM head. Of routed experts, k of
+    E count.
     """
     by_part = parts(architecture)
-    every = sum(by_part.values())
+    every = sum(by_part.values()) - _idle(architecture)
     inner = every - by_part["embedding"]
     return {
         "all": every,
@@ -86,19 +123,37 @@ def active(architecture: Architecture) -> dict[str, int]:
     }
 
 
+def _idle(architecture: Architecture) -> int:
+    """Routed experts that a token does not meet. [parameter]"""
+    return sum(
+        layers
+        * (part.experts - part.active)
+        * (part.expert_parameters(architecture.d_model) // part.experts)
+        for block, layers in architecture.kinds.items()
+        if isinstance(part := block.feedforward, Moe)
+    )
+
+
+def _matrices(architecture: Architecture, *, all_experts: bool) -> int:
+    """Elements of the matrices inside the layers and around them, biases not. [parameter]"""
+    d = architecture.d_model
+    elements = sum(linear.n * linear.k for linear in projections(architecture))
+    for block, layers in architecture.kinds.items():
+        elements += layers * sum(linear.n * linear.k for linear in block.linears(d))
+        if isinstance(part := block.feedforward, Moe):
+            number = part.experts if all_experts else part.active
+            each = sum(linear.n * linear.k for linear in part.expert_linears(d))
+            elements += layers * number * each
+    return elements
+
+
 def matmul_parameters(architecture: Architecture) -> int:
     """Weights every token is multiplied with, LM head included, biases and norms not. [parameter]
 
     Twice this is the FLOPs of a token outside attention.
     """
-    a = architecture
-    layers = sum(
-        count * linear.n * linear.k
-        for block, count in a.kinds.items()
-        for linear in block.linears(a.d_model)
-    )
-    around = sum(linear.n * linear.k for linear in projections(a))
-    return layers + around + a.vocab * a.embedding_width
+    head = architecture.vocab * architecture.embedding_width
+    return _matrices(architecture, all_experts=False) + head
 
 
 def kv_elements_per_token(architecture: Architecture, *, beyond_window: bool = False) -> int:
@@ -114,8 +169,14 @@ def kv_elements_per_token(architecture: Architecture, *, beyond_window: bool = F
     return sum(
         layers * block.mixer.kv_elements
         for block, layers in architecture.kinds.items()
-        if block.mixer and not (beyond_window and block.mixer.window is not None)
+        if block.mixer and not (beyond_window and _is_local(block))
     )
+
+
+def _is_local(block: Block) -> bool:
+    """Whether the layer's cache stops growing."""
+    part = block.mixer
+    return isinstance(part, Attention) and (part.window is not None or part.chunk is not None)
 
 
 def kv_bytes_per_token(architecture: Architecture, bytes_per_element: int = 2) -> int:
@@ -129,13 +190,21 @@ def kv_bytes_per_token_beyond_window(architecture: Architecture, bytes_per_eleme
 
 
 def state_elements_per_sequence(architecture: Architecture) -> int:
-    """Recurrent state of a sequence, whatever its length: 0, all layers attend. [1]"""
-    return 0
+    """Recurrent state of a sequence, whatever its length. [1]"""
+    return sum(
+        layers * block.mixer.state_elements
+        for block, layers in architecture.kinds.items()
+        if block.mixer
+    )
 
 
 def index_bytes_per_token(architecture: Architecture) -> int:
-    """Cache of a sparse-attention index: 0, none of the layer kinds has one. [B]"""
-    return 0
+    """Cache growth per token of the index of sparse attention. [B]"""
+    return sum(
+        layers * index.bytes_per_token
+        for block, layers in architecture.kinds.items()
+        if (index := getattr(block.mixer, "index", None)) is not None
+    )
 
 
 def weight_bytes(architecture: Architecture) -> int:
@@ -145,7 +214,7 @@ def weight_bytes(architecture: Architecture) -> int:
     `roofline.model.precision` states them; embeddings, LM head, norms and biases are in
     ``plain_format``.
     """
-    linear = matmul_parameters(architecture) - architecture.vocab * architecture.embedding_width
+    linear = _matrices(architecture, all_experts=True)
     stored = Fraction(named(architecture.weight_format).width) * linear
     plain = Fraction(named(architecture.plain_format).width)
     return ceil(stored + plain * (total(architecture) - linear))

@@ -1,0 +1,240 @@
+"""Parts that mix tokens by attending to a cache: full, windowed, sparse and latent attention."""
+
+from dataclasses import dataclass
+
+from roofline.model.linear import Linear
+
+INDEX_SCALE_BYTES = 4
+"""An index key is kept in fp8 with one fp32 scale. Source: DeepSeek-V3.2 (2025), inference code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """Lightning indexer of sparse attention: scores all keys cheaply, the best few are attended.
+
+    Attributes
+    ----------
+    heads, head_dim
+        Of the index queries; there is one index key per token. [1]
+    top_k
+        Keys that attention reads at most. [token]
+    query_width
+        Width that index queries are projected from. [1]
+    norm_parameters
+        Weights and biases of the norm on index keys. [parameter]
+    computes
+        False in a layer that takes over the choice of an earlier one: no index of its own.
+    """
+
+    heads: int
+    head_dim: int
+    top_k: int
+    query_width: int
+    norm_parameters: int = 0
+    computes: bool = True
+
+    def linears(self, d_model: int) -> tuple[Linear, ...]:
+        """Index queries, index key, and the weight of each index head; on every device."""
+        if not self.computes:
+            return ()
+        return (
+            Linear("index-q", self.heads * self.head_dim, self.query_width, split="none"),
+            Linear("index-k", self.head_dim, d_model, split="none"),
+            Linear("index-weights", self.heads, d_model, split="none"),
+        )
+
+    @property
+    def other_parameters(self) -> int:
+        """Parameters of the norm. [parameter]"""
+        return self.norm_parameters if self.computes else 0
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Index key in fp8 with its scale. [B]"""
+        return self.head_dim + INDEX_SCALE_BYTES if self.computes else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Softmax attention with a KV cache: MHA (K = N), GQA, MQA (K = 1).
+
+    Attributes
+    ----------
+    heads, kv_heads
+        Query heads N and key/value heads K. [1]
+    head_dim
+        Width H of a head. [1]
+    window
+        Keys a query sees, itself included; None sees all. [token]
+    qkv_biased, out_bias
+        Outputs of the q, k, v projections with a bias [1]; whether the output projection has one.
+    norm_parameters
+        Weights of norms on queries and keys (qk-norm). [parameter]
+    rotary
+        Whether queries and keys are rotated.
+    value_dim
+        Width of a value head where it is not H. [1]
+    chunk
+        Keys are seen only inside the query's own chunk of this many tokens. [token]
+    gate
+        Whether the output is gated by a projection as wide as the queries (fused into qkv).
+    keys_are_values
+        Whether one projection makes both keys and values; both are cached.
+    reuses_kv
+        Whether the layer reads the cache of an earlier one (CLA): no keys and values of its own.
+    sink_parameters
+        Learned attention sinks. [parameter]
+    index
+        Chooses the keys that are attended, for sparse attention.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    window: int | None = None
+    qkv_biased: int = 0
+    out_bias: bool = False
+    norm_parameters: int = 0
+    rotary: bool = True
+    value_dim: int | None = None
+    chunk: int | None = None
+    gate: bool = False
+    keys_are_values: bool = False
+    reuses_kv: bool = False
+    sink_parameters: int = 0
+    index: Indexer | None = None
+
+    @property
+    def value_width(self) -> int:
+        """Width of one value head. [1]"""
+        return self.head_dim if self.value_dim is None else self.value_dim
+
+    @property
+    def query_width(self) -> int:
+        """N·H. [1]"""
+        return self.heads * self.head_dim
+
+    @property
+    def out_width(self) -> int:
+        """N times the width of a value head. [1]"""
+        return self.heads * self.value_width
+
+    @property
+    def kv_read_elements(self) -> int:
+        """Elements read per cached token: keys and values, 2·K·H where both are as wide. [1]"""
+        return self.kv_heads * (self.head_dim + self.value_width)
+
+    @property
+    def kv_elements(self) -> int:
+        """Elements this layer caches per token. [1]"""
+        return 0 if self.reuses_kv else self.kv_read_elements
+
+    @property
+    def projected_kv(self) -> int:
+        """Key and value outputs of the projection. [1]"""
+        if self.reuses_kv:
+            return 0
+        return self.kv_heads * self.head_dim if self.keys_are_values else self.kv_elements
+
+    @property
+    def state_elements(self) -> int:
+        """Recurrent state of a sequence: none. [1]"""
+        return 0
+
+    @property
+    def other_parameters(self) -> int:
+        """Norms, sinks and the indexer's norm. [parameter]"""
+        inner = self.index.other_parameters if self.index else 0
+        return self.norm_parameters + self.sink_parameters + inner
+
+    def linears(self, d_model: int) -> tuple[Linear, ...]:
+        """Projections q, k, v and gate (fused, as engines run them) and the output projection."""
+        n = self.query_width + self.projected_kv + (self.out_width if self.gate else 0)
+        out = Linear("attn-out", d_model, self.out_width, d_model if self.out_bias else 0, "row")
+        index = self.index.linears(d_model) if self.index else ()
+        return (Linear("qkv", n, d_model, self.qkv_biased), *index, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Mla:
+    """Multi-head latent attention: keys and values are expanded from one cached latent.
+
+    Attributes
+    ----------
+    heads
+        N. [1]
+    query_rank
+        Width of the latent that queries are expanded from; 0 for a direct projection. [1]
+    latent
+        Cached width C that keys and values share. [1]
+    nope_dim, rope_dim
+        Widths of a query or key head without and with rotation; the rotated key is one for all
+        heads, and cached beside the latent. [1]
+    value_dim
+        Width of a value head. [1]
+    norm_parameters
+        Weights of the norms on the latents. [parameter]
+    biased
+        Outputs of the projections into the latents with a bias. [1]
+    gate
+        Whether the output is gated by a projection as wide as the values.
+    index
+        Chooses the tokens that are attended, for sparse attention.
+    """
+
+    heads: int
+    query_rank: int
+    latent: int
+    nope_dim: int
+    rope_dim: int
+    value_dim: int
+    norm_parameters: int = 0
+    biased: int = 0
+    gate: bool = False
+    index: Indexer | None = None
+
+    @property
+    def window(self) -> None:
+        """No window. [token]"""
+        return
+
+    @property
+    def query_width(self) -> int:
+        """N times the width of a query head. [1]"""
+        return self.heads * (self.nope_dim + self.rope_dim)
+
+    @property
+    def kv_elements(self) -> int:
+        """Cached per token: the latent and the rotated key. [1]"""
+        return self.latent + self.rope_dim
+
+    @property
+    def state_elements(self) -> int:
+        """Recurrent state of a sequence: none. [1]"""
+        return 0
+
+    @property
+    def other_parameters(self) -> int:
+        """Norms on the latents and on index keys. [parameter]"""
+        return self.norm_parameters + (self.index.other_parameters if self.index else 0)
+
+    def linears(self, d_model: int) -> tuple[Linear, ...]:
+        """Down into the latents (fused, on every device), up for queries, keys and values, out."""
+        down = self.query_rank + self.kv_elements
+        up = self.heads * (self.nope_dim + self.value_dim)
+        values = self.heads * self.value_dim
+        query = (
+            Linear("q-up", self.query_width, self.query_rank)
+            if self.query_rank
+            else Linear("q", self.query_width, d_model)
+        )
+        gate = (Linear("attn-gate", values, d_model),) if self.gate else ()
+        index = self.index.linears(d_model) if self.index else ()
+        return (
+            Linear("latent-down", down, d_model, self.biased, "none"),
+            query,
+            Linear("kv-up", up, self.latent),
+            *gate,
+            *index,
+            Linear("attn-out", d_model, values, split="row"),
+        )
