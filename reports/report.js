@@ -51,17 +51,36 @@
     return walk(spec, false);
   };
 
-  // A name on a sloping roof follows the slope: one decade each way, in pixels.
+  // A name on a sloping roof follows the slope, which is one decade each way, and keeps its distance.
   const tilt = (plot, layout) => {
     const { xaxis, yaxis } = plot._fullLayout;
     const decade = (axis) => axis._length / Math.abs(axis.range[1] - axis.range[0]);
     const changes = {};
     (layout.annotations || []).forEach((entry, i) => {
       if (entry.name !== "slope") return;
-      const angle = (Math.atan2(decade(yaxis), decade(xaxis)) * 180) / Math.PI;
-      changes[`annotations[${i}].textangle`] = -angle;
+      const angle = Math.atan2(decade(yaxis), decade(xaxis));
+      const [sin, cos] = [Math.sin(angle), Math.cos(angle)];
+      const [height, along, gap] = [16, 24, 2]; // pixels
+      changes[`annotations[${i}].textangle`] = (-angle * 180) / Math.PI;
+      changes[`annotations[${i}].xshift`] = along * cos - (height + gap) * sin;
+      changes[`annotations[${i}].yshift`] = along * sin + gap * cos;
     });
-    return Object.keys(changes).length ? window.Plotly.relayout(plot, changes) : null;
+    return changes;
+  };
+
+  // Text that would run over the right edge moves to the left.
+  const pull = (plot, layout) => {
+    const edge = plot.getBoundingClientRect().right - 2;
+    const changes = {};
+    plot.querySelectorAll(".annotation").forEach((drawing) => {
+      const i = Number(drawing.dataset.index);
+      const over = drawing.querySelector(".annotation-text-g").getBoundingClientRect().right - edge;
+      const entry = layout.annotations[i];
+      if (over <= 0 || entry.name === "slope") return;
+      const key = entry.showarrow ? "ax" : "xshift";
+      changes[`annotations[${i}].${key}`] = (entry[key] || 0) - over;
+    });
+    return changes;
   };
 
   const draw = async (plot, width) => {
@@ -69,7 +88,8 @@
     layout.width = width;
     drawn.set(plot, width);
     await window.Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
-    await tilt(plot, layout);
+    const changes = { ...tilt(plot, layout), ...pull(plot, layout) };
+    if (Object.keys(changes).length) await window.Plotly.relayout(plot, changes);
   };
   const drawAll = () => {
     const width = root.classList.contains("printing") ? PAPER : 0;

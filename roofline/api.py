@@ -14,7 +14,8 @@ from roofline.model import precision
 from roofline.model.architecture import Architecture
 from roofline.serving import advice, lecture, tables
 from roofline.serving import explain as derivations
-from roofline.serving.static import StaticBatch, Workload, static_batch
+from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result
 
 DEFAULT_MODEL: Final = "llama-3.1-8b"
@@ -107,7 +108,7 @@ def analyze(
         options=Options(attention=attention, mask=mask),
     )
     priced = static_batch(deployment, workload, utilization=memory_utilization)
-    return _result(priced, replicas, memory_utilization)
+    return _result(priced, replicas)
 
 
 def explain(result: Result, metric: str) -> Derivation:
@@ -126,9 +127,9 @@ def explain(result: Result, metric: str) -> Derivation:
     )
 
 
-def _result(batch: StaticBatch, replicas: int, utilization: float | None) -> Result:
+def _result(batch: StaticBatch, replicas: int) -> Result:
     deployment, work = batch.deployment, batch.workload
-    changes = advice.changes(batch, utilization)
+    changes = advice.changes(batch)
     given = {
         "model": deployment.architecture.name,
         "GPU": f"{replicas * deployment.tp} × {deployment.node.gpu.title}",
@@ -192,6 +193,12 @@ def _notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
         "kernels take longer. The second figure is the sum without overlap at the same rates.",
         f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt.",
     ]
+    limit = batch.deployment.engine.step_tokens
+    if limit and work.together * (work.prompt - work.cached) > limit:
+        out.append(
+            f"Prefill is priced as one step; the memory of its activations is that of the "
+            f"{limit:,.0f}-token chunks {batch.deployment.engine.title} cuts it into."
+        )
     if replicas > 1:
         out.append(f"{replicas} replicas serve {work.batch} sequences each.")
     if not work.kv_cache:

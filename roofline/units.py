@@ -106,6 +106,7 @@ def show_binary(value: float, unit: str = "B", digits: int = 3) -> str:
 def _scaled(value: float, unit: str, digits: int, prefixes: tuple[str, ...]) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}".rstrip()
+    scaled, prefix = value, ""
     for prefix in prefixes:
         scaled = value / PREFIX[prefix]
         # Round first: 999.96 at three digits is 1.00 k, not 1000.

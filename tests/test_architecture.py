@@ -22,7 +22,7 @@ ROOMS = (
     {"__main__"},
 )
 REPORT_SEES = {"table", "units", "content", "errors"}
-HEAVY = {"pandas", "plotly", "scipy", "cupy", "ray", "pyarrow", "rich", "jinja2"}
+HEAVY = {"pandas", "plotly", "scipy", "cupy", "ray", "pyarrow", "rich"}
 ROOT = Path(roofline.__file__).parent
 
 

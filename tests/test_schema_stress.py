@@ -199,19 +199,28 @@ def timed(kind: str, path: Path) -> tuple[float, Exception | None]:
     return time.process_time() - start, None
 
 
+def repeated(index: int, originals: list[tuple[str, str, bytes]], folder: Path) -> list[float]:
+    """CPU times of one case. [s]"""
+    kind, suffix, content = mutate(index, originals)
+    path = folder / f"document{suffix}"
+    path.write_bytes(content)
+    return [timed(kind, path)[0] for _ in range(5)]
+
+
 @pytest.mark.stress
 def test_mutated_documents_are_read_or_refused_at_a_place_and_in_time(tmp_path: Path) -> None:
     originals = pool()
     outcome: Counter[str] = Counter()
     slowest, which = 0.0, -1
+    suspects: list[int] = []
     failures: list[str] = []
     for index in range(CASES):
         kind, suffix, content = mutate(index, originals)
         path = tmp_path / f"document{suffix}"
         path.write_bytes(content)
         seconds, error = timed(kind, path)
-        if seconds > SLOWEST_SECONDS:  # once more, and again: the machine may be busy
-            seconds = min(seconds, timed(kind, path)[0], timed(kind, path)[0])
+        if seconds > SLOWEST_SECONDS:
+            suspects.append(index)
         if seconds > slowest:
             slowest, which = seconds, index
         if error is None:
@@ -226,11 +235,16 @@ def test_mutated_documents_are_read_or_refused_at_a_place_and_in_time(tmp_path: 
             if len(str(error)) + len(error.hint) > LONGEST_MESSAGE:
                 failures.append(f"{index}: long: {str(error)[:200]!r}, {error.hint[:200]!r}")
             f"{error} {error.hint}".encode()
-    report = f"{CASES:,} documents: {dict(outcome)}; slowest {slowest * 1e3:.0f} ms (case {which})"
+    # CPU time swings by half on a machine with other work: what was slow is measured again, later.
+    again = {index: min(repeated(index, originals, tmp_path)) for index in suspects}
+    report = (
+        f"{CASES:,} documents: {dict(outcome)}; slowest {slowest * 1e3:.0f} ms (case {which}); "
+        f"over the limit, and best of five later [s]: {again}"
+    )
     if folder := os.environ.get("ROOFLINE_STRESS_REPORT"):
         Path(folder).write_text(report + "\n" + "\n".join(failures))
     assert not failures, f"{report}\n" + "\n".join(failures[:20])
-    assert slowest <= SLOWEST_SECONDS, report
+    assert all(seconds <= SLOWEST_SECONDS for seconds in again.values()), report
     assert min(outcome["accepted"], outcome["refused"]) >= CASES // 50, report
 
 

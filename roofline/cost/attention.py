@@ -14,7 +14,12 @@ Mask = Literal["causal", "square"]
 
 
 def pairs(
-    new: Number, context: Number, *, mask: Mask = "causal", window: float | None = None
+    new: Number,
+    context: Number,
+    *,
+    mask: Mask = "causal",
+    window: float | None = None,
+    chunk: float | None = None,
 ) -> Number:
     """(query, key) pairs per sequence.
 
@@ -29,34 +34,46 @@ def pairs(
         one of them sees, T·S without a window, as counted where masking is ignored.
     window
         Keys a query sees at most, itself included. [token]
+    chunk
+        Keys are seen only inside the query's own chunk. [token]
 
     Notes
     -----
-    The query at position p sees min(p, W) keys. Summed over the new positions that is
-    f(S) − f(S − T) with f(x) = m(m + 1)/2 + (x − m)·W, m = min(x, W).
-    Source: closed form of the sum, checked against counting.
+    The query at position p sees min(p, W) keys, or those of its chunk up to itself. With a window
+    the first r = min(max(W − (S − T), 0), T) of the new queries see all keys before them,
+    r·(S − T + r) − r·(r − 1)/2 together; the others see W. With chunks the sum is f(S) − f(S − T)
+    with f(x) = c·C(C + 1)/2 + r(r + 1)/2, c = floor(x / C), r = x − c·C.
+    Source: closed forms of the sums, checked against counting.
 
     Examples
     --------
-    Three new tokens after one cached see 2 + 3 + 4 keys; with a window of 2, 2 + 2 + 2:
+    Three new tokens after one cached see 2 + 3 + 4 keys; with a window of 2, 2 + 2 + 2; in chunks
+    of 2, 2 + 1 + 2:
 
-    >>> float(pairs(3, 4)), float(pairs(3, 4, window=2)), float(pairs(3, 4, mask="square"))
-    (9.0, 6.0, 12.0)
+    >>> [float(pairs(3, 4, **how)) for how in ({}, {"window": 2}, {"chunk": 2})]
+    [9.0, 6.0, 5.0]
     """
     if mask == "square":
-        return times(new, keys_read(new, context, window))
+        return times(new, keys_read(new, context, window, chunk))
+    if chunk is not None:
+        return _in_chunks(context, chunk) - _in_chunks(context - new, chunk)
     if window is None:
         return times(new, plus(context, -0.5 * (new - 1.0)))
-    return _visible(context, window) - _visible(context - new, window)
+    cached = context - new
+    ramp = np.minimum(np.maximum(window - cached, 0.0), new)
+    return ramp * (cached + ramp - 0.5 * (ramp - 1.0)) + (new - ramp) * window
 
 
-def _visible(positions: Number, window: float) -> Number:
-    """Keys seen by the queries at positions 1..x together under a causal window."""
-    inside = np.minimum(positions, window)
-    return inside * (inside + 1.0) * 0.5 + (positions - inside) * window
+def _in_chunks(positions: Number, chunk: float) -> Number:
+    """Keys seen by the queries at positions 1..x together, each within its chunk."""
+    whole = np.floor(positions / chunk)
+    rest = positions - whole * chunk
+    return whole * (chunk * (chunk + 1.0) * 0.5) + rest * (rest + 1.0) * 0.5
 
 
-def keys_read(new: Number, context: Number, window: float | None = None) -> Number:
+def keys_read(
+    new: Number, context: Number, window: float | None = None, chunk: float | None = None
+) -> Number:
     """Keys that at least one of the new queries sees. [token]
 
     Parameters
@@ -65,16 +82,21 @@ def keys_read(new: Number, context: Number, window: float | None = None) -> Numb
         New tokens T, and context S with them. [token]
     window
         Keys a query sees at most. [token]
+    chunk
+        Keys are seen only inside the query's own chunk. [token]
 
     Notes
     -----
-    The first query, at S − T + 1, sees back to S − T + 2 − W. Source: definition of the window.
+    The first query, at S − T + 1, sees back to S − T + 2 − W, or to the start of its chunk.
+    Source: definition of the window.
 
     Examples
     --------
-    >>> keys_read(1, 8192), float(keys_read(2, 8192, window=4096))
-    (8192, 4097.0)
+    >>> keys_read(1, 8192), float(keys_read(2, 8192, window=4096)), float(keys_read(1, 9, chunk=8))
+    (8192, 4097.0, 1.0)
     """
+    if chunk is not None:
+        return context - np.floor((context - new) / chunk) * chunk
     if window is None:
         return context
     return np.minimum(context, new + (window - 1.0))
@@ -90,8 +112,10 @@ def attention(
     head_dim: float,
     width: float,
     kv_width: float,
+    value_dim: float | None = None,
     mask: Mask = "causal",
     window: float | None = None,
+    chunk: float | None = None,
 ) -> Work:
     """Fused attention (FlashAttention): scores never leave the chip.
 
@@ -108,8 +132,10 @@ def attention(
         N, K and H on this device. [1]
     width, kv_width
         Bytes per element of Q and O, and of the cache. [B]
-    mask, window
-        As in `pairs`.
+    value_dim
+        Width of a value head; None for H. [1]
+    mask, window, chunk
+        As in `pairs`. [token]
 
     Notes
     -----
@@ -124,11 +150,13 @@ def attention(
     >>> round(work.flops / work.kv_bytes, 3)
     8.0
     """
-    per_pair, per_key = 4.0 * heads * head_dim, 2.0 * kv_heads * head_dim * kv_width
+    both = head_dim + (head_dim if value_dim is None else value_dim)
+    met = pairs(new, context, mask=mask, window=window, chunk=chunk)
     return Work(
-        flops=per_pair * times(count, pairs(new, context, mask=mask, window=window)),
-        activation_bytes=(2.0 * heads * head_dim * width) * times(count, new),
-        kv_bytes=per_key * times(count, keys_read(new, context, window)),
+        flops=(2.0 * heads * both) * times(count, met),
+        activation_bytes=(heads * both * width) * times(count, new),
+        kv_bytes=(kv_heads * both * kv_width)
+        * times(count, keys_read(new, context, window, chunk)),
     )
 
 
@@ -142,7 +170,9 @@ def naive_attention(
     head_dim: float,
     width: float,
     kv_width: float,
+    value_dim: float | None = None,
     window: float | None = None,
+    chunk: float | None = None,
 ) -> Work:
     """Attention as two matrix products and a softmax, with the T×S scores in device memory.
 
@@ -159,8 +189,10 @@ def naive_attention(
         N, K and H on this device. [1]
     width, kv_width
         Bytes per element of Q, O and the scores, and of the cache. [B]
-    window
-        Limits what is cached; the products pair every query with every key that is left. [token]
+    value_dim
+        Width of a value head; None for H. [1]
+    window, chunk
+        Limit what is cached; the products pair every query with every key that is left. [token]
 
     Notes
     -----
@@ -176,10 +208,12 @@ def naive_attention(
     >>> work.activation_bytes / 2**20 - 2 * 2048 * 128 * 2 / 2**20
     32.0
     """
-    square = times(count, pairs(new, context, mask="square", window=window))
+    both = head_dim + (head_dim if value_dim is None else value_dim)
+    square = count * pairs(1.0 * new, context, mask="square", window=window, chunk=chunk)
     return Work(
-        flops=(4.0 * heads * head_dim) * square,
-        activation_bytes=(2.0 * heads * head_dim * width) * (count * new)
+        flops=(2.0 * heads * both) * square,
+        activation_bytes=(heads * both * width) * times(count, new)
         + (4.0 * heads * width) * square,
-        kv_bytes=(2.0 * kv_heads * head_dim * kv_width) * (count * keys_read(new, context, window)),
+        kv_bytes=(kv_heads * both * kv_width)
+        * times(count, keys_read(new, context, window, chunk)),
     )

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from roofline.cost.attention import Mask
+from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import LayoutError
 from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Node
-from roofline.model.architecture import Architecture, Attention, Mlp
+from roofline.model.architecture import Architecture, Attention, Mla, Mlp, Moe, Recurrent
 from roofline.model.precision import Precision
 
 
@@ -24,11 +25,17 @@ class Options:
     logits
         ``"last"``: the LM head runs for the last token of each sequence, as serving engines do.
         ``"all"``: for every token, as forward passes are counted.
+    mla
+        Form of latent attention: the one that takes less time, or one of them always.
+    routing
+        How tokens spread over experts.
     """
 
     attention: Literal["flash", "naive"] = "flash"
     mask: Mask = "causal"
     logits: Literal["last", "all"] = "last"
+    mla: Literal["auto", "expanded", "absorbed"] = "auto"
+    routing: Routing = UNIFORM
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +80,25 @@ def check_tensor_parallel(architecture: Architecture, tp: int) -> None:
     LayoutError
         Names the number that has to be divisible.
     """
+    if tp < 1:
+        raise LayoutError(f"tensor parallel over {tp} devices", hint="use at least 1 device")
     for block in architecture.kinds:
-        mixer, mlp = block.mixer, block.feedforward
-        if isinstance(mixer, Attention):
+        mixer, part = block.mixer, block.feedforward
+        if isinstance(mixer, (Attention, Mla)):
             _divides(tp, mixer.heads, "query heads", architecture)
-            if mixer.kv_heads % tp and tp % mixer.kv_heads:
-                raise LayoutError(
-                    f"{architecture.name}: {mixer.kv_heads} key/value heads can neither be split "
-                    f"nor repeated evenly over {tp} devices",
-                    hint=_degrees(mixer.heads, tp),
-                )
-        if isinstance(mlp, Mlp):
-            _divides(tp, mlp.width, "feed-forward width", architecture)
+        if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
+            raise LayoutError(
+                f"{architecture.name}: {mixer.kv_heads} key/value heads can neither be split "
+                f"nor repeated evenly over {tp} devices",
+                hint=_degrees(mixer.heads, tp),
+            )
+        if isinstance(mixer, Recurrent):
+            _divides(tp, mixer.heads, f"{mixer.kind} heads", architecture)
+        if isinstance(part, Mlp):
+            _divides(tp, part.width, "feed-forward width", architecture)
+        if isinstance(part, Moe):
+            _divides(tp, part.width, "expert width", architecture)
+            _divides(tp, part.shared_width, "shared expert width", architecture)
 
 
 def _divides(tp: int, number: int, what: str, architecture: Architecture) -> None:

@@ -8,12 +8,15 @@ Tiles are chosen by rule, not measured, so these figures explain; they do not pr
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
 
 GEMM_TILE = (128, 128)  # rows and columns of an output tile, usual for 16-bit tensor-core kernels
-ROW_BLOCK = 128  # query rows of a FlashAttention block
-KEY_BLOCKS = (256, 128, 64, 32, 16)  # key columns that a block may have
+ROW_BLOCKS = (128, 64, 32, 16)  # query rows that a FlashAttention block may have
+KEY_BLOCKS = (256, 128, 64, 32, 16, 8)  # key columns that it may have
+PIECE = 2**20  # row blocks counted at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,8 @@ def flash_blocks(head_dim: float, shared_bytes: float, width: float) -> tuple[in
     Notes
     -----
     A block keeps Q (rows × H) and two stages of K and V (columns × H); outputs are in registers.
-    The largest columns that fit are taken. Source: the tiling of FlashAttention-2, Dao 2023
-    (arXiv 2307.08691), section 3.
+    The largest rows, then the largest columns that fit are taken; the smallest of both if none
+    do. Source: the tiling of FlashAttention-2, Dao 2023 (arXiv 2307.08691), section 3.
 
     Examples
     --------
@@ -58,11 +61,11 @@ def flash_blocks(head_dim: float, shared_bytes: float, width: float) -> tuple[in
     >>> flash_blocks(128, 99 * 1024, 2)
     (128, 64)
     """
-    queries = ROW_BLOCK * head_dim * width
-    for columns in KEY_BLOCKS:
-        if queries + 4 * columns * head_dim * width <= shared_bytes:
-            return ROW_BLOCK, columns
-    return ROW_BLOCK, KEY_BLOCKS[-1]
+    for rows in ROW_BLOCKS:
+        for columns in KEY_BLOCKS:
+            if (rows + 4 * columns) * head_dim * width <= shared_bytes:
+                return rows, columns
+    return ROW_BLOCKS[-1], KEY_BLOCKS[-1]
 
 
 def flash_key_blocks(new: float, context: float, window: float, rows: int, columns: int) -> float:
@@ -89,13 +92,14 @@ def flash_key_blocks(new: float, context: float, window: float, rows: int, colum
     >>> flash_key_blocks(512, 512, 0, 128, 128)
     10.0
     """
-    visited = 0
-    cached = context - new
-    for index in range(math.ceil(new / rows)):
-        last = cached + min(new, (index + 1) * rows)
-        first = max(0.0, cached + index * rows + 1 - window) if window else 0.0
-        visited += math.ceil(last / columns) - math.floor(first / columns)
-    return float(visited)
+    cached, visited = context - new, 0.0
+    blocks = math.ceil(new / rows)
+    for start in range(0, blocks, PIECE):
+        index = np.arange(start, min(start + PIECE, blocks), dtype=float)
+        last = cached + np.minimum(new, (index + 1.0) * rows)
+        first = np.maximum(0.0, cached + index * rows + 1.0 - window) if window else 0.0 * index
+        visited += float(np.sum(np.ceil(last / columns) - np.floor(first / columns)))
+    return visited
 
 
 def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> Traffic:
@@ -136,9 +140,7 @@ def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> Traffic:
         visited = flash_key_blocks(new, context, window, rows, columns) * columns
         read = min(visited, context) if packed else visited
         keys = count * readers * read * 2 * h * kv_width
-        return Traffic(
-            hbm,
-            keys + 2 * count * new * heads * h * width,
-            4 * count * heads * new * context * width,
-        )
+        through = keys + 2 * count * new * heads * h * width
+        # Naive attention moves its scores as well: never less than device memory sees.
+        return Traffic(hbm, max(through, hbm), 4 * count * heads * new * context * width)
     return Traffic(hbm, hbm)

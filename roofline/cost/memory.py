@@ -1,13 +1,14 @@
 """What a deployment keeps in device memory, and how much of it is left for the KV cache."""
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment, kv_heads_per_device, qkv_biased_per_device
 from roofline.cost.work import Number
-from roofline.model.architecture import Attention, Block, Mlp
+from roofline.model.architecture import Attention, Block, Linear, Mla, Mlp, Moe, Recurrent
+from roofline.model.precision import named
 
 LOGIT_WIDTH = 4.0  # engines sample from fp32 logits
 
@@ -81,34 +82,63 @@ def weight_bytes(deployment: Deployment) -> float:
     if network.head_bias:
         total += network.vocab / tp * precision.head.width
     for block, layers in network.kinds.items():
-        matrices, others = _block(block, network.d_model, tp)
-        total += layers * (
-            matrices * precision.weights.width + others * precision.activations.width
+        total += layers * sum(
+            elements * (precision.head if plain else precision.weights).width
+            for elements, plain in _matrices(block, network.d_model, tp)
         )
+        total += layers * _others(block, tp) * precision.activations.width
     return total
 
 
-def _block(block: Block, d_model: int, tp: int) -> tuple[float, float]:
-    """Matrix elements and other parameters of one layer on one device. [parameter]"""
-    matrices, others = 0.0, float(block.norm_parameters)
-    if isinstance(block.mixer, Attention):
-        part = block.mixer
-        heads, kv_heads = part.heads / tp, kv_heads_per_device(part, tp)
-        matrices += (2 * heads + 2 * kv_heads) * part.head_dim * d_model
-        others += (
-            qkv_biased_per_device(part, tp)
-            + part.norm_parameters
-            + (d_model if part.out_bias else 0)
-        )
-    if isinstance(block.feedforward, Mlp):
-        up, down = block.feedforward.linears(d_model)
-        matrices += (up.n * up.k + down.n * down.k) / tp
-        others += up.biased / tp + down.biased  # split by outputs; every device has the outputs
-    return matrices, others
+UNQUANTISED = ("router", "shared-gate")
+"""Matrices that quantisers leave alone: small, and what they decide is delicate."""
 
 
-def kv_bytes_per_sequence(deployment: Deployment, context: Number) -> Number:
-    """Cache of one sequence on one device.
+def _matrices(block: Block, d_model: int, tp: int) -> Iterator[tuple[float, bool]]:
+    """Elements of each matrix of a layer on one device, and whether it is left unquantised."""
+    for linear in block.linears(d_model):
+        yield _held(linear, tp) * _repeated(block, linear, tp), linear.name in UNQUANTISED
+    if isinstance(block.feedforward, Moe):
+        for linear in block.feedforward.expert_linears(d_model):
+            yield block.feedforward.experts * _held(linear, tp), False
+
+
+def _held(linear: Linear, tp: int) -> float:
+    return linear.n * linear.k / (1 if linear.split == "none" else tp)
+
+
+def _repeated(block: Block, linear: Linear, tp: int) -> float:
+    """How much more of the fused q, k, v matrix there is where key/value heads are repeated."""
+    part = block.mixer
+    if not isinstance(part, Attention) or linear.name != "qkv":
+        return 1.0
+    repeats = kv_heads_per_device(part, tp) * tp / part.kv_heads
+    return (linear.n + (repeats - 1) * part.projected_kv) / linear.n
+
+
+def _others(block: Block, tp: int) -> float:
+    """Norms, biases and other parameters of a layer on one device. [parameter]"""
+    total = float(block.norm_parameters + block.extra_parameters)
+    part, d_free = block.mixer, 1.0 / tp
+    if isinstance(part, Attention):
+        total += qkv_biased_per_device(part, tp) + part.other_parameters
+    elif isinstance(part, Recurrent):
+        total += part.other_parameters * d_free  # convolution and decays go with their heads
+    elif part is not None:
+        total += part.other_parameters
+    for linear in block.linears(1):
+        if linear.name != "qkv":
+            total += linear.biased * (d_free if linear.split == "column" else 1.0)
+    if isinstance(block.feedforward, Moe):
+        up, down = block.feedforward.expert_linears(1)
+        total += block.feedforward.experts * (up.biased * d_free + down.biased)
+    return total
+
+
+def kv_bytes_per_sequence(
+    deployment: Deployment, context: Number, *, one_page_table: bool = False
+) -> Number:
+    """What one sequence keeps on one device: keys and values, latents, indices, states.
 
     Parameters
     ----------
@@ -116,21 +146,38 @@ def kv_bytes_per_sequence(deployment: Deployment, context: Number) -> Number:
         Network, formats and layout.
     context
         Tokens of the sequence. [token]
+    one_page_table
+        Whether layers with a window or chunks keep every token, as engines do that manage all
+        layers with one table of pages.
 
     Notes
     -----
-    Sum over layers of 2·K·H·min(S, W) elements. [B] Paging is left out: engines round up to a
-    block, and may give windowed layers whole pages. Source: Pope et al. 2022
+    Sum over layers of 2·K·H·min(S, W) elements, C + r for latent attention, the index's bytes, and
+    a constant for recurrent layers. [B] Rounding up to pages is left out. Source: Pope et al. 2022
     (arXiv 2211.05102), section 2.
     """
+    precision, tp = deployment.precision, deployment.tp
     total: Number = 0.0
     for block, layers in deployment.architecture.kinds.items():
-        if isinstance(block.mixer, Attention):
-            heads = kv_heads_per_device(block.mixer, deployment.tp)
-            per_token = layers * 2.0 * heads * block.mixer.head_dim * deployment.precision.kv.width
-            window = block.mixer.window
-            kept = context if window is None else np.minimum(context, float(window))
-            total = total + per_token * kept
+        part = block.mixer
+        if isinstance(part, Recurrent):
+            matrices = part.matrix_elements * named(part.state_format).width
+            taps = (part.state_elements - part.matrix_elements) * precision.activations.width
+            total = total + layers * (matrices + taps) / tp
+            continue
+        if part is None:
+            continue
+        kept = context
+        if isinstance(part, Attention):
+            shared = kv_heads_per_device(part, tp) / part.kv_heads
+            span = part.window if part.window is not None else part.chunk
+            if span is not None and not one_page_table:
+                kept = np.minimum(context, float(span))
+        else:
+            shared = 1.0
+        total = total + (layers * part.kv_elements * shared * precision.kv.width) * kept
+        if part.index is not None:
+            total = total + float(layers * part.index.bytes_per_token) * context
     return total
 
 
@@ -156,18 +203,33 @@ def activation_peak(deployment: Deployment, tokens: float, rows: float) -> float
     network, tp = deployment.architecture, deployment.tp
     width = deployment.precision.activations.width
     stream = 2.0 * network.d_model
-    widest = 0.0
-    for block in network.kinds:
-        if isinstance(block.mixer, Attention):
-            part = block.mixer
-            queries = part.heads / tp * part.head_dim
-            keys = kv_heads_per_device(part, tp) * part.head_dim
-            widest = max(widest, 2 * queries + 2 * keys)
-        if isinstance(block.feedforward, Mlp):
-            inner = block.feedforward.width / tp
-            widest = max(widest, inner * (3 if block.feedforward.gated else 2))
-    logits = rows * network.vocab * (width + LOGIT_WIDTH) / tp
+    widest = max((_widest(block, tp) for block in network.kinds), default=0.0)
+    logits = rows * network.vocab * (width + LOGIT_WIDTH)  # gathered: whole on every device
     return tokens * stream * width + max(tokens * widest * width, logits)
+
+
+def _widest(block: Block, tp: int) -> float:
+    """Inputs and outputs of the widest part of a layer, per token. [1]"""
+    widths = [0.0]
+    if isinstance(block.mixer, Attention):
+        part = block.mixer
+        keys = kv_heads_per_device(part, tp) * (part.head_dim + part.value_width)
+        widths.append((part.query_width + part.out_width) / tp + keys)
+    elif isinstance(block.mixer, Mla):
+        mla = block.mixer
+        inner = mla.heads * (2 * mla.nope_dim + mla.rope_dim + 2 * mla.value_dim) / tp
+        widths.append(inner + mla.query_rank + mla.kv_elements)
+    elif isinstance(block.mixer, Recurrent):
+        widths.append(sum(linear.n for linear in block.mixer.projections[:-1]) / tp)
+    if isinstance(block.feedforward, Mlp):
+        dense = block.feedforward
+        widths.append(dense.width / tp * (3 if dense.gated else 2))
+    elif isinstance(block.feedforward, Moe):
+        moe = block.feedforward
+        inner = moe.width / tp * (3 if moe.gated else 2)
+        out = moe.expert_linears(1)[1].n if moe.latent else 0
+        widths.append(moe.active * (inner + out) + moe.shared_width / tp * (3 if moe.gated else 2))
+    return max(widths)
 
 
 def naive_score_bytes(deployment: Deployment, count: float, new: float, context: float) -> float:
@@ -244,54 +306,3 @@ def budget(
         graphs=engine.graph_bytes,
         kv=float(batch * kv_bytes_per_sequence(deployment, context)) if cached else 0.0,
     )
-
-
-def largest_batch(deployment: Deployment, memory: Memory, context: float) -> int:
-    """Sequences of a context that fit into the pool. [1]
-
-    Parameters
-    ----------
-    deployment
-        Network, formats and layout.
-    memory
-        Budget, of which the pool counts.
-    context
-        Longest context of each. [token]
-
-    Notes
-    -----
-    Source: pool / cache of one sequence, rounded down.
-    """
-    one = float(kv_bytes_per_sequence(deployment, context))
-    if memory.pool <= 0 or one <= 0:
-        return 0
-    return math.floor(memory.pool / one)
-
-
-def largest_context(deployment: Deployment, memory: Memory, batch: float, limit: int) -> int:
-    """Longest context that fits for each of a batch, at most ``limit``. [token]
-
-    Parameters
-    ----------
-    deployment
-        Network, formats and layout.
-    memory
-        Budget, of which the pool counts.
-    batch
-        Sequences. [1]
-    limit
-        Where to stop looking. [token]
-
-    Notes
-    -----
-    The cache never shrinks with the context, so bisection finds the last one that fits.
-    Source: as `kv_bytes_per_sequence`.
-    """
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if float(batch * kv_bytes_per_sequence(deployment, float(middle))) <= memory.pool:
-            low = middle
-        else:
-            high = middle - 1
-    return low

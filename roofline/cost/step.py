@@ -11,7 +11,7 @@ import numpy as np
 
 from roofline.cost import layers
 from roofline.cost.deployment import Deployment
-from roofline.cost.work import Number, Op
+from roofline.cost.work import Number, Op, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,16 @@ def step(deployment: Deployment, groups: Sequence[Group] | Group) -> dict[str, O
     Left out: sampling from the logits, and a few vector FLOP per element.
     Source: the layers of Vaswani et al. 2017 (arXiv 1706.03762), fused as serving engines do.
     """
-    every = [groups] if isinstance(groups, Group) else list(groups)
+    every = [groups] if isinstance(groups, Group) else groups
+    numbers = tuple(
+        (group.name, _float(group.count), _float(group.new), _float(group.context))
+        for group in every
+    )
     pass_ = layers.Pass(
         deployment,
-        tuple((group.name, group.count, group.new, group.context) for group in every),
-        tokens=_total([group.count * group.new for group in every]),
-        rows=_total([group.count for group in every]),
+        numbers,
+        tokens=_total([times(count, new) for _, count, new, _ in numbers]),
+        rows=_total([count for _, count, _, _ in numbers]),
     )
     kinds = deployment.architecture.kinds.items()
     return _merged(
@@ -113,11 +117,16 @@ def step(deployment: Deployment, groups: Sequence[Group] | Group) -> dict[str, O
     )
 
 
+def _float(value: Number) -> Number:
+    """float64 from any kind of number: FLOP counts overflow int64."""
+    return value.astype(np.float64, copy=False) if isinstance(value, np.ndarray) else float(value)
+
+
 def _total(terms: list[Number]) -> Number:
     total = terms[0]
     for term in terms[1:]:
         total = total + term
-    return total * 1.0  # float64, also from integers: FLOP counts overflow int64
+    return total
 
 
 def _merged(ops: Iterable[Op]) -> dict[str, Op]:
@@ -127,9 +136,7 @@ def _merged(ops: Iterable[Op]) -> dict[str, Op]:
         name, number = op.name, 1
         while name in out and not _equal(out[name], op):
             number += 1
-            window = op.dims.get("window")
-            told = f"window-{window:.0f}" if window and number == 2 else str(number)
-            name = f"{op.name}-{told}"
+            name = f"{op.name}-{number}"
         repeat = op.repeat + (out[name].repeat if name in out else 0)
         out[name] = replace(op, name=name, repeat=repeat)
     return out

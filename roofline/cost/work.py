@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[np.float64]
 Number: TypeAlias = Array | float
 Kind: TypeAlias = Literal[
-    "gemm", "prefill-attention", "decode-attention", "pointwise", "lookup", "collective"
+    "gemm",
+    "moe",
+    "prefill-attention",
+    "decode-attention",
+    "latent-attention",
+    "index",
+    "scan",
+    "pointwise",
+    "lookup",
+    "collective",
 ]
 
 

@@ -5,6 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from roofline import content, schema
 from roofline.errors import DocumentError, QuantityError, UnknownNameError
 from roofline.units import parse
@@ -51,7 +53,7 @@ class _EngineFile(schema.Strict):
     graph_memory: schema.Sourced
     step_tokens: schema.Sourced
     block_tokens: schema.Sourced
-    sources: dict[str, schema.SourceEntry] = {}
+    sources: dict[str, schema.SourceEntry] = Field(default_factory=dict)
 
 
 def _folder() -> Path:

@@ -7,18 +7,21 @@ counts them.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
+from roofline.model.compressed import CompressedAttention
 from roofline.model.feedforward import Mlp, Moe
 from roofline.model.linear import Linear
 from roofline.model.mixers import Attention, Indexer, Mla
 from roofline.model.recurrent import Recurrent
 
 __all__ = [
+    "UNQUANTISED",
     "Architecture",
     "Attention",
     "Block",
+    "CompressedAttention",
     "FeedForward",
     "Indexer",
     "Linear",
@@ -29,8 +32,11 @@ __all__ = [
     "Recurrent",
 ]
 
-Mixer: TypeAlias = Attention | Mla | Recurrent
+Mixer: TypeAlias = Attention | Mla | CompressedAttention | Recurrent
 FeedForward: TypeAlias = Mlp | Moe
+
+UNQUANTISED: Final = frozenset({"router", "shared-gate", "index-weights"})
+"""Roles of small matrices that quantisers leave alone unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class Block:
         Parameters beside those of the parts. [parameter]
     streams
         Copies of the residual stream that are kept and moved. [1]
+    formats
+        Number formats of matrices that are not in the network's ``weight_format``, by role.
     """
 
     mixer: Mixer | None
@@ -64,6 +72,17 @@ class Block:
     extra: tuple[Linear, ...] = ()
     extra_parameters: int = 0
     streams: int = 1
+    formats: tuple[tuple[str, str], ...] = ()
+
+    def stored(self, role: str, default: str) -> str:
+        """Number format of the matrix of that role; the default where it has none of its own."""
+        return next((name for key, name in self.formats if key == role), default)
+
+    def roles(self, d_model: int) -> tuple[str, ...]:
+        """Roles of all matrices, those of routed experts last."""
+        part = self.feedforward
+        routed = part.expert_linears(d_model) if isinstance(part, Moe) else ()
+        return tuple(linear.name for linear in (*self.linears(d_model), *routed))
 
     @property
     def parts(self) -> tuple[Mixer | FeedForward, ...]:
@@ -111,6 +130,10 @@ class Architecture:
         Conventions worth a sentence.
     plain_format
         Number format of what quantisers leave alone: embeddings, LM head, norms, biases.
+    head_format
+        Number format of an LM head that is quantised; empty where it is plain.
+    kv_format
+        Number format of the cache that the checkpoint has scales for; empty where it has none.
     """
 
     name: str
@@ -131,8 +154,26 @@ class Architecture:
     provenance: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     plain_format: str = "bf16"
+    head_format: str = ""
+    kv_format: str = ""
 
     @property
     def kinds(self) -> dict[Block, int]:
         """Distinct blocks with the number of layers of each, in order of first appearance."""
         return dict(Counter(self.layers))
+
+    def stored_as(self, weight_format: str) -> "Architecture":
+        """The same network with its matrices in one format, `UNQUANTISED` ones left plain."""
+        blocks = {
+            block: replace(
+                block,
+                formats=tuple(
+                    (role, self.plain_format)
+                    for role in dict.fromkeys(block.roles(self.d_model))
+                    if role in UNQUANTISED and weight_format != self.plain_format
+                ),
+            )
+            for block in self.kinds
+        }
+        layers = tuple(blocks[block] for block in self.layers)
+        return replace(self, layers=layers, weight_format=weight_format, head_format="")

@@ -132,12 +132,14 @@ def _from_catalog(path: Path) -> Architecture:
 
 
 def _from_file(path: Path, name: str) -> Architecture:
-    document = schema.read(path)
+    document = schema.read(path, infinity=True)
     data = document.data
     if isinstance(data, dict) and "schema_version" in data and "model_type" not in data:
         schema.validate(ModelFile, document)
         return from_config(document, name, path=("config",))
-    return from_config(document, name)
+    beside = path.with_name("hf_quant_config.json")
+    sibling = schema.read(beside) if path.name == "config.json" and _is(beside, "file") else None
+    return from_config(document, name, sibling=sibling)
 
 
 def _is(path: Path, kind: Literal["dir", "file"]) -> bool:

@@ -24,6 +24,10 @@ class Indexer:
         Weights and biases of the norm on index keys. [parameter]
     computes
         False in a layer that takes over the choice of an earlier one: no index of its own.
+    weighted
+        Whether a projection weighs the heads against each other.
+    key_bytes
+        Size of an index key where it is not in fp8 with its scale. [B]
     """
 
     heads: int
@@ -32,15 +36,18 @@ class Indexer:
     query_width: int
     norm_parameters: int = 0
     computes: bool = True
+    weighted: bool = True
+    key_bytes: int | None = None
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """Index queries, index key, and the weight of each index head; on every device."""
         if not self.computes:
             return ()
+        weights = (Linear("index-weights", self.heads, d_model, split="none"),)
         return (
             Linear("index-q", self.heads * self.head_dim, self.query_width, split="none"),
             Linear("index-k", self.head_dim, d_model, split="none"),
-            Linear("index-weights", self.heads, d_model, split="none"),
+            *(weights if self.weighted else ()),
         )
 
     @property
@@ -50,8 +57,10 @@ class Indexer:
 
     @property
     def bytes_per_token(self) -> int:
-        """Index key in fp8 with its scale. [B]"""
-        return self.head_dim + INDEX_SCALE_BYTES if self.computes else 0
+        """Index key, in fp8 with its scale unless said otherwise. [B]"""
+        if not self.computes:
+            return 0
+        return self.head_dim + INDEX_SCALE_BYTES if self.key_bytes is None else self.key_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,8 @@ class Attention:
         Keys are seen only inside the query's own chunk of this many tokens. [token]
     gate
         Whether the output is gated by a projection as wide as the queries (fused into qkv).
+    head_gate
+        Whether each head's output is gated by one number (fused into qkv).
     keys_are_values
         Whether one projection makes both keys and values; both are cached.
     reuses_kv
@@ -86,6 +97,8 @@ class Attention:
         Learned attention sinks. [parameter]
     index
         Chooses the keys that are attended, for sparse attention.
+    cached
+        False in an encoder: keys and values serve one pass and are not kept.
     """
 
     heads: int
@@ -99,10 +112,12 @@ class Attention:
     value_dim: int | None = None
     chunk: int | None = None
     gate: bool = False
+    head_gate: bool = False
     keys_are_values: bool = False
     reuses_kv: bool = False
     sink_parameters: int = 0
     index: Indexer | None = None
+    cached: bool = True
 
     @property
     def value_width(self) -> int:
@@ -127,14 +142,14 @@ class Attention:
     @property
     def kv_elements(self) -> int:
         """Elements this layer caches per token. [1]"""
-        return 0 if self.reuses_kv else self.kv_read_elements
+        return self.kv_read_elements if self.cached and not self.reuses_kv else 0
 
     @property
     def projected_kv(self) -> int:
         """Key and value outputs of the projection. [1]"""
         if self.reuses_kv:
             return 0
-        return self.kv_heads * self.head_dim if self.keys_are_values else self.kv_elements
+        return self.kv_heads * self.head_dim if self.keys_are_values else self.kv_read_elements
 
     @property
     def state_elements(self) -> int:
@@ -149,7 +164,8 @@ class Attention:
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """Projections q, k, v and gate (fused, as engines run them) and the output projection."""
-        n = self.query_width + self.projected_kv + (self.out_width if self.gate else 0)
+        gates = (self.out_width if self.gate else 0) + (self.heads if self.head_gate else 0)
+        n = self.query_width + self.projected_kv + gates
         out = Linear("attn-out", d_model, self.out_width, d_model if self.out_bias else 0, "row")
         index = self.index.linears(d_model) if self.index else ()
         return (Linear("qkv", n, d_model, self.qkv_biased), *index, out)
@@ -176,6 +192,8 @@ class Mla:
         Weights of the norms on the latents. [parameter]
     biased
         Outputs of the projections into the latents with a bias. [1]
+    out_bias
+        Whether the output projection has one.
     gate
         Whether the output is gated by a projection as wide as the values.
     index
@@ -190,6 +208,7 @@ class Mla:
     value_dim: int
     norm_parameters: int = 0
     biased: int = 0
+    out_bias: bool = False
     gate: bool = False
     index: Indexer | None = None
 
@@ -236,5 +255,5 @@ class Mla:
             Linear("kv-up", up, self.latent),
             *gate,
             *index,
-            Linear("attn-out", d_model, values, split="row"),
+            Linear("attn-out", d_model, values, d_model if self.out_bias else 0, "row"),
         )

@@ -1,11 +1,21 @@
 """Counts of a network: parameters by part, cached elements, stored bytes. All exact integers."""
 
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from roofline.model.architecture import Architecture, Attention, Block, Linear, Moe, Recurrent
+from roofline.model.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    CompressedAttention,
+    Linear,
+    Mixer,
+    Moe,
+    Recurrent,
+)
 from roofline.model.precision import named
 
 PARTS: Final = (
@@ -33,6 +43,8 @@ _PART_OF: Final = {
     "q-up": "attention_qkv",
     "kv-up": "attention_qkv",
     "attn-gate": "attention_qkv",
+    "compress-kv": "attention_qkv",
+    "attn-group": "attention_out",
     "attn-out": "attention_out",
     "index-q": "indexer",
     "index-k": "indexer",
@@ -167,16 +179,18 @@ def kv_elements_per_token(architecture: Architecture, *, beyond_window: bool = F
         Count only layers that keep growing once the context is longer than every window.
     """
     return sum(
-        layers * block.mixer.kv_elements
+        layers * (_lasting(block.mixer) if beyond_window else block.mixer.kv_elements)
         for block, layers in architecture.kinds.items()
-        if block.mixer and not (beyond_window and _is_local(block))
+        if block.mixer
     )
 
 
-def _is_local(block: Block) -> bool:
-    """Whether the layer's cache stops growing."""
-    part = block.mixer
-    return isinstance(part, Attention) and (part.window is not None or part.chunk is not None)
+def _lasting(part: Mixer) -> int:
+    """Elements per token that a layer's cache grows by, however long the context. [1]"""
+    if isinstance(part, CompressedAttention):
+        return part.entry_elements
+    local = isinstance(part, Attention) and (part.window is not None or part.chunk is not None)
+    return 0 if local else part.kv_elements
 
 
 def kv_bytes_per_token(architecture: Architecture, bytes_per_element: int = 2) -> int:
@@ -207,14 +221,43 @@ def index_bytes_per_token(architecture: Architecture) -> int:
     )
 
 
+def _stored(architecture: Architecture) -> Iterator[tuple[str, Linear, int]]:
+    """Format, matrix and number of each matrix inside the layers and around them."""
+    d, default = architecture.d_model, architecture.weight_format
+    for linear in projections(architecture):
+        yield default, linear, 1
+    for block, layers in architecture.kinds.items():
+        for linear in block.linears(d):
+            yield block.stored(linear.name, default), linear, layers
+        if isinstance(part := block.feedforward, Moe):
+            for linear in part.expert_linears(d):
+                yield block.stored(linear.name, default), linear, layers * part.experts
+
+
+def formats(architecture: Architecture) -> dict[str, int]:
+    """Matrix elements by number format, LM head included where it is quantised. [parameter]"""
+    out: Counter[str] = Counter()
+    for name, linear, count in _stored(architecture):
+        out[name] += count * linear.n * linear.k
+    if architecture.head_format:
+        out[architecture.head_format] += architecture.vocab * architecture.embedding_width
+    return dict(out)
+
+
 def weight_bytes(architecture: Architecture) -> int:
     """Size of the checkpoint of the text decoder. [B]
 
-    Linear layers are in ``weight_format``, scales and zero points included as
-    `roofline.model.precision` states them; embeddings, LM head, norms and biases are in
-    ``plain_format``.
+    Each matrix is in the format of its role, ``weight_format`` unless its block says otherwise,
+    scales and zero points included as `roofline.model.precision` states them. Embeddings, norms,
+    biases and an LM head without a format of its own are in ``plain_format``.
     """
-    linear = _matrices(architecture, all_experts=True)
-    stored = Fraction(named(architecture.weight_format).width) * linear
+    matrices, size = 0, Fraction(0)
+    for name, linear, count in _stored(architecture):
+        matrices += count * linear.n * linear.k
+        size += count * named(name).matrix_bytes(linear.n, linear.k)
+    if architecture.head_format:
+        rows, width = architecture.vocab, architecture.embedding_width
+        matrices += rows * width
+        size += named(architecture.head_format).matrix_bytes(rows, width)
     plain = Fraction(named(architecture.plain_format).width)
-    return ceil(stored + plain * (total(architecture) - linear))
+    return ceil(size + plain * (total(architecture) - matrices))

@@ -38,6 +38,8 @@ class Recurrent:
         ``"decay"``: S ← aS + k vᵀ. ``"delta"``: the old value under the key is removed first.
     chunk
         Tokens that prefill computes together as a matrix product; 1 where it scans instead. [token]
+    state_format
+        Number format that the state is kept in.
     """
 
     kind: str
@@ -51,6 +53,7 @@ class Recurrent:
     conv_kernel: int = 0
     rule: Rule = "decay"
     chunk: int = 64
+    state_format: str = "bf16"
 
     @property
     def window(self) -> None:

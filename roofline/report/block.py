@@ -8,6 +8,23 @@ from roofline.report.text import Amount
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a figure's legend.
+
+    Attributes
+    ----------
+    tint
+        Colour of the theme.
+    shape
+        ``"square"``, ``"hatched"``, ``"crossed"``, ``"open"``, ``"circle"`` or ``"diamond"``.
+    """
+
+    text: str
+    tint: str
+    shape: str = "square"
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A plotly figure as plain data.
 
@@ -21,12 +38,15 @@ class Figure:
         What a reader who cannot see it should know.
     spec
         ``data`` and ``layout``; colours are names of the theme, see `roofline.report.figures`.
+    legend
+        Set in HTML above the figure, where it wraps as text does.
     """
 
     key: str
     title: str
     summary: str
     spec: Mapping[str, Any]
+    legend: tuple[Key, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

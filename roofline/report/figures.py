@@ -9,11 +9,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from roofline.report.text import amount
+from roofline.report.text import Amount, amount
 
-FONT: Final = (
-    'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif'
-)
+FONT: Final = "system-ui, -apple-system, Roboto, Arial, sans-serif"
 FONT_SIZE: Final = 12
 COLOURS: Final = (
     "ink",
@@ -66,8 +64,8 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 def log_ticks(low: float, high: float, unit: str) -> dict[str, Any]:
     """Ticks of a logarithmic axis in the words of `amount`: decades, or 1-2-5 where these are few.
 
-    >>> log_ticks(5e9, 2e12, "FLOP/s")["ticktext"]
-    ['10\\xa0GFLOP/s', '100\\xa0GFLOP/s', '1\\xa0TFLOP/s']
+    >>> log_ticks(5, 200, "")["ticktext"]
+    ['5', '10', '20', '50', '100', '200']
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1,) if math.log10(high / low) >= 2 else (1, 2, 5)
@@ -78,8 +76,8 @@ def log_ticks(low: float, high: float, unit: str) -> dict[str, Any]:
 def linear_ticks(high: float, unit: str, most: int = 5) -> dict[str, Any]:
     """Ticks from 0 in steps of 1, 2 or 5.
 
-    >>> linear_ticks(0.0024, "s")["ticktext"]
-    ['0', '500\\xa0µs', '1\\xa0ms', '1.5\\xa0ms', '2\\xa0ms']
+    >>> linear_ticks(2.4, "")["ticktext"]
+    ['0', '0.5', '1', '1.5', '2']
     """
     decade = math.floor(math.log10(high / most))
     sizes = [float(f"{step}e{decade + more}") for more in (0, 1) for step in (1, 2, 5)]
@@ -88,8 +86,21 @@ def linear_ticks(high: float, unit: str, most: int = 5) -> dict[str, Any]:
 
 
 def _ticks(values: list[float], unit: str) -> dict[str, Any]:
-    texts = [str(amount(value, unit)) if value else "0" for value in values]
-    return {"tickvals": values, "ticktext": texts}
+    return {"tickvals": values, "ticktext": [_tick(value, unit) for value in values]}
+
+
+def _tick(value: float, unit: str) -> str:
+    return short(amount(value, unit)) if value else "0"
+
+
+def short(value: Amount) -> str:
+    """An amount without the zeros that say how exact it is.
+
+    >>> short(Amount("3.350")), short(Amount("10.0")), short(Amount("100"))
+    ('3.35', '10', '100')
+    """
+    number = value.number.rstrip("0").rstrip(".") if "." in value.number else value.number
+    return str(Amount(number, value.unit))
 
 
 def layout(height: int, **more: Any) -> dict[str, Any]:
@@ -107,19 +118,9 @@ def layout(height: int, **more: Any) -> dict[str, Any]:
             "font": {"family": FONT, "size": FONT_SIZE, "color": colour("ink")},
             "align": "left",
         },
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 1.01,
-            "yanchor": "bottom",
-            "itemclick": False,
-            "itemdoubleclick": False,
-            "font": {"size": FONT_SIZE, "color": colour("ink")},
-        },
         "dragmode": False,
         "hovermode": "closest",
-        "showlegend": True,
+        "showlegend": False,
         **more,
     }
 

@@ -44,15 +44,19 @@ def render(result: Result) -> str:
     style = (folder / "report.css").read_text("utf-8")
     script = (folder / "report.js").read_text("utf-8")
     plotly = library() if any(block.figures for block in blocks) else None
-    return _environment().get_template("page.html").render(
-        page=_page(result),
-        blocks=blocks,
-        figures={figure.key: figure for block in blocks for figure in block.figures},
-        grids={grid.key: grid for block in blocks for grid in block.grids},
-        policy=_policy(style, script, plotly.digest if plotly else ""),
-        style=Markup(style),  # noqa: S704 — ours, not the result's
-        script=Markup(script),  # noqa: S704
-        library=plotly.packed if plotly else "",
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=_page(result),
+            blocks=blocks,
+            figures={figure.key: figure for block in blocks for figure in block.figures},
+            grids={grid.key: grid for block in blocks for grid in block.grids},
+            policy=_policy(style, script, plotly.digest if plotly else ""),
+            style=Markup(style),  # ours, not the result's
+            script=Markup(script),
+            library=plotly.packed if plotly else "",
+        )
     )
 
 
@@ -90,7 +94,7 @@ def _finalize(value: Any) -> Any:
 
 
 def _embedded(value: Any) -> Markup:
-    return Markup(to_json(value))  # noqa: S704 — escaped for a script element
+    return Markup(to_json(value))
 
 
 def _page(result: Result) -> Page:
@@ -104,11 +108,15 @@ def _page(result: Result) -> Page:
         parts.append(f"tensor parallel {given['tp']}")
     parts.append(f"batch {given['batch']}" if "batch" in given else "")
     if "prompt" in given:
-        answer = f" → {given['output']}" if "output" in given else ""
-        parts.append(f"{given['prompt']}{answer} tokens")
+        answer = f" → {_grouped(given['output'])}" if "output" in given else ""
+        parts.append(f"{_grouped(given['prompt'])}{answer} tokens")
     parts.append(f"{given['engine']} memory policy" if "engine" in given else "")
     return Page(
         title=f"{name} on {machine}" if machine else f"{name}",
         subtitle=" · ".join(part for part in parts if part),
         version=f"roofline {given['version']}" if "version" in given else "roofline",
     )
+
+
+def _grouped(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,6 +27,7 @@ class Library:
     digest: str
 
 
+@cache
 def library() -> Library:
     """Read and pack plotly.js; plotly itself is not imported, which would take a second.
 

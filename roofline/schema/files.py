@@ -13,13 +13,15 @@ from roofline.schema.yaml_reader import parse_yaml
 _PARSERS = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
 
 
-def read(path: Path) -> Document:
+def read(path: Path, *, infinity: bool = False) -> Document:
     """Read a file: ``.json`` by the rules of JSON, ``.yaml`` and ``.yml`` by those of YAML.
 
     Parameters
     ----------
     path
         A regular file in UTF-8 of at most 1 MiB.
+    infinity
+        Whether JSON may say Infinity; see `parse_json`.
 
     Raises
     ------
@@ -54,7 +56,8 @@ def read(path: Path) -> Document:
         raise _unreadable(source, f"cannot be read: {reason}", "check the path") from None
     if len(content) > MAX_BYTES:
         raise too_large(source)
-    return parse(decode(content, source), source)
+    text = decode(content, source)
+    return parse_json(text, source, infinity=infinity) if parse is parse_json else parse(text, source)
 
 
 def decode(content: bytes, source: str) -> str:

@@ -3,7 +3,7 @@
 import math
 import re
 from json import JSONDecodeError, JSONDecoder
-from typing import Final
+from typing import Any, Final
 
 from roofline.errors import DocumentError
 from roofline.schema.building import (
@@ -16,7 +16,7 @@ from roofline.schema.building import (
 )
 from roofline.schema.document import Document, Text, shown
 
-_SPACE: Final = re.compile(r"[ \t\n\r]*+")
+_SPACE: Final[Any] = re.compile(r"[ \t\n\r]*+")  # matches everywhere
 _COMMA: Final = re.compile(r",[ \t\n\r]*+")
 # Most keys and values are one match; the white space after them belongs to it.
 _MEMBER: Final = re.compile(r'"([^"\\\x00-\x1f]*+)"[ \t\n\r]*+:[ \t\n\r]*+')
@@ -26,6 +26,7 @@ _SCALAR: Final = re.compile(
     r"|(?P<whole>-?(?:0|[1-9][0-9]*+))"
     r"|(?P<word>true|false|null)\b)[ \t\n\r]*+"
 )
+_INFINITY: Final = re.compile(r"Infinity\b[ \t\n\r]*+")
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _STRING: Final = JSONDecoder(strict=True)
 
@@ -52,7 +53,7 @@ _AFTER_MISTAKES: Final = (
 _Mistakes = tuple[tuple[str, str, str], ...]
 
 
-def parse_json(text: str, source: str) -> Document:
+def parse_json(text: str, source: str, *, infinity: bool = False) -> Document:
     """Read a JSON text.
 
     NaN and Infinity, numbers that overflow, duplicate keys and control characters are refused, the
@@ -64,6 +65,9 @@ def parse_json(text: str, source: str) -> Document:
         At most 1 MiB, 32 levels, 100,000 keys and values, 64 digits per number.
     source
         Path, as shown to the user.
+    infinity
+        Whether the word Infinity is a value, as in files that Python's ``json`` has written; whoever
+        allows it has to look for it.
 
     Raises
     ------
@@ -78,14 +82,15 @@ def parse_json(text: str, source: str) -> Document:
     """
     content = admit(text, source)
     with collector_paused():
-        return _compose(content)
+        return _compose(content, infinity)
 
 
-def _compose(text: Text) -> Document:
+def _compose(text: Text, infinity: bool) -> Document:
     content = text.content
     builder = Builder(text)
+    space = _SPACE.match
     closing: list[str] = []  # brackets, the innermost last
-    at = _after(content, 0)
+    at = space(content, 0).end()
     if at == len(content):
         raise text.error(0, "the document is empty", "write a JSON object into it")
     while True:
@@ -100,18 +105,18 @@ def _compose(text: Text) -> Document:
         if bracket == "{" or bracket == "[":
             builder.open(at, mapping=bracket == "{")
             closing.append("}" if bracket == "{" else "]")
-            at = _after(content, at + 1)
+            at = space(content, at + 1).end()
             if content[at : at + 1] != closing[-1]:
                 continue
         else:
-            value, end = _scalar(text, at)
+            value, end = _scalar(text, at, infinity)
             builder.add(value, at)
             at = end
         # After a value: closing brackets, then a comma or the end.
         while closing and content[at : at + 1] == closing[-1]:
             builder.close()
             closing.pop()
-            at = _after(content, at + 1)
+            at = space(content, at + 1).end()
         if not closing:
             break
         comma = _COMMA.match(content, at)
@@ -125,13 +130,6 @@ def _compose(text: Text) -> Document:
     return builder.document()
 
 
-def _after(content: str, at: int) -> int:
-    """Offset after white space."""
-    found = _SPACE.match(content, at)
-    assert found is not None
-    return found.end()
-
-
 def _key(text: Text, builder: Builder, at: int) -> int:
     """Take a key that has escapes or is not there; offset of its value."""
     if text.content[at : at + 1] != '"':
@@ -140,15 +138,20 @@ def _key(text: Text, builder: Builder, at: int) -> int:
     builder.add_key(key, at)
     if text.content[end : end + 1] != ":":
         raise _unexpected(text, end, "':' after the key", _AFTER_MISTAKES)
-    return _after(text.content, end + 1)
+    after: int = _SPACE.match(text.content, end + 1).end()
+    return after
 
 
-def _scalar(text: Text, at: int) -> tuple[str | int | float | bool | None, int]:
+def _scalar(
+    text: Text, at: int, infinity: bool
+) -> tuple[str | int | float | bool | None, int]:
     """Value, and offset of what follows it."""
     found = _SCALAR.match(text.content, at)
     if found is None:
         if text.content[at : at + 1] == '"':
             return _string(text, at)
+        if infinity and (word := _INFINITY.match(text.content, at)):
+            return math.inf, word.end()
         raise _unexpected(text, at, "a value", _VALUE_MISTAKES)
     kind, end = found.lastgroup, found.end()
     if kind == "text":
@@ -178,7 +181,7 @@ def _string(text: Text, at: int) -> tuple[str, int]:
             message, hint = "the escape sequence is not one of JSON's", "double the backslash"
         raise text.error(min(error.pos, len(text.content)), message, hint) from None
     check_decoded(text, at, value)
-    return value, _after(text.content, end)
+    return value, _SPACE.match(text.content, end).end()
 
 
 def _unexpected(text: Text, at: int, wanted: str, mistakes: _Mistakes) -> DocumentError:

@@ -150,7 +150,7 @@ def quantity(document: Document, unit: str, *path: str | int) -> float:
     for step in path:
         value = value[step]
     try:
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float):
             return parse(repr(value), unit)
         if isinstance(value, str):
             return parse(value, unit)

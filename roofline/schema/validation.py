@@ -50,7 +50,7 @@ def _refusal(model: type[BaseModel], document: Document, error: ValidationError)
     groups: dict[Path, list[Finding]] = {}
     for finding in meant([locate(document.data, detail) for detail in details]):
         groups.setdefault(finding.path, []).append(finding)
-    order = sorted(groups, key=lambda path: (document.offset(*path), -len(path)))
+    order = sorted(groups, key=lambda path: document.offset(*path))
     missing = {path for path in order if groups[path][0].kind == "missing"}
     # A misspelt key is also a missing one: say it once, where it is written.
     for path in order:

@@ -36,8 +36,10 @@ _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_INTEGER: Final = re.compile(r"[-+]?[0-9]++")
-_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]++|[0-9]++(?:\.[0-9]*+)?)(?:[eE][-+]?[0-9]++)?")
+# The group is empty for an integer.
+_DECIMAL: Final = re.compile(
+    r"[-+]?(?:[0-9]++((?:\.[0-9]*+)?(?:[eE][-+]?[0-9]++)?)|\.[0-9]++(?:[eE][-+]?[0-9]++)?)"
+)
 _OCTAL: Final = re.compile(r"0o[0-7]++")
 _HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]++")
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
@@ -104,7 +106,6 @@ def _compose(text: Text) -> Document:
     """Make values of the parser's events."""
     builder = Builder(text)
     next_event = _LOADER(text.content).get_event
-    content = text.content + "\n"  # a value that is left out at the end has a character, too
     documents = 0
     empty = True
     while (event := next_event()) is not None:
@@ -114,8 +115,8 @@ def _compose(text: Text) -> Document:
             continue
         at = event.start_mark.index
         if kind is ScalarEvent:
-            if event.tag or event.anchor or content[at] == "!":
-                _refuse_property(text, event, at)
+            if event.tag or event.anchor:
+                raise _property(text, event, at)
             written = event.value
             if not event.style:
                 value = _plain(text, written, at)
@@ -131,8 +132,8 @@ def _compose(text: Text) -> Document:
                 builder.add(value, at)
                 empty = empty and not (written or event.style)
         elif kind is MappingStartEvent or kind is SequenceStartEvent:
-            if event.tag or event.anchor or content[at] == "!":
-                _refuse_property(text, event, at)
+            if event.tag or event.anchor:
+                raise _property(text, event, at)
             if builder.wants_key:
                 message = "a list or mapping is used as a key"
                 raise text.error(at, message, "use text as the key")
@@ -157,11 +158,10 @@ def _plain(text: Text, written: str, at: int) -> str | int | float | bool | None
         return _WORDS[written]
     if written[0] not in "+-.0123456789":
         return written
-    if _INTEGER.fullmatch(written):
+    if found := _DECIMAL.fullmatch(written):
         check_digits(text, at, written)
-        return int(written)
-    if _FLOAT.fullmatch(written):
-        check_digits(text, at, written)
+        if found[1] == "":
+            return int(written)
         number = float(written)
         if not math.isfinite(number):
             raise not_finite(text, at, written)
@@ -183,16 +183,13 @@ def _key_error(text: Text, written: str, at: int) -> DocumentError:
     return text.error(at, f"the key {written} is not text", f"quote it: '{written}'")
 
 
-def _refuse_property(text: Text, event: Any, at: int) -> None:
-    """Refuse a value that has an anchor or a tag."""
+def _property(text: Text, event: Any, at: int) -> DocumentError:
     if event.anchor:
         message = f"anchors ({shown('&' + event.anchor)}) are not read"
-        raise text.error(at, message, "remove it, and write the value out where it is needed")
-    # The tag "!" leaves no trace in the event, only in the text.
-    if event.tag or event.end_mark.index > at:
-        written = shown(text.content[at:].split(None, 1)[0])
-        hint = "remove it; text in quotes is text, numbers without quotes are numbers"
-        raise text.error(at, f"tags ({written}) are not read", hint)
+        return text.error(at, message, "remove it, and write the value out where it is needed")
+    written = shown(text.content[at:].split(None, 1)[0])
+    hint = "remove it; text in quotes is text, numbers without quotes are numbers"
+    return text.error(at, f"tags ({written}) are not read", hint)
 
 
 def _syntax(text: Text, error: yaml.MarkedYAMLError) -> DocumentError:

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from roofline.cost import memory as memory_
 from roofline.cost.deployment import Deployment
 from roofline.errors import RooflineError
 from roofline.model import precision
-from roofline.serving.static import OpTime, StaticBatch, Workload, static_batch
+from roofline.serving import room
+from roofline.serving.static import OpTime, StaticBatch, static_batch
+from roofline.serving.workload import Workload
 from roofline.units import show_binary
 
 
@@ -36,12 +37,12 @@ class Change:
     fits: bool
 
 
-def changes(batch: StaticBatch, utilization: float | None = None) -> tuple[Change, ...]:
+def changes(batch: StaticBatch) -> tuple[Change, ...]:
     """Price each change that applies; those that cannot be asked for are left out."""
     out = []
     for name, option, deployment, workload in _candidates(batch):
         try:
-            other = static_batch(deployment, workload, utilization=utilization)
+            other = static_batch(deployment, workload, utilization=batch.utilization)
         except RooflineError:
             continue
         out.append(
@@ -72,8 +73,9 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     if formats.kv.bits > 8 and workload.kv_cache:
         changed = precision.resolve(formats.weights.name, "fp8", gpu)
         yield "fp8 KV cache", "--kv fp8", replace(deployment, precision=changed), workload
-    twice = replace(workload, batch=2 * workload.batch)
-    yield "twice the batch", f"--batch {twice.batch}", deployment, twice
+    with suppress(RooflineError):
+        twice = replace(workload, batch=2 * workload.batch)
+        yield "twice the batch", f"--batch {twice.batch}", deployment, twice
     tp = 2 * deployment.tp
     if tp <= deployment.node.gpus and deployment.node.link is not None:
         with suppress(RooflineError):
@@ -145,25 +147,15 @@ def _listed(parts: dict[str, float]) -> str:
 def _memory_sentence(batch: StaticBatch) -> str:
     deployment, memory, work = batch.deployment, batch.memory, batch.workload
     where = "the device" if batch.devices == 1 else f"each of {batch.devices} devices"
+    most = room.largest_batch(deployment, work, batch.utilization)
     if memory.fits:
-        most = memory_.largest_batch(deployment, memory, float(work.longest))
-        room = f"up to {most:,} sequences of this length fit" if work.kv_cache else "it fits"
-        return f"Fits on {where} with {show_binary(memory.free)} to spare; {room}."
-    return f"Does not fit: {show_binary(-memory.free)} too much on {where}. {_what_fits(batch)}"
-
-
-def _what_fits(batch: StaticBatch) -> str:
-    """The nearest thing that does fit."""
-    deployment, memory, work = batch.deployment, batch.memory, batch.workload
-    most = memory_.largest_batch(deployment, memory, float(work.longest))
+        return (
+            f"Fits on {where} with {show_binary(memory.free)} to spare; "
+            f"up to {most:,} sequences of this length fit."
+        )
+    short = f"Does not fit: {show_binary(-memory.free)} too much on {where}."
     if most:
-        return f"A batch of {most:,} fits."
-    share = memory.budget / memory.capacity
-    for tp in range(deployment.tp + 1, deployment.node.gpus + 1):
-        try:
-            other = static_batch(replace(deployment, tp=tp), work, utilization=share)
-        except RooflineError:
-            continue
-        if other.memory.fits:
-            return f"It fits on {tp} (--tp {tp})."
-    return "Nothing with this network and device fits: use a larger device or a smaller format."
+        return f"{short} A batch of {most:,} fits."
+    if tp := room.fewest_devices(deployment, work, batch.utilization):
+        return f"{short} It fits on {tp} (--tp {tp})."
+    return f"{short} Nothing on this node fits: use larger devices or a smaller format."

@@ -13,7 +13,7 @@ from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture, Attention, Mlp
 from roofline.model.precision import Format
-from roofline.serving.static import Workload
+from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result, table
 
 SOURCE: Final = "Stanford CS336 (2025), lecture 10"

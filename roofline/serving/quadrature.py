@@ -6,9 +6,9 @@ import numpy as np
 
 from roofline.cost.work import Array
 
-NODES = 65
-"""Steps priced at most. The price of a step bends where its bound changes or a window fills; with
-65 nodes the mean is within 1e-4 of summing every step."""
+NODES = 1025
+"""Steps priced at most. The price bends where a bound changes or a window fills, and without a
+cache it is a curve; with so many nodes the mean is within 1e-4 of the sum of all steps."""
 
 
 def nodes(first: int, last: int, most: int = NODES) -> tuple[Array, Array]:
@@ -26,9 +26,9 @@ def nodes(first: int, last: int, most: int = NODES) -> tuple[Array, Array]:
 
     Examples
     --------
-    >>> x, w = nodes(1, 1000)
+    >>> x, w = nodes(1, 10_000)
     >>> len(x), round(float(w @ x), 9)
-    (65, 500.5)
+    (1025, 5000.5)
     """
     assert last >= first, "an empty range has no mean"
     steps = last - first + 1

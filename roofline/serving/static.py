@@ -1,93 +1,19 @@
 """A static batch: all prompts arrive together, are prefilled, then decode in step to the end."""
 
-import math
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from roofline.cost import memory as memory_
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, prefill, step
-from roofline.cost.work import Array, Number, Op, Work, plus
+from roofline.cost.step import Group, step
+from roofline.cost.work import Array, Number, Op, Work
 from roofline.errors import InputError
 from roofline.serving.quadrature import nodes
+from roofline.serving.room import memory_of
+from roofline.serving.workload import Workload
 from roofline.units import MILLION, SECONDS_PER_HOUR
-
-MOST_TOKENS = 2**31
-MOST_SEQUENCES = 2**24
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """What a static batch is asked to do.
-
-    Attributes
-    ----------
-    batch
-        Sequences decoded together. [1]
-    prompt, output
-        Tokens of each prompt and of each answer. [token]
-    prefill_batch
-        Prompts prefilled in one step; 0 for the whole batch. [1]
-    prefix_hit
-        Share of the prompt that is cached already. [1]
-    kv_cache
-        False to compute the whole context again for every token.
-    """
-
-    batch: int = 16
-    prompt: int = 2048
-    output: int = 256
-    prefill_batch: int = 0
-    prefix_hit: float = 0.0
-    kv_cache: bool = True
-
-    def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
-        for name, value, most in (
-            ("batch", self.batch, MOST_SEQUENCES),
-            ("prompt", self.prompt, MOST_TOKENS),
-            ("output", self.output, MOST_TOKENS),
-        ):
-            if not 1 <= value <= most:
-                raise InputError(f"{name} is {value:g}", hint=f"give a number from 1 to {most:,}")
-        if not 0 <= self.prefill_batch <= self.batch:
-            raise InputError(
-                f"prefill batch is {self.prefill_batch:g}, batch is {self.batch}",
-                hint="prefill between 1 prompt and the whole batch in a step",
-            )
-        if not 0 <= self.prefix_hit < 1:
-            raise InputError(
-                f"prefix hit is {self.prefix_hit:g}",
-                hint="give the cached share of the prompt, from 0 up to but not including 1",
-            )
-
-    @property
-    def cached(self) -> int:
-        """Tokens of the prompt that are cached; at least one is left to compute. [token]"""
-        return min(math.floor(self.prefix_hit * self.prompt), self.prompt - 1)
-
-    @property
-    def together(self) -> int:
-        """Prompts in one prefill step. [1]"""
-        return self.prefill_batch or self.batch
-
-    @property
-    def longest(self) -> int:
-        """Context of the last step that is computed. [token]"""
-        return self.prompt + self.output - 1
-
-    @property
-    def prefill(self) -> Group:
-        """The prefill step."""
-        return prefill(float(self.together), float(self.prompt), float(self.cached))
-
-    def decode(self, context: Number) -> Group:
-        """Decode step that ends at a context: one new token, or all of them without a cache."""
-        new = 1.0 if self.kv_cache else context
-        return Group(float(self.batch), new, context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +64,10 @@ class StaticBatch:
         (latency − TTFT) / (tokens − 1); 0 for a single token. [s]
     latency_s
         Arrival to last token. [s]
+    ttft_serial_s, tpot_serial_s
+        TTFT and TPOT if nothing overlapped. [s]
+    utilization
+        Share of device memory that was asked for; None for the engine's default. [1]
     """
 
     deployment: Deployment
@@ -149,6 +79,9 @@ class StaticBatch:
     ttft_mean_s: float
     tpot_s: float
     latency_s: float
+    ttft_serial_s: float
+    tpot_serial_s: float
+    utilization: float | None = None
 
     @property
     def devices(self) -> int:
@@ -182,14 +115,9 @@ class StaticBatch:
         return self.deployment.node.gpu.tdp_w * self.devices / self.throughput_tok_s * MILLION
 
     @property
-    def prefill_serial_s(self) -> float:
-        """Prefill step if nothing overlapped. [s]"""
-        return sum(entry.serial for entry in self.prefill.values())
-
-    @property
-    def decode_serial_s(self) -> float:
-        """Mean decode step if nothing overlapped. [s]"""
-        return sum(entry.serial for entry in self.decode.values())
+    def latency_serial_s(self) -> float:
+        """Latency if nothing overlapped. [s]"""
+        return self.ttft_serial_s + self.tpot_serial_s * (self.workload.output - 1)
 
 
 def static_batch(
@@ -212,32 +140,33 @@ def static_batch(
         The context is longer than the network is made for.
     """
     check_context(deployment, workload)
-    first = _priced(deployment, workload.prefill)
+    first = _priced(deployment, workload.prefill(float(workload.together)))
+    last: dict[str, OpTime] = {}
+    if workload.left_over:
+        last = _priced(deployment, workload.prefill(float(workload.left_over)))
     rest: dict[str, OpTime] = {}
     if workload.output > 1:
         contexts, weights = nodes(workload.prompt + 1, workload.longest)
         rest = _priced(deployment, workload.decode(contexts), weights)
-    steps = math.ceil(workload.batch / workload.together)
-    one = sum(entry.seconds for entry in first.values())
-    tpot = sum(entry.seconds for entry in rest.values())
+    one, tail, tpot = (sum(op.seconds for op in ops.values()) for ops in (first, last, rest))
+    serial = [sum(op.serial for op in ops.values()) for ops in (first, last, rest)]
+    ttft = one * workload.full_steps + tail
+    # Prompts of full step i have their first token after i steps, those left over at the end.
+    waits = workload.together * workload.full_steps * (workload.full_steps + 1) / 2 * one
     return StaticBatch(
         deployment=deployment,
         workload=workload,
-        memory=_memory(deployment, workload, utilization),
+        memory=memory_of(deployment, workload, utilization),
         prefill=first,
         decode=rest,
-        ttft_s=one * steps,
-        ttft_mean_s=one * _mean_wait(workload.batch, workload.together),
+        ttft_s=ttft,
+        ttft_mean_s=(waits + workload.left_over * ttft) / workload.batch,
         tpot_s=tpot,
-        latency_s=one * steps + tpot * (workload.output - 1),
+        latency_s=ttft + tpot * (workload.output - 1),
+        ttft_serial_s=serial[0] * workload.full_steps + serial[1],
+        tpot_serial_s=serial[2],
+        utilization=utilization,
     )
-
-
-def _mean_wait(batch: int, together: int) -> float:
-    """Prefill steps until a prompt has its first token, mean over the batch. [1]"""
-    full, rest = divmod(batch, together)
-    waits = together * full * (full + 1) / 2 + rest * (full + 1)
-    return waits / batch
 
 
 def check_context(deployment: Deployment, workload: Workload) -> None:
@@ -271,22 +200,3 @@ def _priced(
         shown = replace(op, work=work, dims=dims)
         priced[name] = OpTime(shown, *map(mean, limits))
     return priced
-
-
-def _memory(deployment: Deployment, workload: Workload, utilization: float | None) -> Memory:
-    group = workload.prefill
-    tokens = float(plus(group.count * group.new, 0.0))
-    rows = workload.together
-    if deployment.engine.step_tokens:
-        tokens = min(tokens, deployment.engine.step_tokens)
-    if not workload.kv_cache:
-        tokens = float(workload.batch * workload.longest)
-    return memory_.budget(
-        deployment,
-        batch=workload.batch,
-        context=workload.longest,
-        step_tokens=max(tokens, float(workload.batch)),
-        step_rows=max(rows, workload.batch),
-        utilization=utilization,
-        cached=workload.kv_cache,
-    )

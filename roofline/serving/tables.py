@@ -6,11 +6,11 @@ from typing import Any, Final
 import numpy as np
 
 from roofline.cost import hierarchy
-from roofline.cost import memory as memory_
 from roofline.cost.roof import seconds
-from roofline.cost.step import Group, prefill, step
+from roofline.cost.step import Group, step
 from roofline.cost.work import Array
 from roofline.hardware.machine import Gpu
+from roofline.serving import room
 from roofline.serving.advice import Change
 from roofline.serving.explain import explain
 from roofline.serving.quadrature import nodes
@@ -25,10 +25,7 @@ def headline(batch: StaticBatch, replicas: int) -> Table:
 
     ``value`` is with perfect overlap, ``serial`` without any; both at datasheet rates.
     """
-    serial_ttft = batch.ttft_s * batch.prefill_serial_s / _total(batch.prefill)
-    serial_tpot = batch.decode_serial_s
-    serial_latency = serial_ttft + serial_tpot * (batch.workload.output - 1)
-    slower = serial_latency / batch.latency_s
+    slower = batch.latency_serial_s / batch.latency_s
     devices = replicas * batch.devices
 
     def row(
@@ -47,20 +44,37 @@ def headline(batch: StaticBatch, replicas: int) -> Table:
     thr = batch.throughput_tok_s * replicas
     rows = [
         row(
-            "ttft_s", batch.ttft_s, serial_ttft, "s", "arrival to first token, last prompt", "ttft"
+            "ttft_s",
+            batch.ttft_s,
+            batch.ttft_serial_s,
+            "s",
+            "arrival to first token, last prompt",
+            "ttft",
         ),
         row(
             "ttft_mean_s",
             batch.ttft_mean_s,
-            batch.ttft_mean_s * serial_ttft / batch.ttft_s,
+            batch.ttft_mean_s * batch.ttft_serial_s / batch.ttft_s,
             "s",
             "the same, mean over the batch",
             "ttft",
         ),
         row(
-            "tpot_s", batch.tpot_s, serial_tpot, "s", "between tokens, mean over the answer", "tpot"
+            "tpot_s",
+            batch.tpot_s,
+            batch.tpot_serial_s,
+            "s",
+            "between tokens, mean over the answer",
+            "tpot",
         ),
-        row("latency_s", batch.latency_s, serial_latency, "s", "arrival to last token", "latency"),
+        row(
+            "latency_s",
+            batch.latency_s,
+            batch.latency_serial_s,
+            "s",
+            "arrival to last token",
+            "latency",
+        ),
         row(
             "throughput_tok_s",
             thr,
@@ -80,7 +94,7 @@ def headline(batch: StaticBatch, replicas: int) -> Table:
         row(
             "user_tok_s",
             batch.user_tok_s,
-            1 / serial_tpot if serial_tpot else 0.0,
+            1 / batch.tpot_serial_s if batch.tpot_serial_s else 0.0,
             "token/s",
             "one user, after the first token",
             "tpot",
@@ -189,13 +203,13 @@ def memory(batch: StaticBatch) -> Table:
 
 def capacity(batch: StaticBatch) -> Table:
     """Largest batch at this context, and largest context at this batch."""
-    deployment, m, work = batch.deployment, batch.memory, batch.workload
-    limit = deployment.architecture.max_context or 2**31
-    longest = memory_.largest_context(deployment, m, float(work.batch), limit)
+    deployment, work = batch.deployment, batch.workload
+    limit = deployment.architecture.max_context
+    longest = room.largest_context(deployment, work, batch.utilization)
     rows = [
         {
             "limit": "largest batch",
-            "value": memory_.largest_batch(deployment, m, float(work.longest)),
+            "value": room.largest_batch(deployment, work, batch.utilization),
             "unit": "sequence",
             "at": f"context {work.longest}",
             "set by": "memory",
@@ -205,33 +219,31 @@ def capacity(batch: StaticBatch) -> Table:
             "value": longest,
             "unit": "token",
             "at": f"batch {work.batch}",
-            "set by": "the network" if longest == limit else "memory",
+            "set by": "the network" if limit and longest >= limit - 1 else "memory",
         },
     ]
     return table(rows, {})
 
 
-def curve(batch: StaticBatch, utilization: float | None = None) -> Table:
+def curve(batch: StaticBatch) -> Table:
     """TTFT, TPOT and throughput against batch, powers of two to beyond what fits."""
     deployment, work = batch.deployment, batch.workload
-    most = memory_.largest_batch(deployment, batch.memory, float(work.longest))
+    most = room.largest_batch(deployment, work, batch.utilization)
     last = max(4 * work.batch, 2 * most, 16)
     batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
     batches = np.unique(np.append(batches, work.batch))
-    ttft = _broadcast(
-        seconds(
-            step(deployment, prefill(batches, float(work.prompt), float(work.cached))), deployment
-        ),
-        batches,
-    )
+    together = np.minimum(batches, work.prefill_batch or np.inf)
+    full, left = np.divmod(batches, together)
+    ttft = full * _seconds(batch, work.prefill(together), batches)
+    ttft = ttft + np.where(left > 0, _seconds(batch, work.prefill(left), batches), 0.0)
     tpot = np.zeros_like(batches)
     if work.output > 1:
         contexts, weights = nodes(work.prompt + 1, work.longest)
         every = np.repeat(batches, len(contexts))
         context = np.tile(contexts, len(batches))
         new = 1.0 if work.kv_cache else context
-        priced = seconds(step(deployment, Group(every, new, context)), deployment)
-        tpot = _broadcast(priced, every).reshape(len(batches), -1) @ weights
+        priced = _seconds(batch, Group(every, new, context), every)
+        tpot = priced.reshape(len(batches), -1) @ weights
     latency = ttft + tpot * (work.output - 1)
     rows = [
         {
@@ -241,7 +253,7 @@ def curve(batch: StaticBatch, utilization: float | None = None) -> Table:
             "latency_s": float(whole),
             "throughput_tok_s": float(b) * work.output / float(whole),
             "user_tok_s": 1 / float(each) if each else 0.0,
-            "fits": bool(b <= most) if work.kv_cache else batch.memory.fits,
+            "fits": bool(b <= most),
         }
         for b, first, each, whole in zip(batches, ttft, tpot, latency, strict=True)
     ]
@@ -255,8 +267,11 @@ def curve(batch: StaticBatch, utilization: float | None = None) -> Table:
     return table(rows, units, basis=DATASHEET)
 
 
-def _broadcast(value: Any, like: Array) -> Array:
-    return np.broadcast_to(np.asarray(value, float), like.shape)
+def _seconds(batch: StaticBatch, group: Group, like: Array) -> Array:
+    """Time of a step for every scenario of an axis. [s]"""
+    deployment = batch.deployment
+    priced = seconds(step(deployment, group), deployment)
+    return np.broadcast_to(np.asarray(priced, float), like.shape)
 
 
 def roofs(batch: StaticBatch) -> Table:

@@ -1,13 +1,15 @@
 """Small random networks, a machine with round rates, and totals of a step."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment, Options
+from roofline.cost.step import Group
 from roofline.cost.work import Number, Op, Work
 from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Gpu, Link, Node
@@ -15,7 +17,7 @@ from roofline.model.architecture import Architecture, Attention, Block, Mlp
 from roofline.model.precision import resolve
 from tests.cost.reference import Sequences, Setting
 
-LINK = Link("nvlink", bytes_per_s=100.0, latency_s=0.0)
+LINK = Link("nvlink", bytes_per_s=100.0, latency_s=0.25)
 GPU = Gpu(
     name="round",
     title="A device with round rates",
@@ -35,6 +37,7 @@ GPU = Gpu(
     tdp_w=700.0,
     usd_per_hour=3.6,
 )
+WEIGHTS = ("bf16", "fp8", "int4")
 BARE = Engine("bare", "", 1.0, 0.0, 0.0, 0.0, 1.0)
 NODE = Node("box", "", GPU, 64, LINK)
 
@@ -63,7 +66,11 @@ def with_rates(deployment: Deployment, **factors: float) -> Deployment:
         flops_per_s={k: v * factors.get("compute", 1.0) for k, v in node.gpu.flops_per_s.items()},
         hbm_bytes_per_s=node.gpu.hbm_bytes_per_s * factors.get("memory", 1.0),
     )
-    link = replace(node.link, bytes_per_s=node.link.bytes_per_s * factors.get("link", 1.0))
+    link = replace(
+        node.link,
+        bytes_per_s=node.link.bytes_per_s * factors.get("link", 1.0),
+        latency_s=node.link.latency_s / factors.get("link", 1.0),
+    )
     return replace(deployment, node=replace(node, gpu=gpu, link=link))
 
 
@@ -79,6 +86,16 @@ def setting(deployment: Deployment) -> Setting:
         naive=options.attention == "naive",
         logits_of_all=options.logits == "all",
     )
+
+
+def group(one: Sequences, name: str = "") -> Group:
+    """The same sequences as the engine takes them."""
+    return Group(float(one.number), float(one.new), float(one.context), name)
+
+
+def groups(some: Sequence[Sequences]) -> list[Group]:
+    """A mixed step: each group has a name."""
+    return [group(one, str(number)) for number, one in enumerate(some)]
 
 
 def total(ops: Mapping[str, Op]) -> Work:
@@ -186,3 +203,27 @@ def sequences(draw: st.DrawFn) -> Sequences:
     """A group: prefill, decode, chunk, or a draft to verify."""
     new = draw(st.integers(1, 9))
     return Sequences(draw(st.integers(1, 3)), new, new + draw(st.integers(0, 14)))
+
+
+GROUPS = st.lists(sequences(), min_size=1, max_size=3)
+
+
+@st.composite
+def deployments(draw: st.DrawFn) -> Deployment:
+    """Any network in any formats, layout and way of counting."""
+    tp = draw(st.sampled_from([1, 1, 2, 3, 4]))
+    return deployed(
+        draw(networks(tp)),
+        weights=draw(st.sampled_from(WEIGHTS)),
+        kv=draw(st.sampled_from(["auto", "fp8"])),
+        tp=tp,
+        mask=draw(st.sampled_from(["causal", "square"])),
+        attention=draw(st.sampled_from(["flash", "naive"])),
+        logits=draw(st.sampled_from(["last", "all"])),
+    )
+
+
+def row_of(work: Work, row: int, rows: int) -> list[float]:
+    """All counts of one row of a column."""
+    values = (np.asarray(getattr(work, part.name)) for part in fields(Work))
+    return [float(np.broadcast_to(value, rows)[row]) for value in values]

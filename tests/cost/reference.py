@@ -16,7 +16,7 @@ from roofline.model.architecture import Architecture, Attention, Block, Mlp
 class Sequences(NamedTuple):
     """Equal sequences in one step: how many, new tokens of each, context with them."""
 
-    count: int
+    number: int
     new: int
     context: int
 
@@ -78,8 +78,8 @@ def count_step(
 ) -> Count:
     """Everything one device does in a step, in order of execution."""
     out, d, e = Count(), network.d_model, network.embedding_width
-    tokens = sum(group.count * group.new for group in groups)
-    rows = tokens if setting.logits_of_all else sum(group.count for group in groups)
+    tokens = sum(group.number * group.new for group in groups)
+    rows = tokens if setting.logits_of_all else sum(group.number for group in groups)
     out.weight_bytes += tokens * e * setting.plain
     out.activation_bytes += tokens * e * setting.plain
     if network.position_rows:
@@ -113,7 +113,7 @@ def _layer(
     rank: int,
 ) -> None:
     d, tp, width = network.d_model, setting.tp, setting.plain
-    tokens = sum(group.count * group.new for group in groups)
+    tokens = sum(group.number * group.new for group in groups)
     for _ in range(layer.norms):
         _norm(out, tokens, d, Fraction(layer.norm_parameters, layer.norms), setting)
     updates = 0
@@ -127,8 +127,8 @@ def _layer(
         for _ in range(passes):
             out.activation_bytes += tokens * (turned + turned) * width  # read, written
         out.weight_bytes += part.norm_parameters * width
-        for count, new, context in groups:
-            for _ in range(count):
+        for number, new, context in groups:
+            for _ in range(number):
                 _attend(out, part, new, context, heads, held, setting)
         _matrix(out, tokens, d, heads * h, setting.weights, setting, bias=d if part.out_bias else 0)
         updates += 1

@@ -203,6 +203,9 @@ def test_a_union_is_told_by_the_branch_that_was_meant() -> None:
     error = refusal("links: [{kind: radio, channel: 0}]")
     assert error.where == "f.yaml:1:32"
     assert "at least 1" in error.message
+    error = refusal("links: [{kind: radio, channel: 1, x: 0}]")
+    assert error.message == "'x' is not a known key of 'links[0]'"
+    assert error.hint == "known keys: kind, channel"
 
 
 def test_keys_of_a_mapping_can_be_wrong() -> None:

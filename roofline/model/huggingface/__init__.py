@@ -11,9 +11,29 @@ from typing import TYPE_CHECKING, Final
 
 from roofline.errors import UnsupportedModelError
 from roofline.model.architecture import Architecture
-from roofline.model.huggingface import gpt, llama, relatives, remote, vision
+from roofline.model.huggingface import (
+    deepseek_v4,
+    diffusion,
+    encoder,
+    experts,
+    gemma4,
+    gpt,
+    hybrid,
+    latent,
+    linear_attention,
+    llama,
+    mamba,
+    mamba_hybrid,
+    mixtures,
+    nas,
+    relatives,
+    remote,
+    towers,
+    vision,
+)
 from roofline.model.huggingface.common import Builder
-from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.fields import Fields, refuse_infinity
+from roofline.model.huggingface.storage import formatted
 
 if TYPE_CHECKING:
     from roofline.schema import Document
@@ -27,12 +47,28 @@ BUILDERS: Final[Mapping[str, Builder]] = {
     **gpt.FAMILIES,
     **remote.FAMILIES,
     **vision.FAMILIES,
+    **experts.FAMILIES,
+    **latent.FAMILIES,
+    **mamba.FAMILIES,
+    **mamba_hybrid.FAMILIES,
+    **linear_attention.FAMILIES,
+    **nas.FAMILIES,
+    **diffusion.FAMILIES,
+    **encoder.FAMILIES,
+    **deepseek_v4.FAMILIES,
+    **hybrid.FAMILIES,
+    **mixtures.FAMILIES,
+    **gemma4.FAMILIES,
+    **towers.FAMILIES,
 }
 """Builder of each model type that can be costed."""
 
 
 def from_config(
-    document: "Document", name: str = "", path: tuple[str | int, ...] = ()
+    document: "Document",
+    name: str = "",
+    path: tuple[str | int, ...] = (),
+    sibling: "Document | None" = None,
 ) -> Architecture:
     """Read a network from its published config.
 
@@ -44,6 +80,8 @@ def from_config(
         What to call the network; its model type if empty.
     path
         Where in the document the config is, if not at its top.
+    sibling
+        The ``hf_quant_config.json`` beside it, if there is one.
 
     Raises
     ------
@@ -77,6 +115,8 @@ def from_config(
             where=document.where(*path, "model_type"),
         )
     fields = Fields(document, path, model_type, name or model_type)
+    refuse_infinity(fields)
     architecture = builder(fields)
     fields.finish()
+    architecture = formatted(fields, architecture, sibling)
     return replace(architecture, provenance=fields.provenance, notes=tuple(fields.notes))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from roofline.model.architecture import Architecture, Attention, Block, Mlp
+from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Mixer, Mlp, Moe
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.storage import weight_storage
 
@@ -174,11 +174,20 @@ def attention(
     ]
 
 
+def pairs(
+    mixers: Iterable[Mixer], feedforward: FeedForward | Iterable[FeedForward]
+) -> Iterable[tuple[Mixer, FeedForward]]:
+    """Mixer and feed-forward part of each layer."""
+    if isinstance(feedforward, Mlp | Moe):
+        return ((mixer, feedforward) for mixer in mixers)
+    return zip(mixers, feedforward, strict=True)
+
+
 def assemble(
     fields: Fields,
     shape: Geometry,
-    mixers: Iterable[Attention],
-    feedforward: Mlp,
+    mixers: Iterable[Mixer],
+    feedforward: FeedForward | Iterable[FeedForward],
     *,
     tied: bool,
     norms: int = 2,
@@ -195,7 +204,7 @@ def assemble(
     mixers
         Attention of each layer.
     feedforward
-        The same in every layer.
+        Of each layer, or one that is the same in all.
     tied
         Default of ``tie_word_embeddings``.
     norms
@@ -208,12 +217,12 @@ def assemble(
         Other fields of `Architecture`; ``parallel`` of its blocks.
     """
     parallel = bool(more.pop("parallel", False))
-    blocks: dict[Attention, Block] = {}
+    blocks: dict[tuple[Mixer, FeedForward], Block] = {}
     layers = []
-    for mixer in mixers:
-        if mixer not in blocks:
-            blocks[mixer] = Block(mixer, feedforward, norms, norms * norm_width, parallel)
-        layers.append(blocks[mixer])
+    for pair in pairs(mixers, feedforward):
+        if pair not in blocks:
+            blocks[pair] = Block(*pair, norms, norms * norm_width, parallel)
+        layers.append(blocks[pair])
     storage = weight_storage(fields)
     if shape.context is None:
         fields.notes.append("the config gives no longest context")

@@ -7,6 +7,7 @@ left must be empty, false or a bare word, or the network is refused: a field lik
 
 import json
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from roofline.errors import UnsupportedModelError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 EMPTY: Final[tuple[Any, ...]] = (None, False, "", {}, [])
 LARGEST: Final = 10**9
 MOST_LAYERS: Final = 10_000
+UNBOUNDED: Final = frozenset({"time_step_limit", "mamba_dt_limit"})
+"""Ranges whose upper end may be Infinity."""
 
 
 @dataclass(slots=True)
@@ -82,6 +85,16 @@ class Fields:
             hint=hint or f"give a config.json of model_type {self.model_type} as published",
             where=self.where(key) if key in self.data else self.where(),
         )
+
+    def refuse_at(self, keys: tuple[str | int, ...], problem: str, hint: str) -> NoReturn:
+        """Give up on the network because of something inside a field.
+
+        Raises
+        ------
+        UnsupportedModelError
+            Always.
+        """
+        raise UnsupportedModelError(problem, hint=hint, where=self.where(*keys))
 
     def get(self, *keys: str) -> tuple[str, Any] | None:
         """First of several spellings that is present and not null; both must agree."""
@@ -219,6 +232,36 @@ class Fields:
             )
 
 
+def refuse_infinity(fields: Fields) -> None:
+    """Refuse a config that says Infinity where it could be a size.
+
+    Python writes the word for the open end of a range of time steps, which costs nothing.
+
+    Raises
+    ------
+    UnsupportedModelError
+        It is anywhere else.
+    """
+    waiting: list[tuple[str | int, ...]] = [
+        (key,) for key in fields.data if key not in UNBOUNDED
+    ]
+    while waiting:
+        keys = waiting.pop()
+        value: Any = fields.data
+        for key in keys:
+            value = value[key]
+        if isinstance(value, dict):
+            waiting += [(*keys, key) for key in value]
+        elif isinstance(value, list):
+            waiting += [(*keys, index) for index in range(len(value))]
+        elif value == inf:
+            raise UnsupportedModelError(
+                f"{keys[0]:.60} says Infinity, which is not a number of anything",
+                hint=f"write a finite number; only {', '.join(sorted(UNBOUNDED))} may be unbounded",
+                where=fields.where(*keys),
+            )
+
+
 def _same(left: Any, right: Any) -> bool:
     """Equality that keeps true apart from 1."""
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
@@ -227,5 +270,5 @@ def _same(left: Any, right: Any) -> bool:
 def _show(value: object) -> str:
     """As JSON has it, short and printable."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
-    text = "".join(letter if letter.isprintable() else "?" for letter in text)
+    text = "".join(letter if letter.isprintable() else "?" for letter in text[:61])
     return text if len(text) <= 60 else text[:57] + "..."

@@ -41,6 +41,12 @@ _HARMLESS: Final = """
     remove_invalid_values encoder_no_repeat_ngram_size exponential_decay_length_penalty
     tie_encoder_decoder world_size inference_runner pre_allocate_kv_cache
     validate_runner_input pad_key_length max_batch_size max_sequence_length
+
+    time_step_min time_step_max time_step_floor time_step_scale time_step_init_scheme
+    mamba_dt_min mamba_dt_max mamba_dt_init_floor rescale_prenorm_residual residual_in_fp32
+    use_mambapy use_falcon_mambapy use_associative_scan use_mamba_kernels mixer_rms_eps
+    num_logits_to_keep calc_logits_for_entire_prompt moe_shared_expert_overlap mamba_hidden_act
+    z_loss_coefficient n_ctx language_model_only
 """
 HARMLESS: Final = frozenset(_HARMLESS.split())
 """Token ids, dropouts, initialisation, rotary angles, soft caps, run-time switches."""

@@ -34,19 +34,24 @@ class Wrapper:
     sizes
         Keys of ``vision_config`` the tower is counted from; default of each, or None.
     tower
-        Its parameters, from those sizes, the taps of the deep stack and the model width.
+        Its parameters, from those sizes, the taps of the deep stack and the model width; None
+        where they are not known.
     tied
         Default of ``tie_word_embeddings``.
+    other_types
+        Further model types the decoder may say it is.
     """
 
     text: Builder
     text_type: str
     sizes: Mapping[str, int | None]
-    tower: Callable[[Sizes, int, int], int]
+    tower: Callable[[Sizes, int, int], int] | None
     tied: bool
+    other_types: tuple[str, ...] = ()
 
 
-def _build(wrapper: Wrapper, fields: Fields) -> Architecture:
+def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
+    """The decoder under ``text_config``, with the vision tower counted under other parameters."""
     part = fields.data.get("text_config")
     fields.seen.update({"text_config", "vision_config", *TOKENS})
     if not isinstance(part, dict):
@@ -54,7 +59,8 @@ def _build(wrapper: Wrapper, fields: Fields) -> Architecture:
     inner = Fields(
         fields.document, (*fields.path, "text_config"), wrapper.text_type, fields.name, fields
     )
-    inner.only("model_type", wrapper.text_type, reason="it is another decoder")
+    known = (wrapper.text_type, *wrapper.other_types)
+    inner.only("model_type", *known, reason="it is another decoder")
     decoder = wrapper.text(inner)
     inner.finish()
     fields.provenance.update(inner.provenance)
@@ -66,7 +72,10 @@ def _build(wrapper: Wrapper, fields: Fields) -> Architecture:
         decoder,
         model_type=fields.model_type,
         tied_embeddings=fields.flag("tied_embeddings", "tie_word_embeddings", default=tied),
-        other_parameters=_count(wrapper, fields, decoder.d_model),
+        other_parameters={
+            **decoder.other_parameters,
+            **_count(wrapper, fields, decoder.d_model),
+        },
     )
 
 
@@ -75,6 +84,9 @@ def _count(wrapper: Wrapper, fields: Fields, d_model: int) -> dict[str, int]:
     config: Any = fields.data.get("vision_config")
     if not isinstance(config, dict):
         fields.notes.append("the config has no vision tower")
+        return {}
+    if wrapper.tower is None:
+        fields.notes.append("the vision tower is left out")
         return {}
     sizes = {key: config.get(key, default) for key, default in wrapper.sizes.items()}
     known = {k: v for k, v in sizes.items() if isinstance(v, int) and 0 < v <= LARGEST}
@@ -89,7 +101,7 @@ def _count(wrapper: Wrapper, fields: Fields, d_model: int) -> dict[str, int]:
     }
 
 
-def _encoder_layer(width: int, inner: int) -> int:
+def encoder_layer(width: int, inner: int) -> int:
     """Four attention matrices, two of the feed-forward part, two norms, biases everywhere."""
     return 4 * (width * width + width) + 2 * width * inner + inner + width + 4 * width
 
@@ -104,7 +116,7 @@ def _qwen3_vl_tower(sizes: Sizes, taps: int, d_model: int) -> int:
         patch * width
         + width
         + sizes["num_position_embeddings"] * width
-        + sizes["depth"] * _encoder_layer(width, sizes["intermediate_size"])
+        + sizes["depth"] * encoder_layer(width, sizes["intermediate_size"])
         + (merger + 2 * width)
         + taps * (merger + 2 * merged)
     )
@@ -117,7 +129,7 @@ def _siglip_tower(sizes: Sizes, taps: int, d_model: int) -> int:
         sizes["num_channels"] * patch * patch * width
         + width
         + (sizes["image_size"] // patch) ** 2 * width
-        + sizes["num_hidden_layers"] * _encoder_layer(width, sizes["intermediate_size"])
+        + sizes["num_hidden_layers"] * encoder_layer(width, sizes["intermediate_size"])
         + 2 * width
         + (width * d_model + width)
     )
@@ -156,6 +168,6 @@ GEMMA3: Final = Wrapper(
 )
 
 FAMILIES: Final[Mapping[str, Builder]] = {
-    "qwen3_vl": partial(_build, QWEN3_VL),
-    "gemma3": partial(_build, GEMMA3),
+    "qwen3_vl": partial(wrapped, QWEN3_VL),
+    "gemma3": partial(wrapped, GEMMA3),
 }

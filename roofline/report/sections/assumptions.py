@@ -13,14 +13,13 @@ def _assumptions(result: Result) -> Grid:
     return Grid(
         "assumptions-table",
         "Inputs and where they come from",
-        heads(what="What", value="Value", basis="Basis", source="Source", note="Note"),
+        heads(what="What", value="Value", basis="Basis", source="Source and note"),
         tuple(
             (
                 Cell(str(row["what"])),
                 Cell(str(row["value"])),
                 Cell(str(row["basis"]), tone="badge"),
-                Cell(str(row["source"])),
-                Cell(str(row["note"])),
+                Cell(": ".join(str(row[key]) for key in ("source", "note") if row[key])),
             )
             for row in result.tables["assumptions"].rows()
         ),
@@ -31,7 +30,9 @@ def _roofs(result: Result) -> Grid:
     return Grid(
         "roofs-table",
         "Rates of one device that the times are computed with",
-        heads(numbers=["rate"], name="Roof", kind="Kind", rate="Rate", basis="Basis", source="Source"),
+        heads(
+            numbers=["rate"], name="Roof", kind="Kind", rate="Rate", basis="Basis", source="Source"
+        ),
         tuple(
             (
                 Cell(str(row["name"])),

@@ -91,7 +91,7 @@ def draw_batch(facts: BatchFacts) -> Figure:
     span = (1 - gap * (count - 1)) / count
     edges = [math.log10(facts.batches[0]) - 0.06, math.log10(facts.batches[-1]) + 0.1]
     data, annotations = [], []
-    figure: dict[str, Any] = layout(64 + PANEL_HEIGHT * count, showlegend=False, hovermode="x")
+    figure: dict[str, Any] = layout(64 + PANEL_HEIGHT * count, hovermode="x")
     figure["margin"] |= {"t": 30}
     for place, panel in enumerate(facts.panels):
         tail = str(place + 1) if place else ""
@@ -130,7 +130,10 @@ def draw_batch(facts: BatchFacts) -> Figure:
     figure["shapes"], names = _regions(facts, edges)
     figure["annotations"] = annotations + names
     return Figure(
-        "batch-curve", "Against batch", _summary(facts), {"data": data, "layout": figure}
+        "batch-curve",
+        "TTFT, TPOT and throughput",
+        _summary(facts),
+        {"data": data, "layout": figure},
     )
 
 
@@ -151,8 +154,10 @@ def _curve(facts: BatchFacts, panel: Panel, tail: str) -> dict[str, Any]:
         "yaxis": f"y{tail}",
         "line": {"color": colour(panel.tint), "width": 2},
         "marker": {
+            "opacity": 1,
             "size": [11 if batch == facts.current else 6 for batch in facts.batches],
-            "color": [colour(panel.tint if fit else "surface") for fit in facts.fits],
+            "symbol": ["circle" if fit else "circle-open" for fit in facts.fits],
+            "color": colour(panel.tint),
             "line": {"color": colour(panel.tint), "width": 1.5},
         },
         "hovertext": [

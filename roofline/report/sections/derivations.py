@@ -10,7 +10,15 @@ from roofline.table import Derivation, Result
 
 ORDER: Final = 90
 
-BINARY: Final = ("capacity", "memory in use", "activations", "runtime", "graphs")
+BINARY: Final = (
+    "weights",
+    "KV cache",
+    "capacity",
+    "memory in use",
+    "activations",
+    "runtime",
+    "graphs",
+)
 """Device memory, which people know in powers of two."""
 
 

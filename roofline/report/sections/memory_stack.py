@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Figure, Grid, cell, heads
-from roofline.report.figures import axis, colour, layout, lines, note
+from roofline.report.block import Block, Cell, Figure, Grid, Key, cell, heads
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
 from roofline.report.text import amount, binary, label, percent
 from roofline.table import Result
 from roofline.units import PREFIX
@@ -94,26 +94,47 @@ def draw_memory(facts: MemoryFacts) -> Figure:
             1.0,
             yref="paper",
             yanchor="bottom",
-            xanchor="left" if value < 0.45 * most else "right",
+            xanchor="left" if value < 0.3 * most else "right",
             yshift=2 + 15 * (len(limits) - 1 - place),
-            xshift=4 if value < 0.45 * most else 1,
         )
         for place, (name, value) in enumerate(limits)
     ]
     spec = {
         "data": data,
         "layout": layout(
-            216,
+            132,
             barmode="stack",
             margin={"l": 12, "r": 16, "t": 44, "b": 8},
-            xaxis=axis("Memory of one device [GiB]", range=[0, _gib(most) * 1.02], nticks=9),
-            yaxis=axis("", showticklabels=False, showgrid=False, range=[-0.6, 0.6]),
+            xaxis=axis("", range=[0, _gib(most) * 1.02], **_ticks(most)),
+            yaxis=axis("", showticklabels=False, showgrid=False, ticks="", range=[-0.6, 0.6]),
             shapes=shapes,
             annotations=annotations,
         ),
     }
-    spec["layout"]["legend"] |= {"y": -0.62, "yanchor": "top", "traceorder": "normal"}
-    return Figure("memory-stack", "Memory of one device", _summary(facts), spec)
+    return Figure("memory-stack", "Memory of one device", _summary(facts), spec, _legend(facts))
+
+
+def _legend(facts: MemoryFacts) -> tuple[Key, ...]:
+    keys = [
+        Key(f"{part.name} {binary(part.bytes)}", TINTS.get(part.name, "rest"))
+        for part in facts.parts
+    ]
+    if facts.free > 0:
+        keys.append(Key(f"{FREE} {binary(facts.free)}", "surface", "open"))
+    if facts.free < 0:
+        keys.append(Key(f"no room {binary(-facts.free)}", "bad", "open"))
+    if facts.capacity > facts.budget:
+        keys.append(Key(f"{RESERVED} {binary(facts.capacity - facts.budget)}", "faint", "hatched"))
+    return tuple(keys)
+
+
+def _ticks(most: float) -> dict[str, Any]:
+    """Ticks at round numbers of GiB."""
+    values = linear_ticks(_gib(most), "")["tickvals"]
+    return {
+        "tickvals": values,
+        "ticktext": [f"{value:g} GiB" if value else "0" for value in values],
+    }
 
 
 def _gib(value: float) -> float:
@@ -134,7 +155,11 @@ def _segment(part: Part) -> dict[str, Any]:
         },
         "hovertext": [
             lines(
-                [label(part.name), f"{binary(part.bytes)}, {percent(part.share)}", label(part.known)]
+                [
+                    label(part.name),
+                    f"{binary(part.bytes)}, {percent(part.share)}",
+                    label(part.known),
+                ]
             )
         ],
         "hoverinfo": "text",
@@ -185,7 +210,7 @@ def _missing(facts: MemoryFacts) -> dict[str, Any]:
         "y0": 0,
         "y1": 1,
         "yref": "paper",
-        "fillcolor": colour("bad", 0.22),
+        "fillcolor": colour("bad", 0.12),
         "line": {"color": colour("bad"), "width": 2},
     }
 
@@ -218,8 +243,7 @@ def _parts_grid(facts: MemoryFacts) -> Grid:
     )
     return Grid(
         "memory-parts",
-        f"Memory of one device; the engine may use {binary(facts.budget)}"
-        f" of {binary(facts.capacity)}",
+        f"What is in it; the engine may use {binary(facts.budget)} of {binary(facts.capacity)}",
         heads(
             numbers=["bytes", "share"],
             part="Part",

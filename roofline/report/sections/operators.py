@@ -46,7 +46,10 @@ def operator_grids(result: Result) -> tuple[Grid, ...]:
         Grid(
             f"operators-{place}",
             f"{phase.capitalize()}: operators of one step on one device, all repeats together",
-            tuple(Head(text, unit != "text" and key != "op", minor) for key, text, unit, minor in shown),
+            tuple(
+                Head(text, unit != "text" and key != "op", minor)
+                for key, text, unit, minor in shown
+            ),
             tuple(
                 tuple(_cell(row[key], key, unit) for key, _, unit, _ in shown)
                 for row in rows
@@ -61,7 +64,7 @@ def _cell(value: Any, key: str, unit: str) -> Cell:
     if unit == "text" or key == "op":
         return Cell(str(value) or UNKNOWN, tone="bound" if key == "bound" else "")
     if not value:
-        return Cell(UNKNOWN, tone="muted")
+        return Cell(UNKNOWN)
     if unit == "share":
         return Cell(percent(value))
     if not unit:

@@ -4,14 +4,14 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure
-from roofline.report.figures import SYMBOLS, axis, colour, layout, lines, log_ticks, note
+from roofline.report.block import Block, Figure, Key
+from roofline.report.figures import SYMBOLS, axis, colour, layout, lines, log_ticks, note, short
 from roofline.report.text import amount, label, percent, shorten
 from roofline.table import Result
 
 ORDER: Final = 30
 
-LABELLED: Final = 0.04
+LABELLED: Final = 0.03
 """Smallest share of its phase's time that earns an operator a label. [1]"""
 APART: Final = 0.3
 """Labels closer than this in intensity are joined. [decades]"""
@@ -157,8 +157,12 @@ def _left_out(rows: list[dict[str, Any]]) -> tuple[LeftOut, ...]:
 
 def draw_roofline(facts: RooflineFacts) -> Figure:
     """Chart of intensity against rate, both logarithmic; the area of a point is its time."""
-    data = [_line(roof.name, *_slope(facts, roof), i == 0) for i, roof in enumerate(facts.bandwidth)]
-    data += [_line(roof.name, *_flat(facts, roof), i == 0) for i, roof in enumerate(facts.arithmetic)]
+    data = [
+        _line(roof.name, *_slope(facts, roof), i == 0) for i, roof in enumerate(facts.bandwidth)
+    ]
+    data += [
+        _line(roof.name, *_flat(facts, roof), i == 0) for i, roof in enumerate(facts.arithmetic)
+    ]
     data.append(_ridge_line(facts))
     phases = list(dict.fromkeys(point.phase for point in facts.points))
     data += [_cloud(facts, phase) for phase in phases]
@@ -181,7 +185,11 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
             annotations=[*_roof_names(facts), *_point_names(facts)],
         ),
     }
-    return Figure("roofline-chart", "Roofline of one device", _summary(facts), spec)
+    legend = tuple(
+        Key(phase, phase if phase in SYMBOLS else "rest", SYMBOLS.get(phase, "square"))
+        for phase in phases
+    )
+    return Figure("roofline-chart", "Roofline of one device", _summary(facts), spec, legend)
 
 
 def _slope(facts: RooflineFacts, roof: Roof) -> tuple[list[float], list[float]]:
@@ -211,7 +219,6 @@ def _line(name: str, x: list[float], y: list[float], main: bool) -> dict[str, An
             "dash": "solid" if main else "dash",
         },
         "hoverinfo": "skip",
-        "showlegend": False,
     }
 
 
@@ -227,9 +234,9 @@ def _roof_names(facts: RooflineFacts) -> list[dict[str, Any]]:
         x, y = _slope(facts, roof)
         out.append(
             note(
-                f"{label(roof.name)} {amount(roof.rate, 'B/s', 4)}",
-                math.log10(x[0]) + 0.02,
-                math.log10(y[0]) + 0.02,
+                f"{label(roof.name)} {short(amount(roof.rate, 'B/s', 4))}",
+                math.log10(x[0]),
+                math.log10(y[0]),
                 xanchor="left",
                 yanchor="bottom",
                 name="slope",
@@ -237,11 +244,12 @@ def _roof_names(facts: RooflineFacts) -> list[dict[str, Any]]:
         )
     out += [
         note(
-            f"{label(roof.name)} {amount(roof.rate, 'FLOP/s', 4)}",
-            math.log10(facts.x[1]),
+            f"{label(roof.name)} {short(amount(roof.rate, 'FLOP/s', 4))}",
+            math.log10(_flat(facts, roof)[0][0]),
             math.log10(roof.rate),
-            xanchor="right",
+            xanchor="left",
             yanchor="bottom",
+            yshift=12,
         )
         for roof in facts.arithmetic
     ]
@@ -260,12 +268,16 @@ def _roof_names(facts: RooflineFacts) -> list[dict[str, Any]]:
 
 
 def _point_names(facts: RooflineFacts) -> list[dict[str, Any]]:
-    """Labels below the roofs, each level lower than the one before it where it is flat."""
+    """Labels below the roofs.
+
+    Under the flat ones, text runs to the left and each further point has its text one line lower,
+    so that no line to a point crosses a text.
+    """
     out = []
     flat = 0
-    for entry in sorted(facts.labels, key=lambda entry: -entry.intensity):
+    for entry in sorted(facts.labels, key=lambda entry: entry.intensity):
         below = entry.intensity < facts.ridge
-        shift = (26, 22) if below else (-14, 42 + 24 * flat)
+        shift = (26, 22) if below else (-12, 40 + 22 * flat)
         flat += not below
         out.append(
             note(
@@ -281,7 +293,12 @@ def _point_names(facts: RooflineFacts) -> list[dict[str, Any]]:
                 xanchor="left" if below else "right",
                 yanchor="top" if below else "middle",
                 standoff=3,
-                font={"size": 12, "color": colour(entry.phase if entry.phase in SYMBOLS else "ink")},
+                bgcolor=colour("surface", 0.8),
+                borderpad=0,
+                font={
+                    "size": 12,
+                    "color": colour(entry.phase if entry.phase in SYMBOLS else "ink"),
+                },
             )
         )
     return out
@@ -351,7 +368,7 @@ def build(result: Result) -> Block | None:
     tables = result.tables
     if "ops" not in tables or "roofs" not in tables or not len(tables["ops"]):
         return None
-    if {"arithmetic", "bandwidth"} - set(tables["roofs"]["kind"]):
+    if {"arithmetic", "bandwidth"} - {row["kind"] for row in tables["roofs"].rows()}:
         return None
     facts = roofline_facts(result)
     figures = (draw_roofline(facts),)

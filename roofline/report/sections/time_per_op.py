@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure
+from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import HATCH, axis, colour, layout, linear_ticks, lines
 from roofline.report.text import amount, label, percent
 from roofline.table import Result
@@ -14,12 +14,15 @@ ORDER: Final = 40
 MOST_BARS: Final = 14
 BAR_HEIGHT: Final = 26
 """Of a bar with its gap. [px]"""
+BAR_WIDTH: Final = 0.72
+"""Of a bar without its gap. [1]"""
 BOUNDS: Final[Mapping[str, str]] = {
     "compute": "bound by arithmetic",
     "memory": "bound by memory",
     "wire": "bound by the wires",
     "": "smaller operators",
 }
+SHAPES: Final[Mapping[str, str]] = {"memory": "hatched", "wire": "crossed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ def _phase(phase: str, rows: list[dict[str, Any]]) -> PhaseTimes:
     return PhaseTimes(phase, tuple(bars), seconds, serial, by_bound)
 
 
-def draw_times(facts: PhaseTimes) -> Figure:
+def draw_times(facts: PhaseTimes, key: str) -> Figure:
     """Bars of one phase; the pale end is what no overlap would add."""
     data = [_bars(facts, bound) for bound in BOUNDS if any(b.bound == bound for b in facts.bars)]
     places = list(range(len(facts.bars)))
@@ -85,9 +88,9 @@ def draw_times(facts: PhaseTimes) -> Figure:
         {
             "type": "bar",
             "orientation": "h",
-            "name": "more without overlap",
             "y": places,
             "base": [bar.seconds for bar in facts.bars],
+            "width": BAR_WIDTH,
             "x": [max(bar.serial_s - bar.seconds, 0.0) for bar in facts.bars],
             "marker": {"color": colour("faint", 0.45)},
             "hoverinfo": "skip",
@@ -103,7 +106,6 @@ def draw_times(facts: PhaseTimes) -> Figure:
             "textposition": "middle right",
             "textfont": {"size": 11, "color": colour("muted")},
             "hoverinfo": "skip",
-            "showlegend": False,
             "cliponaxis": False,
         }
     )
@@ -111,9 +113,8 @@ def draw_times(facts: PhaseTimes) -> Figure:
     spec = {
         "data": data,
         "layout": layout(
-            96 + BAR_HEIGHT * len(places),
+            64 + BAR_HEIGHT * len(places),
             barmode="overlay",
-            bargap=0.28,
             xaxis=axis(
                 "Time in the step", range=[0, longest * 1.18], **linear_ticks(longest * 1.1, "s")
             ),
@@ -121,17 +122,16 @@ def draw_times(facts: PhaseTimes) -> Figure:
                 "",
                 tickvals=places,
                 ticktext=[label(bar.op, 20) for bar in facts.bars],
-                autorange="reversed",
+                range=[len(places) - 0.4, -0.6],
                 showgrid=False,
             ),
         ),
     }
     title = f"{facts.phase.capitalize()} step: {amount(facts.seconds, 's')}"
-    return Figure(f"time-{_key(facts.phase)}", title, _summary(facts), spec)
-
-
-def _key(phase: str) -> str:
-    return "".join(letter for letter in phase.lower() if "a" <= letter <= "z")
+    bounds = dict.fromkeys(bar.bound for bar in facts.bars)
+    legend = [Key(BOUNDS.get(b, b), b or "rest", SHAPES.get(b, "square")) for b in bounds]
+    legend.append(Key("more without overlap", "faint"))
+    return Figure(key, title, _summary(facts), spec, tuple(legend))
 
 
 def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
@@ -143,6 +143,7 @@ def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
         "name": BOUNDS[bound],
         "y": [place for place, _ in chosen],
         "x": [bar.seconds for _, bar in chosen],
+        "width": BAR_WIDTH,
         "marker": {
             "color": colour(tint),
             "pattern": {
@@ -183,7 +184,7 @@ def build(result: Result) -> Block | None:
     """Section of the page."""
     if "ops" not in result.tables or not len(result.tables["ops"]):
         return None
-    facts = time_facts(result)
-    return Block(
-        "time", "Time per operator", "time.html", figures=tuple(draw_times(entry) for entry in facts)
+    figures = tuple(
+        draw_times(facts, f"time-{place}") for place, facts in enumerate(time_facts(result))
     )
+    return Block("time", "Time", "time.html", figures=figures)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Grid, cell, heads
+from roofline.report.block import Block, Cell, Grid, heads
 from roofline.report.text import UNKNOWN, Amount, amount, is_number
 from roofline.table import Result
 
@@ -81,10 +81,13 @@ class VerdictFacts:
         Whether the deployment fits in memory; None where nobody has said.
     floor
         Whether times are those of the datasheet: the least possible, not a forecast.
+    both
+        Whether figures have a second bound, without overlap.
     """
 
     fits: bool | None
     floor: bool
+    both: bool
     sentences: tuple[str, ...]
     cards: tuple[Headline, ...]
     headlines: tuple[Headline, ...]
@@ -100,6 +103,7 @@ def verdict_facts(result: Result) -> VerdictFacts:
     return VerdictFacts(
         fits=fits if isinstance(fits, bool) else None,
         floor=given.get("basis") == "datasheet",
+        both=any(entry.serial for entry in known.values()),
         sentences=tuple(str(sentence) for sentence in given.get("summary", ())),
         cards=tuple(cards),
         headlines=tuple(known.values()),
@@ -123,26 +127,34 @@ def _headline(row: dict[str, Any], result: Result) -> Headline:
 
 
 def _grid(facts: VerdictFacts) -> Grid:
-    both = any(entry.serial for entry in facts.headlines)
+    both = facts.both
     columns = {"name": "Figure", "overlap": "Perfect overlap" if both else "Value"}
     if both:
         columns["serial"] = "No overlap"
-    columns |= {"meaning": "What it is", "basis": "Basis"}
+    columns["meaning"] = "What it is"
+    based = any(entry.basis for entry in facts.headlines)
+    if based:
+        columns["basis"] = "Basis"
     return Grid(
         "headline",
-        "All headline figures: the two bounds of the roofline at the same rates",
+        "All headline figures" + (": the two bounds of the roofline at the same rates" * both),
         heads(numbers=["overlap", "serial"], **columns),
         tuple(
             (
                 Cell(entry.name),
-                cell(entry.overlap),
-                *((cell(entry.serial or Amount(UNKNOWN)),) if both else ()),
+                _aligned(entry.overlap),
+                *((_aligned(entry.serial or Amount(UNKNOWN)),) if both else ()),
                 Cell(entry.meaning),
-                Cell(entry.basis, tone="badge"),
+                *((Cell(entry.basis, tone="badge"),) if based else ()),
             )
             for entry in facts.headlines
         ),
     )
+
+
+def _aligned(value: Amount) -> Cell:
+    """A number that lines up with others although it has no unit behind it."""
+    return Cell(value.number, value.unit or "\N{NO-BREAK SPACE}")
 
 
 def build(result: Result) -> Block | None:

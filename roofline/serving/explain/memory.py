@@ -1,5 +1,6 @@
 """Derivations of what is kept in device memory."""
 
+from roofline.cost.deployment import kv_heads_per_device
 from roofline.model.architecture import Attention
 from roofline.serving.explain.parts import config, fact, given
 from roofline.serving.static import StaticBatch
@@ -16,7 +17,8 @@ def kv(batch: StaticBatch) -> Derivation:
         if not isinstance(part, Attention):
             continue
         seen = "S" if part.window is None else f"min(S, {part.window})"
-        terms.append(f"{layers} · 2 · {part.kv_heads} · {part.head_dim} · {seen}")
+        heads = kv_heads_per_device(part, deployment.tp)
+        terms.append(f"{layers} · 2 · {heads:g} · {part.head_dim} · {seen}")
         inputs += [
             config(batch, "L", "layers", layers),
             config(batch, "K", "kv_heads", part.kv_heads),
@@ -25,13 +27,19 @@ def kv(batch: StaticBatch) -> Derivation:
         if part.window is not None:
             inputs.append(config(batch, "W", "window", part.window))
     width = deployment.precision.kv.width
+    if not work.kv_cache:
+        return Derivation(
+            "KV cache",
+            0.0,
+            "B",
+            source="nothing is cached: the context is computed again for every token",
+        )
     return Derivation(
         "KV cache",
         batch.memory.kv,
         "B",
-        formula="B · L · 2·K·H · min(S, W) · bytes / TP (K at least 1 a device)",
-        substituted=f"{work.batch} · ({' + '.join(terms)}) · {width:g} B / {batch.devices}, "
-        f"S = {work.longest:,}",
+        formula="B · sum over layers of 2 · max(K / TP, 1) · H · min(S, W) · bytes",
+        substituted=f"{work.batch} · ({' + '.join(terms)}) · {width:g} B, S = {work.longest:,}",
         inputs=(
             *inputs,
             Derivation(
@@ -39,9 +47,7 @@ def kv(batch: StaticBatch) -> Derivation:
             ),
         ),
         source="2·K·H elements a token and layer",
-        note="on one device; rounding up to pages is left out"
-        if work.kv_cache
-        else "nothing is cached: the context is computed again for every token",
+        note="on one device; rounding up to pages is left out",
     )
 
 

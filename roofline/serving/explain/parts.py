@@ -5,6 +5,7 @@ from typing import Final
 
 from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
+from roofline.model.precision import named
 from roofline.serving.static import OpTime, StaticBatch
 from roofline.table import BASES, Derivation
 from roofline.units import show
@@ -87,7 +88,14 @@ def _counts(op: Op) -> Iterator[Derivation]:
     ):
         if float(value):
             formula, numbers = formulas.get(name, ("", ""))
-            yield Derivation(name, float(value), unit, formula=formula, substituted=numbers)
+            yield Derivation(
+                name,
+                float(value),
+                unit,
+                formula=formula,
+                substituted=numbers,
+                source="" if formula else "operands and results, each moved once",
+            )
 
 
 def _formulas(op: Op) -> dict[str, tuple[str, str]]:
@@ -100,32 +108,35 @@ def _formulas(op: Op) -> dict[str, tuple[str, str]]:
     if op.kind == "gemm":
         m, n, k = dims["m"], dims["n"], dims["k"]
         width = float(op.work.activation_bytes) / (m * (n + k))
+        weight = named(op.formats["weights"]).width
+        bias = float(op.work.weight_bytes) - n * k * weight
+        stored = numbers(n, k, weight) + (f" + {bias:,.10g}" if bias else "")
         return {
             "F": ("2·m·n·k", numbers(2, m, n, k)),
-            "weights moved": (
-                "n·k·bytes, and the bias",
-                numbers(n, k, float(op.work.weight_bytes) / (n * k)),
-            ),
+            "weights moved": ("n·k·bytes" + (" + bias" if bias else ""), stored),
             "activations moved": (
                 "m·(k + n)·bytes",
                 f"{m:,.10g} · ({k:,.10g} + {n:,.10g}) · {width:g}",
             ),
         }
     if op.kind in ("prefill-attention", "decode-attention"):
-        count, new, n, kv, h = (
-            dims[key] for key in ("count", "new", "heads", "kv_heads", "head_dim")
-        )
+        count, n, kv, h = (dims[key] for key in ("count", "heads", "kv_heads", "head_dim"))
+        width = named(op.formats["kv"]).width
+        # Over a growing context these are means: of pairs and keys, not of what they are made of.
         pairs = float(op.work.flops) / (4 * n * h * count)
-        keys = dims["context"]
-        if dims["window"]:
-            keys = min(keys, new + dims["window"] - 1)
-        cached = float(op.work.kv_bytes) / (2 * kv * h * count * keys)
+        keys = float(op.work.kv_bytes) / (2 * kv * h * count * width)
         return {
             "F": ("4·N·H·B·pairs of query and key", numbers(4, n, h, count, pairs)),
-            "KV cache moved": (
-                "2·K·H·B·keys seen·bytes",
-                numbers(2, kv, h, count, keys, cached),
-            ),
+            "KV cache moved": ("2·K·H·B·keys seen·bytes", numbers(2, kv, h, count, keys, width)),
+        }
+    if op.kind == "collective" and op.name.startswith("all-reduce"):
+        ranks = dims["ranks"]
+        payload = float(op.work.wire_bytes) * ranks / (2 * (ranks - 1))
+        return {
+            "sent": (
+                "2·(n − 1)/n·tensor, around a ring",
+                f"2 · {ranks - 1:g} / {ranks:g} · {payload:,.10g}",
+            )
         }
     return {}
 

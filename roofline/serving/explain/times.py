@@ -10,15 +10,25 @@ def ttft(batch: StaticBatch) -> Derivation:
     """Arrival to first token of the prompt that is prefilled last."""
     work = batch.workload
     one = step("prefill step", batch.prefill, batch)
-    steps = round(batch.ttft_s / one.value)
+    formula = "ceil(batch / prefill batch) · prefill step"
+    substituted = f"{work.full_steps} · {show(one.value, 's')}"
+    inputs: tuple[Derivation, ...] = (one,)
+    if work.left_over:
+        tail = batch.ttft_s - work.full_steps * one.value
+        formula = "floor(batch / prefill batch) · prefill step + last step"
+        substituted += f" + {show(tail, 's')}"
+        last = Derivation(
+            "last step", tail, "s", source=f"the same step with {work.left_over} prompts"
+        )
+        inputs = (one, last)
     return Derivation(
         "TTFT",
         batch.ttft_s,
         "s",
-        formula="ceil(batch / prefill batch) · prefill step",
-        substituted=f"{steps} · {show(one.value, 's')}",
+        formula=formula,
+        substituted=substituted,
         inputs=(
-            one,
+            *inputs,
             given("batch", work.batch, ""),
             given("prefill batch", work.together, ""),
             given("prompt", work.prompt, "token"),
@@ -33,7 +43,7 @@ def tpot(batch: StaticBatch) -> Derivation:
     """Mean time between tokens."""
     work = batch.workload
     if work.output == 1:
-        return Derivation("TPOT", 0.0, "s", note="a single token has no time between tokens")
+        return Derivation("TPOT", 0.0, "s", source="a single token has no time between tokens")
     one = step("mean decode step", batch.decode, batch)
     first, last = work.prompt + 1, work.longest
     return Derivation(

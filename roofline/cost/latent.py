@@ -1,0 +1,188 @@
+"""Work of multi-head latent attention, and of the indexer of sparse attention.
+
+Symbols: C latent width, r rotated width, N heads with query width q = nope + r and value width v.
+Two forms of the same layer: *expanded* makes keys and values of every context token from the latent
+and attends with N heads; *absorbed* folds the expansion into queries and outputs and attends to the
+latent itself, as one head of width C + r.
+"""
+
+import numpy as np
+
+from roofline.cost.attention import Mask, pairs
+from roofline.cost.work import Number, Work, times
+
+
+def absorbed_attention(
+    count: Number,
+    new: Number,
+    context: Number,
+    *,
+    heads: float,
+    latent: float,
+    rope: float,
+    width: float,
+    kv_width: float,
+    mask: Mask = "causal",
+    top_k: float | None = None,
+) -> Work:
+    """Attention of N query heads of width C + r to one latent head.
+
+    Parameters
+    ----------
+    count
+        Sequences. [1]
+    new, context
+        New tokens T, and context S with them. [token]
+    heads, latent, rope
+        N on this device, C and r. [1]
+    width, kv_width
+        Bytes per element of queries and outputs, and of the cache. [B]
+    mask
+        As in `roofline.cost.attention.pairs`.
+    top_k
+        Tokens a query attends to at most; None for all. [token]
+
+    Notes
+    -----
+    2·(C + r) FLOP a pair and head for scores, 2·C for values. The latent is read once for all
+    heads. Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
+
+    Examples
+    --------
+    A decode step of DeepSeek-V3 does 2·(576 + 512)·128 FLOP and reads 576 elements a token:
+
+    >>> work = absorbed_attention(
+    ...     1.0, 1.0, 1.0, heads=128, latent=512, rope=64, width=2, kv_width=2
+    ... )
+    >>> work.flops, work.kv_bytes
+    (278528.0, 1152.0)
+    """
+    met = pairs(new, context, mask=mask, window=top_k)
+    return Work(
+        flops=(2.0 * heads * (2.0 * latent + rope)) * times(count, met),
+        activation_bytes=(heads * (2.0 * latent + rope) * width) * times(count, new),
+        kv_bytes=((latent + rope) * kv_width) * times(count, chosen(new, context, top_k)),
+    )
+
+
+def expanded_attention(
+    count: Number,
+    new: Number,
+    context: Number,
+    *,
+    heads: float,
+    query_dim: float,
+    value_dim: float,
+    rope: float,
+    width: float,
+    mask: Mask = "causal",
+    top_k: float | None = None,
+) -> Work:
+    """Attention of N heads to keys and values that were expanded from the latent.
+
+    Parameters
+    ----------
+    count
+        Sequences. [1]
+    new, context
+        New tokens T, and context S with them. [token]
+    heads, query_dim, value_dim, rope
+        N on this device, q, v and r. [1]
+    width
+        Bytes per element. [B]
+    mask
+        As in `roofline.cost.attention.pairs`.
+    top_k
+        Tokens a query attends to at most; None for all. [token]
+
+    Notes
+    -----
+    Expanded keys and values are activations: N·(q − r + v) elements a token, and one rotated key.
+    Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
+
+    Examples
+    --------
+    >>> expanded_attention(
+    ...     1.0, 1.0, 1.0, heads=128, query_dim=192, value_dim=128, rope=64, width=2
+    ... ).flops
+    81920.0
+    """
+    met = pairs(new, context, mask=mask, window=top_k)
+    keys = chosen(new, context, top_k)
+    return Work(
+        flops=(2.0 * heads * (query_dim + value_dim)) * times(count, met),
+        activation_bytes=(heads * (query_dim + value_dim) * width) * times(count, new)
+        + ((heads * (query_dim - rope + value_dim) + rope) * width) * times(count, keys),
+    )
+
+
+def chosen(new: Number, context: Number, top_k: float | None) -> Number:
+    """Keys that are read where each query attends to its best few.
+
+    Parameters
+    ----------
+    new, context
+        New tokens T, and context S with them. [token]
+    top_k
+        Tokens a query attends to at most; None for all. [token]
+
+    Notes
+    -----
+    Different queries choose differently: T·k of them at most, and never more than there are.
+    Source: union bound.
+
+    Examples
+    --------
+    >>> float(chosen(1.0, 8192.0, 2048.0)), float(chosen(8.0, 8192.0, 2048.0))
+    (2048.0, 8192.0)
+    """
+    if top_k is None:
+        return context
+    return np.minimum(context, new * top_k)
+
+
+def index_scores(
+    count: Number,
+    new: Number,
+    context: Number,
+    *,
+    heads: float,
+    head_dim: float,
+    bytes_per_token: float,
+    width: float,
+    mask: Mask = "causal",
+) -> Work:
+    """Scores of all keys by the indexer, from which the best few are chosen.
+
+    Parameters
+    ----------
+    count
+        Sequences. [1]
+    new, context
+        New tokens T, and context S with them. [token]
+    heads, head_dim
+        Of the index. [1]
+    bytes_per_token
+        Cached index key with its scale. [B]
+    width
+        Bytes per element of the index queries. [B]
+    mask
+        As in `roofline.cost.attention.pairs`.
+
+    Notes
+    -----
+    One dot product a pair and head; the selection itself is left out. Source: DeepSeek-V3.2 (2025),
+    lightning indexer.
+
+    Examples
+    --------
+    >>> index_scores(
+    ...     1.0, 1.0, 10.0, heads=64, head_dim=128, bytes_per_token=132, width=1
+    ... ).flops
+    163840.0
+    """
+    return Work(
+        flops=(2.0 * heads * head_dim) * times(count, pairs(new, context, mask=mask)),
+        activation_bytes=(heads * head_dim * width) * times(count, new),
+        kv_bytes=bytes_per_token * times(count, context),
+    )

@@ -1,0 +1,120 @@
+"""Operators of softmax attention with a key/value cache."""
+
+from collections.abc import Iterator
+
+from roofline.cost import latent
+from roofline.cost.attention import Mask, attention, naive_attention
+from roofline.cost.deployment import kv_heads_per_device, qkv_biased_per_device
+from roofline.cost.layers.common import Pass, elementwise, phase_kind, product, split
+from roofline.cost.work import Kind, Op, Work
+from roofline.model.architecture import Attention, Indexer
+
+
+def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
+    """Projections, norms, rotation, cache, attention of each group, output projection."""
+    deployment, precision = p.deployment, p.deployment.precision
+    tp, h, v = deployment.tp, float(part.head_dim), float(part.value_width)
+    heads, kv_heads = part.heads / tp, kv_heads_per_device(part, tp)
+    queries, keys = heads * h, kv_heads * h * (not part.reuses_kv)
+    cached = kv_heads * (h + v) * (not part.reuses_kv)
+    projected = keys if part.keys_are_values else cached
+    gate = heads * v if part.gate else 0.0
+    biased = qkv_biased_per_device(part, tp)
+    wide = queries + projected + gate
+    yield product(p, "qkv", wide, d, layers, precision.weights, biased=biased)
+    turned = queries + keys
+    if part.norm_parameters:
+        yield elementwise(p, "qk-norm", turned, turned, layers, parameters=part.norm_parameters)
+    if part.rotary:
+        yield elementwise(p, "rotary", turned, turned, layers)
+    if cached:
+        store = Work(
+            activation_bytes=(cached * p.width) * p.tokens,
+            kv_bytes=(cached * precision.kv.width) * p.tokens,
+        )
+        dims = {"reads": cached, "writes": cached}
+        yield Op("kv-store", "pointwise", store, layers, dims=dims)
+    if part.index is not None:
+        yield from index(p, part.index, layers)
+
+    shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": h}
+    window = None if part.window is None else float(part.window)
+    chunk = None if part.chunk is None else float(part.chunk)
+    if part.index is not None:
+        window = float(part.index.top_k)
+    mask = mask_of(p)
+    told = _told(p, part)
+    for name, count, new, context in p.groups:
+        widths = {"width": p.width, "kv_width": precision.kv.width, "value_dim": v}
+        if deployment.options.attention == "naive":
+            work = naive_attention(
+                count, new, context, window=window, chunk=chunk, **shape, **widths
+            )
+        else:
+            work = attention(
+                count, new, context, mask=mask, window=window, chunk=chunk, **shape, **widths
+            )
+        kind: Kind = "decode-attention" if phase_kind(new) == "decode" else "prefill-attention"
+        yield Op(
+            "-".join(["attention", *told, *([name] if name else [])]),
+            kind,
+            work,
+            layers,
+            precision.attention_arithmetic,
+            dims=shape
+            | {"count": count, "new": new, "context": context}
+            | {"value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0},
+            formats={"activations": precision.activations.name, "kv": precision.kv.name},
+        )
+    if gate:
+        yield elementwise(p, "output-gate", 2 * gate, gate, layers)
+    bias = d if part.out_bias else 0.0
+    yield product(p, "attn-out", d, heads * v, layers, precision.weights, biased=bias)
+
+
+def _told(p: Pass, part: Attention) -> list[str]:
+    """How far the layer sees, where layers of the network differ in that."""
+    mixers = [block.mixer for block in p.deployment.architecture.kinds]
+    spans = {(mixer.window, mixer.chunk) for mixer in mixers if isinstance(mixer, Attention)}
+    if len(spans) == 1:
+        return []
+    window = [f"window-{part.window}"] if part.window else []
+    return window + ([f"chunk-{part.chunk}"] if part.chunk else [])
+
+
+def mask_of(p: Pass) -> Mask:
+    """Pairs that count: those of a causal network, unless all are asked for."""
+    causal = p.deployment.architecture.causal and p.deployment.options.mask == "causal"
+    return "causal" if causal else "square"
+
+
+def index(p: Pass, part: Indexer, layers: int) -> Iterator[Op]:
+    """Projections of the indexer, and the scores it gives to every cached token."""
+    if not part.computes:
+        return
+    precision = p.deployment.precision
+    for matrix in part.linears(p.deployment.architecture.d_model):
+        yield split(p, matrix, layers)
+    shape = {"heads": float(part.heads), "head_dim": float(part.head_dim)}
+    cached = float(part.bytes_per_token)
+    store = Work(kv_bytes=cached * p.tokens)
+    yield Op("index-store", "pointwise", store, layers, dims={"writes": cached})
+    for name, count, new, context in p.groups:
+        work = latent.index_scores(
+            count,
+            new,
+            context,
+            bytes_per_token=cached,
+            width=p.width,
+            mask=mask_of(p),
+            **shape,
+        )
+        yield Op(
+            f"index-scores-{name}" if name else "index-scores",
+            "index",
+            work,
+            layers,
+            precision.attention_arithmetic,
+            dims=shape | {"count": count, "new": new, "context": context},
+            formats={"activations": precision.activations.name},
+        )

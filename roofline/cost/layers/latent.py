@@ -1,0 +1,203 @@
+"""Operators of multi-head latent attention, in the cheaper of its two forms."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofline.cost.latent import absorbed_attention, chosen, expanded_attention
+from roofline.cost.layers.attention import index, mask_of
+from roofline.cost.layers.common import Pass, elementwise, is_one, product, split
+from roofline.cost.work import Number, Op, Work
+from roofline.model.architecture import Mla
+
+
+def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
+    """Down and up projections, cache, attention of each group, output projection.
+
+    A group is priced in both forms and gets the one that takes less time at datasheet rates;
+    ``options.mla`` forces one of them.
+    """
+    precision = p.deployment.precision
+    matrices = {matrix.name: matrix for matrix in part.linears(int(d))}
+    yield split(p, matrices["latent-down"], layers)
+    if part.norm_parameters:
+        widths = float(part.query_rank + part.latent)
+        yield elementwise(p, "latent-norm", widths, widths, layers, parameters=part.norm_parameters)
+    yield split(p, matrices["q-up" if part.query_rank else "q"], layers)
+    heads = part.heads / p.deployment.tp
+    turned = heads * part.rope_dim + part.rope_dim
+    yield elementwise(p, "rotary", turned, turned, layers)
+    cached = float(part.kv_elements)
+    store = Work(
+        activation_bytes=(cached * p.width) * p.tokens,
+        kv_bytes=(cached * precision.kv.width) * p.tokens,
+    )
+    dims = {"reads": cached, "writes": cached}
+    yield Op("kv-store", "pointwise", store, layers, dims=dims)
+    if part.index is not None:
+        yield from index(p, part.index, layers)
+    for group in p.groups:
+        yield from _group(p, part, group, layers)
+    if part.gate:
+        values = heads * part.value_dim
+        yield split(p, matrices["attn-gate"], layers)
+        yield elementwise(p, "output-gate", 2 * values, values, layers)
+    yield split(p, matrices["attn-out"], layers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One form of the attention of a group: its operators, and which scenarios use it."""
+
+    ops: list[Op]
+    used: Number
+
+
+def _group(
+    p: Pass, part: Mla, group: tuple[str, Number, Number, Number], layers: int
+) -> Iterator[Op]:
+    expanded, absorbed = _expanded(p, part, group, layers), _absorbed(p, part, group, layers)
+    choice = p.deployment.options.mla
+    shorter: Number = np.where(_seconds(p, absorbed) <= _seconds(p, expanded), 1.0, 0.0)
+    if choice != "auto":
+        shorter = 1.0 if choice == "absorbed" else 0.0
+    for form in (_Form(expanded, 1.0 - shorter), _Form(absorbed, shorter)):
+        if np.any(form.used):
+            whole = not isinstance(form.used, np.ndarray) or bool(np.all(form.used))
+            for op in form.ops:
+                yield op if whole else _masked(op, form.used)
+
+
+def _masked(op: Op, used: Number) -> Op:
+    """The operator where it is used, nothing elsewhere."""
+    return Op(op.name, op.kind, op.work * used, op.repeat, op.arithmetic, op.dims, op.formats)
+
+
+def _seconds(p: Pass, ops: list[Op]) -> Number:
+    """Time at datasheet rates, each operator overlapped in itself."""
+    gpu = p.deployment.node.gpu
+    total: Number = 0.0
+    for op in ops:
+        compute = op.work.flops * (1.0 / gpu.rate(op.arithmetic))
+        memory = op.work.hbm_bytes * (1.0 / gpu.hbm_bytes_per_s)
+        slower: Number = np.maximum(compute, memory)
+        total = total + slower
+    return total
+
+
+def _expanded(
+    p: Pass, part: Mla, group: tuple[str, Number, Number, Number], layers: int
+) -> list[Op]:
+    """Keys and values are made from the latent of every context token, then attended."""
+    name, count, new, context = group
+    precision, heads = p.deployment.precision, part.heads / p.deployment.tp
+    top_k = None if part.index is None else float(part.index.top_k)
+    tokens = count * chosen(new, context, top_k)
+    n = heads * (part.nope_dim + part.value_dim)
+    up = product(
+        p, _called("kv-up", name), n, part.latent, layers, precision.weights, tokens=tokens
+    )
+    read = Work(kv_bytes=(part.kv_elements * precision.kv.width) * tokens)
+    shape = {
+        "heads": heads,
+        "query_dim": float(part.nope_dim + part.rope_dim),
+        "value_dim": float(part.value_dim),
+        "rope": float(part.rope_dim),
+    }
+    work = expanded_attention(
+        count, new, context, width=p.width, mask=mask_of(p), top_k=top_k, **shape
+    )
+    attention = Op(
+        _called("attention-expanded", name),
+        "decode-attention" if is_one(new) else "prefill-attention",
+        work,
+        layers,
+        precision.attention_arithmetic,
+        dims={
+            "count": count,
+            "new": new,
+            "context": context,
+            "heads": heads,
+            "kv_heads": heads,
+            "head_dim": shape["query_dim"],
+            "value_dim": shape["value_dim"],
+            "window": top_k or 0.0,
+            "chunk": 0.0,
+        },
+        formats={"activations": precision.activations.name, "kv": precision.activations.name},
+    )
+    made = Op(up.name, up.kind, up.work + read, layers, up.arithmetic, up.dims, up.formats)
+    return [made, attention]
+
+
+def _absorbed(
+    p: Pass, part: Mla, group: tuple[str, Number, Number, Number], layers: int
+) -> list[Op]:
+    """Queries are taken into the latent, attended there, and values taken out of it."""
+    name, count, new, context = group
+    precision, heads = p.deployment.precision, part.heads / p.deployment.tp
+    top_k = None if part.index is None else float(part.index.top_k)
+    tokens = count * new
+    stored = precision.weights
+    into = product(
+        p,
+        _called("q-absorb", name),
+        heads * part.latent,
+        part.nope_dim,
+        layers,
+        stored,
+        tokens=tokens,
+    )
+    out = product(
+        p,
+        _called("v-absorb", name),
+        heads * part.value_dim,
+        part.latent,
+        layers,
+        stored,
+        tokens=tokens,
+    )
+    # Each head has a matrix of its own: its inputs are its own too, so more is read than the
+    # N·n outputs of one common input would read.
+    into = _own_inputs(p, into, heads, part.nope_dim, tokens)
+    out = _own_inputs(p, out, heads, part.latent, tokens)
+    work = absorbed_attention(
+        count,
+        new,
+        context,
+        heads=heads,
+        latent=float(part.latent),
+        rope=float(part.rope_dim),
+        width=p.width,
+        kv_width=precision.kv.width,
+        mask=mask_of(p),
+        top_k=top_k,
+    )
+    attention = Op(
+        _called("attention-absorbed", name),
+        "latent-attention",
+        work,
+        layers,
+        precision.attention_arithmetic,
+        dims={
+            "count": count,
+            "new": new,
+            "context": context,
+            "heads": heads,
+            "latent": float(part.latent),
+            "rope": float(part.rope_dim),
+            "window": top_k or 0.0,
+        },
+        formats={"activations": precision.activations.name, "kv": precision.kv.name},
+    )
+    return [into, attention, out]
+
+
+def _own_inputs(p: Pass, op: Op, heads: float, k: float, tokens: Number) -> Op:
+    more = Work(activation_bytes=((heads - 1.0) * k * p.width) * tokens)
+    return Op(op.name, op.kind, op.work + more, op.repeat, op.arithmetic, op.dims, op.formats)
+
+
+def _called(name: str, group: str) -> str:
+    return f"{name}-{group}" if group else name

@@ -1,0 +1,174 @@
+"""Work of a mixture of experts: which experts are touched, and what their matrices cost.
+
+Symbols: E experts, k of them for each token, t tokens routed together.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofline.cost.work import Array, Number, Work
+from roofline.errors import InputError
+
+TILE = 64  # rows of a grouped-GEMM tile that small batches use
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """How tokens spread over experts.
+
+    Attributes
+    ----------
+    skew
+        Exponent a of a power law: expert i gets a share in proportion to i^−a; 0 is uniform. [1]
+    loads
+        Measured share of each expert, in any unit; empty to use the skew.
+    """
+
+    skew: float = 0.0
+    loads: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if not 0 <= self.skew <= 10:
+            raise InputError(f"routing skew is {self.skew:g}", hint="give a number from 0 to 10")
+        if self.loads and (min(self.loads) < 0 or not 0 < sum(self.loads) < float("inf")):
+            raise InputError("expert loads are not shares", hint="give numbers of 0 or more")
+
+
+UNIFORM = Routing()
+
+
+def chances(experts: int, active: int, routing: Routing = UNIFORM) -> Array:
+    """Chance of each expert to be among the k of a token, largest first. [1]
+
+    Parameters
+    ----------
+    experts, active
+        E and k. [1]
+    routing
+        How tokens spread.
+
+    Raises
+    ------
+    InputError
+        The loads are not one for each expert.
+
+    Notes
+    -----
+    k times the expert's share, and at most 1; what is above 1 goes to the others in proportion.
+    The chances add up to k. Source: sampling with inclusion probabilities in proportion to size.
+
+    Examples
+    --------
+    >>> chances(4, 2).tolist()
+    [0.5, 0.5, 0.5, 0.5]
+    >>> chances(4, 2, Routing(loads=(9, 1, 1, 1))).round(3).tolist()
+    [1.0, 0.333, 0.333, 0.333]
+    """
+    if routing.loads and len(routing.loads) != experts:
+        raise InputError(
+            f"{len(routing.loads)} expert loads for {experts} experts",
+            hint="give one load for each routed expert",
+        )
+    ranks = np.arange(1, experts + 1, dtype=float)
+    share = np.sort(np.array(routing.loads))[::-1] if routing.loads else ranks**-routing.skew
+    for full in range(active + 1):
+        rest = share[full:].sum()
+        scaled = share[full:] * ((active - full) / rest) if rest else share[full:]
+        if not len(scaled) or scaled[0] <= 1:
+            return np.concatenate([np.ones(full), scaled])
+    return np.concatenate([np.ones(active), np.zeros(experts - active)])
+
+
+def touched(tokens: Number, experts: int, active: int, routing: Routing = UNIFORM) -> Number:
+    """Expected number of distinct experts that at least one token is sent to. [1]
+
+    Parameters
+    ----------
+    tokens
+        Tokens t routed together, over the whole group of devices. [token]
+    experts, active
+        E and k. [1]
+    routing
+        How tokens spread.
+
+    Notes
+    -----
+    Uniform: E·(1 − (1 − k/E)^t); in general the sum over experts of 1 − (1 − p)^t with p of
+    `chances`. Tokens choose independently. Source: expected occupancy, linearity of expectation.
+
+    Examples
+    --------
+    Two of eight experts for one token; nearly all of them for sixteen:
+
+    >>> touched(1.0, 8, 2), round(touched(16.0, 8, 2), 2)
+    (2.0, 7.92)
+    """
+    if not routing.skew and not routing.loads:
+        return experts * (1.0 - (1.0 - active / experts) ** tokens)
+    chance = chances(experts, active, routing)
+    missed = (1.0 - chance) ** np.asarray(tokens, float)[..., None]
+    expected: Number = np.sum(1.0 - missed, axis=-1)
+    return expected
+
+
+def padded_rows(rows: Number, experts: Number, tile: float = TILE) -> Number:
+    """Rows that a grouped GEMM computes: those of each touched expert, rounded up to tiles. [1]
+
+    Parameters
+    ----------
+    rows
+        Rows of all experts together, t·k. [1]
+    experts
+        Experts touched. [1]
+    tile
+        Rows of a tile. [1]
+
+    Notes
+    -----
+    Taken as spread evenly over the touched experts. Source: grouped-GEMM kernels work on whole
+    tiles of one expert.
+
+    Examples
+    --------
+    >>> float(padded_rows(100.0, 10.0, tile=16))
+    160.0
+    """
+    return experts * (np.ceil(rows / (experts * tile)) * tile)
+
+
+def experts_gemm(
+    rows: Number, experts: Number, n: float, k: float, *, weight_width: float, width: float
+) -> Work:
+    """One matrix of all touched experts: ``Y = X · W[expert]``, for each of t·k rows.
+
+    Parameters
+    ----------
+    rows
+        t·k. [1]
+    experts
+        Experts touched, whose matrices are read. [1]
+    n, k
+        Output and input width of one expert's matrix. [1]
+    weight_width, width
+        Bytes per weight and per activation. [B]
+
+    Notes
+    -----
+    Weights follow the experts touched, FLOPs the rows. Source: the grouped GEMM of fused MoE
+    kernels, every operand crossing memory once.
+
+    Examples
+    --------
+    A row through one of three touched experts of 4 × 2 weights:
+
+    >>> work = experts_gemm(1.0, 3.0, 4, 2, weight_width=2, width=2)
+    >>> work.flops, work.weight_bytes
+    (16.0, 48.0)
+    """
+    return Work(
+        flops=(2.0 * n * k) * rows,
+        weight_bytes=(n * k * weight_width) * experts,
+        activation_bytes=((n + k) * width) * rows,
+    )

@@ -1,0 +1,124 @@
+"""Work of layers with a constant state: state-space models and linear attention.
+
+Symbols: h heads with a state of R × P (key by value width), T new tokens, Q tokens in a chunk.
+"""
+
+import numpy as np
+
+from roofline.cost.work import Number, Work, times
+
+MULTIPLY_ADDS = {"decay": 3.0, "delta": 4.0}
+"""Multiply-adds per state element and token: decay, add k·vᵀ, read with q; the delta rule reads
+with k first to take the old value out."""
+
+
+def recurrent_steps(
+    count: Number,
+    new: Number,
+    *,
+    heads: float,
+    key_dim: float,
+    value_dim: float,
+    key_heads: float,
+    rule: str,
+    width: float,
+    state_width: float,
+) -> Work:
+    """Token after token: the form of decoding, and of a scan.
+
+    Parameters
+    ----------
+    count
+        Sequences. [1]
+    new
+        New tokens T of each. [token]
+    heads, key_dim, value_dim, key_heads
+        h, R, P, and heads that q and k are made for. [1]
+    rule
+        ``"decay"`` or ``"delta"``.
+    width, state_width
+        Bytes per activation and per element of the state. [B]
+
+    Notes
+    -----
+    The state is read and written once per call: on chip in between. Source: Gu and Dao 2023 (arXiv
+    2312.00752), hardware-aware scan; Yang et al. 2024 (arXiv 2412.06464) for the delta rule.
+
+    Examples
+    --------
+    A head of 2 × 3 does three multiply-adds on each of 6 elements:
+
+    >>> recurrent_steps(
+    ...     1.0, 1.0, heads=1, key_dim=2, value_dim=3, key_heads=1, rule="decay", width=2,
+    ...     state_width=4,
+    ... ).flops
+    36.0
+    """
+    matrix = heads * key_dim * value_dim
+    moved = 2.0 * key_heads * key_dim + 2.0 * heads * value_dim + heads
+    return Work(
+        flops=(2.0 * MULTIPLY_ADDS[rule] * matrix) * times(count, new),
+        activation_bytes=(moved * width) * times(count, new),
+        kv_bytes=(2.0 * matrix * state_width) * count,
+    )
+
+
+def chunked_scan(
+    count: Number,
+    new: Number,
+    *,
+    heads: float,
+    key_dim: float,
+    value_dim: float,
+    key_heads: float,
+    rule: str,
+    chunk: float,
+    width: float,
+    state_width: float,
+) -> Work:
+    """Chunk after chunk as matrix products: the form of prefill.
+
+    Parameters
+    ----------
+    count
+        Sequences. [1]
+    new
+        New tokens T of each. [token]
+    heads, key_dim, value_dim, key_heads
+        h, R, P, and heads that q and k are made for. [1]
+    rule
+        ``"decay"`` or ``"delta"``.
+    chunk
+        Q. [token]
+    width, state_width
+        Bytes per activation and per element of the state. [B]
+
+    Notes
+    -----
+    Inside a chunk each token meets those before it, (Q + 1)/2 on average: 2·R for the score, per
+    head that keys are made for, and 2·P for the value; twice that with the delta rule, whose
+    values are first solved for. Between chunks 2·R·P to read the state and 2·R·P to update it. The
+    last chunk may be shorter. Source: Dao and Gu 2024 (arXiv 2405.21060), section 6; Yang et al.
+    2024 (arXiv 2406.06484) for the delta rule.
+
+    Examples
+    --------
+    With Q = 1 a token meets itself, and its state work is two multiply-adds an element:
+
+    >>> work = chunked_scan(
+    ...     1.0, 1.0, heads=1, key_dim=2, value_dim=3, key_heads=1, rule="decay", chunk=1,
+    ...     width=2, state_width=4,
+    ... )
+    >>> float(work.flops)
+    34.0
+    """
+    inside = np.minimum(new, chunk)
+    solves = 2.0 if rule == "delta" else 1.0
+    meets = (inside + 1.0) * (0.5 * solves * 2.0 * (key_heads * key_dim + heads * value_dim))
+    matrix = heads * key_dim * value_dim
+    moved = 2.0 * key_heads * key_dim + 2.0 * heads * value_dim + heads
+    return Work(
+        flops=(meets + 4.0 * matrix) * times(count, new),
+        activation_bytes=(moved * width) * times(count, new),
+        kv_bytes=(2.0 * matrix * state_width) * count,
+    )

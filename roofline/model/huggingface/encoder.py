@@ -1,0 +1,121 @@
+"""Encoders: BERT and its relatives, and the encoder of T5.
+
+Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
+from roofline.model.huggingface.common import Builder, Geometry, Names, geometry, neutral
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.predicting import block_parameters
+from roofline.model.huggingface.stacking import stack
+
+BERT_NAMES: Final = Names(kv_heads=())
+T5_NAMES: Final = Names(
+    width=("d_model",),
+    layers=("num_layers",),
+    heads=("num_heads",),
+    kv_heads=(),
+    context=("n_positions",),
+)
+
+
+def bert(fields: Fields) -> Architecture:
+    """BERT, RoBERTa, XLM-R as masked language models: norms after each part, biases everywhere.
+
+    The head turns the last width once more, norms it and takes the embedding transposed; that is
+    part of the last layer here. A pooler is another head, and not counted.
+    """
+    neutral(fields, is_decoder=False, add_cross_attention=False)
+    fields.only(
+        "position_embedding_type", "absolute", reason="positions may have weights in each layer"
+    )
+    shape = geometry(fields, BERT_NAMES, explicit_head_dim=False)
+    width = shape.d_model
+    act = fields.data.get("hidden_act")
+    mixer = Attention(
+        shape.heads,
+        shape.heads,
+        shape.head_dim,
+        qkv_biased=shape.qkv_width,
+        out_bias=True,
+        rotary=False,
+        cached=False,
+    )
+    inner = fields.integer("mlp_width", "intermediate_size")
+    mlp = Mlp(inner, False, True, True, act if isinstance(act, str) else "gelu")
+    types = fields.integer("token_types", "type_vocab_size", default=2)
+    plain = Block(mixer, mlp, 2, 4 * width)
+    head = (Linear("head", width, width, width, "none"),)
+    last = replace(plain, norms=3, norm_parameters=6 * width, extra=head)
+    fields.notes.append("an encoder with its masked-language head: one pass over all tokens")
+    network = stack(
+        fields,
+        shape,
+        [*[plain] * (shape.layers - 1), last],
+        tied=True,
+        position_rows=shape.context or 512,
+        # Token types are added to the embedding before its norm.
+        embedding_norm_parameters=types * width + 2 * width,
+        final_norm_parameters=0,
+        head_bias=True,
+        causal=False,
+    )
+    if not network.tied_embeddings:
+        fields.refuse("tie_word_embeddings", "a head of its own is not understood in an encoder")
+    return network
+
+
+def t5(fields: Fields) -> Architecture:
+    """T5: the encoder, which is all that prefill runs; the decoder is counted apart."""
+    neutral(fields, is_encoder_decoder=True, is_decoder=False)
+    shape = geometry(fields, T5_NAMES, head_dim=64, explicit_head_dim=False, kv_heads=None)
+    shape = replace(shape, head_dim=fields.integer("head_dim", "d_kv", default=64))
+    fields.seen |= {"relative_attention_max_distance", "dropout_rate", "dense_act_fn"}
+    buckets = fields.integer("position_buckets", "relative_attention_num_buckets", default=32)
+    gate, act = _t5_activation(fields)
+    mlp = Mlp(fields.integer("mlp_width", "d_ff"), gate, activation=act)
+    mixer = Attention(shape.heads, shape.heads, shape.head_dim, rotary=False, cached=False)
+    width, bias = shape.d_model, buckets * shape.heads
+    plain = Block(mixer, mlp, 2, 2 * width)
+    first = replace(plain, extra_parameters=bias)
+    depth = fields.integer("decoder_layers", "num_decoder_layers", default=shape.layers)
+    fields.notes.append(
+        "the encoder is costed, which is what prefill runs; the decoder, whose layers also attend "
+        "to the encoder's output, is counted under other parameters"
+    )
+    crossing = sum(linear.parameters for linear in mixer.linears(width)) + width
+    decoder = depth * (block_parameters(plain, width) + crossing) + bias + width
+    return stack(
+        fields,
+        shape,
+        [first, *[plain] * (shape.layers - 1)],
+        tied=True,
+        causal=False,
+        other_parameters={"decoder": decoder},
+    )
+
+
+def _t5_activation(fields: Fields) -> tuple[bool, str]:
+    """Whether ``feed_forward_proj`` has a gate, and its function."""
+    fields.seen |= {"feed_forward_proj", "is_gated_act"}
+    word = fields.data.get("feed_forward_proj") or "relu"
+    if not isinstance(word, str) or word.count("-") > 1 or not word.startswith(("gated-", "relu", "gelu")):
+        fields.refuse(
+            "feed_forward_proj",
+            f"feed_forward_proj = {word!r:.40} is not understood",
+            "it may be relu, gelu, or one of them after gated-",
+        )
+    return word.startswith("gated-"), word.removeprefix("gated-")
+
+
+FAMILIES: Final[Mapping[str, Builder]] = {
+    "bert": bert,
+    "roberta": bert,
+    "xlm-roberta": bert,
+    "t5": t5,
+    "mt5": t5,
+}

@@ -1,0 +1,255 @@
+"""Networks that mix linear attention with softmax attention: Qwen3-Next, Qwen3.5, MiniMax-01.
+
+Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from roofline.model.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    FeedForward,
+    Linear,
+    Mixer,
+    Moe,
+    Recurrent,
+)
+from roofline.model.huggingface.common import (
+    Builder,
+    Geometry,
+    attention,
+    gated,
+    geometry,
+    neutral,
+)
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.mamba import state_format
+from roofline.model.huggingface.predicting import block_parameters
+from roofline.model.huggingface.routing import marks, routed, stepped
+from roofline.model.huggingface.stacking import divides, layer_words, stack
+from roofline.model.huggingface.vision import QWEN3_VL, wrapped
+
+WORDS: Final = {"linear_attention": "linear", "full_attention": "full"}
+
+
+def gated_delta(
+    d_model: int,
+    *,
+    key_heads: int,
+    value_heads: int,
+    key_dim: int,
+    value_dim: int,
+    kernel: int,
+) -> Recurrent:
+    """Gated DeltaNet: a matrix of state per value head, keys shared by groups of them.
+
+    Parameters
+    ----------
+    d_model
+        Width D. [1]
+    key_heads, value_heads, key_dim, value_dim
+        Heads and their widths. [1]
+    kernel
+        Taps of the convolution over queries, keys and values. [1]
+
+    References
+    ----------
+    Yang, Kautz, Hatamizadeh (2024), "Gated Delta Networks", section 3.
+    """
+    values = value_heads * value_dim
+    conv = 2 * key_heads * key_dim + values
+    return Recurrent(
+        kind="gated-delta",
+        heads=value_heads,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        key_heads=key_heads,
+        projections=(
+            Linear("linear-qkvz", conv + values, d_model),
+            Linear("linear-ba", 2 * value_heads, d_model),
+            Linear("linear-out", d_model, values, split="row"),
+        ),
+        # Decay and its bias for each head, the taps, the norm over a head.
+        other_parameters=2 * value_heads + conv * kernel + value_dim,
+        conv_width=conv,
+        conv_kernel=kernel,
+        rule="delta",
+    )
+
+
+def _delta(fields: Fields, width: int) -> Recurrent:
+    key_heads = fields.integer("linear_key_heads", "linear_num_key_heads", default=16)
+    value_heads = fields.integer("linear_value_heads", "linear_num_value_heads", default=32)
+    divides(fields, "linear_num_key_heads", value_heads, key_heads, "value heads")
+    mixer = gated_delta(
+        width,
+        key_heads=key_heads,
+        value_heads=value_heads,
+        key_dim=fields.integer("linear_key_dim", "linear_key_head_dim", default=128),
+        value_dim=fields.integer("linear_value_dim", "linear_value_head_dim", default=128),
+        kernel=fields.integer("conv_kernel", "linear_conv_kernel_dim", default=4),
+    )
+    return replace(mixer, state_format=state_format(fields, "mamba_ssm_dtype"))
+
+
+def _gated_attention(fields: Fields, shape: Geometry) -> Attention:
+    """Norms over each head of q and k, and a gate on the output, made beside the queries."""
+    neutral(fields, attn_output_gate=True)
+    bias = fields.flag("attention_bias", "attention_bias", default=False)
+    plain = attention(shape, [None], out_bias=bias, norm=2 * shape.head_dim)[0]
+    outputs = shape.qkv_width + shape.heads * shape.head_dim
+    return replace(plain, gate=True, qkv_biased=outputs if bias else 0)
+
+
+def _kinds(fields: Fields, layers: int) -> Sequence[str]:
+    """Every fourth layer is full, unless the config says otherwise."""
+    period = fields.integer("full_attention_interval", "full_attention_interval", default=4)
+    kinds = layer_words(fields, "layer_types", WORDS, layers)
+    if kinds is None:
+        return ["linear" if (i + 1) % period else "full" for i in range(layers)]
+    return kinds
+
+
+def _shared_experts(fields: Fields, *, width: int) -> Moe:
+    return routed(
+        fields,
+        shared_width=fields.integer(
+            "shared_width", "shared_expert_intermediate_size", default=width
+        ),
+        shared_gate=True,
+    )
+
+
+def qwen3_next(fields: Fields) -> Architecture:
+    """Qwen3-Next: gated DeltaNet and gated attention, experts in every layer."""
+    shape = geometry(fields, kv_heads=2, head_dim=256)
+    moe = _shared_experts(fields, width=512)
+    sparse = stepped(fields, shape.layers)
+    parts: list[FeedForward] = [moe] * shape.layers
+    if not all(sparse):
+        dense = gated(fields)
+        parts = [moe if here else dense for here in sparse]
+    fields.seen.add("intermediate_size")
+    return _qwen(fields, shape, parts)
+
+
+def qwen3_5(fields: Fields) -> Architecture:
+    """Qwen3.5 and 3.6, dense."""
+    neutral(fields, mlp_only_layers=([],))
+    shape = geometry(fields, kv_heads=4, head_dim=256)
+    return _qwen(fields, shape, [gated(fields)] * shape.layers)
+
+
+def qwen3_5_moe(fields: Fields) -> Architecture:
+    """Qwen3.5 and 3.6 with experts in every layer."""
+    neutral(fields, mlp_only_layers=([],))
+    shape = geometry(fields, kv_heads=2, head_dim=256)
+    return _qwen(fields, shape, [_shared_experts(fields, width=512)] * shape.layers)
+
+
+def _qwen(fields: Fields, shape: Geometry, parts: Sequence[FeedForward]) -> Architecture:
+    width = shape.d_model
+    kinds = _kinds(fields, shape.layers)
+    mixers: dict[str, Mixer] = {
+        "linear": _delta(fields, width),
+        "full": _gated_attention(fields, shape),
+    }
+    layers = [
+        Block(mixers[kind], part, 2, 2 * width) for kind, part in zip(kinds, parts, strict=True)
+    ]
+    body = stack(fields, shape, layers, tied=False)
+    neutral(fields, mtp_use_dedicated_embeddings=False)
+    extra = fields.integer("mtp", "mtp_num_hidden_layers", default=0, low=0)
+    if not extra:
+        return body
+    # Layers of full attention after norms of both inputs, a projection of two widths to one and
+    # a last norm, which all of them share.
+    block = Block(mixers["full"], parts[-1], 2, 2 * width)
+    number = extra * block_parameters(block, width) + 3 * width + 2 * width * width
+    fields.notes.append("multi-token prediction layers are left out of the text decoder")
+    return replace(body, other_parameters={"multi-token prediction": number})
+
+
+def lightning(d_model: int, *, heads: int, head_dim: int, chunk: int) -> Recurrent:
+    """Lightning attention: linear attention with a fixed decay per head, output normed and gated.
+
+    Parameters
+    ----------
+    d_model, heads, head_dim
+        Width D; heads and their width. [1]
+    chunk
+        Tokens that prefill computes together. [token]
+
+    References
+    ----------
+    MiniMax (2025), "MiniMax-01", section 2.2.
+    """
+    inner = heads * head_dim
+    return Recurrent(
+        kind="lightning",
+        heads=heads,
+        key_dim=head_dim,
+        value_dim=head_dim,
+        key_heads=heads,
+        projections=(
+            Linear("linear-qkv", 3 * inner, d_model),
+            Linear("linear-gate", inner, d_model),
+            Linear("linear-out", d_model, inner, split="row"),
+        ),
+        other_parameters=inner,
+        chunk=chunk,
+    )
+
+
+MINIMAX_FACTORS: Final = """
+    full_attn_alpha_factor full_attn_beta_factor linear_attn_alpha_factor linear_attn_beta_factor
+    mlp_alpha_factor mlp_beta_factor layernorm_full_attention_alpha layernorm_full_attention_beta
+    layernorm_linear_attention_alpha layernorm_linear_attention_beta layernorm_mlp_alpha
+    layernorm_mlp_beta
+"""
+
+
+def minimax(fields: Fields) -> Architecture:
+    """MiniMax-Text-01: seven layers of lightning attention to one of softmax, all with experts."""
+    fields.seen.update(MINIMAX_FACTORS.split())
+    neutral(fields, postnorm=True, shared_intermediate_size=0, shared_moe_mode="sigmoid")
+    fields.only("sliding_window", reason="its layers would see only part of the context")
+    shape = geometry(fields, kv_heads=8)
+    width = shape.d_model
+    chunk = fields.integer("chunk", "block_size", default=256)
+    mixers: dict[str, Mixer] = {
+        "linear": lightning(width, heads=shape.heads, head_dim=shape.head_dim, chunk=chunk),
+        "full": attention(shape, [None])[0],
+    }
+    moe = routed(fields, width=("intermediate_size",))
+    layers = [Block(mixers[kind], moe, 2, 2 * width) for kind in _minimax_kinds(fields, shape)]
+    return stack(fields, shape, layers, tied=False)
+
+
+def _minimax_kinds(fields: Fields, shape: Geometry) -> Sequence[str]:
+    """``layer_types``, or ``attn_type_list`` of the published file; else each second is full."""
+    kinds = layer_words(fields, "layer_types", WORDS, shape.layers)
+    if (found := fields.get("attn_type_list")) is not None:
+        marked = marks(fields, found[0], shape.layers, {0: "linear", 1: "full"})
+        if kinds is not None and list(kinds) != marked:
+            fields.refuse("attn_type_list", "attn_type_list contradicts layer_types")
+        return marked
+    if kinds is None:
+        return ["full" if (i + 1) % 2 else "linear" for i in range(shape.layers)]
+    return kinds
+
+
+FAMILIES: Final[Mapping[str, Builder]] = {
+    "qwen3_next": qwen3_next,
+    "qwen3_5_text": qwen3_5,
+    "qwen3_5_moe_text": qwen3_5_moe,
+    "qwen3_5": partial(wrapped, replace(QWEN3_VL, text=qwen3_5, text_type="qwen3_5_text")),
+    "qwen3_5_moe": partial(
+        wrapped, replace(QWEN3_VL, text=qwen3_5_moe, text_type="qwen3_5_moe_text")
+    ),
+    "minimax": minimax,
+}

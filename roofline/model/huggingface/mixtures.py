@@ -1,0 +1,238 @@
+"""Mixtures of experts whose configs are spelled in their own way: DBRX, ERNIE, Hunyuan, Step.
+
+Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from roofline.model.architecture import Architecture
+from roofline.model.huggingface.common import (
+    Builder,
+    Names,
+    assemble,
+    attention,
+    gated,
+    geometry,
+    neutral,
+)
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.routing import after_dense, constant, indices, placed, routed
+from roofline.model.huggingface.vision import Wrapper, wrapped
+from roofline.model.huggingface.windows import no_windows, window_size, windows
+
+
+def dbrx(fields: Fields) -> Architecture:
+    """DBRX: attention and experts in mappings of their own; norms without biases."""
+    names = Names(("d_model",), ("n_layers",), ("n_heads",), (), ("max_seq_len",))
+    shape = geometry(fields, names, explicit_head_dim=False)
+    inner = _part(fields, "attn_config")
+    inner.seen |= {"attn_pdrop", "clip_qkv", "rope_theta"}
+    kv_heads = inner.integer("kv_heads", "kv_n_heads", default=1)
+    if shape.heads % kv_heads:
+        inner.refuse("kv_n_heads", f"{shape.heads} heads do not divide over {kv_heads}")
+    shape = replace(shape, kv_heads=kv_heads)
+    routing = _part(fields, "ffn_config")
+    routing.seen |= {"ffn_act_fn", "moe_jitter_eps", "moe_loss_weight", "hidden_size"}
+    routing.seen |= {"moe_normalize_expert_weights", "uniform_expert_assignment"}
+    moe = routed(
+        routing,
+        width=("ffn_hidden_size",),
+        experts=("moe_num_experts",),
+        active=("moe_top_k",),
+    )
+    for part in (inner, routing):
+        part.finish()
+        fields.provenance.update(part.provenance)
+    fields.seen.add("output_router_logits")
+    return assemble(
+        fields,
+        shape,
+        attention(shape, [None] * shape.layers),
+        moe,
+        tied=False,
+        norm_width=shape.d_model,
+    )
+
+
+def _part(fields: Fields, key: str) -> Fields:
+    """A mapping inside the config, with its own keys."""
+    fields.seen.add(key)
+    if not isinstance(fields.data.get(key), dict):
+        fields.refuse(key, f"{key} is missing or not a mapping")
+    return Fields(fields.document, (*fields.path, key), fields.model_type, fields.name, fields)
+
+
+def ernie4_5_moe(fields: Fields) -> Architecture:
+    """ERNIE 4.5: experts in a range of layers; the bias of their scores is a parameter."""
+    neutral(fields, use_bias=False)
+    fields.seen |= {"moe_capacity", "moe_use_aux_free", "moe_gate"}
+    shape = geometry(fields, kv_heads=4)
+    width = constant(fields, "expert_width", "moe_intermediate_size")
+    number = fields.integer("shared_experts", "moe_num_shared_experts", default=2, low=0)
+    moe = routed(
+        fields,
+        experts=("moe_num_experts", "num_experts", "num_local_experts"),
+        active=("moe_k", "num_experts_per_tok"),
+        shared_width=number * width,
+        router_bias=True,
+    )
+    start = fields.integer("first_sparse", "moe_layer_start_index", default=1, low=0)
+    end = fields.integer("last_sparse", "moe_layer_end_index", default=-1, low=-1)
+    step = fields.integer("sparse_step", "moe_layer_interval", default=1)
+    last = shape.layers - 1 if end == -1 else end
+    sparse = [(i + 1) % step == 0 and start <= i <= last for i in range(shape.layers)]
+    return assemble(
+        fields,
+        shape,
+        attention(shape, no_windows(fields, shape.layers)),
+        placed(gated(fields), moe, sparse),
+        tied=True,
+        norm_width=shape.d_model,
+    )
+
+
+def hunyuan_v1_moe(fields: Fields) -> Architecture:
+    """Hunyuan-A13B: a shared part as wide as an expert; a norm over each head of q and k."""
+    neutral(fields, use_cla=False, use_mla=False, use_qk_norm=True, mlp_bias=False)
+    neutral(fields, moe_layer_num_skipped=0, use_mixed_mlp_moe=True)
+    shape = geometry(fields)
+    bias = fields.flag("attention_bias", "attention_bias", default=False)
+    moe = routed(fields, width=("intermediate_size",), active=("moe_topk", "num_experts_per_tok"))
+    for key, value in (("moe_intermediate_size", moe.width), ("num_shared_expert", 1)):
+        if fields.data.get(key) is not None and constant(fields, key, key) != value:
+            fields.refuse(key, f"{key} other than {value} is not understood")
+    spans = no_windows(fields, shape.layers)
+    norm = 2 * shape.head_dim
+    return assemble(
+        fields,
+        shape,
+        attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=norm),
+        replace(moe, shared_width=moe.width),
+        tied=False,
+        norm_width=shape.d_model,
+    )
+
+
+STEP: Final = frozenset(
+    {
+        "use_moe_router_bias",
+        "need_fp32_gate",
+        "partial_rotary_factors",
+        "yarn_only_types",
+        "query_pre_attn_scalar",
+    }
+)
+"""Fields of Step that change neither shape nor cost: rotary angles, scores, clamps."""
+
+
+def step(fields: Fields) -> Architecture:
+    """Step 3.5 and 3.7: more heads in layers that slide, each head gated, a shared expert."""
+    neutral(fields, attention_bias=False, mlp_bias=False, gating=(True, "per-head"))
+    neutral(fields, use_head_wise_attn_gate=True, use_moe=True, use_qk_norm=True)
+    neutral(fields, n_shared_experts=1, moe_every_n_layer=1, att_impl_type="GQA")
+    fields.seen |= STEP
+    names = Names(kv_heads=("num_key_value_heads", "num_attention_groups"))
+    shape = geometry(fields, names, kv_heads=8, head_dim=128)
+    extra = fields.optional("prediction_layers", "num_nextn_predict_layers", low=0) or 0
+    if extra:
+        fields.notes.append("multi-token prediction layers are left out of the text decoder")
+    spans = _spans(fields, shape.layers, extra)
+    heads = _sliding_heads(fields, shape.heads)
+    if heads % shape.kv_heads:
+        fields.refuse(
+            "attention_other_setting",
+            f"{heads} query heads do not divide over {shape.kv_heads} key/value heads",
+        )
+    mixers = attention(shape, spans, norm=2 * shape.head_dim)
+    moe = routed(
+        fields,
+        experts=("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"),
+        active=("num_experts_per_tok", "moe_top_k"),
+        shared_width=fields.integer(
+            "shared_experts_width", "share_expert_dim", "share_expert_dims", default=1280
+        ),
+    )
+    return assemble(
+        fields,
+        shape,
+        [
+            replace(mixer, head_gate=True, heads=heads if mixer.window else shape.heads)
+            for mixer in mixers
+        ],
+        placed(gated(fields), moe, _sparse(fields, shape.layers)),
+        tied=False,
+        norm_width=shape.d_model,
+    )
+
+
+def _spans(fields: Fields, layers: int, extra: int) -> tuple[int | None, ...]:
+    """Windows; lists may go on for the layers that predict further tokens."""
+    size = window_size(fields, None)
+    types = fields.data.get("layer_types")
+    if isinstance(types, list) and len(types) == layers + extra:
+        fields.seen.add("layer_types")
+        types = types[:layers]
+        known = ("full_attention", "sliding_attention")
+        if all(entry in known for entry in types) and (size or known[1] not in types):
+            slides = types.count(known[1])
+            fields.provenance["layer_types"] = (
+                f"layer_types = {slides} sliding, {layers - slides} full, "
+                f"{fields.where('layer_types')}"
+            )
+            return tuple(size if entry == known[1] else None for entry in types)
+    return windows(fields, layers, size=size, sliding=[False] * layers)
+
+
+def _sliding_heads(fields: Fields, heads: int) -> int:
+    """Query heads of layers that slide. [1]"""
+    other = fields.data.get("attention_other_setting")
+    if not isinstance(other, dict):
+        fields.only("attention_other_setting", reason="it is not a mapping")
+        return fields.integer("sliding_heads", "num_sliding_attention_heads", default=heads)
+    inner = _part(fields, "attention_other_setting")
+    inner.only("attention_type", "sliding_attention", reason="other layers differ")
+    for key, outer in (("num_attention_groups", "kv_heads"), ("head_dim", "head_dim")):
+        inner.only(key, *_given(fields, outer), reason="only the number of heads may differ")
+    number = inner.integer("sliding_heads", "num_attention_heads", default=heads)
+    inner.finish()
+    fields.provenance.update(inner.provenance)
+    return number
+
+
+def _given(fields: Fields, name: str) -> list[int]:
+    """What the config says of heads in the other layers."""
+    keys = {
+        "kv_heads": ("num_key_value_heads", "num_attention_groups"),
+        "head_dim": ("head_dim",),
+    }
+    return [fields.data[key] for key in keys[name] if key in fields.data]
+
+
+def _sparse(fields: Fields, layers: int) -> list[bool]:
+    """Layers with experts: by number in ``moe_layers_enum``, else all but the first three."""
+    found = fields.get("moe_layers_enum")
+    if found is None:
+        return after_dense(fields, layers, 3)
+    key, entries = found
+    if isinstance(entries, str):
+        entries = [int(word) if word.strip().isdecimal() else word for word in entries.split(",")]
+    sparse = indices(fields, key, entries)
+    return [i in sparse for i in range(layers)]
+
+
+def step3p7(fields: Fields) -> Architecture:
+    """Step 3.7: the decoder with or without a vision tower around it."""
+    return wrapped(STEP_3P7, fields) if "text_config" in fields.data else step(fields)
+
+
+STEP_3P7: Final = Wrapper(text=step, text_type="step3p5", sizes={}, tower=None, tied=False)
+
+FAMILIES: Final[Mapping[str, Builder]] = {
+    "dbrx": dbrx,
+    "ernie4_5_moe": ernie4_5_moe,
+    "hunyuan_v1_moe": hunyuan_v1_moe,
+    "step3p5": step,
+    "step3p7": step3p7,
+}

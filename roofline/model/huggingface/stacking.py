@@ -1,0 +1,103 @@
+"""Putting networks together whose layers are not alike."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from roofline.model.architecture import Architecture, Block
+from roofline.model.huggingface.common import Geometry
+from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.storage import weight_storage
+
+
+def stack(
+    fields: Fields, shape: Geometry, layers: Iterable[Block], *, tied: bool, **more: Any
+) -> Architecture:
+    """A network of these layers.
+
+    Parameters
+    ----------
+    fields, shape
+        The config and its sizes; of the shape, only width, vocabulary and context are used.
+    layers
+        In order.
+    tied
+        Default of ``tie_word_embeddings``.
+    more
+        Other fields of `Architecture`; the last norm has one weight per channel unless said here.
+    """
+    known: dict[Block, Block] = {}
+    blocks = tuple(known.setdefault(block, block) for block in layers)
+    storage = weight_storage(fields)
+    if shape.context is None:
+        fields.notes.append("the config gives no longest context")
+    values: dict[str, Any] = {
+        "name": fields.name,
+        "model_type": fields.model_type,
+        "d_model": shape.d_model,
+        "vocab": shape.vocab,
+        "layers": blocks,
+        "tied_embeddings": fields.flag("tied_embeddings", "tie_word_embeddings", default=tied),
+        "embedding_width": shape.d_model,
+        "final_norm_parameters": shape.d_model,
+        "max_context": shape.context,
+        "weight_format": storage.linear,
+        "plain_format": storage.plain,
+    }
+    return Architecture(**(values | more))
+
+
+def layer_words(
+    fields: Fields, key: str, words: Mapping[str, str], layers: int | None
+) -> Sequence[str] | None:
+    """Kind of each layer from a list of words; None where the config has no such list.
+
+    Parameters
+    ----------
+    fields, key
+        The config, and its key.
+    words
+        What each word stands for.
+    layers
+        How many there must be; None if the list itself says it. [1]
+
+    Raises
+    ------
+    UnsupportedModelError
+        It is not a list of those words, or not as long as it must be.
+    """
+    if (found := fields.get(key)) is None:
+        return None
+    _, types = found
+    if not isinstance(types, list) or not types or (layers is not None and len(types) != layers):
+        fields.refuse(
+            key,
+            f"{key} does not name one type for each of {layers or 'its'} layers",
+            "write a list with one entry per layer",
+        )
+    for entry in types:
+        if not isinstance(entry, str) or entry not in words:
+            fields.refuse(
+                key,
+                f"a layer of type {entry!r:.40} is not understood in {fields.model_type}",
+                f"layers may be {', '.join(words)}",
+            )
+    kinds = [words[entry] for entry in types]
+    counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+    fields.provenance["layer_types"] = f"{key} = {counted}, {fields.where(key)}"
+    return kinds
+
+
+def divides(fields: Fields, key: str, heads: int, groups: int, what: str) -> None:
+    """Refuse a number of groups that the heads do not divide over.
+
+    Raises
+    ------
+    UnsupportedModelError
+        They do not.
+    """
+    if heads % groups:
+        fields.refuse(
+            key,
+            f"{heads} {what} do not divide over {groups}",
+            f"give a {key} that divides them",
+        )

@@ -1,0 +1,130 @@
+"""Names of modules as quantisers list them: whole names, parts of names, wildcards, ``re:``."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import translate
+from typing import Final, Literal
+
+from roofline.model.huggingface.storage.place import Place
+
+LONGEST: Final = 300
+MOST_REPEATS: Final = 3
+"""Unbounded repeats in one expression: a hostile one costs at most the cube of a name's length."""
+_LAYERS: Final = re.compile(r"(?:^|(?<=\.))(?:layers|h|blocks)\.")
+_NUMBER: Final = re.compile(r"layers\.(\d{1,6})(?![\d\[?*])")
+_OUTER: Final = re.compile(r"^(?:(?:model|language_model|transformer|backbone|decoder)\.)+")
+_FOREIGN: Final = re.compile(
+    r"mtp|nextn|vision|visual|image|audio|projector|embed_vision|draft|eagle", re.IGNORECASE
+)
+_HARMLESS: Final = re.compile(
+    r"norm|bias|embed|wte|wpe|eh_proj|shared_head|rotary|conv1d|a_log|dt_bias|score|sinks?$",
+    re.IGNORECASE,
+)
+_TOKEN: Final = re.compile(
+    r"\\[.\-_/](?![*+{])|(?P<repeat>(?:\\d|\[0-9\]|\.)[*+])|\\d|\[0-9\]|\."
+    r"|[\w\-](?![*+?{])|\((?:\?:)?|\||\)\??(?![*+{])|\^|\$"
+)
+_FORMS: Final = ("model.", "language_model.model.", "model.language_model.")
+"""What stands before the layers in names that expressions are written for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One entry of a list of modules.
+
+    Attributes
+    ----------
+    text
+        As written.
+    place
+        Where.
+    kind
+        A name (which also means all below it), one with wildcards, or a regular expression.
+    plain
+        The text from ``layers.`` on.
+    layer
+        Number of the layer, where one is named. [1]
+    expression
+        Compiled, unless it is a name.
+    """
+
+    text: str
+    place: Place
+    kind: Literal["name", "glob", "re"]
+    plain: str
+    layer: int | None
+    expression: re.Pattern[str] | None = None
+
+    @property
+    def same_in_all_layers(self) -> bool:
+        """Whether it does not depend on the number of the layer."""
+        numbered = r"\d" if self.kind == "re" else r"layers\.\d"
+        return self.layer is None and not re.search(numbered, self.plain)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is about something beside the text decoder."""
+        return self.kind != "re" and _FOREIGN.search(_LAYERS.split(self.text)[0]) is not None
+
+    @property
+    def harmless(self) -> bool:
+        """Whether what it names is no matrix of the decoder."""
+        return bool(_HARMLESS.search(self.text) or _FOREIGN.search(self.text))
+
+    def matches(self, module: str) -> bool:
+        """Whether it means the module: ``"layers.3.self_attn.q_proj"``, ``"lm_head"``."""
+        if self.expression is None:
+            name, wanted = f".{module}.", f".{self.plain}."
+            return name.startswith(wanted) if "layers." in self.plain else wanted in name
+        if self.kind == "glob":
+            return any(self.expression.match(part) for part in _with_parents(module))
+        return any(self.expression.match(form + module) for form in (*_FORMS, ""))
+
+
+def read(place: Place, text: str) -> Pattern:
+    """Understand one entry.
+
+    Raises
+    ------
+    UnsupportedModelError
+        An expression that is too long or uses more than names need.
+    """
+    if len(text) > LONGEST:
+        place.refuse("the name of a module is longer than any module's", hint="shorten it")
+    if text.startswith("re:"):
+        return Pattern(text, place, "re", text, None, _expression(place, text[3:]))
+    plain = _LAYERS.split(text, maxsplit=1)
+    name = f"layers.{plain[1]}" if len(plain) == 2 else _OUTER.sub("", text)
+    number = _NUMBER.match(name)
+    layer = int(number[1]) if number else None
+    if not set("*?[") & set(text):
+        return Pattern(text, place, "name", name, layer)
+    return Pattern(text, place, "glob", name, layer, re.compile(translate(name)))
+
+
+def _with_parents(module: str) -> Iterator[str]:
+    yield module
+    while "." in module:
+        module = module.rpartition(".")[0]
+        yield module
+
+
+def _expression(place: Place, text: str) -> re.Pattern[str]:
+    """Compile what needs no guessing: no repeated groups, few repeats."""
+    at, repeats = 0, 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            break
+        repeats += token["repeat"] is not None
+        at = token.end()
+    if at == len(text) and repeats <= MOST_REPEATS:
+        try:
+            return re.compile(text)
+        except re.error:
+            pass
+    return place.refuse(
+        f"the expression {text!r:.60} is not understood",
+        hint="names, alternatives in brackets, dots and up to three repeats can be read",
+    )

@@ -1,0 +1,266 @@
+"""What a number format is: bits of an element, and what groups of elements share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from roofline.units import BITS_PER_BYTE
+
+OUTLIERS: Final = 0.001
+"""Input features that LLM.int8() multiplies in 16 bits. Dettmers et al. 2022 (arXiv 2208.07339):
+more than 99.9 % of values stay in 8 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to store numbers.
+
+    Attributes
+    ----------
+    name
+        ``"bf16"``, ``"int4"``.
+    element_bits
+        Of one value alone. [bit]
+    arithmetic
+        Types it can be multiplied in without conversion, best first.
+    weight_only
+        Whether activations stay in 16 bits: weights are converted on the way to the multiplier.
+    shared
+        Scales and zero points: bits, and the number of values that share them. [bit, 1]
+    row_bits
+        What each row of a matrix has beside its values, such as one scale for it. [bit]
+    activation
+        Format that activations are converted to before the product; empty where they stay.
+    needs
+        Another arithmetic type that a machine must have, as a sign of the scales it multiplies.
+    outliers
+        Share of the input features that is multiplied in 16 bits. [1]
+    unfused
+        Whether weights are converted into a 16-bit copy in memory, not inside the product.
+    claim
+        A published figure that does not follow from bytes and rates, one sentence.
+    source
+        Where the bits come from.
+    """
+
+    name: str
+    element_bits: int
+    arithmetic: tuple[str, ...] = ()
+    weight_only: bool = False
+    shared: tuple[tuple[int, int], ...] = ()
+    row_bits: int = 0
+    activation: str = ""
+    needs: str = ""
+    outliers: float = 0.0
+    unfused: bool = False
+    claim: str = ""
+    source: str = "width of the type"
+
+    @property
+    def exact_bits(self) -> Fraction:
+        """Per value, what groups share included and what rows have not. [bit]"""
+        extra = sum((Fraction(bits, values) for bits, values in self.shared), Fraction())
+        return self.element_bits + extra
+
+    @property
+    def bits(self) -> float:
+        """Per value, scales and zero points of groups included. [bit]"""
+        return float(self.exact_bits)
+
+    @property
+    def width(self) -> float:
+        """Bytes per value. [B]"""
+        return float(self.exact_bits / BITS_PER_BYTE)
+
+    @property
+    def expression(self) -> str:
+        """The bits as a sum: ``"4 + 16/128 + 4/128 = 4.15625"``."""
+        terms = [str(self.element_bits), *(f"{bits}/{values}" for bits, values in self.shared)]
+        total = f" = {self.bits:.7g}" if self.shared else ""
+        row = f", and {self.row_bits} per row" if self.row_bits else ""
+        return " + ".join(terms) + total + row
+
+    def matrix_bytes(self, n: int, k: int) -> Fraction:
+        """Size of a matrix of n rows (outputs) and k columns, exactly. [B]
+
+        Groups run along k; a group that k does not fill is counted by the share it fills.
+        """
+        return (n * k * self.exact_bits + n * self.row_bits) / BITS_PER_BYTE
+
+
+_TENSOR = "one scale per tensor, left out"
+_BNB = "bitsandbytes; Dettmers et al. 2023 (arXiv 2305.14314)"
+_MX = "OCP Microscaling Formats v1.0: groups of 32 with an 8-bit scale"
+_NV = "NVIDIA: groups of 16 with an fp8 scale; one fp32 scale per tensor left out"
+_SPARSE = "; 0.45 % of values as fp16 with a 32-bit place; Kim et al. 2024 (arXiv 2306.07629)"
+_INT8 = "8 bits with an fp32 scale per output; activations per token; SmoothQuant (2211.10438)"
+_CLAIM = (
+    "LLM.int8() is published to be 15–23 % slower than fp16 (BLOOM-176B, Hugging Face 2022): a "
+    "claim, printed and not modelled"
+)
+_MX8, _NV4, _MX4 = ((8, 32),), ((8, 16),), ((8, 32),)
+
+FORMATS: Final[Mapping[str, Format]] = {
+    entry.name: entry
+    for entry in (
+        Format("fp32", 32, ("fp32",)),
+        Format("tf32", 32, ("tf32",), source="stored as fp32, multiplied with 10 mantissa bits"),
+        Format("bf16", 16, ("bf16",)),
+        Format("fp16", 16, ("fp16",)),
+        Format("fp8", 8, ("fp8",), activation="fp8", source=f"8 bits (e4m3); {_TENSOR}"),
+        Format("fp8-e5m2", 8, ("fp8",), activation="fp8", source=f"8 bits (e5m2); {_TENSOR}"),
+        Format(
+            "fp8-row",
+            8,
+            ("fp8",),
+            row_bits=32,
+            activation="fp8-row",
+            source="8 bits with an fp32 scale per output; activations per token",
+        ),
+        Format(
+            "fp8-block",
+            8,
+            ("fp8",),
+            shared=((32, 128 * 128),),
+            activation="fp8-1x128",
+            source="DeepSeek-V3 (2412.19437): blocks of 128×128 with an fp32 scale",
+        ),
+        Format(
+            "fp8-1x128",
+            8,
+            ("fp8",),
+            shared=((32, 128),),
+            activation="fp8-1x128",
+            source="DeepSeek-V3 (2412.19437): groups of 128 with an fp32 scale, for activations",
+        ),
+        Format("fp8-wo", 8, weight_only=True, source=f"8 bits; {_TENSOR}"),
+        Format("mxfp8", 8, ("fp8",), shared=_MX8, activation="mxfp8", needs="fp4", source=_MX),
+        Format("int8", 8, ("int8",), row_bits=32, activation="int8", source=_INT8),
+        Format(
+            "int8-wo",
+            8,
+            weight_only=True,
+            row_bits=16,
+            source="8 bits with an fp16 scale per output",
+        ),
+        Format(
+            "llm.int8",
+            8,
+            ("int8",),
+            row_bits=32,
+            activation="int8",
+            outliers=OUTLIERS,
+            claim=_CLAIM,
+            source="bitsandbytes: 8 bits with an fp32 scale per output; arXiv 2208.07339",
+        ),
+        Format(
+            "nf4",
+            4,
+            weight_only=True,
+            shared=((8, 64), (32, 64 * 256)),
+            unfused=True,
+            source=f"{_BNB}: groups of 64 with an 8-bit scale, 256 of which share an fp32 one",
+        ),
+        Format(
+            "nf4-single",
+            4,
+            weight_only=True,
+            shared=((32, 64),),
+            unfused=True,
+            source=f"{_BNB}: groups of 64 with an fp32 scale",
+        ),
+        Format(
+            "squeezellm-3",
+            3,
+            weight_only=True,
+            shared=((27, 125),),
+            row_bits=8 * 16,
+            source="3 bits into a table of 8 fp16 values per row" + _SPARSE,
+        ),
+        Format(
+            "squeezellm-4",
+            4,
+            weight_only=True,
+            shared=((27, 125),),
+            row_bits=16 * 16,
+            source="4 bits into a table of 16 fp16 values per row" + _SPARSE,
+        ),
+        Format(
+            "int4-w4a8",
+            4,
+            ("fp8",),
+            shared=((16, 128),),
+            activation="fp8",
+            source="TensorRT-LLM W4A8 AWQ: groups of 128 with an fp16 scale, fp8 activations",
+        ),
+        Format("mxfp4", 4, ("fp4",), shared=_MX4, activation="mxfp4", source=_MX),
+        Format("mxfp4-w4a8", 4, ("fp8",), shared=_MX4, activation="mxfp8", needs="fp4", source=_MX),
+        Format("mxfp4-w4a16", 4, weight_only=True, shared=_MX4, source=_MX),
+        Format("nvfp4", 4, ("fp4",), shared=_NV4, activation="nvfp4", source=_NV),
+        Format("nvfp4-w4a16", 4, weight_only=True, shared=_NV4, source=_NV),
+        Format(
+            "int8-kv",
+            8,
+            shared=((16, 128),),
+            source="8 bits with an fp16 scale per token and head, for heads of 128",
+        ),
+        Format(
+            "int4-kv",
+            4,
+            shared=((32, 128),),
+            source="4 bits with an fp16 scale and zero per token and head, for heads of 128",
+        ),
+    )
+}
+"""Formats with a name of their own. Integers in groups are computed: see `naming.named`."""
+
+KV_FORMATS: Final = ("fp32", "bf16", "fp16", "fp8", "fp8-e5m2", "int8", "int8-kv", "int4-kv",
+                     "nvfp4")  # fmt: skip
+"""What a cache can be stored as."""
+
+
+def grouped(bits: int, group: int, *, zero_bits: int | None = None) -> Format:
+    """Weight-only integers in groups that share an fp16 scale and a zero point.
+
+    Parameters
+    ----------
+    bits
+        Of one weight. [bit]
+    group
+        Weights that share a scale; 0 for all of a row. [1]
+    zero_bits
+        Of the zero point: as many as a weight where None (packed, as AWQ and GPTQ store it), 16
+        unpacked, 0 without one. [bit]
+
+    Notes
+    -----
+    Source: Lin et al. 2023 (arXiv 2306.00978) and Frantar et al. 2022 (arXiv 2210.17323); order of
+    inputs that GPTQ stores beside the weights is left out.
+
+    Examples
+    --------
+    >>> grouped(4, 128).expression
+    '4 + 16/128 + 4/128 = 4.15625'
+    >>> grouped(4, 32, zero_bits=0).bits
+    4.5
+    """
+    zero = bits if zero_bits is None else zero_bits
+    style = {bits: "", 0: "-sym", 16: "-zp16"}[zero]
+    size = f"-g{group}" if group else "-row"
+    name = f"int{bits}{size}{style}"
+    what = {bits: f"a packed {bits}-bit zero", 0: "no zero", 16: "an fp16 zero"}[zero]
+    overhead = tuple((each, group) for each in (16, zero) if each and group)
+    return Format(
+        _SHORT.get(name, name),
+        bits,
+        weight_only=True,
+        shared=overhead,
+        row_bits=0 if group else 16 + zero,
+        source=f"groups of {group or 'a row'} with an fp16 scale and {what} "
+        "(AWQ arXiv 2306.00978, GPTQ arXiv 2210.17323)",
+    )
+
+
+_SHORT: Final = {f"int{bits}-g128": f"int{bits}" for bits in (2, 3, 4)}
+"""Groups of 128 with a packed zero are what people mean by the bits alone."""

@@ -1,0 +1,105 @@
+"""Formats by the names people type."""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Final
+
+from roofline.errors import UnknownNameError
+from roofline.model.precision.formats import FORMATS, Format, grouped
+
+ALIASES: Final[Mapping[str, str]] = {
+    "float32": "fp32",
+    "float16": "fp16",
+    "half": "fp16",
+    "bfloat16": "bf16",
+    "e4m3": "fp8",
+    "fp8-e4m3": "fp8",
+    "fp8-tensor": "fp8",
+    "fp8-per-tensor": "fp8",
+    "e5m2": "fp8-e5m2",
+    "fp8-channel": "fp8-row",
+    "fp8-per-channel": "fp8-row",
+    "fp8-block128": "fp8-block",
+    "fp8-128x128": "fp8-block",
+    "fp8-w8a16": "fp8-wo",
+    "w8a8": "int8",
+    "int8-w8a8": "int8",
+    "smoothquant": "int8",
+    "w8a16": "int8-wo",
+    "int8-w8a16": "int8-wo",
+    "llm-int8": "llm.int8",
+    "llm.int8()": "llm.int8",
+    "bnb-int8": "llm.int8",
+    "bnb-nf4": "nf4",
+    "qlora": "nf4",
+    "squeezellm": "squeezellm-3",
+    "w4a16": "int4",
+    "w3a16": "int3",
+    "w4a8": "int4-w4a8",
+    "w4a4": "nvfp4",
+    "nvfp4-w4a4": "nvfp4",
+    "mxfp4-w4a4": "mxfp4",
+    "kv4": "int4-kv",
+    "kv8": "int8-kv",
+}
+_GROUPED: Final = re.compile(
+    r"(?:(?:awq|gptq)-)?(?:int(?P<bits>[2348]))?(?:-?(?:awq|gptq))?"
+    r"(?:-g(?P<group>[1-9]\d{0,4})|(?P<row>-row))?(?P<zero>-sym|-asym|-zp16)?"
+)
+_ZERO: Final = {None: None, "-asym": None, "-sym": 0, "-zp16": 16}
+_EXAMPLES: Final = ("int4", "int4-awq", "int4-gptq", "awq", "gptq", "int3", "int2")
+"""Grouped names that a misspelling may have meant."""
+
+
+def named(name: str) -> Format:
+    """Format of that name; integers in groups are computed from it.
+
+    Parameters
+    ----------
+    name
+        A name of `FORMATS` or an alias, in any case; or bits, method, group and zero point, as in
+        ``"int4-awq"``, ``"int4-g64"``, ``"gptq-int3-g128"``, ``"int4-g32-sym"``,
+        ``"int4-g128-zp16"``. Groups are of 128 unless said; ``-row`` shares over a whole row.
+
+    Raises
+    ------
+    UnknownNameError
+        There is none.
+
+    Examples
+    --------
+    >>> named("awq").bits, named("int4-g64").bits, named("int4-g128-zp16").bits
+    (4.15625, 4.3125, 4.25)
+    """
+    found = _find(name.strip().lower().replace("_", "-"))
+    if found is not None:
+        return found
+    known = (*FORMATS, *ALIASES, *_EXAMPLES)
+    close = get_close_matches(name.strip().lower()[:40], known, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    shown = name if len(name) <= 40 else name[:37] + "..."
+    raise UnknownNameError(
+        f"no number format {shown!r}",
+        hint=f"{hint}formats: {', '.join(FORMATS)}, and int4, int4-g64, int3-g128-sym and the like",
+    )
+
+
+@cache
+def _by_pattern(bits: int, group: int, zero_bits: int | None) -> Format:
+    return grouped(bits, group, zero_bits=zero_bits)
+
+
+def _find(name: str) -> Format | None:
+    name = ALIASES.get(name, name)
+    if name in FORMATS:
+        return FORMATS[name]
+    match = _GROUPED.fullmatch(name)
+    if match is None or not any(word in name for word in ("int", "awq", "gptq")):
+        return None
+    bits = int(match["bits"] or 4)
+    if bits == 8 and not (match["group"] or match["row"] or "q" in name):
+        return None
+    group = 0 if match["row"] else int(match["group"] or 128)
+    return _by_pattern(bits, group, _ZERO[match["zero"]])

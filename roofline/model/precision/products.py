@@ -1,0 +1,265 @@
+"""What happens to weights and activations of given formats on one machine."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from roofline.errors import MissingRateError, UnknownNameError
+from roofline.hardware.machine import Gpu
+from roofline.model.precision.formats import FORMATS, KV_FORMATS, Format
+from roofline.model.precision.naming import named
+from roofline.units import BITS_PER_BYTE
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """How weights of one format are multiplied on one machine.
+
+    Attributes
+    ----------
+    stored
+        Format of the weights.
+    arithmetic
+        Type the product runs in: a key of `Gpu.flops_per_s`.
+    activations
+        Format of what comes in.
+    quantised
+        Format that activations are converted to first; None where they stay.
+    note
+        A conversion that a reader should know of, one sentence; may be empty.
+    """
+
+    stored: Format
+    arithmetic: str
+    activations: Format
+    quantised: Format | None = None
+    note: str = ""
+
+    @property
+    def dequantises(self) -> bool:
+        """Whether weights are converted to the width of the activations."""
+        return self.quantised is None and self.stored.element_bits < self.activations.element_bits
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Arithmetic types with the share of the FLOPs that runs in each. [1]"""
+        part = self.stored.outliers if self.quantised else 0.0
+        if not part:
+            return {self.arithmetic: 1.0}
+        return {self.arithmetic: 1.0 - part, self.activations.name: part}
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Work of changing a format.
+
+    Attributes
+    ----------
+    elements
+        Values converted. [1]
+    bytes_read, bytes_written
+        Moved through device memory for it; 0 where it happens inside the product. [B]
+    """
+
+    elements: float
+    bytes_read: float = 0.0
+    bytes_written: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Formats of a deployment, and the arithmetic that follows on one GPU.
+
+    Attributes
+    ----------
+    weights
+        Of the linear layers.
+    activations
+        Between operators; of norms, biases, embeddings and LM head unless those are wider.
+    kv
+        Of the cache.
+    head
+        Of the token embedding and the LM head, which quantised checkpoints leave in 16 bits.
+    linear_arithmetic, attention_arithmetic
+        Types the products run in: keys of `Gpu.flops_per_s`.
+    notes
+        Conversions that a reader should know of, one sentence each.
+    products
+        How weights of each format that the network has are multiplied, by name of the format.
+    """
+
+    weights: Format
+    activations: Format
+    kv: Format
+    head: Format
+    linear_arithmetic: str
+    attention_arithmetic: str
+    notes: tuple[str, ...] = ()
+    products: Mapping[str, Product] = field(default_factory=dict, hash=False)
+
+    def product(self, name: str = "") -> Product:
+        """How weights of a format are multiplied; of the linear layers if it has no name.
+
+        Raises
+        ------
+        UnknownNameError
+            The precision was not resolved for that format.
+        """
+        wanted = named(name).name if name else self.weights.name
+        if wanted not in self.products:
+            raise UnknownNameError(
+                f"the precision was not resolved for {wanted} weights",
+                hint="name the formats of the network when resolving",
+            )
+        return self.products[wanted]
+
+
+def product(stored: Format, activations: Format, gpu: Gpu) -> Product:
+    """Choose the arithmetic of weights and activations on a GPU.
+
+    Formats the GPU cannot multiply fall back to one named path, the arithmetic of the activations
+    on converted weights, which vLLM, TensorRT-LLM and SGLang have; the note says so.
+
+    Parameters
+    ----------
+    stored, activations
+        Formats of both.
+    gpu
+        Where it runs.
+    """
+    sixteen = activations.name
+    if stored.element_bits >= 16:
+        note = (
+            "" if stored.name == sixteen else f"{stored.name} weights are multiplied in {sixteen}"
+        )
+        return Product(stored, sixteen, activations, note=note)
+    usable = not stored.needs or stored.needs in gpu.flops_per_s
+    native = next((name for name in stored.arithmetic if usable and name in gpu.flops_per_s), None)
+    if native is not None:
+        quantised = named(stored.activation) if stored.activation else None
+        return Product(stored, native, activations, quantised, stored.claim)
+    missing = "/".join(stored.arithmetic)
+    if not missing:
+        reason = "weight-only"
+    elif usable:
+        reason = f"{gpu.name} has no {missing} arithmetic"
+    else:
+        reason = f"{gpu.name} has no {missing} arithmetic with scales of groups"
+    note = (
+        f"{stored.name} weights are converted and multiplied in {sixteen} ({reason}): "
+        "fewer bytes, the same FLOP rate"
+    )
+    return Product(stored, sixteen, activations, note=note)
+
+
+def resolve(weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = ()) -> Precision:
+    """Choose arithmetic for the formats asked for, on a GPU.
+
+    Parameters
+    ----------
+    weights
+        Format of the linear layers.
+    kv
+        Format of the cache, or ``"auto"``: that of the activations.
+    gpu
+        Where it runs.
+    also
+        Other formats that some linear layers of the network have.
+
+    Raises
+    ------
+    UnknownNameError
+        A format is not known, or not one a cache can have.
+    MissingRateError
+        The GPU cannot multiply the format and nothing converts it.
+    """
+    stored = named(weights)
+    activations = _activations(stored, gpu)
+    formats = {each.name: each for each in (stored, activations, *map(named, also))}
+    products = {name: product(each, activations, gpu) for name, each in formats.items()}
+    cache = activations if kv == "auto" else named(kv)
+    if cache.name not in KV_FORMATS and cache is not activations:
+        raise UnknownNameError(
+            f"a KV cache cannot be stored as {cache.name}",
+            hint=f"cache formats: {', '.join(KV_FORMATS)}",
+        )
+    notes = [each.note for each in products.values() if each.note]
+    if cache.bits < activations.bits:
+        notes.append(f"the {cache.name} KV cache is converted and multiplied in {activations.name}")
+    return Precision(
+        weights=stored,
+        activations=activations,
+        kv=cache,
+        head=activations,
+        linear_arithmetic=products[stored.name].arithmetic,
+        attention_arithmetic=activations.name,
+        notes=tuple(notes),
+        products=products,
+    )
+
+
+def _activations(stored: Format, gpu: Gpu) -> Format:
+    """Format between operators: that of the weights from 16 bits on, else 16 bits."""
+    if stored.element_bits >= 16:
+        if stored.name in gpu.flops_per_s:
+            return stored
+        other = next((n for n in ("fp16", "bf16", "fp32") if n in gpu.flops_per_s), None)
+        hint = f"try --weights {other}; {gpu.name} has " + ", ".join(gpu.flops_per_s)
+        raise MissingRateError(f"{gpu.name} has no {stored.name} arithmetic", hint=hint)
+    sixteen = next((name for name in ("bf16", "fp16") if name in gpu.flops_per_s), None)
+    if sixteen is None:
+        raise MissingRateError(
+            f"{gpu.name} has no 16-bit arithmetic for {stored.name} weights",
+            hint=f"it has {', '.join(gpu.flops_per_s)}",
+        )
+    return FORMATS[sixteen]
+
+
+def quantisation(made: Product, tokens: float, k: float) -> Conversion:
+    """Activations on their way into a product: read, and written in the format it wants.
+
+    Parameters
+    ----------
+    made
+        The product.
+    tokens
+        Rows of activations. [token]
+    k
+        Input width. [1]
+
+    Notes
+    -----
+    Source: a kernel of its own, as vLLM and TensorRT-LLM run it where it is not fused into the norm
+    before; scales of rows and groups are written too.
+
+    Examples
+    --------
+    >>> made = Product(named("fp8-block"), "fp8", named("bf16"), named("fp8-1x128"))
+    >>> quantisation(made, 1, 128)  # 128 values, then one fp32 scale
+    Conversion(elements=128, bytes_read=256.0, bytes_written=132.0)
+    """
+    if made.quantised is None:
+        return Conversion(0.0)
+    elements = tokens * k
+    written = elements * made.quantised.width + tokens * made.quantised.row_bits / BITS_PER_BYTE
+    return Conversion(elements, elements * made.activations.width, written)
+
+
+def dequantisation(made: Product, n: float, k: float) -> Conversion:
+    """Weights on their way into a product: converted as often as the matrix is read.
+
+    Parameters
+    ----------
+    made
+        The product.
+    n, k
+        Output and input width of the matrix. [1]
+
+    Notes
+    -----
+    Source: fused kernels (Marlin, arXiv 2408.11743) convert in registers and move nothing more;
+    bitsandbytes writes a copy of the matrix and reads it back when more than one token is computed.
+    """
+    if not made.dequantises:
+        return Conversion(0.0)
+    copied = n * k * made.activations.width if made.stored.unfused else 0.0
+    return Conversion(n * k, copied, copied)

@@ -1,0 +1,15 @@
+"""What a reader must know to read the numbers right."""
+
+from typing import Final
+
+from roofline.report.block import Block
+from roofline.table import Result
+
+ORDER: Final = 95
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    if not result.notes:
+        return None
+    return Block("notes", "Notes", "notes.html", tuple(result.notes))

@@ -1,0 +1,95 @@
+"""What a static batch is asked to do."""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from roofline.cost.step import Group, prefill
+from roofline.cost.work import Number
+from roofline.errors import InputError
+
+MOST_TOKENS: Final = 2**31
+MOST_SEQUENCES: Final = 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What a static batch is asked to do.
+
+    Attributes
+    ----------
+    batch
+        Sequences decoded together. [1]
+    prompt, output
+        Tokens of each prompt and of each answer. [token]
+    prefill_batch
+        Prompts prefilled in one step; 0 for the whole batch. [1]
+    prefix_hit
+        Share of the prompt that is cached already. [1]
+    kv_cache
+        False to compute the whole context again for every token.
+    """
+
+    batch: int = 16
+    prompt: int = 2048
+    output: int = 256
+    prefill_batch: int = 0
+    prefix_hit: float = 0.0
+    kv_cache: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        for name, value, most in (
+            ("batch", self.batch, MOST_SEQUENCES),
+            ("prompt", self.prompt, MOST_TOKENS),
+            ("output", self.output, MOST_TOKENS),
+        ):
+            if not 1 <= value <= most:
+                raise InputError(f"{name} is {value:g}", hint=f"give a number from 1 to {most:,}")
+        if not 0 <= self.prefill_batch <= self.batch:
+            raise InputError(
+                f"prefill batch is {self.prefill_batch:g}, batch is {self.batch}",
+                hint="prefill between 1 prompt and the whole batch in a step",
+            )
+        if not 0 <= self.prefix_hit < 1:
+            raise InputError(
+                f"prefix hit is {self.prefix_hit:g}",
+                hint="give the cached share of the prompt, from 0 up to but not including 1",
+            )
+
+    @property
+    def cached(self) -> int:
+        """Tokens of the prompt that are cached; at least one is left to compute. [token]"""
+        # In decimal, so that 29 % of 100 is 29 and not what binary fractions make of it.
+        share = Decimal(repr(self.prefix_hit)) * self.prompt
+        return min(math.floor(share), self.prompt - 1)
+
+    @property
+    def together(self) -> int:
+        """Prompts in one prefill step. [1]"""
+        return self.prefill_batch or self.batch
+
+    @property
+    def longest(self) -> int:
+        """Context of the last step that is computed. [token]"""
+        return self.prompt + self.output - 1
+
+    @property
+    def full_steps(self) -> int:
+        """Prefill steps with all the prompts that go together. [1]"""
+        return self.batch // self.together
+
+    @property
+    def left_over(self) -> int:
+        """Prompts of the last prefill step where it is not a full one. [1]"""
+        return self.batch % self.together
+
+    def prefill(self, prompts: Number) -> Group:
+        """Prefill step of that many prompts."""
+        return prefill(prompts, float(self.prompt), float(self.cached))
+
+    def decode(self, context: Number) -> Group:
+        """Decode step that ends at a context: one new token, or all of them without a cache."""
+        new = 1.0 if self.kv_cache else context
+        return Group(float(self.batch), new, context)

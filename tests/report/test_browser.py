@@ -1,0 +1,224 @@
+"""The page in headless Chromium, where playwright and a Chromium are installed."""
+
+import base64
+import gzip
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.report import write
+from roofline.table import Result
+from tests.report.hostile import HOSTILE, poisoned
+
+pytestmark = pytest.mark.browser
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+LISTEN = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.violations.push(`${event.violatedDirective} ${event.blockedURI}`);
+});
+"""
+CASES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "wires": {"tp": 8},
+    "overflow": {"batch": 100_000},
+    "one token": {"output": 1},
+    "textbook": {"convention": "textbook"},
+}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium; ROOFLINE_CHROMIUM names one that is not on the path."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = os.environ.get("ROOFLINE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), "")
+    if not found:
+        pytest.skip("no Chromium on the path: install one, or name it in ROOFLINE_CHROMIUM")
+    with api.sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+class Visit:
+    """An opened page, and everything that should not have happened on it."""
+
+    def __init__(self, browser: Any, path: Path, **context: Any) -> None:
+        self.context = browser.new_context(**context)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", self.dismiss)
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.add_init_script(LISTEN)
+        self.page.goto(path.as_uri())
+        if self.page.locator(".plot").count():
+            self.page.wait_for_selector("html[data-drawn=yes]", state="attached")
+        self.url = path.as_uri()
+
+    def dismiss(self, dialog: Any) -> None:
+        """A dialog is a script that should not have run."""
+        self.said.append("dialog")
+        dialog.dismiss()
+
+    def is_quiet(self) -> None:
+        """No message, no request but for the file itself, nothing that the policy refused."""
+        assert self.said == []
+        assert [url for url in self.asked if url != self.url and not url.startswith("data:")] == []
+        assert self.page.evaluate("window.violations") == []
+
+    def overflow(self) -> int:
+        """Pixels by which the page is wider than the window."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+    def colours(self) -> tuple[str, str]:
+        """Colours of the page behind and of the first figure."""
+        body, figure = self.page.evaluate(
+            """() => [getComputedStyle(document.querySelector("section")).backgroundColor,
+            getComputedStyle(document.querySelector(".plot .main-svg")).backgroundColor]"""
+        )
+        return str(body), str(figure)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_real_page_is_quiet_and_every_figure_is_drawn(
+    browser: Any, tmp_path: Path, case: str
+) -> None:
+    path = tmp_path / "report.html"
+    write(roofline.analyze(**CASES[case]), path)
+    visit = Visit(browser, path)
+    plots = visit.page.locator(".plot")
+    assert plots.count() == {"one token": 4, "textbook": 0}.get(case, 5)
+    for place in range(plots.count()):
+        marks = plots.nth(place).locator(".points path, .bars path, .scatterlayer path")
+        assert marks.count() >= 3
+    visit.is_quiet()
+    visit.context.close()
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_window(
+    browser: Any, tmp_path: Path, width: int, scheme: str
+) -> None:
+    path = tmp_path / "report.html"
+    write(roofline.analyze(tp=8), path)
+    visit = Visit(browser, path, viewport={"width": width, "height": 844}, color_scheme=scheme)
+    assert visit.overflow() <= 0
+    visit.page.evaluate(
+        "document.querySelectorAll('details').forEach((entry) => entry.open = true)"
+    )
+    assert visit.overflow() <= 0
+    visit.page.set_viewport_size({"width": 320, "height": 844})
+    visit.page.wait_for_timeout(300)
+    assert visit.overflow() <= 0
+    visit.is_quiet()
+    visit.context.close()
+
+
+def test_figures_follow_the_theme_and_paper_is_light(
+    browser: Any, tmp_path: Path, result: Result
+) -> None:
+    path = tmp_path / "report.html"
+    write(result, path)
+    visit = Visit(browser, path, color_scheme="light")
+    light = visit.colours()
+    assert light[0] == light[1] == "rgb(255, 255, 255)"
+    visit.page.emulate_media(color_scheme="dark")
+    visit.page.wait_for_timeout(300)
+    dark = visit.colours()
+    assert dark[0] == dark[1] != light[0]
+    visit.page.emulate_media(color_scheme="dark", media="print")
+    visit.page.wait_for_timeout(300)
+    assert visit.colours()[1] == "rgb(255, 255, 255)"
+    assert not visit.page.locator("nav").is_visible()
+    visit.page.emulate_media(color_scheme="dark", media="screen")
+    visit.page.wait_for_timeout(300)
+    assert visit.colours() == dark
+    assert len(visit.page.pdf(format="A4")) > 20_000
+    visit.is_quiet()
+    visit.context.close()
+
+
+def test_hostile_texts_do_nothing_in_a_browser(
+    browser: Any, tmp_path: Path, result: Result
+) -> None:
+    counts = []
+    for name, texts in (("harmless", ["harmless"]), ("hostile", HOSTILE)):
+        path = tmp_path / f"{name}.html"
+        write(poisoned(result, texts), path)
+        visit = Visit(browser, path)
+        visit.page.mouse.move(400, 900)
+        tags = visit.page.evaluate(
+            """[...document.querySelectorAll("*:not(svg *, [type='application/json'])")]
+            .map((element) => element.tagName)"""
+        )
+        counts.append(Counter(tags))
+        assert visit.page.locator("svg a, svg image, svg script, svg foreignObject").count() == 0
+        visit.is_quiet()
+        visit.context.close()
+    assert counts[1]["SCRIPT"] == counts[0]["SCRIPT"] == 2
+    assert set(counts[1]) == set(counts[0])
+
+
+def test_the_keyboard_reaches_contents_tables_and_derivations(
+    browser: Any, tmp_path: Path, result: Result
+) -> None:
+    path = tmp_path / "report.html"
+    write(result, path)
+    visit = Visit(browser, path)
+    visit.page.keyboard.press("Tab")
+    assert visit.page.evaluate("document.activeElement.className") == "skip"
+    reached = set()
+    for _ in range(60):
+        visit.page.keyboard.press("Tab")
+        reached.add(visit.page.evaluate("document.activeElement.tagName"))
+    assert {"A", "DIV", "SUMMARY", "BUTTON"} <= reached
+    visit.page.locator("#unfold").focus()
+    visit.page.keyboard.press("Enter")
+    assert visit.page.locator(".derivations details:not([open])").count() == 0
+    visit.page.keyboard.press("Enter")
+    assert visit.page.locator(".derivations details[open]").count() == 0
+    visit.page.locator(".cards a").first.click()
+    assert visit.page.locator("#derivation-ttft[open]").count() == 1
+    visit.is_quiet()
+    visit.context.close()
+
+
+def test_without_scripts_the_page_says_so_and_keeps_its_tables(
+    browser: Any, tmp_path: Path, result: Result
+) -> None:
+    path = tmp_path / "report.html"
+    write(result, path)
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(path.as_uri())
+    assert "scripts are off" in (page.locator("noscript").text_content() or "")
+    assert page.locator("table").count() >= 8
+    context.close()
+
+
+def test_a_changed_library_does_not_run(browser: Any, tmp_path: Path, result: Result) -> None:
+    path = tmp_path / "report.html"
+    write(result, path)
+    text = path.read_text("utf-8")
+    start = text.index('id="library">') + len('id="library">')
+    other = base64.b64encode(gzip.compress(b"window.Plotly = alert(1)")).decode()
+    path.write_text(text[:start] + other + text[text.index("</script>", start) :], "utf-8")
+    context = browser.new_context()
+    page = context.new_page()
+    page.on("dialog", lambda _: pytest.fail("the library ran"))
+    page.goto(path.as_uri())
+    page.get_by_text("could not be drawn").wait_for(state="visible")
+    assert page.evaluate("typeof Plotly") == "undefined"
+    context.close()

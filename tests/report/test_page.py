@@ -1,0 +1,202 @@
+import base64
+import gzip
+import hashlib
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.content import shipped
+from roofline.report import render
+from roofline.report.figures import COLOURS
+from roofline.report.sections import builders
+from roofline.table import Result, table
+from tests.report.pages import Page, taken_apart
+
+MOST_BYTES = 2_100_000
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def _policy(page: Page) -> dict[str, list[str]]:
+    (meta,) = [
+        element
+        for element in page.all("meta")
+        if element.attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    parts = [part.split() for part in (meta.attributes["content"] or "").split(";")]
+    return {part[0]: part[1:] for part in parts}
+
+
+def test_the_same_result_gives_the_same_bytes(result: Result) -> None:
+    assert render(result) == render(result)
+
+
+def test_the_page_is_small_enough_to_send(result: Result) -> None:
+    assert len(render(result).encode()) < MOST_BYTES
+    assert len(render(roofline.analyze()).encode()) < MOST_BYTES
+
+
+def test_the_policy_names_the_two_scripts_and_the_style_and_nothing_else(result: Result) -> None:
+    page = taken_apart(render(result))
+    scripts = [entry for entry in page.all("script") if "type" not in entry.attributes]
+    (style,) = page.all("style")
+    packed = next(e for e in page.all("script") if e.attributes.get("id") == "library")
+    source = gzip.decompress(base64.b64decode(packed.text)).decode()
+    assert len(scripts) == 1
+    assert _policy(page) == {
+        "default-src": ["'none'"],
+        "script-src": [_hash(scripts[0].text), _hash(source)],
+        "style-src": [_hash(style.text), _hash("")],
+        "img-src": ["data:"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+    }
+
+
+def test_nothing_on_the_page_points_outside_it(result: Result) -> None:
+    page = taken_apart(render(result))
+    for element in page.elements:
+        for name in ("src", "href", "action", "srcset", "data", "poster"):
+            target = element.attributes.get(name)
+            assert target is None or target.startswith("#") or target == "data:,", target
+        assert not [name for name in element.attributes if name.startswith("on") or name == "style"]
+    assert "url(" not in page.all("style")[0].text
+    assert "@import" not in page.all("style")[0].text
+
+
+def test_ids_are_unique_and_every_reference_has_its_target(result: Result) -> None:
+    page = taken_apart(render(result))
+    ids = [e.attributes["id"] for e in page.elements if "id" in e.attributes]
+    assert len(ids) == len(set(ids))
+    for element in page.elements:
+        for name in ("aria-labelledby", "aria-describedby", "aria-controls"):
+            for target in (element.attributes.get(name) or "").split():
+                assert target in ids
+        href = element.attributes.get("href") or ""
+        assert not href.startswith("#") or href[1:] in ids
+
+
+def test_tables_have_captions_and_scopes_and_rows_as_long_as_their_heads(result: Result) -> None:
+    page = taken_apart(render(result))
+    assert len(page.all("table")) == len(page.all("caption")) >= 8
+    assert all(head.attributes.get("scope") in ("col", "row") for head in page.all("th"))
+    for text in re.findall(r"<table.*?</table>", render(result), re.DOTALL):
+        heads = len(re.findall(r"<th scope=\"col\"", text))
+        for row in re.findall(r"<tr>.*?</tr>", text.partition("<tbody>")[2], re.DOTALL):
+            assert len(re.findall(r"<t[hd][ >]", row)) == heads
+
+
+def test_every_figure_has_a_role_a_name_and_a_summary(result: Result) -> None:
+    page = taken_apart(render(result))
+    plots = [entry for entry in page.all("div") if entry.attributes.get("class") == "plot"]
+    assert len(plots) == 5
+    assert all(plot.attributes["role"] == "img" for plot in plots)
+    summaries = page.all("figcaption")
+    assert all(len(summary.text) > 40 for summary in summaries)
+    assert len(summaries) == len(plots)
+
+
+def test_figures_are_what_plotly_accepts_and_colours_are_of_the_theme(result: Result) -> None:
+    import plotly.graph_objects as go
+
+    page = taken_apart(render(result))
+    specs = [
+        json.loads(entry.text)
+        for entry in page.all("script")
+        if entry.attributes.get("type") == "application/json"
+    ]
+
+    def themed(value: Any, key: str) -> Any:
+        if isinstance(value, dict):
+            return {name: themed(entry, name) for name, entry in value.items()}
+        if isinstance(value, list):
+            return [themed(entry, key) for entry in value]
+        if key.endswith("color"):
+            match = re.fullmatch(r"theme:([a-z]+)(/[\d.]+)?", value)
+            assert match, value
+            assert match[1] in COLOURS
+            return "#000000"
+        assert not (isinstance(value, str) and value.startswith("theme:")), key
+        return value
+
+    for spec in specs:
+        drawn = go.Figure(themed(spec, ""))
+        assert len(drawn.data) == len(spec["data"])
+
+
+def test_the_style_sheet_defines_every_colour_for_light_and_dark() -> None:
+    style = (shipped("reports") / "report.css").read_text("utf-8")
+    light, dark = _palettes(style)
+    assert set(light) == set(dark) >= set(COLOURS)
+
+
+def _palettes(style: str) -> tuple[dict[str, str], dict[str, str]]:
+    blocks = re.findall(r":root[^{]*\{([^}]*)\}", style)[:2]
+    light, dark = (dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6});", block)) for block in blocks)
+    return light, dark
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("text", ["ink", "muted", "link", "good", "bad", "prefill", "decode"])
+@pytest.mark.parametrize("theme", [0, 1])
+def test_text_has_the_contrast_that_accessibility_asks_for(text: str, theme: int) -> None:
+    """WCAG 2.2, 1.4.3: 4.5 to 1."""
+    palette = _palettes((shipped("reports") / "report.css").read_text("utf-8"))[theme]
+    for ground in ("surface", "page", "raised") if text not in COLOURS else ("surface",):
+        light, dark = sorted((_luminance(palette[text]), _luminance(palette[ground])))[::-1]
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
+
+
+def test_sections_are_found_in_the_order_of_the_page(result: Result) -> None:
+    keys = [block.key for build in builders() if (block := build(result))]
+    assert keys == [
+        "verdict", "assumptions", "roofline", "time", "memory", "batch", "what-if", "operators",
+        "derivations", "notes", "reproduce",
+    ]  # fmt: skip
+
+
+def test_a_section_without_its_table_is_left_out(result: Result) -> None:
+    bare = Result("analyze", {"headline": result.tables["headline"]})
+    page = taken_apart(render(bare))
+    assert [s.attributes["id"] for s in page.all("section")] == ["verdict", "reproduce"]
+    assert len(render(bare)) < 100_000  # no figures, no plotly
+
+
+@pytest.mark.parametrize("name", ["headline", "ops", "roofs", "memory", "batch_curve", "what_if"])
+def test_an_empty_table_is_no_table(result: Result, name: str) -> None:
+    tables = {**result.tables, name: table([], {})}
+    taken_apart(render(replace(result, tables=tables)))
+
+
+def test_what_does_not_fit_says_so_in_words(overflowing: Result) -> None:
+    text = render(overflowing)
+    assert "✗ Does not fit in memory" in text
+    assert "of a deployment that does not fit" in text
+    assert "50.0\xa0B too much" in text
+
+
+def test_the_page_says_that_it_is_a_floor(result: Result) -> None:
+    assert "datasheet floor, not a forecast" in render(result)
+    measured = replace(result, metadata={**result.metadata, "basis": "measured"})
+    assert "datasheet floor" not in render(measured)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [{}, {"tp": 8}, {"batch": 100_000}, {"output": 1}, {"convention": "textbook"},
+     {"kv_cache": False, "prompt": 64, "output": 4}, {"gpu": "a100-sxm", "weights": "fp8"}],
+    ids=str,
+)  # fmt: skip
+def test_real_results_make_pages(question: dict[str, Any]) -> None:
+    taken_apart(render(roofline.analyze(**question)))

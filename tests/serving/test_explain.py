@@ -1,0 +1,166 @@
+"""Derivations: trees that end in sources, and whose numbers give the value they explain."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+
+from roofline.errors import UnknownNameError
+from roofline.serving.explain import METRICS, explain, explain_all
+from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.workload import Workload
+from roofline.table import BASES, Derivation
+from roofline.units import PREFIX
+from tests.serving.deployments import on
+
+CASES: Final = {
+    "default": lambda: static_batch(on(), Workload()),
+    "one token": lambda: static_batch(on(), Workload(4, 512, 1)),
+    "in turns": lambda: static_batch(on(), Workload(16, 512, 20, prefill_batch=4)),
+    "no cache": lambda: static_batch(on(), Workload(2, 64, 20, kv_cache=False)),
+    "across a window": lambda: static_batch(on("gemma-2-9b"), Workload(8, 3500, 1500)),
+    "eight devices": lambda: static_batch(on("llama-3.1-70b", tp=8), Workload()),
+    "repeated heads": lambda: static_batch(on("gemma-2-2b", tp=8), Workload()),
+    "int4": lambda: static_batch(on(weights="int4", kv="fp8"), Workload()),
+    "naive": lambda: static_batch(on(attention="naive"), Workload(4, 512, 8)),
+    "does not fit": lambda: static_batch(on("llama-3.1-70b"), Workload()),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def batch(request: pytest.FixtureRequest) -> StaticBatch:
+    return CASES[request.param]()
+
+
+def entries(derivation: Derivation) -> Iterator[Derivation]:
+    yield derivation
+    for entry in derivation.inputs:
+        yield from entries(entry)
+
+
+def test_every_metric_is_explained_by_its_own_value(batch: StaticBatch) -> None:
+    every = explain_all(batch)
+    held = batch.memory
+    assert {name: entry.value for name, entry in every.items()} == {
+        "ttft": batch.ttft_s,
+        "tpot": batch.tpot_s,
+        "latency": batch.latency_s,
+        "throughput": batch.throughput_tok_s,
+        "memory": held.weights + held.activations + held.runtime + held.graphs + held.kv,
+        "weights": held.weights,
+        "kv": held.kv,
+        "cost": batch.usd_per_mtok,
+        "energy": batch.joule_per_mtok,
+        "ridge": batch.deployment.node.gpu.ridge(batch.deployment.precision.linear_arithmetic),
+    }
+    assert set(every) == set(METRICS)
+
+
+def test_every_branch_ends_in_a_source_or_a_formula(batch: StaticBatch) -> None:
+    bare = {
+        f"{metric}: {entry.name} = {entry.value:g} {entry.unit}"
+        for metric in METRICS
+        for entry in entries(explain(batch, metric))
+        if not (entry.inputs or entry.source or entry.formula)
+    }
+    assert bare == set()
+
+
+def test_every_basis_is_one_that_is_known(batch: StaticBatch) -> None:
+    for metric in METRICS:
+        for entry in entries(explain(batch, metric)):
+            assert entry.basis in ("", *BASES), entry
+
+
+def test_numbers_put_into_a_formula_give_its_value(batch: StaticBatch) -> None:
+    # Quantities are shown to three digits, so a few of them together are right to a few per cent.
+    wrong = {
+        f"{metric}: {entry.name}": f"{entry.substituted} is not {entry.value}"
+        for metric in METRICS
+        for entry in entries(explain(batch, metric))
+        if entry.substituted and "mean over" not in entry.substituted
+        if evaluated(entry.substituted) != pytest.approx(entry.value, rel=0.02, abs=1e-12)
+    }
+    assert wrong == {}
+
+
+def test_a_weight_and_a_cached_element_have_the_bytes_of_their_format(batch: StaticBatch) -> None:
+    precision = batch.deployment.precision
+    widths = {
+        "KV cache moved": {precision.kv.width},
+        "weights moved": {precision.weights.width, precision.head.width},
+    }
+    for metric in ("ttft", "tpot"):
+        for entry in entries(explain(batch, metric)):
+            if entry.name in widths and entry.substituted:
+                last = float(entry.substituted.split(" · ")[-1])
+                assert any(last == pytest.approx(w, rel=1e-9) for w in widths[entry.name]), entry
+
+
+def test_operators_of_a_step_add_up_to_it(batch: StaticBatch) -> None:
+    for metric in ("ttft", "tpot"):
+        for entry in entries(explain(batch, metric)):
+            if entry.formula.startswith("sum over operators"):
+                parts = [part.value for part in entry.inputs if part.unit == "s"]
+                assert sum(parts) == pytest.approx(entry.value)
+
+
+def test_a_metric_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        explain(CASES["default"](), "tppt")
+    assert "tpot" in caught.value.hint
+
+
+def test_an_assumed_price_makes_the_cost_assumed() -> None:
+    made = CASES["default"]()
+    assert explain(made, "cost").basis == "assumed"
+    assert explain(made, "ttft").basis == "datasheet"
+
+
+# --- reading the text of a formula back
+
+_UNITS: Final = ("FLOP/s", "token/s", "FLOP", "B/s", "s/h", "$/h", "W", "B", "s")
+_QUANTITY: Final = re.compile(
+    r"(\d+(?:\.\d*)?(?:e[+-]?\d+)?)"
+    rf"(?:\s+({'|'.join(sorted((p for p in PREFIX if p), key=len, reverse=True))})?"
+    rf"({'|'.join(re.escape(u) for u in _UNITS)})(?![\w/]))?"
+)
+_OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
+    ast.Add: operator.add,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def evaluated(text: str) -> float:
+    """Value of a substituted formula, its quantities in base units."""
+    body, _, where = text.partition(", S = ")
+    if where:
+        body = re.sub(r"\bS\b", where.replace(",", ""), body)
+
+    def plain(match: re.Match[str]) -> str:
+        number, prefix, _ = match.groups()
+        return repr(float(number) * PREFIX[prefix or ""])
+
+    # A comma between digits groups thousands; one before a space separates arguments.
+    body = re.sub(r"(?<=\d),(?=\d)", "", body)
+    return _value(ast.parse(_QUANTITY.sub(plain, body).replace("·", "*"), mode="eval").body)
+
+
+def _value(node: ast.expr) -> float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, float):
+        return node.value
+    if isinstance(node, ast.BinOp):
+        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
+    assert isinstance(node, ast.Call)
+    assert isinstance(node.func, ast.Name)
+    return {"max": max, "min": min}[node.func.id]([_value(part) for part in node.args])
+
+
+def test_the_reader_of_formulas_reads() -> None:
+    assert evaluated("2 · max(3.00 µs, 4.00 ms)") == 2 * 4e-3
+    assert evaluated("1,024 · (2 + min(S, 4096)) / 2, S = 9,000") == 1024 * 4098 / 2
+    assert evaluated("3.6 $/h · 2 / 2.00 ktoken/s · 1,000,000 / 3600 s/h") == pytest.approx(1.0)
