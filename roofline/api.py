@@ -10,7 +10,7 @@ from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.model import catalog as networks
-from roofline.model import precision
+from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.serving import advice, lecture, tables
 from roofline.serving import explain as derivations
@@ -99,10 +99,17 @@ def analyze(
         stored = precision.named(weights or _default_format(network))
         cache = stored if kv == "auto" else precision.named(kv)
         return lecture.analyze(network, device, workload, stored, cache, degree)
+    checkpoint = uniform(network, weights) if weights else network
+    kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
     deployment = Deployment(
-        architecture=network,
+        architecture=checkpoint,
         node=hardware.default_node(device, degree),
-        precision=precision.resolve(weights or _default_format(network), kv, device),
+        precision=precision.resolve(
+            weights or _default_format(network),
+            kv_format,
+            device,
+            also=parameters.formats(checkpoint),
+        ),
         engine=engine_named(engine),
         tp=degree,
         options=Options(attention=attention, mask=mask),
@@ -208,6 +215,18 @@ def _notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     if not batch.deployment.node.gpu.usd_per_hour:
         out.append("No price is assumed for this device: give one with --price.")
     return tuple(out)
+
+
+def uniform(network: Architecture, name: str) -> Architecture:
+    """The network with all its matrices in one format, but for those quantisers leave alone."""
+    layers = {block: replace(block, formats=()) for block in network.kinds}
+    return replace(
+        network,
+        layers=tuple(layers[block] for block in network.layers),
+        weight_format=precision.named(name).name,
+        head_format="",
+        kv_format="",
+    )
 
 
 def _default_format(network: Architecture) -> str:

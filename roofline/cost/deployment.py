@@ -8,7 +8,17 @@ from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import LayoutError
 from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Node
-from roofline.model.architecture import Architecture, Attention, Mla, Mlp, Moe, Recurrent
+from roofline.model.architecture import (
+    UNQUANTISED,
+    Architecture,
+    Attention,
+    Block,
+    CompressedAttention,
+    Mla,
+    Mlp,
+    Moe,
+    Recurrent,
+)
 from roofline.model.precision import Precision
 
 
@@ -59,6 +69,14 @@ class Deployment:
     tp: int = 1
     options: Options = Options()
 
+    def stored(self, block: Block | None, role: str) -> str:
+        """Number format of the matrix of a role, in a layer or outside all layers."""
+        network, precision = self.architecture, self.precision
+        if role == "lm-head":
+            return network.head_format or precision.head.name
+        default = precision.head.name if role in UNQUANTISED else precision.weights.name
+        return block.stored(role, default) if block is not None else default
+
     def __post_init__(self) -> None:
         """Refuse layouts that cannot be."""
         check_tensor_parallel(self.architecture, self.tp)
@@ -84,7 +102,7 @@ def check_tensor_parallel(architecture: Architecture, tp: int) -> None:
         raise LayoutError(f"tensor parallel over {tp} devices", hint="use at least 1 device")
     for block in architecture.kinds:
         mixer, part = block.mixer, block.feedforward
-        if isinstance(mixer, (Attention, Mla)):
+        if isinstance(mixer, (Attention, Mla, CompressedAttention)):
             _divides(tp, mixer.heads, "query heads", architecture)
         if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
             raise LayoutError(

@@ -1,14 +1,24 @@
 """What a deployment keeps in device memory, and how much of it is left for the KV cache."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment, kv_heads_per_device, qkv_biased_per_device
 from roofline.cost.work import Number
-from roofline.model.architecture import Attention, Block, Linear, Mla, Mlp, Moe, Recurrent
+from roofline.model.architecture import (
+    Attention,
+    Block,
+    CompressedAttention,
+    Linear,
+    Mla,
+    Mlp,
+    Moe,
+    Recurrent,
+)
+from roofline.model.parameters import projections
 from roofline.model.precision import named
+from roofline.units import BITS_PER_BYTE
 
 LOGIT_WIDTH = 4.0  # engines sample from fp32 logits
 
@@ -70,41 +80,39 @@ def weight_bytes(deployment: Deployment) -> float:
     """
     network, precision, tp = deployment.architecture, deployment.precision, deployment.tp
     embedding = network.vocab * network.embedding_width
-    tables = embedding * (1 if network.tied_embeddings else 2)
     outside = (
         network.position_rows * network.d_model
         + network.embedding_norm_parameters
         + network.final_norm_parameters
     )
-    total = (tables / tp + outside) * precision.head.width
-    if network.embedding_width != network.d_model:
-        total += 2 * network.embedding_width * network.d_model * precision.weights.width
+    total = (embedding / tp + outside) * precision.head.width
+    if not network.tied_embeddings:
+        head = Linear("lm-head", network.vocab, network.embedding_width)
+        total += _matrix(deployment, None, head)
+    for linear in projections(network):
+        total += _matrix(deployment, None, replace(linear, split="none"))
     if network.head_bias:
         total += network.vocab / tp * precision.head.width
     for block, layers in network.kinds.items():
-        total += layers * sum(
-            elements * (precision.head if plain else precision.weights).width
-            for elements, plain in _matrices(block, network.d_model, tp)
+        matrices = sum(
+            _matrix(deployment, block, linear) * _repeated(block, linear, tp)
+            for linear in block.linears(network.d_model)
         )
-        total += layers * _others(block, tp) * precision.activations.width
+        if isinstance(part := block.feedforward, Moe):
+            routed = part.expert_linears(network.d_model)
+            matrices += part.experts * sum(_matrix(deployment, block, each) for each in routed)
+        others = _others(block, network.d_model, tp) * precision.activations.width
+        total += layers * (matrices + others)
     return total
 
 
-UNQUANTISED = ("router", "shared-gate")
-"""Matrices that quantisers leave alone: small, and what they decide is delicate."""
-
-
-def _matrices(block: Block, d_model: int, tp: int) -> Iterator[tuple[float, bool]]:
-    """Elements of each matrix of a layer on one device, and whether it is left unquantised."""
-    for linear in block.linears(d_model):
-        yield _held(linear, tp) * _repeated(block, linear, tp), linear.name in UNQUANTISED
-    if isinstance(block.feedforward, Moe):
-        for linear in block.feedforward.expert_linears(d_model):
-            yield block.feedforward.experts * _held(linear, tp), False
-
-
-def _held(linear: Linear, tp: int) -> float:
-    return linear.n * linear.k / (1 if linear.split == "none" else tp)
+def _matrix(deployment: Deployment, block: Block | None, linear: Linear) -> float:
+    """One matrix on one device, in the format of its role, with scales. [B]"""
+    stored = named(deployment.stored(block, linear.name))
+    tp = deployment.tp
+    n = linear.n / tp if linear.split == "column" else float(linear.n)
+    k = linear.k / tp if linear.split == "row" else float(linear.k)
+    return n * k * stored.width + n * stored.row_bits / BITS_PER_BYTE
 
 
 def _repeated(block: Block, linear: Linear, tp: int) -> float:
@@ -116,7 +124,7 @@ def _repeated(block: Block, linear: Linear, tp: int) -> float:
     return (linear.n + (repeats - 1) * part.projected_kv) / linear.n
 
 
-def _others(block: Block, tp: int) -> float:
+def _others(block: Block, d_model: int, tp: int) -> float:
     """Norms, biases and other parameters of a layer on one device. [parameter]"""
     total = float(block.norm_parameters + block.extra_parameters)
     part, d_free = block.mixer, 1.0 / tp
@@ -126,11 +134,11 @@ def _others(block: Block, tp: int) -> float:
         total += part.other_parameters * d_free  # convolution and decays go with their heads
     elif part is not None:
         total += part.other_parameters
-    for linear in block.linears(1):
+    for linear in block.linears(d_model):
         if linear.name != "qkv":
             total += linear.biased * (d_free if linear.split == "column" else 1.0)
     if isinstance(block.feedforward, Moe):
-        up, down = block.feedforward.expert_linears(1)
+        up, down = block.feedforward.expert_linears(d_model)
         total += block.feedforward.experts * (up.biased * d_free + down.biased)
     return total
 
@@ -167,17 +175,21 @@ def kv_bytes_per_sequence(
             continue
         if part is None:
             continue
-        kept = context
+        kept, shared, entries = context, 1.0, 0
         if isinstance(part, Attention):
             shared = kv_heads_per_device(part, tp) / part.kv_heads
             span = part.window if part.window is not None else part.chunk
             if span is not None and not one_page_table:
                 kept = np.minimum(context, float(span))
-        else:
-            shared = 1.0
-        total = total + (layers * part.kv_elements * shared * precision.kv.width) * kept
+        elif isinstance(part, CompressedAttention):
+            entries = part.entry_elements
+            kept = np.minimum(context, float(part.window))
+        per_token = (part.kv_elements - entries) * shared * precision.kv.width
+        total = total + (layers * per_token) * kept
+        if entries:
+            total = total + (layers * entries * precision.kv.width) * context
         if part.index is not None:
-            total = total + float(layers * part.index.bytes_per_token) * context
+            total = total + layers * float(part.index.bytes_per_token) * context
     return total
 
 
@@ -219,6 +231,8 @@ def _widest(block: Block, tp: int) -> float:
         mla = block.mixer
         inner = mla.heads * (2 * mla.nope_dim + mla.rope_dim + 2 * mla.value_dim) / tp
         widths.append(inner + mla.query_rank + mla.kv_elements)
+    elif isinstance(block.mixer, CompressedAttention):
+        widths.append(2 * block.mixer.query_width / tp + block.mixer.kv_elements)
     elif isinstance(block.mixer, Recurrent):
         widths.append(sum(linear.n for linear in block.mixer.projections[:-1]) / tp)
     if isinstance(block.feedforward, Mlp):
@@ -227,7 +241,7 @@ def _widest(block: Block, tp: int) -> float:
     elif isinstance(block.feedforward, Moe):
         moe = block.feedforward
         inner = moe.width / tp * (3 if moe.gated else 2)
-        out = moe.expert_linears(1)[1].n if moe.latent else 0
+        out = moe.latent  # what the experts give back is as wide as the stream otherwise
         widths.append(moe.active * (inner + out) + moe.shared_width / tp * (3 if moe.gated else 2))
     return max(widths)
 

@@ -135,7 +135,8 @@ def padded_rows(rows: Number, experts: Number, tile: float = TILE) -> Number:
     >>> float(padded_rows(100.0, 10.0, tile=16))
     160.0
     """
-    return experts * (np.ceil(rows / (experts * tile)) * tile)
+    # No rows touch no experts: nothing is divided by nothing.
+    return experts * (np.ceil(rows / np.maximum(experts * tile, 1.0)) * tile)
 
 
 def experts_gemm(

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roofline.cost import layers
 from roofline.cost.deployment import Deployment
+from roofline.cost.layers import blocks
+from roofline.cost.layers.common import Pass
 from roofline.cost.work import Number, Op, times
 
 
@@ -101,7 +102,7 @@ def step(deployment: Deployment, groups: Sequence[Group] | Group) -> dict[str, O
         (group.name, _float(group.count), _float(group.new), _float(group.context))
         for group in every
     )
-    pass_ = layers.Pass(
+    pass_ = Pass(
         deployment,
         numbers,
         tokens=_total([times(count, new) for _, count, new, _ in numbers]),
@@ -110,9 +111,9 @@ def step(deployment: Deployment, groups: Sequence[Group] | Group) -> dict[str, O
     kinds = deployment.architecture.kinds.items()
     return _merged(
         [
-            *layers.embedding(pass_),
-            *(op for block, number in kinds for op in layers.block(pass_, block, number)),
-            *layers.head(pass_),
+            *blocks.embedding(pass_),
+            *(op for block, number in kinds for op in blocks.block(pass_, block, number)),
+            *blocks.head(pass_),
         ]
     )
 

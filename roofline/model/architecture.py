@@ -35,7 +35,7 @@ __all__ = [
 Mixer: TypeAlias = Attention | Mla | CompressedAttention | Recurrent
 FeedForward: TypeAlias = Mlp | Moe
 
-UNQUANTISED: Final = frozenset({"router", "shared-gate", "index-weights"})
+UNQUANTISED: Final = frozenset({"router", "shared-gate", "index-weights", "compress-kv"})
 """Roles of small matrices that quantisers leave alone unless told otherwise."""
 
 

@@ -98,6 +98,6 @@ class CompressedAttention:
                 Linear("index-weights", index.heads, d_model, split="none"),
             ]
         # Each of the groups' outputs reads the heads of its own group only.
-        out.append(Linear("attn-group", groups, self.query_width // self.out_groups))
-        out.append(Linear("attn-out", d_model, groups, split="row"))
+        out.append(Linear("attn-out-down", groups, self.query_width // self.out_groups))
+        out.append(Linear("attn-out-up", d_model, groups, split="row"))
         return tuple(out)

@@ -63,6 +63,8 @@ class Moe:
     latent
         Width that routed experts work at where it is not D: tokens are projected to it and back;
         0 for D. [1]
+    latent_norm
+        Whether what routed experts add up to is normed before it is projected back.
     """
 
     experts: int
@@ -76,6 +78,7 @@ class Moe:
     shared_gate: bool = False
     router_bias: bool = False
     latent: int = 0
+    latent_norm: bool = False
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """What every token is multiplied with: router, latent projections, shared part."""
@@ -107,5 +110,5 @@ class Moe:
 
     @property
     def other_parameters(self) -> int:
-        """Parameters that are not in a matrix: none. [parameter]"""
-        return 0
+        """Weights of the norm at the latent width. [parameter]"""
+        return self.latent * self.latent_norm

@@ -44,7 +44,8 @@ _PART_OF: Final = {
     "kv-up": "attention_qkv",
     "attn-gate": "attention_qkv",
     "compress-kv": "attention_qkv",
-    "attn-group": "attention_out",
+    "attn-out-down": "attention_out",
+    "attn-out-up": "attention_out",
     "attn-out": "attention_out",
     "index-q": "indexer",
     "index-k": "indexer",
@@ -102,7 +103,10 @@ def _of_layer(block: Block, d_model: int) -> Iterator[tuple[str, int]]:
     if block.mixer:
         for linear in block.mixer.linears(d_model):
             yield "recurrent" if recurrent else _PART_OF[linear.name], linear.parameters
-        yield "recurrent" if recurrent else "norms", block.mixer.other_parameters
+        index = getattr(block.mixer, "index", None)
+        norm = 0 if index is None else index.other_parameters
+        yield "indexer", norm
+        yield "recurrent" if recurrent else "norms", block.mixer.other_parameters - norm
     if block.feedforward:
         for linear in block.feedforward.linears(d_model):
             yield _PART_OF[linear.name], linear.parameters

@@ -1,6 +1,8 @@
 """The engine's own cost model, asked by the name of a network."""
 
+from dataclasses import replace
 from functools import cache
+from itertools import cycle, islice
 
 from roofline.cost.attention import attention, naive_attention
 from roofline.cost.deployment import Deployment, Options
@@ -9,16 +11,56 @@ from roofline.cost.work import Number, Work
 from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import parameters
+from roofline.model.architecture import Architecture, Attention, Block, Mixer, Mla
 from roofline.model.catalog import architecture
-from roofline.model.precision import resolve
+from roofline.model.precision import named, resolve
 
 
 def total_parameters(model: str) -> int:
     return parameters.total(architecture(model))
 
 
+def element_bits(name: str) -> int:
+    """Of one value, without what groups share."""
+    return named(name).element_bits
+
+
+def stored_width(name: str) -> float:
+    """Bytes per value, with what groups share."""
+    return named(name).width
+
+
+def active_parameters(model: str) -> int:
+    """Of a token, embeddings included."""
+    return parameters.active(architecture(model))["all"]
+
+
 def kv_bytes_per_token(model: str) -> int:
     return parameters.kv_bytes_per_token(architecture(model))
+
+
+def kv_elements(model: str) -> int:
+    """Cached per token."""
+    return parameters.kv_elements_per_token(architecture(model))
+
+
+def latent_elements(layers: float, latent: float, rope_dim: float) -> int:
+    """Cached per token by layers with latent attention."""
+    mixer = Mla(1, 0, int(latent), 1, int(rope_dim), 1)
+    return parameters.kv_elements_per_token(_stack((mixer,), layers))
+
+
+def shared_elements(layers: float, kv_heads: float, head_dim: float, share: float) -> int:
+    """Cached per token where so many layers in a row read the cache of the first of them."""
+    first = Attention(int(kv_heads), int(kv_heads), int(head_dim))
+    later = [replace(first, reuses_kv=True) for _ in range(1, int(share))]
+    return parameters.kv_elements_per_token(_stack((first, *later), layers))
+
+
+def _stack(mixers: tuple[Mixer, ...], layers: float) -> Architecture:
+    """A network of nothing but these mixers, over and over."""
+    blocks = cycle([Block(mixer, None, 0, 0) for mixer in mixers])
+    return Architecture("", "", 1, 1, tuple(islice(blocks, int(layers))), True, 1)
 
 
 def prefill_flops(model: str, batch: float, context: float) -> Number:

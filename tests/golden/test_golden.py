@@ -42,6 +42,7 @@ REQUIRED_TOPICS: Final = {
     "memory",
     "mfu_latency",
     "prefill_latency",
+    "quantization",
     "roofline",
     "throughput",
     "training_flops",

@@ -310,10 +310,8 @@ def test_the_weight_format_is_that_of_the_checkpoint(
         {"quantization_config": 3},
         {"quantization_config": {"quant_method": "secret"}},
         {"quantization_config": {"quant_method": ["fp8"]}},
-        {"quantization_config": {"quant_method": "gptq", "bits": 3, "group_size": 128}},
-        {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 128,
-                                 "lm_head": True}},
-        {"quantization_config": {"quant_algo": "FP8", "ignore": ["lm_head", "model.layers.0*"]}},
+        {"quantization_config": {"quant_method": "gptq", "bits": 5, "group_size": 128}},
+        {"quantization_config": {"quant_algo": "FP8", "ignore": ["lm_head", "model.secret.0"]}},
     ],
 )  # fmt: skip
 def test_a_format_that_is_not_understood_is_refused(change: dict[str, Any]) -> None:

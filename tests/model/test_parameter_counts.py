@@ -13,10 +13,20 @@ from roofline.schema import parse_json
 
 PATH: Final = Path(__file__).resolve().parents[1] / "golden" / "parameter_counts.csv"
 ROWS: Final = list(csv.DictReader(PATH.read_text().splitlines()))
-REMOTE: Final = {"qwen", "internlm2", "baichuan", "chatglm", "mimo"}
+REMOTE: Final = {
+    "qwen",
+    "internlm2",
+    "baichuan",
+    "chatglm",
+    "mimo", "kimi_k2",
+    "llada",
+    "Dream",
+    "nemotron-nas",
+    "kimi_k3",
+}
 """Types whose code is not in transformers: the catalog holds their published totals."""
-LEGACY: Final = {"RefinedWeb", "RefinedWebModel"}
-"""First names of Falcon."""
+LEGACY: Final = {"RefinedWeb", "RefinedWebModel", "deepseek_ref"}
+"""Other names of a type: Falcon's first ones, and DeepSeek-V4's in its own code."""
 
 
 def model_type(row: dict[str, str]) -> str:

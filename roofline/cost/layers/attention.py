@@ -21,7 +21,7 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     gate = heads * v if part.gate else 0.0
     biased = qkv_biased_per_device(part, tp)
     wide = queries + projected + gate
-    yield product(p, "qkv", wide, d, layers, precision.weights, biased=biased)
+    yield from product(p, "qkv", wide, d, layers, biased=biased)
     turned = queries + keys
     if part.norm_parameters:
         yield elementwise(p, "qk-norm", turned, turned, layers, parameters=part.norm_parameters)
@@ -69,7 +69,7 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     if gate:
         yield elementwise(p, "output-gate", 2 * gate, gate, layers)
     bias = d if part.out_bias else 0.0
-    yield product(p, "attn-out", d, heads * v, layers, precision.weights, biased=bias)
+    yield from product(p, "attn-out", d, heads * v, layers, biased=bias)
 
 
 def _told(p: Pass, part: Attention) -> list[str]:
@@ -94,7 +94,7 @@ def index(p: Pass, part: Indexer, layers: int) -> Iterator[Op]:
         return
     precision = p.deployment.precision
     for matrix in part.linears(p.deployment.architecture.d_model):
-        yield split(p, matrix, layers)
+        yield from split(p, matrix, layers)
     shape = {"heads": float(part.heads), "head_dim": float(part.head_dim)}
     cached = float(part.bytes_per_token)
     store = Work(kv_bytes=cached * p.tokens)

@@ -1,12 +1,14 @@
 """What the operators of a step share, and operators that every kind of layer has."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from roofline.cost import collectives, linear
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Number, Op, Work
-from roofline.model.architecture import Linear
-from roofline.model.precision import Format
+from roofline.model.architecture import Block, Linear
+from roofline.model.precision import Product, dequantisation, quantisation
+from roofline.units import BITS_PER_BYTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +25,24 @@ class Pass:
         New tokens of all groups. [token]
     rows
         Sequences of all groups. [1]
+    block
+        The layer whose operators are being made; None outside the layers.
     """
 
     deployment: Deployment
     groups: tuple[tuple[str, Number, Number, Number], ...]
     tokens: Number
     rows: Number
+    block: Block | None = None
 
     @property
     def width(self) -> float:
         """Bytes per activation. [B]"""
         return self.deployment.precision.activations.width
+
+    def made(self, role: str) -> Product:
+        """How the matrix of a role is stored and multiplied."""
+        return self.deployment.precision.product(self.deployment.stored(self.block, role))
 
 
 def product(
@@ -42,37 +51,64 @@ def product(
     n: float,
     k: float,
     layers: int,
-    stored: Format,
     *,
     biased: float = 0.0,
     tokens: Number | None = None,
-) -> Op:
-    """Matrix product; its bias is read with the matrix."""
-    precision = p.deployment.precision
+    role: str = "",
+) -> Iterator[Op]:
+    """Matrix product with its bias, after the conversion of activations that its format wants.
+
+    Parameters
+    ----------
+    p
+        The step.
+    name, role
+        Of the operator; of the matrix, where that is not the same.
+    n, k
+        Output and input width on this device. [1]
+    layers
+        How often. [1]
+    biased
+        Outputs with a bias. [1]
+    tokens
+        Rows, if not all new tokens. [token]
+    """
+    made = p.made(role or name)
     m = p.tokens if tokens is None else tokens
-    work = linear.gemm(m, n, k, weight_width=stored.width, width=p.width)
-    if biased:
-        work = work + Work(weight_bytes=biased * p.width)
-    native = stored is precision.weights
-    return Op(
-        name,
-        "gemm",
-        work,
-        layers,
-        precision.linear_arithmetic if native else precision.attention_arithmetic,
-        dims={"m": m, "n": n, "k": k},
-        formats={"weights": stored.name, "activations": precision.activations.name},
-    )
+    work = linear.gemm(m, n, k, weight_width=made.stored.width, width=p.width)
+    beside = biased * p.width + n * made.stored.row_bits / BITS_PER_BYTE
+    if beside:
+        work = work + Work(weight_bytes=beside)
+    copied = dequantisation(made, n, k)
+    if copied.bytes_read:
+        work = work + Work(weight_bytes=copied.bytes_read + copied.bytes_written)
+    if made.quantised is not None:
+        yield quantised(made, name, m, k, layers)
+    shape = {"m": m, "n": n, "k": k}
+    formats = {"weights": made.stored.name, "activations": made.activations.name}
+    for number, (arithmetic, share) in enumerate(made.shares.items()):
+        part = work if share == 1.0 else replace(work, flops=work.flops * share)
+        if number:  # the operands were moved for the first part
+            part = Work(flops=part.flops)
+        called = f"{name}-outliers" if number else name
+        yield Op(called, "gemm", part, layers, arithmetic, dims=shape, formats=formats)
 
 
-def split(p: Pass, matrix: Linear, layers: int, tokens: Number | None = None) -> Op:
+def quantised(made: Product, name: str, m: Number, k: float, layers: int) -> Op:
+    """Activations are read and written in the format of the product: a kernel of its own."""
+    each = quantisation(made, 1.0, k)
+    work = Work(activation_bytes=(each.bytes_read + each.bytes_written) * m)
+    dims = {"reads": k, "writes": k}
+    return Op(f"quantise-{name}", "pointwise", work, layers, dims=dims)
+
+
+def split(p: Pass, matrix: Linear, layers: int, tokens: Number | None = None) -> Iterator[Op]:
     """Product with a matrix that is split as it says, over the tensor-parallel group."""
     tp = p.deployment.tp
     n = matrix.n / tp if matrix.split == "column" else float(matrix.n)
     k = matrix.k / tp if matrix.split == "row" else float(matrix.k)
     biased = matrix.biased / tp if matrix.split == "column" else float(matrix.biased)
-    stored = p.deployment.precision.weights
-    return product(p, matrix.name, n, k, layers, stored, biased=biased, tokens=tokens)
+    yield from product(p, matrix.name, n, k, layers, biased=biased, tokens=tokens)
 
 
 def elementwise(

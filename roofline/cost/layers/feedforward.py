@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from roofline.cost.layers.common import Pass, elementwise, product, split
+from roofline.cost.layers.common import Pass, elementwise, product, quantised, split
 from roofline.cost.moe import experts_gemm, padded_rows, touched
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Linear, Mlp, Moe
@@ -16,41 +16,39 @@ def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
 
 def _mlp(p: Pass, up: Linear, down: Linear, gated: bool, layers: int) -> Iterator[Op]:
     inner = down.k / p.deployment.tp
-    yield split(p, up, layers)
+    yield from split(p, up, layers)
     name = "activation" if up.name in ("up", "gate-up") else "shared-activation"
     yield elementwise(p, name, inner * (2 if gated else 1), inner, layers)
-    yield split(p, down, layers)
+    yield from split(p, down, layers)
 
 
 def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
     """Router, shared part, and the routed experts that the tokens of the step touch."""
-    deployment, precision = p.deployment, p.deployment.precision
+    deployment = p.deployment
     matrices = {matrix.name: matrix for matrix in part.linears(int(d))}
     router = matrices["router"]
-    yield product(
-        p, "router", router.n, router.k, layers, precision.head, biased=float(router.biased)
-    )
+    yield from product(p, "router", router.n, router.k, layers, biased=float(router.biased))
     if part.latent:
-        yield split(p, matrices["latent-in"], layers)
+        yield from split(p, matrices["latent-in"], layers)
     if part.shared_width:
         up = matrices["shared-gate-up" if part.gated else "shared-up"]
         yield from _mlp(p, up, matrices["shared-down"], part.gated, layers)
     if part.shared_gate:
         gate = matrices["shared-gate"]
-        yield product(p, "shared-gate", gate.n, gate.k, layers, precision.head)
+        yield from product(p, "shared-gate", gate.n, gate.k, layers)
 
     met = touched(p.tokens, part.experts, part.active, deployment.options.routing)
     rows = p.tokens * float(part.active)
     up, down = part.expert_linears(int(d))
     inner = part.width / deployment.tp
-    yield _grouped(p, up, up.n / deployment.tp, float(up.k), rows, met, layers, part)
+    yield from _grouped(p, up, up.n / deployment.tp, float(up.k), rows, met, layers, part)
     wide = inner * (2 if part.gated else 1)
     yield elementwise(p, "experts-activation", wide, inner, layers, tokens=rows)
-    yield _grouped(p, down, float(down.n), inner, rows, met, layers, part)
+    yield from _grouped(p, down, float(down.n), inner, rows, met, layers, part)
     combined = float(part.active) * down.n + (d if part.shared_width else 0.0)
     yield elementwise(p, "experts-combine", combined, float(down.n), layers)
     if part.latent:
-        yield split(p, matrices["latent-out"], layers)
+        yield from split(p, matrices["latent-out"], layers)
 
 
 def _grouped(
@@ -62,19 +60,20 @@ def _grouped(
     met: Number,
     layers: int,
     part: Moe,
-) -> Op:
+) -> Iterator[Op]:
     """One matrix of all touched experts, with its biases."""
-    precision = p.deployment.precision
-    stored = precision.weights
-    work = experts_gemm(rows, met, n, k, weight_width=stored.width, width=p.width)
+    made = p.made(matrix.name)
+    work = experts_gemm(rows, met, n, k, weight_width=made.stored.width, width=p.width)
     if matrix.biased:
         work = work + Work(weight_bytes=(n * p.width) * met)
-    return Op(
+    if made.quantised is not None:
+        yield quantised(made, matrix.name, rows, k, layers)
+    yield Op(
         matrix.name,
         "moe",
         work,
         layers,
-        precision.linear_arithmetic,
+        made.arithmetic,
         dims={
             "m": rows,
             "n": n,
@@ -84,5 +83,5 @@ def _grouped(
             "touched": met,
             "padded": padded_rows(rows, met),
         },
-        formats={"weights": stored.name, "activations": precision.activations.name},
+        formats={"weights": made.stored.name, "activations": made.activations.name},
     )

@@ -1,7 +1,7 @@
 """Operators of multi-head latent attention, in the cheaper of its two forms."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,11 +20,11 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     """
     precision = p.deployment.precision
     matrices = {matrix.name: matrix for matrix in part.linears(int(d))}
-    yield split(p, matrices["latent-down"], layers)
+    yield from split(p, matrices["latent-down"], layers)
     if part.norm_parameters:
         widths = float(part.query_rank + part.latent)
         yield elementwise(p, "latent-norm", widths, widths, layers, parameters=part.norm_parameters)
-    yield split(p, matrices["q-up" if part.query_rank else "q"], layers)
+    yield from split(p, matrices["q-up" if part.query_rank else "q"], layers)
     heads = part.heads / p.deployment.tp
     turned = heads * part.rope_dim + part.rope_dim
     yield elementwise(p, "rotary", turned, turned, layers)
@@ -41,9 +41,9 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
         yield from _group(p, part, group, layers)
     if part.gate:
         values = heads * part.value_dim
-        yield split(p, matrices["attn-gate"], layers)
+        yield from split(p, matrices["attn-gate"], layers)
         yield elementwise(p, "output-gate", 2 * values, values, layers)
-    yield split(p, matrices["attn-out"], layers)
+    yield from split(p, matrices["attn-out"], layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _group(
 
 def _masked(op: Op, used: Number) -> Op:
     """The operator where it is used, nothing elsewhere."""
-    return Op(op.name, op.kind, op.work * used, op.repeat, op.arithmetic, op.dims, op.formats)
+    return replace(op, work=op.work * used)
 
 
 def _seconds(p: Pass, ops: list[Op]) -> Number:
@@ -79,7 +79,7 @@ def _seconds(p: Pass, ops: list[Op]) -> Number:
     gpu = p.deployment.node.gpu
     total: Number = 0.0
     for op in ops:
-        compute = op.work.flops * (1.0 / gpu.rate(op.arithmetic))
+        compute = op.work.flops * (1.0 / gpu.rate(op.arithmetic)) if op.arithmetic else 0.0
         memory = op.work.hbm_bytes * (1.0 / gpu.hbm_bytes_per_s)
         slower: Number = np.maximum(compute, memory)
         total = total + slower
@@ -95,8 +95,8 @@ def _expanded(
     top_k = None if part.index is None else float(part.index.top_k)
     tokens = count * chosen(new, context, top_k)
     n = heads * (part.nope_dim + part.value_dim)
-    up = product(
-        p, _called("kv-up", name), n, part.latent, layers, precision.weights, tokens=tokens
+    up = list(
+        product(p, called("kv-up", name), n, part.latent, layers, tokens=tokens, role="kv-up")
     )
     read = Work(kv_bytes=(part.kv_elements * precision.kv.width) * tokens)
     shape = {
@@ -109,7 +109,7 @@ def _expanded(
         count, new, context, width=p.width, mask=mask_of(p), top_k=top_k, **shape
     )
     attention = Op(
-        _called("attention-expanded", name),
+        called("attention-expanded", name),
         "decode-attention" if is_one(new) else "prefill-attention",
         work,
         layers,
@@ -127,8 +127,7 @@ def _expanded(
         },
         formats={"activations": precision.activations.name, "kv": precision.activations.name},
     )
-    made = Op(up.name, up.kind, up.work + read, layers, up.arithmetic, up.dims, up.formats)
-    return [made, attention]
+    return [_with(up[0], read), *up[1:], attention]
 
 
 def _absorbed(
@@ -139,29 +138,10 @@ def _absorbed(
     precision, heads = p.deployment.precision, part.heads / p.deployment.tp
     top_k = None if part.index is None else float(part.index.top_k)
     tokens = count * new
-    stored = precision.weights
-    into = product(
-        p,
-        _called("q-absorb", name),
-        heads * part.latent,
-        part.nope_dim,
-        layers,
-        stored,
-        tokens=tokens,
-    )
-    out = product(
-        p,
-        _called("v-absorb", name),
-        heads * part.value_dim,
-        part.latent,
-        layers,
-        stored,
-        tokens=tokens,
-    )
-    # Each head has a matrix of its own: its inputs are its own too, so more is read than the
-    # N·n outputs of one common input would read.
-    into = _own_inputs(p, into, heads, part.nope_dim, tokens)
-    out = _own_inputs(p, out, heads, part.latent, tokens)
+    n_in, n_out = heads * part.latent, heads * part.value_dim
+    q_absorb, v_absorb = called("q-absorb", name), called("v-absorb", name)
+    into = product(p, q_absorb, n_in, part.nope_dim, layers, tokens=tokens, role="kv-up")
+    out = product(p, v_absorb, n_out, part.latent, layers, tokens=tokens, role="kv-up")
     work = absorbed_attention(
         count,
         new,
@@ -175,7 +155,7 @@ def _absorbed(
         top_k=top_k,
     )
     attention = Op(
-        _called("attention-absorbed", name),
+        called("attention-absorbed", name),
         "latent-attention",
         work,
         layers,
@@ -191,13 +171,24 @@ def _absorbed(
         },
         formats={"activations": precision.activations.name, "kv": precision.kv.name},
     )
-    return [into, attention, out]
+    return [
+        *(_own_inputs(p, op, heads, part.nope_dim, tokens) for op in into),
+        attention,
+        *(_own_inputs(p, op, heads, part.latent, tokens) for op in out),
+    ]
 
 
 def _own_inputs(p: Pass, op: Op, heads: float, k: float, tokens: Number) -> Op:
-    more = Work(activation_bytes=((heads - 1.0) * k * p.width) * tokens)
-    return Op(op.name, op.kind, op.work + more, op.repeat, op.arithmetic, op.dims, op.formats)
+    """Each head has a matrix of its own, so its inputs are its own: more is read than k a token."""
+    if op.kind != "gemm":
+        return op
+    return _with(op, Work(activation_bytes=((heads - 1.0) * k * p.width) * tokens))
 
 
-def _called(name: str, group: str) -> str:
+def _with(op: Op, more: Work) -> Op:
+    return replace(op, work=op.work + more)
+
+
+def called(name: str, group: str) -> str:
+    """Name of an operator of a group."""
     return f"{name}-{group}" if group else name

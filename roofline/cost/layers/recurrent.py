@@ -14,7 +14,7 @@ def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
     tp = p.deployment.tp
     *into, out = part.linears(int(d))
     for matrix in into:
-        yield split(p, matrix, layers)
+        yield from split(p, matrix, layers)
     if part.conv_width:
         wide = part.conv_width / tp
         taps = part.conv_width * part.conv_kernel / tp
@@ -48,4 +48,4 @@ def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
         )
     inner = part.heads * part.value_dim / tp
     yield elementwise(p, "state-gate", 2 * inner, inner, layers)
-    yield split(p, out, layers)
+    yield from split(p, out, layers)

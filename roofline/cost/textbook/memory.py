@@ -52,6 +52,30 @@ def weight_memory(parameters: Number, width: Number) -> Number:
     return 1.0 * parameters * width
 
 
+def mixed_weight_memory(
+    quantised: Number, width: Number, rest: Number, rest_width: Number = 2.0
+) -> Number:
+    """Weights of which a part is quantised: P·width + R·rest_width. [B]
+
+    Parameters
+    ----------
+    quantised, rest
+        Parameters that are quantised, P, and that are not, R. [parameter]
+    width, rest_width
+        Bytes per parameter of each, scales included. [B]
+
+    Notes
+    -----
+    Source: gpt-oss model card (2025), table 1.
+
+    Examples
+    --------
+    >>> mixed_weight_memory(32, width=0.5, rest=8)
+    32.0
+    """
+    return weight_memory(quantised, width) + weight_memory(rest, rest_width)
+
+
 def kv_bytes_per_token(layers: Number, kv_heads: Number, head_dim: Number, width: Number) -> Number:
     """Keys and values of one token in all layers: 2·L·K·H·width. [B]
 

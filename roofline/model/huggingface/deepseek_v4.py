@@ -25,9 +25,7 @@ LAYER_WORDS: Final = {
 RATIOS: Final = {0: "sliding", 4: SPARSE, 128: HEAVY}
 """Tokens per entry in each kind of layer. [token]"""
 SEEN: Final = frozenset(
-    """
-    qk_rope_head_dim compress_rope_theta hc_sinkhorn_iters hc_eps num_hash_layers mlp_layer_types
-    """.split()
+    ["qk_rope_head_dim", "compress_rope_theta", "hc_sinkhorn_iters", "hc_eps", "num_hash_layers", "mlp_layer_types"]
 )
 """Fields that cost nothing: rotation, iterations on a few numbers per token, and layers that look
 their experts up by token, whose router still weighs them."""

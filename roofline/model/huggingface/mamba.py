@@ -162,9 +162,11 @@ def mamba(fields: Fields) -> Architecture:
     """Mamba, and Falcon-Mamba: the norms it adds to time step, key and query have no weights."""
     shape, layers = _outline(fields)
     width = shape.d_model
-    inner = width * fields.integer("expand", "expand", default=2)
-    if fields.data.get("intermediate_size") is not None:
-        fields.only("intermediate_size", inner, reason="it is expand times the width")
+    # Where a file has both, the code goes by intermediate_size: Falcon-Mamba's says expand = 16.
+    expand = fields.integer("expand", "expand", default=2)
+    inner = fields.integer(
+        "inner", "intermediate_size", default=expand * width, why="expand times the width"
+    )
     mixer = mamba1(
         width,
         inner=inner,

@@ -71,7 +71,7 @@ class Format:
     @property
     def width(self) -> float:
         """Bytes per value. [B]"""
-        return float(self.exact_bits / BITS_PER_BYTE)
+        return float(self.exact_bits) / BITS_PER_BYTE
 
     @property
     def expression(self) -> str:
@@ -86,7 +86,7 @@ class Format:
 
         Groups run along k; a group that k does not fill is counted by the share it fills.
         """
-        return (n * k * self.exact_bits + n * self.row_bits) / BITS_PER_BYTE
+        return (n * k * self.exact_bits + n * self.row_bits) / int(BITS_PER_BYTE)
 
 
 _TENSOR = "one scale per tensor, left out"

@@ -173,6 +173,10 @@ def resolve(weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = ()) -> Pre
         The GPU cannot multiply the format and nothing converts it.
     """
     stored = named(weights)
+    if stored.name.endswith("-kv"):
+        raise UnknownNameError(
+            f"{stored.name} is a format of caches", hint=f"write --kv {stored.name}"
+        )
     activations = _activations(stored, gpu)
     formats = {each.name: each for each in (stored, activations, *map(named, also))}
     products = {name: product(each, activations, gpu) for name, each in formats.items()}

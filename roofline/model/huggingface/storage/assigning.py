@@ -15,6 +15,8 @@ from roofline.model.parameters import formats
 MOST_GENERAL: Final = 256
 """Rules that do not name a layer: each is tried on every module."""
 _HEADS: Final = ("lm_head", "head", "output_layer")
+_PLAIN_OF_TYPE: Final = dict.fromkeys(("deepseek_v4", "deepseek_ref"), frozenset({"index-k"}))
+"""Where the projections that compress keys are left in 16 bits, those of the index are too."""
 _LAYER: Final = re.compile(r"layers\.(\d{1,9})")
 
 
@@ -112,10 +114,11 @@ def _of_block(
     architecture: Architecture, block: Block, index: int, scheme: Scheme, book: Book
 ) -> tuple[tuple[str, str], ...]:
     """Format of each matrix of a layer."""
-    extra = {linear.name for linear in block.extra}
+    plain = UNQUANTISED | {linear.name for linear in block.extra}
+    plain |= _PLAIN_OF_TYPE.get(architecture.model_type, frozenset())
     out = []
     for role in dict.fromkeys(block.roles(architecture.d_model)):
-        base = "" if role in UNQUANTISED or role in extra else scheme.default
+        base = "" if role in plain else scheme.default
         if role.startswith("experts-"):
             base = scheme.experts or base
         ways = spellings(role, architecture.model_type)
@@ -130,7 +133,7 @@ def _of_role(book: Book, ways: Iterable[tuple[str, ...]], layer: int, base: str)
         rules = [book.of(module, layer) for module in modules]
         if any(rules):
             for rule in rules:
-                name = rule.format if rule else base
+                name = base if rule is None or rule.format is None else rule.format
                 found[name] = rule.pattern.place if rule else found.get(name)
     if len(found) > 1:
         place = next(place for place in found.values() if place)
@@ -145,7 +148,8 @@ def _of_role(book: Book, ways: Iterable[tuple[str, ...]], layer: int, base: str)
 
 def _head(architecture: Architecture, scheme: Scheme, book: Book) -> str:
     rule = book.of_head()
-    found = rule.format if rule else scheme.default if scheme.head else ""
+    base = scheme.default if scheme.head else ""
+    found = base if rule is None or rule.format is None else rule.format
     return "" if architecture.tied_embeddings else found
 
 

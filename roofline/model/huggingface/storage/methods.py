@@ -55,7 +55,7 @@ def scheme_of(place: Place, expert_dtype: object = None) -> Scheme:
     return reader(place, expert_dtype)
 
 
-def _rules(place: Place, format_name: str, *keys: str) -> Iterator[Rule]:
+def _rules(place: Place, format_name: str | None, *keys: str) -> Iterator[Rule]:
     """A rule for each module that is listed."""
     for here, word in place.words(*keys):
         if word != LINEAR:
@@ -85,7 +85,7 @@ def _fp8(place: Place, expert_dtype: object) -> Scheme:
         )
     if place.get("quantized_layers") is not None:
         # The rest stays as the quantiser found it, which this method says.
-        listed = (*_quantised_layers(place), *_rules(place, default, "ignore"))
+        listed = (*_quantised_layers(place), *_rules(place, None, "ignore"))
         return Scheme("fp8, parts requantised by modelopt", default, listed, kv=_cache(place))
     return Scheme("fp8", default, _kept(place), experts=experts[expert_dtype])
 

@@ -14,11 +14,12 @@ class Rule:
     pattern
         Which modules.
     format
-        Name of the number format; empty for one that is not quantised.
+        Name of the number format; empty for one that is not quantised, None for one that is as it
+        would be without the rule.
     """
 
     pattern: Pattern
-    format: str
+    format: str | None
 
 
 @dataclass(frozen=True, slots=True)
