@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 import roofline
 from roofline.cost.deployment import Deployment, Options
+from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError, LayoutError, UnknownNameError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.engine import engine as engine_named
@@ -14,6 +15,7 @@ from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.serving import advice, lecture, tables
 from roofline.serving import explain as derivations
+from roofline.serving.notes import notes
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result
@@ -43,6 +45,8 @@ def analyze(
     kv_cache: bool = True,
     attention: Literal["flash", "naive"] = "flash",
     mask: Literal["causal", "square"] = "causal",
+    mla: Literal["auto", "expanded", "absorbed"] = "auto",
+    routing: Routing = UNIFORM,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
 ) -> Result:
@@ -70,8 +74,10 @@ def analyze(
         ``"engine"`` counts what an engine does; ``"textbook"`` gives the lecture's closed forms.
     kv_cache
         False to compute the whole context again for every token.
-    attention, mask
-        Fused or not; pairs that count as work.
+    attention, mask, mla
+        Fused or not; pairs that count as work; form of latent attention.
+    routing
+        How tokens spread over experts.
     memory_utilization
         Share of device memory; None for the engine's default. [1]
     usd_per_hour
@@ -99,7 +105,7 @@ def analyze(
         stored = precision.named(weights or _default_format(network))
         cache = stored if kv == "auto" else precision.named(kv)
         return lecture.analyze(network, device, workload, stored, cache, degree)
-    checkpoint = uniform(network, weights) if weights else network
+    checkpoint = network.in_format(precision.named(weights).name) if weights else network
     kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
     deployment = Deployment(
         architecture=checkpoint,
@@ -112,7 +118,7 @@ def analyze(
         ),
         engine=engine_named(engine),
         tp=degree,
-        options=Options(attention=attention, mask=mask),
+        options=Options(attention=attention, mask=mask, mla=mla, routing=routing),
     )
     priced = static_batch(deployment, workload, utilization=memory_utilization)
     return _result(priced, replicas)
@@ -161,7 +167,7 @@ def _result(batch: StaticBatch, replicas: int) -> Result:
         },
         derivations=derivations.explain_all(batch),
         notes=(
-            *_notes(batch, replicas),
+            *notes(batch, replicas),
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),
@@ -189,43 +195,6 @@ def _result(batch: StaticBatch, replicas: int) -> Result:
             "fits": batch.memory.fits,
             "summary": advice.sentences(batch, changes),
         },
-    )
-
-
-def _notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
-    options, work = batch.deployment.options, batch.workload
-    counted = "what a causal kernel does" if options.mask == "causal" else "the whole T×S square"
-    out = [
-        "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
-        "kernels take longer. The second figure is the sum without overlap at the same rates.",
-        f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt.",
-    ]
-    limit = batch.deployment.engine.step_tokens
-    if limit and work.together * (work.prompt - work.cached) > limit:
-        out.append(
-            f"Prefill is priced as one step; the memory of its activations is that of the "
-            f"{limit:,.0f}-token chunks {batch.deployment.engine.title} cuts it into."
-        )
-    if replicas > 1:
-        out.append(f"{replicas} replicas serve {work.batch} sequences each.")
-    if not work.kv_cache:
-        out.append("Without a KV cache every token computes its whole context again: cubic.")
-    if options.attention == "naive":
-        out.append("Naive attention writes and reads the T×S scores in device memory.")
-    if not batch.deployment.node.gpu.usd_per_hour:
-        out.append("No price is assumed for this device: give one with --price.")
-    return tuple(out)
-
-
-def uniform(network: Architecture, name: str) -> Architecture:
-    """The network with all its matrices in one format, but for those quantisers leave alone."""
-    layers = {block: replace(block, formats=()) for block in network.kinds}
-    return replace(
-        network,
-        layers=tuple(layers[block] for block in network.layers),
-        weight_format=precision.named(name).name,
-        head_format="",
-        kv_format="",
     )
 
 

@@ -33,6 +33,14 @@ class Mask(StrEnum):
     SQUARE = "square"
 
 
+class Mla(StrEnum):
+    """Form of multi-head latent attention."""
+
+    AUTO = "auto"
+    EXPANDED = "expanded"
+    ABSORBED = "absorbed"
+
+
 class Calibration(StrEnum):
     """Where rates come from."""
 
@@ -61,7 +69,9 @@ def analyze(
             help="fp32, bf16, fp16, fp8, int8, int4, mxfp4, nvfp4; else the checkpoint's."
         ),
     ] = None,
-    kv: Annotated[str, typer.Option(help="KV cache: auto, fp32, bf16, fp16, fp8, int8.")] = "auto",
+    kv: Annotated[
+        str, typer.Option(help="Number format of the KV cache: bf16, fp8, int8…; else as computed.")
+    ] = "auto",
     engine: Annotated[str, typer.Option(help="vllm, trtllm, sglang, ideal.")] = "vllm",
     convention: Annotated[
         Convention, typer.Option(help="What an engine does, or published closed forms.")
@@ -78,6 +88,15 @@ def analyze(
     mask: Annotated[
         Mask, typer.Option(help="Pairs that count: what a causal kernel does, or the square.")
     ] = Mask.CAUSAL,
+    mla: Annotated[
+        Mla, typer.Option(help="Form of latent attention; auto takes the faster one.")
+    ] = Mla.AUTO,
+    routing_skew: Annotated[
+        float, typer.Option(help="Power law of how tokens spread over experts; 0 is uniform.")
+    ] = 0.0,
+    expert_loads: Annotated[
+        Path | None, typer.Option(help="YAML or JSON file with loads: [share of each expert].")
+    ] = None,
     memory_utilization: Annotated[
         float | None, typer.Option(help="Share of memory the engine takes; else its default.")
     ] = None,
@@ -96,7 +115,7 @@ def analyze(
     """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it."""
     del calibration  # the datasheet's rates are the only ones there are
     from roofline import api
-    from roofline.cli.inputs import network
+    from roofline.cli.inputs import network, routing
 
     result = api.analyze(
         network(model),
@@ -115,6 +134,8 @@ def analyze(
         kv_cache=kv_cache,
         attention=attention.value,
         mask=mask.value,
+        mla=mla.value,
+        routing=routing(routing_skew, expert_loads),
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )

@@ -1,8 +1,11 @@
 """What a command line names: catalog entries, files, or standard input."""
 
 import sys
+from pathlib import Path
 
 from roofline import schema
+from roofline.cost.moe import Routing
+from roofline.errors import DocumentError, InputError
 from roofline.model import catalog
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface import from_config
@@ -16,3 +19,22 @@ def network(name: str) -> Architecture:
         return catalog.architecture(name)
     text = sys.stdin.buffer.read(_MOST_STDIN)
     return from_config(schema.parse_json(schema.decode(text, "<stdin>"), "<stdin>"), "stdin")
+
+
+class LoadsFile(schema.Strict):
+    """Measured load of each expert, in any unit."""
+
+    loads: tuple[float, ...]
+
+
+def routing(skew: float, path: Path | None) -> Routing:
+    """How tokens spread over experts: a power law, or the loads in a file."""
+    if path is None:
+        return Routing(skew=skew)
+    document = schema.read(path)
+    loads = schema.validate(LoadsFile, document).loads
+    try:
+        return Routing(skew=skew, loads=loads)
+    except InputError as error:
+        where = document.where("loads")
+        raise DocumentError(error.message, hint=error.hint, where=where) from None

@@ -164,33 +164,51 @@ def kv_bytes_per_sequence(
     a constant for recurrent layers. [B] Rounding up to pages is left out. Source: Pope et al. 2022
     (arXiv 2211.05102), section 2.
     """
-    precision, tp = deployment.precision, deployment.tp
     total: Number = 0.0
     for block, layers in deployment.architecture.kinds.items():
-        part = block.mixer
-        if isinstance(part, Recurrent):
-            matrices = part.matrix_elements * named(part.state_format).width
-            taps = (part.state_elements - part.matrix_elements) * precision.activations.width
-            total = total + layers * (matrices + taps) / tp
-            continue
-        if part is None:
-            continue
-        kept, shared, entries = context, 1.0, 0
-        if isinstance(part, Attention):
-            shared = kv_heads_per_device(part, tp) / part.kv_heads
-            span = part.window if part.window is not None else part.chunk
-            if span is not None and not one_page_table:
-                kept = np.minimum(context, float(span))
-        elif isinstance(part, CompressedAttention):
-            entries = part.entry_elements
-            kept = np.minimum(context, float(part.window))
-        per_token = (part.kv_elements - entries) * shared * precision.kv.width
-        total = total + (layers * per_token) * kept
-        if entries:
-            total = total + (layers * entries * precision.kv.width) * context
-        if part.index is not None:
-            total = total + layers * float(part.index.bytes_per_token) * context
+        total = total + layers * kept_by_layer(deployment, block, context, one_page_table)
     return total
+
+
+def kept_by_layer(
+    deployment: Deployment, block: Block, context: Number, one_page_table: bool = False
+) -> Number:
+    """What one layer keeps of one sequence on one device. See `kv_bytes_per_sequence`. [B]
+
+    Parameters
+    ----------
+    deployment, block
+        Network, formats and layout; the layer.
+    context
+        Tokens of the sequence. [token]
+    one_page_table
+        As in `kv_bytes_per_sequence`.
+
+    Notes
+    -----
+    Source: definitions of the kinds of layer in `roofline.model`.
+    """
+    precision, tp, part = deployment.precision, deployment.tp, block.mixer
+    if part is None:
+        return 0.0
+    if isinstance(part, Recurrent):
+        matrices = part.matrix_elements * named(part.state_format).width
+        taps = (part.state_elements - part.matrix_elements) * precision.activations.width
+        return (matrices + taps) / tp
+    kept, shared, entries = context, 1.0, 0
+    if isinstance(part, Attention):
+        shared = kv_heads_per_device(part, tp) / part.kv_heads
+        span = part.window if part.window is not None else part.chunk
+        if span is not None and not one_page_table:
+            kept = np.minimum(context, float(span))
+    elif isinstance(part, CompressedAttention):
+        entries = part.entry_elements
+        kept = np.minimum(context, float(part.window))
+    size = ((part.kv_elements - entries) * shared * precision.kv.width) * kept
+    growing = entries * precision.kv.width
+    if part.index is not None:
+        growing += float(part.index.bytes_per_token)
+    return size + growing * context if growing else size
 
 
 def activation_peak(deployment: Deployment, tokens: float, rows: float) -> float:

@@ -157,6 +157,17 @@ class Architecture:
     head_format: str = ""
     kv_format: str = ""
 
+    def in_format(self, name: str) -> "Architecture":
+        """The network with all its matrices in one format, but for those quantisers leave alone."""
+        layers = {block: replace(block, formats=()) for block in self.kinds}
+        return replace(
+            self,
+            layers=tuple(layers[block] for block in self.layers),
+            weight_format=name,
+            head_format="",
+            kv_format="",
+        )
+
     @property
     def kinds(self) -> dict[Block, int]:
         """Distinct blocks with the number of layers of each, in order of first appearance."""

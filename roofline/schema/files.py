@@ -57,7 +57,9 @@ def read(path: Path, *, infinity: bool = False) -> Document:
     if len(content) > MAX_BYTES:
         raise too_large(source)
     text = decode(content, source)
-    return parse_json(text, source, infinity=infinity) if parse is parse_json else parse(text, source)
+    return (
+        parse_json(text, source, infinity=infinity) if parse is parse_json else parse(text, source)
+    )
 
 
 def decode(content: bytes, source: str) -> str:

@@ -66,8 +66,8 @@ def parse_json(text: str, source: str, *, infinity: bool = False) -> Document:
     source
         Path, as shown to the user.
     infinity
-        Whether the word Infinity is a value, as in files that Python's ``json`` has written; whoever
-        allows it has to look for it.
+        Whether the word Infinity is a value, as in files that Python's ``json`` has written;
+        whoever allows it has to look for it.
 
     Raises
     ------
@@ -142,9 +142,7 @@ def _key(text: Text, builder: Builder, at: int) -> int:
     return after
 
 
-def _scalar(
-    text: Text, at: int, infinity: bool
-) -> tuple[str | int | float | bool | None, int]:
+def _scalar(text: Text, at: int, infinity: bool) -> tuple[str | int | float | bool | None, int]:
     """Value, and offset of what follows it."""
     found = _SCALAR.match(text.content, at)
     if found is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from roofline.cost.deployment import Deployment
 from roofline.errors import RooflineError
-from roofline.model import precision
+from roofline.model import parameters, precision
 from roofline.serving import room
 from roofline.serving.static import OpTime, StaticBatch, static_batch
 from roofline.serving.workload import Workload
@@ -64,14 +64,12 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     for name in ("fp8", "int4"):
         if precision.named(name).bits < formats.weights.bits:
             changed = precision.resolve(name, formats.kv.name, gpu)
-            yield (
-                f"{name} weights",
-                f"--weights {name}",
-                replace(deployment, precision=changed),
-                workload,
-            )
+            network = deployment.architecture.in_format(name)
+            requantised = replace(deployment, architecture=network, precision=changed)
+            yield f"{name} weights", f"--weights {name}", requantised, workload
     if formats.kv.bits > 8 and workload.kv_cache:
-        changed = precision.resolve(formats.weights.name, "fp8", gpu)
+        also = parameters.formats(deployment.architecture)
+        changed = precision.resolve(formats.weights.name, "fp8", gpu, also=also)
         yield "fp8 KV cache", "--kv fp8", replace(deployment, precision=changed), workload
     with suppress(RooflineError):
         twice = replace(workload, batch=2 * workload.batch)

@@ -31,7 +31,19 @@ SEVERAL = settings(max_examples=60, deadline=None)
 
 
 def of_step(deployment: Deployment, some: Sequence[Sequences]) -> Work:
-    return total(step(deployment, groups(some)))
+    """All operators but the conversions of activations, which have a test of their own."""
+    ops = step(deployment, groups(some))
+    return total({name: op for name, op in ops.items() if not name.startswith("quantise-")})
+
+
+def test_activations_are_read_and_written_in_8_bits_before_an_8_bit_product() -> None:
+    # 3 tokens of width 24 into qkv: 2 bytes read and 1 written for each of 72 values.
+    deployment = deployed(dense(d_model=24), weights="fp8")
+    op = step(deployment, groups([Sequences(1, 3, 3)]))["quantise-qkv"]
+    assert op.work.hbm_bytes == 72 * (2 + 1)
+    assert not [
+        name for name in step(deployed(dense()), groups([Sequences(1, 3, 3)])) if "qua" in name
+    ]
 
 
 @SEVERAL

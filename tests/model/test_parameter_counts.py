@@ -18,10 +18,12 @@ REMOTE: Final = {
     "internlm2",
     "baichuan",
     "chatglm",
-    "mimo", "kimi_k2",
+    "mimo",
+    "kimi_k2",
     "llada",
     "Dream",
     "nemotron-nas",
+    "kimi_k2",
     "kimi_k3",
 }
 """Types whose code is not in transformers: the catalog holds their published totals."""

@@ -25,7 +25,14 @@ LAYER_WORDS: Final = {
 RATIOS: Final = {0: "sliding", 4: SPARSE, 128: HEAVY}
 """Tokens per entry in each kind of layer. [token]"""
 SEEN: Final = frozenset(
-    ["qk_rope_head_dim", "compress_rope_theta", "hc_sinkhorn_iters", "hc_eps", "num_hash_layers", "mlp_layer_types"]
+    [
+        "qk_rope_head_dim",
+        "compress_rope_theta",
+        "hc_sinkhorn_iters",
+        "hc_eps",
+        "num_hash_layers",
+        "mlp_layer_types",
+    ]
 )
 """Fields that cost nothing: rotation, iterations on a few numbers per token, and layers that look
 their experts up by token, whose router still weighs them."""
@@ -91,7 +98,11 @@ def _kinds(fields: Fields, layers: int) -> tuple[Sequence[str], Sequence[str]]:
     kinds = layer_words(fields, "layer_types", LAYER_WORDS, layers)
     further = ["sliding"] * extra
     found = fields.get("compress_ratios")
-    if found is not None and isinstance(found[1], list) and len(found[1]) in {layers, layers + extra}:
+    if (
+        found is not None
+        and isinstance(found[1], list)
+        and len(found[1]) in {layers, layers + extra}
+    ):
         ratios = marks(fields, found[0], len(found[1]), RATIOS)
         if kinds is not None and ratios[:layers] != kinds:
             fields.refuse(found[0], "compress_ratios contradicts layer_types")

@@ -29,7 +29,17 @@ LLADA_NAMES: Final = Names(
     vocab=("embedding_size",),
 )
 LLADA_SEEN: Final = frozenset(
-    ["vocab_size", "mlp_ratio", "init_cutoff_factor", "init_fn", "precision", "rope_full_precision", "flash_attention", "attention_layer_norm_with_affine", "activation_type"]
+    [
+        "vocab_size",
+        "mlp_ratio",
+        "init_cutoff_factor",
+        "init_fn",
+        "precision",
+        "rope_full_precision",
+        "flash_attention",
+        "attention_layer_norm_with_affine",
+        "activation_type",
+    ]
 )
 """Fields that other fields stand in for, or that nothing of the shape follows from."""
 

@@ -103,7 +103,11 @@ def _t5_activation(fields: Fields) -> tuple[bool, str]:
     """Whether ``feed_forward_proj`` has a gate, and its function."""
     fields.seen |= {"feed_forward_proj", "is_gated_act"}
     word = fields.data.get("feed_forward_proj") or "relu"
-    if not isinstance(word, str) or word.count("-") > 1 or not word.startswith(("gated-", "relu", "gelu")):
+    if (
+        not isinstance(word, str)
+        or word.count("-") > 1
+        or not word.startswith(("gated-", "relu", "gelu"))
+    ):
         fields.refuse(
             "feed_forward_proj",
             f"feed_forward_proj = {word!r:.40} is not understood",

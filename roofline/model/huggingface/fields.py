@@ -242,9 +242,7 @@ def refuse_infinity(fields: Fields) -> None:
     UnsupportedModelError
         It is anywhere else.
     """
-    waiting: list[tuple[str | int, ...]] = [
-        (key,) for key in fields.data if key not in UNBOUNDED
-    ]
+    waiting: list[tuple[str | int, ...]] = [(key,) for key in fields.data if key not in UNBOUNDED]
     while waiting:
         keys = waiting.pop()
         value: Any = fields.data

@@ -19,7 +19,18 @@ from roofline.model.huggingface.vision import Wrapper, wrapped
 
 CONFIG: Final = "linear_attn_config"
 SEEN: Final = frozenset(
-    ["num_key_value_heads", "head_dim", "qk_head_dim", "mla_use_nope", "moe_renormalize", "num_expert_group", "moe_router_activation_func", "use_grouped_topk", "activation_situ_beta", "activation_situ_linear_beta"]
+    [
+        "num_key_value_heads",
+        "head_dim",
+        "qk_head_dim",
+        "mla_use_nope",
+        "moe_renormalize",
+        "num_expert_group",
+        "moe_router_activation_func",
+        "use_grouped_topk",
+        "activation_situ_beta",
+        "activation_situ_linear_beta",
+    ]
 )
 """Fields that latent attention does not use, or that choose experts or bend an activation."""
 
@@ -43,7 +54,7 @@ def delta_attention(
     Kimi Team (2025), "Kimi Linear", section 3.
     """
     inner = heads * head_dim
-    gate = (Linear("linear-gate", inner, d_model),)
+    gate: tuple[Linear, ...] = (Linear("linear-gate", inner, d_model),)
     if not full_rank_gate:
         gate = _low_rank("linear-gate", d_model, head_dim, inner)
     return Recurrent(
@@ -191,9 +202,7 @@ def _delta(fields: Fields, width: int) -> Mixer:
         width,
         heads=_inner(fields, "linear_heads", "num_heads", "linear_num_heads", 32),
         head_dim=_inner(fields, "linear_head_dim", "head_dim", "linear_head_dim", 128),
-        kernel=_inner(
-            fields, "conv_kernel", "short_conv_kernel_size", "linear_conv_kernel_dim", 4
-        ),
+        kernel=_inner(fields, "conv_kernel", "short_conv_kernel_size", "linear_conv_kernel_dim", 4),
         full_rank_gate=full_rank,
     )
 

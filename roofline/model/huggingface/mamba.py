@@ -5,6 +5,7 @@ layers are also those of the hybrids.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil
 from typing import Final
 
@@ -14,7 +15,7 @@ from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.stacking import divides, stack
 from roofline.model.huggingface.storage import DTYPES
 
-MAMBA_SEEN: Final = frozenset(
+MAMBA2_SEEN: Final = frozenset(
     {"time_step_limit", "time_step_rank", "mamba_dt_limit", "expand", "mamba_expand"}
 )
 """Fields that Mamba-2 does not need: its inner width is that of the heads, and it has no rank."""
@@ -61,9 +62,7 @@ def mamba1(
             Linear("ssm-step", inner, rank, inner),
             Linear("ssm-out", d_model, inner, d_model * bias, "row"),
         ),
-        other_parameters=decay_and_skip
-        + inner * (kernel + conv_bias)
-        + (rank + 2 * state) * norms,
+        other_parameters=decay_and_skip + inner * (kernel + conv_bias) + (rank + 2 * state) * norms,
         conv_width=inner,
         conv_kernel=kernel,
         chunk=1,
@@ -145,7 +144,9 @@ def state_format(fields: Fields, *keys: str) -> str:
         return "bf16"
     key, value = found
     if not isinstance(value, str) or value not in DTYPES:
-        fields.refuse(key, f"{key} = {value!r:.40} is not understood", f"one of {', '.join(DTYPES)}")
+        fields.refuse(
+            key, f"{key} = {value!r:.40} is not understood", f"one of {', '.join(DTYPES)}"
+        )
     fields.cite("state_format", key)
     return DTYPES[value]
 
@@ -179,26 +180,69 @@ def mamba(fields: Fields) -> Architecture:
     return stack(fields, shape, [Block(mixer, None, 1, width)] * layers, tied=True)
 
 
+Spelling = Mapping[str, tuple[str, int | None]]
+"""Key and default of each size of a Mamba-2 layer, in the words of one family."""
+MAMBA2: Final[Spelling] = {
+    "heads": ("num_heads", 128),
+    "head_dim": ("head_dim", 64),
+    "state": ("state_size", 128),
+    "groups": ("n_groups", 8),
+    "kernel": ("conv_kernel", 4),
+    "chunk": ("chunk_size", 256),
+}
+
+
+def spelled(
+    fields: Fields, width: int, spelling: Spelling, *, bias: str, conv_bias: str
+) -> Recurrent:
+    """Read a Mamba-2 layer.
+
+    Parameters
+    ----------
+    fields, width
+        The config; width D. [1]
+    spelling
+        Its keys. A width of heads without a default is what the heads divide ``mamba_expand`` times
+        the width into, unless the config has it.
+    bias, conv_bias
+        Keys of the biases.
+
+    Raises
+    ------
+    UnsupportedModelError
+        A size is out of range, or does not divide what it must.
+    """
+    sizes: dict[str, int] = {}
+    for name, (key, default) in spelling.items():
+        if default is None and fields.data.get(key, "auto") == "auto":
+            inner = width * fields.integer("expand", "mamba_expand", default=2)
+            divides(fields, spelling["heads"][0], inner, sizes["heads"], "channels")
+            fields.seen.add(key)
+            sizes[name] = inner // sizes["heads"]
+            fields.say(f"ssm_{name}", key, sizes[name], f"{inner} channels over the heads")
+        else:
+            sizes[name] = fields.integer(f"ssm_{name}", key, default=default)
+    divides(fields, spelling["groups"][0], sizes["heads"], sizes["groups"], "heads")
+    fields.seen |= MAMBA2_SEEN
+    mixer = mamba2(
+        width,
+        heads=sizes["heads"],
+        head_dim=sizes["head_dim"],
+        state=sizes["state"],
+        groups=sizes["groups"],
+        kernel=sizes["kernel"],
+        chunk=sizes["chunk"],
+        bias=fields.flag("bias", bias, default=False),
+        conv_bias=fields.flag("conv_bias", conv_bias, default=True),
+    )
+    return replace(mixer, state_format=state_format(fields, "mamba_ssm_cache_dtype"))
+
+
 def mamba2_network(fields: Fields) -> Architecture:
     """Mamba-2."""
     shape, layers = _outline(fields)
     width = shape.d_model
-    fields.seen.update(MAMBA_SEEN)
-    heads = fields.integer("heads", "num_heads", default=128)
-    head_dim = fields.integer("head_dim", "head_dim", default=64)
-    groups = fields.integer("groups", "n_groups", default=8)
-    divides(fields, "n_groups", heads, groups, "heads")
-    mixer = mamba2(
-        width,
-        heads=heads,
-        head_dim=head_dim,
-        state=fields.integer("state_size", "state_size", default=128),
-        groups=groups,
-        kernel=fields.integer("conv_kernel", "conv_kernel", default=4),
-        chunk=fields.integer("chunk", "chunk_size", default=256),
-        bias=fields.flag("bias", "use_bias", default=False),
-        conv_bias=fields.flag("conv_bias", "use_conv_bias", default=True),
-    )
+    mixer = spelled(fields, width, MAMBA2, bias="use_bias", conv_bias="use_conv_bias")
     return stack(fields, shape, [Block(mixer, None, 1, width)] * layers, tied=False)
 
 

@@ -9,8 +9,9 @@ from roofline.model.huggingface.fields import Fields
 def further_tokens(fields: Fields, body: Architecture) -> Architecture:
     """Count ``num_nextn_predict_layers`` layers like the last one under other parameters.
 
-    Like the last that has an index of its own, where there are such. Each has a projection of two widths to one, two norms before it and one at its end; embedding
-    and LM head are the decoder's. Source: DeepSeek-V3 technical report (2024), section 2.2.
+    Like the last that has an index of its own, where there are such. Each has a projection of two
+    widths to one, two norms before it and one at its end; embedding and LM head are the decoder's.
+    Source: DeepSeek-V3 technical report (2024), section 2.2.
     """
     number = fields.optional("prediction_layers", "num_nextn_predict_layers", low=0) or 0
     if not number:

@@ -136,7 +136,7 @@ def marks(fields: Fields, key: str, layers: int, meaning: dict[Any, Any]) -> lis
         Not a list, of another length, or with an entry that is not known.
     """
     fields.seen.add(key)
-    entries = fields.data[key]
+    entries = fields.data.get(key)
     if not isinstance(entries, list) or len(entries) != layers:
         fields.refuse(
             key,

@@ -101,3 +101,21 @@ def divides(fields: Fields, key: str, heads: int, groups: int, what: str) -> Non
             f"{heads} {what} do not divide over {groups}",
             f"give a {key} that divides them",
         )
+
+
+def at_most(fields: Fields, experts: int, default: int) -> int:
+    """Experts per token, which are not more than there are. [1]
+
+    Raises
+    ------
+    UnsupportedModelError
+        They are.
+    """
+    active = fields.integer("active_experts", "num_experts_per_tok", default=min(default, experts))
+    if active > experts > 1:
+        fields.refuse(
+            "num_experts_per_tok",
+            f"a token cannot be sent to {active} of {experts} experts",
+            "give a num_experts_per_tok of at most the number of experts",
+        )
+    return active

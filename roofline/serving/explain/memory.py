@@ -1,7 +1,9 @@
 """Derivations of what is kept in device memory."""
 
 from roofline.cost.deployment import kv_heads_per_device
-from roofline.model.architecture import Attention
+from roofline.cost.memory import kept_by_layer, kv_bytes_per_sequence
+from roofline.model.architecture import Attention, Block, CompressedAttention, Mla, Recurrent
+from roofline.model.precision import named
 from roofline.serving.explain.parts import config, fact, given
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
@@ -11,22 +13,6 @@ from roofline.units import show_binary
 def kv(batch: StaticBatch) -> Derivation:
     """Cache of the batch at its longest context, on one device."""
     deployment, work = batch.deployment, batch.workload
-    inputs, terms = [], []
-    for block, layers in deployment.architecture.kinds.items():
-        part = block.mixer
-        if not isinstance(part, Attention):
-            continue
-        seen = "S" if part.window is None else f"min(S, {part.window})"
-        heads = kv_heads_per_device(part, deployment.tp)
-        terms.append(f"{layers} · 2 · {heads:g} · {part.head_dim} · {seen}")
-        inputs += [
-            config(batch, "L", "layers", layers),
-            config(batch, "K", "kv_heads", part.kv_heads),
-            config(batch, "H", "head_dim", part.head_dim),
-        ]
-        if part.window is not None:
-            inputs.append(config(batch, "W", "window", part.window))
-    width = deployment.precision.kv.width
     if not work.kv_cache:
         return Derivation(
             "KV cache",
@@ -34,20 +20,82 @@ def kv(batch: StaticBatch) -> Derivation:
             "B",
             source="nothing is cached: the context is computed again for every token",
         )
+    kinds = deployment.architecture.kinds.items()
+    layers = [_layers(batch, block, number) for block, number in kinds if block.mixer]
+    held = float(
+        work.batch * kv_bytes_per_sequence(deployment, float(work.longest), one_page_table=True)
+    )
+    note = "on one device; rounding up to pages is left out"
+    if held > batch.memory.kv:
+        note += f"; an engine with one table of pages for all layers holds {show_binary(held)}"
     return Derivation(
         "KV cache",
         batch.memory.kv,
         "B",
-        formula="B · sum over layers of 2 · max(K / TP, 1) · H · min(S, W) · bytes",
-        substituted=f"{work.batch} · ({' + '.join(terms)}) · {width:g} B, S = {work.longest:,}",
+        formula="B · sum over layers of what each keeps of a sequence",
+        substituted=f"{work.batch} · ({' + '.join(f'{each.value:,.12g}' for each in layers)})",
         inputs=(
-            *inputs,
+            *layers,
+            given("B", work.batch, ""),
+            given("S", work.longest, "token"),
             Derivation(
-                "bytes per element", width, "B", source=f"{deployment.precision.kv.name} cache"
+                "bytes per element",
+                deployment.precision.kv.width,
+                "B",
+                source=f"{deployment.precision.kv.name} cache",
             ),
         ),
-        source="2·K·H elements a token and layer",
-        note="on one device; rounding up to pages is left out",
+        note=note,
+    )
+
+
+def _layers(batch: StaticBatch, block: Block, number: int) -> Derivation:
+    """What layers of one kind keep of a sequence."""
+    deployment, context = batch.deployment, batch.workload.longest
+    part, tp, width = block.mixer, deployment.tp, deployment.precision.kv.width
+    kept = number * float(kept_by_layer(deployment, block, float(context)))
+    name, formula, numbers = "layers", "", ""
+    inputs: tuple[Derivation, ...] = ()
+    if isinstance(part, Attention):
+        heads, span = kv_heads_per_device(part, tp), part.window or part.chunk
+        both = part.head_dim + part.value_width
+        name = "attention layers"
+        formula = "L · max(K / TP, 1) · (H + H of values) · S · bytes"
+        tokens = context if span is None else min(context, span)
+        if span is not None:
+            formula = formula.replace(" S ", " min(S, W) ")
+        numbers = f"{number} · {heads:g} · {both} · {tokens:,} · {width:g}"
+        inputs = (
+            config(batch, "K", "kv_heads", part.kv_heads),
+            config(batch, "H", "head_dim", part.head_dim),
+            *([config(batch, "W", "window", span)] if span is not None else []),
+        )
+        if part.reuses_kv:
+            name, formula, numbers = "layers that read another's cache", "0", "0"
+    elif isinstance(part, Mla):
+        name, formula = "latent attention layers", "L · (C + r) · S · bytes, on every device"
+        numbers = f"{number} · ({part.latent} + {part.rope_dim}) · {context:,} · {width:g}"
+        inputs = (
+            config(batch, "C", "latent", part.latent),
+            config(batch, "r", "rope_dim", part.rope_dim),
+        )
+    elif isinstance(part, Recurrent):
+        name = f"{part.kind} layers"
+        formula = "L · (h·R·P · state bytes + taps of the convolution) / TP, whatever the context"
+        state = named(part.state_format).width
+        taps = part.state_elements - part.matrix_elements
+        wide = deployment.precision.activations.width
+        numbers = f"{number} · ({part.matrix_elements} · {state:g} + {taps} · {wide:g}) / {tp}"
+    elif isinstance(part, CompressedAttention):
+        name, formula = "compressed attention layers", "L · (H·min(S, W) + H / ratio·S) · bytes"
+    index = getattr(part, "index", None)
+    if index is not None and index.bytes_per_token:
+        formula += " + L · index bytes · S"
+        numbers += (
+            f" + {number} · {float(index.bytes_per_token):g} · {context:,}" if numbers else ""
+        )
+    return Derivation(
+        f"{number} {name}", kept, "B", formula=formula, substituted=numbers, inputs=inputs
     )
 
 

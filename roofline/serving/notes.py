@@ -1,0 +1,73 @@
+"""What a reader must know to read the figures of a static batch right, one sentence each."""
+
+from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.moe import touched
+from roofline.model.architecture import Mla, Moe
+from roofline.serving.static import StaticBatch
+from roofline.units import show_binary
+
+
+def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
+    """Conventions, omissions and choices behind the figures."""
+    options, work = batch.deployment.options, batch.workload
+    counted = "what a causal kernel does" if options.mask == "causal" else "the whole T×S square"
+    out = [
+        "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
+        "kernels take longer. The second figure is the sum without overlap at the same rates.",
+        f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt.",
+    ]
+    limit = batch.deployment.engine.step_tokens
+    if limit and work.together * (work.prompt - work.cached) > limit:
+        out.append(
+            f"Prefill is priced as one step; the memory of its activations is that of the "
+            f"{limit:,.0f}-token chunks {batch.deployment.engine.title} cuts it into."
+        )
+    if replicas > 1:
+        out.append(f"{replicas} replicas serve {work.batch} sequences each.")
+    if not work.kv_cache:
+        out.append("Without a KV cache every token computes its whole context again: cubic.")
+    if options.attention == "naive":
+        out.append("Naive attention writes and reads the T×S scores in device memory.")
+    out += _kinds(batch)
+    if not batch.deployment.node.gpu.usd_per_hour:
+        out.append("No price is assumed for this device: give one with --price.")
+    return tuple(out)
+
+
+def _kinds(batch: StaticBatch) -> list[str]:
+    """What must be known of kinds of layer that are not plain attention and dense products."""
+    deployment, work = batch.deployment, batch.workload
+    out = []
+    mixtures = [
+        b.feedforward for b in deployment.architecture.kinds if isinstance(b.feedforward, Moe)
+    ]
+    if mixtures:
+        part, routing = mixtures[0], deployment.options.routing
+        spread = "uniform routing"
+        if routing.loads or routing.skew:
+            spread = "the loads given" if routing.loads else f"power-law routing {routing.skew:g}"
+        met = float(touched(float(work.batch), part.experts, part.active, routing))
+        out.append(
+            f"A decode step of {work.batch} tokens touches {met:.3g} of {part.experts} experts "
+            f"under {spread}; their weights are read, not those of {part.active} a token."
+        )
+    if any(isinstance(b.mixer, Mla) for b in deployment.architecture.kinds):
+        forms = [
+            f"{phase} {form}"
+            for phase, ops in (("prefill", batch.prefill), ("decode", batch.decode))
+            for form in ("absorbed", "expanded")
+            if f"attention-{form}" in ops
+        ]
+        out.append(
+            f"Latent attention runs {', '.join(forms)}: the form that takes less time at these "
+            "rates (--mla forces one)."
+        )
+    held = float(
+        work.batch * kv_bytes_per_sequence(deployment, float(work.longest), one_page_table=True)
+    )
+    if work.kv_cache and held > batch.memory.kv:
+        out.append(
+            f"The cache is {show_binary(batch.memory.kv)} by formula; an engine with one table of "
+            f"pages for all layers holds {show_binary(held)}."
+        )
+    return out
