@@ -13,8 +13,9 @@ from roofline.hardware.machine import Gpu
 from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
-from roofline.serving import advice, lecture, tables
+from roofline.serving import advice, denoising, lecture, tables
 from roofline.serving import explain as derivations
+from roofline.serving.diffusion import denoise
 from roofline.serving.notes import notes
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
@@ -47,6 +48,8 @@ def analyze(
     mask: Literal["causal", "square"] = "causal",
     mla: Literal["auto", "expanded", "absorbed"] = "auto",
     routing: Routing = UNIFORM,
+    denoising_steps: int = 0,
+    block: int = 0,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
 ) -> Result:
@@ -78,6 +81,9 @@ def analyze(
         Fused or not; pairs that count as work; form of latent attention.
     routing
         How tokens spread over experts.
+    denoising_steps, block
+        Steps of a diffusion language model for the whole answer, and tokens that are denoised
+        together; 0 for token by token, and for the whole answer. [1]
     memory_utilization
         Share of device memory; None for the engine's default. [1]
     usd_per_hour
@@ -102,10 +108,12 @@ def analyze(
     degree, replicas = _layout(gpus, tp)
     _check_share(memory_utilization)
     if convention == "textbook":
-        stored = precision.named(weights or _default_format(network))
-        cache = stored if kv == "auto" else precision.named(kv)
-        return lecture.analyze(network, device, workload, stored, cache, degree)
-    checkpoint = network.in_format(precision.named(weights).name) if weights else network
+        held = precision.named(weights or _default_format(network))
+        cache = held if kv == "auto" else precision.named(kv)
+        return lecture.analyze(network, device, workload, held, cache, degree)
+    stored = precision.named(weights or _default_format(network)).name
+    whole = weights is not None or stored != network.weight_format
+    checkpoint = network.stored_as(stored) if whole else network
     kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
     deployment = Deployment(
         architecture=checkpoint,
@@ -120,6 +128,19 @@ def analyze(
         tp=degree,
         options=Options(attention=attention, mask=mask, mla=mla, routing=routing),
     )
+    if denoising_steps:
+        denoised = denoise(
+            deployment,
+            batch=batch,
+            prompt=prompt,
+            output=output,
+            steps=denoising_steps,
+            block=block or None,
+            cached=kv_cache and block > 0,
+        )
+        return denoising.result(denoised, roofline.__version__)
+    if checkpoint.is_encoder:
+        workload = replace(workload, output=1)
     priced = static_batch(deployment, workload, utilization=memory_utilization)
     return _result(priced, replicas)
 

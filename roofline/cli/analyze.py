@@ -2,14 +2,12 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
-
-if TYPE_CHECKING:
-    from roofline.table import Derivation, Result, Table
+from roofline.cli.answer import print_derivation, print_result, to_json
+from roofline.cli.render import Format, clean, print_json
 
 
 class Convention(StrEnum):
@@ -97,6 +95,12 @@ def analyze(
     expert_loads: Annotated[
         Path | None, typer.Option(help="YAML or JSON file with loads: [share of each expert].")
     ] = None,
+    denoising_steps: Annotated[
+        int, typer.Option(help="Steps of a diffusion language model; 0 decodes token by token.")
+    ] = 0,
+    block: Annotated[
+        int, typer.Option(help="Tokens denoised together, with a cache; 0 for the whole answer.")
+    ] = 0,
     memory_utilization: Annotated[
         float | None, typer.Option(help="Share of memory the engine takes; else its default.")
     ] = None,
@@ -136,6 +140,8 @@ def analyze(
         mask=mask.value,
         mla=mla.value,
         routing=routing(routing_skew, expert_loads),
+        denoising_steps=denoising_steps,
+        block=block,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )
@@ -146,166 +152,10 @@ def analyze(
         page.write(result, report)
         typer.echo(f"wrote {clean(str(report))}", err=True)
     if format_ is Format.JSON:
-        print_json("analyze", _json(result, derivation), result.notes)
+        print_json("analyze", to_json(result, derivation), result.notes)
     elif derivation is not None:
-        _print_derivation(derivation)
+        print_derivation(derivation)
     else:
-        _print(result, format_)
+        print_result(result, format_)
     if not result.metadata["fits"]:
         raise typer.Exit(1)
-
-
-def _json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]:
-    metrics = {
-        row["metric"]: {key: value for key, value in row.items() if key != "metric"}
-        for row in result.tables["headline"].rows()
-    }
-    out: dict[str, Any] = {**result.metadata, "metrics": metrics}
-    for name, entry in result.tables.items():
-        if name != "headline":
-            out[name] = list(entry.rows())
-    if derivation is not None:
-        out["derivation"] = derivation.to_json()
-    return out
-
-
-LABELS = {
-    "ttft_s": "TTFT",
-    "ttft_mean_s": "TTFT, mean",
-    "tpot_s": "TPOT",
-    "latency_s": "latency",
-    "throughput_tok_s": "throughput",
-    "throughput_tok_s_per_gpu": "throughput per GPU",
-    "user_tok_s": "speed per user",
-    "joule_per_mtok": "energy",
-    "usd_per_mtok": "cost",
-    "kv_bytes_per_token": "KV cache per token",
-    "kv_bytes": "KV cache",
-    "weight_bytes": "weights",
-    "memory_bytes": "memory",
-}
-
-
-def _print(result: "Result", style: Format) -> None:
-    meta, tables = result.metadata, result.tables
-    if style is Format.TABLE:
-        lengths = f"{meta['prompt']}" + (f" → {meta['output']}" if "output" in meta else "")
-        echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
-                f"{lengths} tokens, {meta['convention']} convention"
-            )
-        )
-        echo("")
-        for sentence in meta["summary"]:
-            echo(wrap(sentence))
-        if meta["summary"]:
-            echo("")
-    _print_headline(tables["headline"], style)
-    if style is Format.CSV:
-        return
-    if "memory" in tables:
-        _print_memory(tables["memory"], tables["capacity"], style)
-    if "ops" in tables:
-        for phase in ("prefill", "decode"):
-            _print_ops(tables["ops"], phase, style)
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
-
-
-def _print_headline(headline: "Table", style: Format) -> None:
-    from roofline.units import show
-
-    if style is Format.CSV:
-        rows = [[str(value) for value in row.values()] for row in headline.rows()]
-        print_rows(rows, list(headline.columns), style)
-        return
-    bounded = "serial" in headline.columns
-    rows = []
-    for row in headline.rows():
-        cells = [
-            LABELS.get(row["metric"], row["metric"]),
-            _quantity(row["value"], row["unit"], show),
-        ]
-        if bounded:
-            cells.append(_quantity(row["serial"], row["unit"], show))
-        rows.append([*cells, row["basis"], row["meaning"]])
-    header = ["", "overlap", "no overlap"] if bounded else ["", "value"]
-    print_rows(rows, [*header, "basis", "what it is"], style, "What users feel" if bounded else "")
-
-
-def _quantity(value: float, unit: str, show: Any) -> str:
-    if unit == "$":
-        return f"{value:,.3f} $"
-    if unit == "token/s":
-        return f"{value:,.0f} tok/s" if value >= 100 else f"{value:.3g} tok/s"
-    if unit in ("parameter", "token"):
-        return f"{value:,.0f} {unit}{'' if value == 1 else 's'}"
-    return str(show(value, unit))
-
-
-def _print_memory(memory: "Table", capacity: "Table", style: Format) -> None:
-    from roofline.units import show_binary
-
-    rows = [
-        [row["part"], show_binary(row["bytes"]), f"{row['share']:.1%}", row["known"]]
-        for row in memory.rows()
-        if row["bytes"]
-    ]
-    print_rows(rows, ["", "each device", "share", "known"], style, "Memory")
-    rows = [
-        [row["limit"], f"{row['value']:,}", row["unit"], row["at"], row["set by"]]
-        for row in capacity.rows()
-    ]
-    print_rows(rows, ["", "most", "of", "at", "set by"], style, "Room")
-
-
-def _print_ops(ops: "Table", phase: str, style: Format) -> None:
-    from roofline.units import show, significant
-
-    rows = [
-        [
-            row["op"],
-            str(row["repeat"]),
-            show(row["seconds"], "s"),
-            f"{row['share']:.1%}",
-            row["bound"],
-            show(row["flops"], "FLOP") if row["flops"] else "",
-            show(row["hbm_bytes"], "B") if row["hbm_bytes"] else "",
-            significant(row["intensity"]) if row["intensity"] else "",
-        ]
-        for row in ops.rows()
-        if row["phase"] == phase
-    ]
-    if rows:
-        header = ["", "times", "time", "share", "bound", "FLOPs", "memory traffic", "FLOP/B"]
-        title = "Prefill step" if phase == "prefill" else "Decode step, mean over the answer"
-        print_rows(rows, header, style, f"{title}, each device")
-
-
-def _print_derivation(derivation: "Derivation", depth: int = 0) -> None:
-    from roofline.units import show, show_binary
-
-    pad = "  " * depth
-    value = (
-        show_binary(derivation.value)
-        if derivation.unit == "B" and depth == 0
-        else _quantity(derivation.value, derivation.unit, show)
-        if derivation.unit
-        else f"{derivation.value:,.10g}"
-    )
-    line = f"{derivation.name} = {value}"
-    if derivation.basis and not derivation.formula:
-        line += f"  [{derivation.basis}]"
-    echo(clean(pad + line))
-    for mark, text in (
-        ("=", derivation.formula),
-        ("=", derivation.substituted),
-        ("from", derivation.source),
-        ("note:", derivation.note),
-    ):
-        if text:
-            echo(wrap(text, f"{pad}    {mark} "))
-    for entry in derivation.inputs:
-        _print_derivation(entry, depth + 1)

@@ -137,6 +137,8 @@ def _others(block: Block, d_model: int, tp: int) -> float:
     for linear in block.linears(d_model):
         if linear.name != "qkv":
             total += linear.biased * (d_free if linear.split == "column" else 1.0)
+    if block.feedforward is not None:
+        total += block.feedforward.other_parameters
     if isinstance(block.feedforward, Moe):
         up, down = block.feedforward.expert_linears(d_model)
         total += block.feedforward.experts * (up.biased * d_free + down.biased)

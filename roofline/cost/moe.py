@@ -52,7 +52,7 @@ def chances(experts: int, active: int, routing: Routing = UNIFORM) -> Array:
     Raises
     ------
     InputError
-        The loads are not one for each expert.
+        The loads are not one for each expert, or on fewer experts than a token is sent to.
 
     Notes
     -----
@@ -70,6 +70,11 @@ def chances(experts: int, active: int, routing: Routing = UNIFORM) -> Array:
         raise InputError(
             f"{len(routing.loads)} expert loads for {experts} experts",
             hint="give one load for each routed expert",
+        )
+    if routing.loads and sum(load > 0 for load in routing.loads) < active:
+        raise InputError(
+            f"loads on fewer than {active} experts, which every token is sent to",
+            hint=f"give at least {active} experts a load above 0",
         )
     ranks = np.arange(1, experts + 1, dtype=float)
     share = np.sort(np.array(routing.loads))[::-1] if routing.loads else ranks**-routing.skew

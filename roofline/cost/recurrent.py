@@ -3,8 +3,7 @@
 Symbols: h heads with a state of R × P (key by value width), T new tokens, Q tokens in a chunk.
 """
 
-import numpy as np
-
+from roofline.cost.attention import pairs
 from roofline.cost.work import Number, Work, times
 
 MULTIPLY_ADDS = {"decay": 3.0, "delta": 4.0}
@@ -95,11 +94,11 @@ def chunked_scan(
 
     Notes
     -----
-    Inside a chunk each token meets those before it, (Q + 1)/2 on average: 2·R for the score, per
-    head that keys are made for, and 2·P for the value; twice that with the delta rule, whose
-    values are first solved for. Between chunks 2·R·P to read the state and 2·R·P to update it. The
-    last chunk may be shorter. Source: Dao and Gu 2024 (arXiv 2405.21060), section 6; Yang et al.
-    2024 (arXiv 2406.06484) for the delta rule.
+    Inside its chunk each token meets those before it and itself: 2·R for the score, per head that
+    keys are made for, and 2·P for the value; twice that with the delta rule, whose values are first
+    solved for. Between chunks 2·R·P to read the state and 2·R·P to update it; the delta rule reads
+    it with keys too. The last chunk may be shorter. Source: Dao and Gu 2024 (arXiv 2405.21060),
+    section 6; Yang et al. 2024 (arXiv 2406.06484) for the delta rule.
 
     Examples
     --------
@@ -112,13 +111,13 @@ def chunked_scan(
     >>> float(work.flops)
     34.0
     """
-    inside = np.minimum(new, chunk)
-    solves = 2.0 if rule == "delta" else 1.0
-    meets = (inside + 1.0) * (0.5 * solves * 2.0 * (key_heads * key_dim + heads * value_dim))
+    solves, reads = (2.0, 3.0) if rule == "delta" else (1.0, 2.0)
+    each = 2.0 * solves * (key_heads * key_dim + heads * value_dim)
+    met = pairs(new, new, chunk=chunk)
     matrix = heads * key_dim * value_dim
     moved = 2.0 * key_heads * key_dim + 2.0 * heads * value_dim + heads
     return Work(
-        flops=(meets + 4.0 * matrix) * times(count, new),
+        flops=times(count, each * met + (2.0 * reads * matrix) * new),
         activation_bytes=(moved * width) * times(count, new),
         kv_bytes=(2.0 * matrix * state_width) * count,
     )

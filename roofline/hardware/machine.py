@@ -2,9 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from roofline.errors import MissingRateError
 from roofline.units import show
+
+SPARSE: Final = "-2:4"
+"""Suffix of arithmetic in which two of every four weights are zero and skipped."""
+SPARSE_TYPES: Final = frozenset({"tf32", "fp16", "bf16", "fp8", "int8"})
+"""Types whose sparse multiplier takes that pattern; fp4 wants pairs (4:8).
+NVIDIA A100 and H100 whitepapers; PTX ISA, ``mma.sp``."""
+SPARSE_GAIN: Final = 2.0
+"""Half the multiplications are left out. Where a file states another gain it is of fp4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,7 @@ class Gpu:
     notes: str = ""
 
     def rate(self, arithmetic: str) -> float:
-        """Dense rate of an arithmetic type. [FLOP/s]
+        """Dense rate of an arithmetic type; of ``"bf16-2:4"``, that on 2:4-sparse weights. [FLOP/s]
 
         Raises
         ------
@@ -141,8 +150,21 @@ class Gpu:
         """
         if arithmetic in self.flops_per_s:
             return self.flops_per_s[arithmetic]
+        if arithmetic.endswith(SPARSE):
+            return self._sparse_rate(arithmetic.removesuffix(SPARSE))
         has = ", ".join(f"{name} ({show(r, 'FLOP/s')})" for name, r in self.flops_per_s.items())
         raise MissingRateError(f"{self.name} has no {arithmetic} arithmetic", hint=f"it has {has}")
+
+    def _sparse_rate(self, arithmetic: str) -> float:
+        """Rate with two of every four weights zero. [FLOP/s]"""
+        dense, factor = self.rate(arithmetic), self.facts.get("sparsity.factor")
+        if arithmetic in SPARSE_TYPES and factor is not None and factor.value == SPARSE_GAIN:
+            return SPARSE_GAIN * dense
+        said = f"its file says: {factor.note}" if factor else "its file states no sparse rate"
+        raise MissingRateError(
+            f"{self.name} has no {arithmetic} arithmetic for 2:4-sparse weights",
+            hint=f"{said}; unstructured zeros (--with sparsity=0.5) need no such rate",
+        )
 
     def ridge(self, arithmetic: str) -> float:
         """Intensity at which compute and memory take equally long. [FLOP/B]"""

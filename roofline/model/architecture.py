@@ -157,21 +157,16 @@ class Architecture:
     head_format: str = ""
     kv_format: str = ""
 
-    def in_format(self, name: str) -> "Architecture":
-        """The network with all its matrices in one format, but for those quantisers leave alone."""
-        layers = {block: replace(block, formats=()) for block in self.kinds}
-        return replace(
-            self,
-            layers=tuple(layers[block] for block in self.layers),
-            weight_format=name,
-            head_format="",
-            kv_format="",
-        )
-
     @property
     def kinds(self) -> dict[Block, int]:
         """Distinct blocks with the number of layers of each, in order of first appearance."""
         return dict(Counter(self.layers))
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether nothing is cached and no state kept: tokens are computed once, all together."""
+        parts = [block.mixer for block in self.kinds if block.mixer is not None]
+        return all(isinstance(part, Attention) and not part.cached for part in parts)
 
     def stored_as(self, weight_format: str) -> "Architecture":
         """The same network with its matrices in one format, `UNQUANTISED` ones left plain."""
@@ -187,4 +182,6 @@ class Architecture:
             for block in self.kinds
         }
         layers = tuple(blocks[block] for block in self.layers)
-        return replace(self, layers=layers, weight_format=weight_format, head_format="")
+        return replace(
+            self, layers=layers, weight_format=weight_format, head_format="", kv_format=""
+        )

@@ -1,5 +1,6 @@
 """Networks by short name, alias or hub id (``scenarios/models/``), or from any config file."""
 
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -65,7 +66,7 @@ def architecture(name_or_path: str) -> Architecture:
         raise _unknown(name_or_path)
     path = Path(name_or_path)
     if _is(path, "dir"):
-        return _from_file(path / "config.json", path.resolve().name)
+        return _weighed(_from_file(path / "config.json", path.resolve().name), path)
     if _is(path, "file") or path.suffix.lower() in (".json", ".yaml", ".yml"):
         folder = path.stem == "config"
         return _from_file(path, path.resolve().parent.name if folder else path.stem)
@@ -140,6 +141,15 @@ def _from_file(path: Path, name: str) -> Architecture:
     beside = path.with_name("hf_quant_config.json")
     sibling = schema.read(beside) if path.name == "config.json" and _is(beside, "file") else None
     return from_config(document, name, sibling=sibling)
+
+
+def _weighed(network: Architecture, folder: Path) -> Architecture:
+    """The network, with a note where the checkpoint beside its config is larger or smaller."""
+    from roofline.model import checkpoint  # only where there is one to weigh
+
+    stored = checkpoint.stored_bytes(folder)
+    text = checkpoint.warning(stored, network) if stored else ""
+    return replace(network, notes=(*network.notes, text)) if text else network
 
 
 def _is(path: Path, kind: Literal["dir", "file"]) -> bool:

@@ -64,7 +64,7 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     for name in ("fp8", "int4"):
         if precision.named(name).bits < formats.weights.bits:
             changed = precision.resolve(name, formats.kv.name, gpu)
-            network = deployment.architecture.in_format(name)
+            network = deployment.architecture.stored_as(name)
             requantised = replace(deployment, architecture=network, precision=changed)
             yield f"{name} weights", f"--weights {name}", requantised, workload
     if formats.kv.bits > 8 and workload.kv_cache:

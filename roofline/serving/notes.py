@@ -10,7 +10,8 @@ from roofline.units import show_binary
 def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     """Conventions, omissions and choices behind the figures."""
     options, work = batch.deployment.options, batch.workload
-    counted = "what a causal kernel does" if options.mask == "causal" else "the whole T×S square"
+    causal = options.mask == "causal" and batch.deployment.architecture.causal
+    counted = "what a causal kernel does" if causal else "the whole T×S square"
     out = [
         "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
         "kernels take longer. The second figure is the sum without overlap at the same rates.",
@@ -21,6 +22,15 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
         out.append(
             f"Prefill is priced as one step; the memory of its activations is that of the "
             f"{limit:,.0f}-token chunks {batch.deployment.engine.title} cuts it into."
+        )
+    if batch.deployment.architecture.is_encoder:
+        out.append(
+            "An encoder computes its tokens once: there is no decode, and nothing is cached."
+        )
+    elif not batch.deployment.architecture.causal:
+        out.append(
+            "The network sees both ways: it fills answers in by denoising (--denoising-steps); "
+            "the decode step here is for comparison."
         )
     if replicas > 1:
         out.append(f"{replicas} replicas serve {work.batch} sequences each.")

@@ -77,6 +77,8 @@ def with_rates(deployment: Deployment, **factors: float) -> Deployment:
 def setting(deployment: Deployment) -> Setting:
     """What the slow reference needs to know of a deployment."""
     formats, options = deployment.precision, deployment.options
+    narrow = formats.product().quantised
+    assert narrow is None or not narrow.row_bits, "scales of rows are not counted here"
     return Setting(
         weights=Fraction(formats.weights.width),
         plain=Fraction(formats.activations.width),
@@ -85,6 +87,8 @@ def setting(deployment: Deployment) -> Setting:
         square=options.mask == "square" or not deployment.architecture.causal,
         naive=options.attention == "naive",
         logits_of_all=options.logits == "all",
+        converted=None if narrow is None else Fraction(narrow.width),
+        absorbed=options.mla == "absorbed",
     )
 
 

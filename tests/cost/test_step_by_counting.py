@@ -31,9 +31,7 @@ SEVERAL = settings(max_examples=60, deadline=None)
 
 
 def of_step(deployment: Deployment, some: Sequence[Sequences]) -> Work:
-    """All operators but the conversions of activations, which have a test of their own."""
-    ops = step(deployment, groups(some))
-    return total({name: op for name, op in ops.items() if not name.startswith("quantise-")})
+    return total(step(deployment, groups(some)))
 
 
 def test_activations_are_read_and_written_in_8_bits_before_an_8_bit_product() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost import textbook
+from roofline.cost import moe, textbook
 from tests.golden import engine
 from tests.golden.rows import Adapter, Entry, Implied, Input, Printed, Quoted
 
@@ -104,9 +104,21 @@ CATALOG: Final[Mapping[str, Implied]] = {
     "mixtral-8x7b-v0.1": Implied("mixtral-8x7b-v0.1", "mixtral-8x7b-v0.1"),
     "deepseek-v3": Implied("deepseek-v3", "deepseek-v3"),
     "gpt-oss-120b": Implied("gpt-oss-120b", "gpt-oss-120b"),
+    "jamba-v0.1": Implied("jamba-v0.1", "jamba-v0.1"),
 }
 
+TOUCHED: Final = Adapter(
+    moe.touched, {"tokens": Quoted("tokens"), "experts": Quoted("E"), "active": Quoted("k")}
+)
+
 EXPERTS: Final[Mapping[str, Entry]] = {
+    **dict.fromkeys(
+        ("moe-exp-8-2-1", "moe-exp-8-2-4", "moe-exp-8-2-16", "moe-exp-256-8-32"), TOUCHED
+    ),
+    # The row shows what "experts x 7B" misses; its value is the network's total.
+    "moe-mixtral-naive": Adapter(
+        engine.total_parameters, {"model": Implied("mixtral-8x7b-v0.1", "Mixtral card")}
+    ),
     **{
         f"model-{name}-params": Adapter(engine.total_parameters, {"model": model})
         for name, model in CATALOG.items()

@@ -8,15 +8,9 @@ PENDING: Final[Mapping[str, Literal["all"] | tuple[str, ...]]] = {
     "disaggregation": "all",
     "expert_parallel": "all",
     "fragmentation": "all",
-    "moe": "all",
     "parallelism": "all",
     "pipeline": "all",
     "scheduling": "all",
     "speculative": "all",
-    # Latent attention, shared caches, mixtures of experts and state-space layers.
-    "kv_cache": (
-    ),
-    "param_count": (
-    ),
 }
 """Topic to ids; ``"all"`` is every row of it that can be derived."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.errors import DocumentError, UnsupportedModelError
-from roofline.model.architecture import Architecture
+from roofline.model.architecture import Architecture, Attention
 from roofline.model.catalog import architecture, entry, names
 from roofline.model.huggingface import from_config
 from roofline.schema import parse_json
@@ -126,7 +126,7 @@ def test_heads_that_do_not_divide_are_refused(change: dict[str, int]) -> None:
 
 def test_an_explicit_head_width_need_not_divide_the_model_width() -> None:
     mixer = load(LLAMA | {"hidden_size": 65, "head_dim": 16}).layers[0].mixer
-    assert mixer is not None
+    assert isinstance(mixer, Attention)
     assert mixer.query_width == 128
 
 
@@ -268,7 +268,7 @@ def test_parts_are_parallel_where_the_network_adds_them_at_once(name: str, paral
 )
 def test_layers_rotate_where_positions_are_rotary(name: str, rotary: list[bool]) -> None:
     mixers = [block.mixer for block in architecture(name).layers[:4]]
-    assert [mixer.rotary for mixer in mixers if mixer] == rotary
+    assert [mixer.rotary for mixer in mixers if isinstance(mixer, Attention)] == rotary
 
 
 def test_equal_layers_are_one_object() -> None:
@@ -343,7 +343,7 @@ GEMMA3: Final[dict[str, Any]] = {
 def test_a_nested_decoder_takes_the_defaults_of_its_type_and_the_outer_dtype() -> None:
     network = load(GEMMA3)
     mixer = network.layers[0].mixer
-    assert mixer is not None
+    assert isinstance(mixer, Attention)
     assert (mixer.heads, mixer.kv_heads, mixer.head_dim, network.vocab) == (8, 4, 256, 262_208)
     assert network.weight_format == "bf16"
     assert network.tied_embeddings

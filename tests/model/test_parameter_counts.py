@@ -19,7 +19,6 @@ REMOTE: Final = {
     "baichuan",
     "chatglm",
     "mimo",
-    "kimi_k2",
     "llada",
     "Dream",
     "nemotron-nas",

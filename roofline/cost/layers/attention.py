@@ -1,12 +1,13 @@
 """Operators of softmax attention with a key/value cache."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from roofline.cost import latent
 from roofline.cost.attention import Mask, attention, naive_attention
 from roofline.cost.deployment import kv_heads_per_device, qkv_biased_per_device
 from roofline.cost.layers.common import Pass, elementwise, phase_kind, product, split
-from roofline.cost.work import Kind, Op, Work
+from roofline.cost.work import Kind, Op, Work, times
 from roofline.model.architecture import Attention, Indexer
 
 
@@ -19,15 +20,16 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     cached = kv_heads * (h + v) * (not part.reuses_kv)
     projected = keys if part.keys_are_values else cached
     gate = heads * v if part.gate else 0.0
+    head_gate = heads if part.head_gate else 0.0
     biased = qkv_biased_per_device(part, tp)
-    wide = queries + projected + gate
+    wide = queries + projected + gate + head_gate
     yield from product(p, "qkv", wide, d, layers, biased=biased)
     turned = queries + keys
     if part.norm_parameters:
         yield elementwise(p, "qk-norm", turned, turned, layers, parameters=part.norm_parameters)
     if part.rotary:
         yield elementwise(p, "rotary", turned, turned, layers)
-    if cached:
+    if cached and part.cached:
         store = Work(
             activation_bytes=(cached * p.width) * p.tokens,
             kv_bytes=(cached * precision.kv.width) * p.tokens,
@@ -54,6 +56,10 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             work = attention(
                 count, new, context, mask=mask, window=window, chunk=chunk, **shape, **widths
             )
+        if part.index is not None:  # the keys chosen are not neighbours
+            chosen = latent.chosen(new, context, float(part.index.top_k))
+            each = kv_heads * (h + v) * precision.kv.width
+            work = replace(work, kv_bytes=each * times(count, chosen))
         kind: Kind = "decode-attention" if phase_kind(new) == "decode" else "prefill-attention"
         yield Op(
             "-".join(["attention", *told, *([name] if name else [])]),
@@ -66,8 +72,9 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             | {"value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0},
             formats={"activations": precision.activations.name, "kv": precision.kv.name},
         )
-    if gate:
-        yield elementwise(p, "output-gate", 2 * gate, gate, layers)
+    if gate or head_gate:
+        out = heads * v
+        yield elementwise(p, "output-gate", out + gate + head_gate, out, layers)
     bias = d if part.out_bias else 0.0
     yield from product(p, "attn-out", d, heads * v, layers, biased=bias)
 

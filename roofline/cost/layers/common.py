@@ -124,7 +124,7 @@ def elementwise(
     """One pass over activations."""
     m = p.tokens if tokens is None else tokens
     work = linear.pointwise(m, reads=reads, writes=writes, width=p.width, parameters=parameters)
-    return Op(name, "pointwise", work, layers, dims={"reads": reads, "writes": writes})
+    return Op(name, "pointwise", work, layers, dims={"m": m, "reads": reads, "writes": writes})
 
 
 def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -> Op:
@@ -150,3 +150,8 @@ def is_one(new: Number) -> bool:
 def phase_kind(new: Number) -> str:
     """``"decode"`` or ``"prefill"``, whose kernels differ."""
     return "decode" if is_one(new) else "prefill"
+
+
+def called(name: str, group: str) -> str:
+    """Name of an operator of a group."""
+    return f"{name}-{group}" if group else name

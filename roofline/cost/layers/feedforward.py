@@ -47,6 +47,9 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
     yield from _grouped(p, down, float(down.n), inner, rows, met, layers, part)
     combined = float(part.active) * down.n + (d if part.shared_width else 0.0)
     yield elementwise(p, "experts-combine", combined, float(down.n), layers)
+    if part.latent_norm:
+        width = float(part.latent)
+        yield elementwise(p, "latent-norm-out", width, width, layers, parameters=width)
     if part.latent:
         yield from split(p, matrices["latent-out"], layers)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.cost.latent import absorbed_attention, chosen, expanded_attention
 from roofline.cost.layers.attention import index, mask_of
-from roofline.cost.layers.common import Pass, elementwise, is_one, product, split
+from roofline.cost.layers.common import Pass, called, elementwise, is_one, product, split
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Mla
 
@@ -187,8 +187,3 @@ def _own_inputs(p: Pass, op: Op, heads: float, k: float, tokens: Number) -> Op:
 
 def _with(op: Op, more: Work) -> Op:
     return replace(op, work=op.work + more)
-
-
-def called(name: str, group: str) -> str:
-    """Name of an operator of a group."""
-    return f"{name}-{group}" if group else name

@@ -1,10 +1,13 @@
 """Operators of layers with a constant state."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from roofline.cost.layers.common import Pass, elementwise, is_one, split
+import numpy as np
+
+from roofline.cost.layers.common import Pass, called, elementwise, split
 from roofline.cost.recurrent import chunked_scan, recurrent_steps
-from roofline.cost.work import Op
+from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Recurrent
 from roofline.model.precision import named
 
@@ -16,36 +19,72 @@ def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
     for matrix in into:
         yield from split(p, matrix, layers)
     if part.conv_width:
-        wide = part.conv_width / tp
-        taps = part.conv_width * part.conv_kernel / tp
-        yield elementwise(p, "convolution", wide, wide, layers, parameters=taps)
+        yield _convolution(p, part, layers)
+    for group in p.groups:
+        yield from _state(p, part, group, layers)
+    inner = part.heads * part.value_dim / tp
+    yield elementwise(p, "state-gate", 2 * inner, inner, layers)
+    yield from split(p, out, layers)
+
+
+def _taps(part: Recurrent) -> float:
+    """Weights of the short convolution. [parameter]"""
+    return float(part.conv_width * part.conv_kernel)
+
+
+def _convolution(p: Pass, part: Recurrent, layers: int) -> Op:
+    """Short convolution over the channels, with the last inputs of each sequence in and out."""
+    tp = p.deployment.tp
+    wide, kept = part.conv_width / tp, (part.state_elements - part.matrix_elements) / tp
+    op = elementwise(p, "convolution", wide, wide, layers, parameters=_taps(part) / tp)
+    return replace(op, work=op.work + Work(kv_bytes=(2.0 * kept * p.width) * p.rows))
+
+
+def _state(
+    p: Pass, part: Recurrent, group: tuple[str, Number, Number, Number], layers: int
+) -> Iterator[Op]:
+    """One token is a step of the recurrence; several are computed in chunks where there are any."""
+    name, count, new, _ = group
+    precision, tp = p.deployment.precision, p.deployment.tp
+    state = named(part.state_format)
     shape = {
         "heads": part.heads / tp,
         "key_dim": float(part.key_dim),
         "value_dim": float(part.value_dim),
         "key_heads": max(part.key_heads / tp, 1.0),
     }
-    state = named(part.state_format)
     widths = {"width": p.width, "state_width": state.width}
-    for name, count, new, _ in p.groups:
-        stepped = is_one(new) or part.chunk == 1
-        if stepped:
-            work = recurrent_steps(count, new, rule=part.rule, **shape, **widths)
-        else:
-            chunk = float(part.chunk)
-            work = chunked_scan(count, new, rule=part.rule, chunk=chunk, **shape, **widths)
-        yield Op(
-            f"{part.kind}-{name}" if name else part.kind,
-            "scan",
-            work,
-            layers,
-            # A scan is not a matrix product; chunks are.
-            "fp32"
-            if stepped and "fp32" in p.deployment.node.gpu.flops_per_s
-            else p.deployment.precision.attention_arithmetic,
-            dims=shape | {"count": count, "new": new, "chunk": float(part.chunk)},
-            formats={"activations": p.deployment.precision.activations.name, "state": state.name},
-        )
-    inner = part.heads * part.value_dim / tp
-    yield elementwise(p, "state-gate", 2 * inner, inner, layers)
-    yield from split(p, out, layers)
+    # Decays and skips are read with the state; the taps, with the convolution.
+    small = Work(weight_bytes=max(part.other_parameters - _taps(part), 0.0) / tp * p.width)
+    base = Op(
+        called(part.kind, name),
+        "scan",
+        Work(),
+        layers,
+        dims=shape | {"count": count, "new": new, "chunk": float(part.chunk)},
+        formats={"activations": precision.activations.name, "state": state.name},
+    )
+    # A step of the recurrence is no matrix product; a chunk is.
+    vector = "fp32" if "fp32" in p.deployment.node.gpu.flops_per_s else ""
+    steps = replace(
+        base,
+        work=recurrent_steps(count, new, rule=part.rule, **shape, **widths) + small,
+        arithmetic=vector or precision.attention_arithmetic,
+    )
+    if part.chunk == 1:
+        yield steps
+        return
+    chunk = float(part.chunk)
+    chunks = replace(
+        base,
+        work=chunked_scan(count, new, rule=part.rule, chunk=chunk, **shape, **widths) + small,
+        arithmetic=precision.attention_arithmetic,
+    )
+    single = np.where(np.asarray(new) == 1.0, 1.0, 0.0)
+    if np.all(single):
+        yield steps
+    elif not np.any(single):
+        yield chunks
+    else:
+        yield replace(chunks, work=chunks.work * (1.0 - single))
+        yield replace(steps, name=f"{steps.name}-steps", work=steps.work * single)

@@ -20,6 +20,11 @@ from roofline.cost.textbook.bounds import (
     saving,
     two_chip_threshold,
 )
+from roofline.cost.textbook.compression import (
+    calibration_flops,
+    distillation_flops,
+    qat_flops,
+)
 from roofline.cost.textbook.intensity import (
     dot_product_intensity,
     matmul_bytes,
@@ -92,12 +97,14 @@ __all__ = [
     "attention_share",
     "attention_to_matmul_flops",
     "caches_that_fit",
+    "calibration_flops",
     "chips_needed",
     "critical_batch",
     "decode_latency",
     "decode_memory",
     "decode_step_time",
     "decode_throughput",
+    "distillation_flops",
     "dot_product_intensity",
     "equal_flops_tokens",
     "ffn_parameters",
@@ -121,6 +128,7 @@ __all__ = [
     "node_egress",
     "per_example_matmul_intensity",
     "prefill_latency",
+    "qat_flops",
     "queries_per_second",
     "ratio",
     "ridge",

@@ -93,7 +93,7 @@ def deepseek_v4(fields: Fields) -> Architecture:
 
 def _kinds(fields: Fields, layers: int) -> tuple[Sequence[str], Sequence[str]]:
     """Kind of each layer, and of those that predict further tokens."""
-    extra = fields.integer("mtp", "num_nextn_predict_layers", default=1, low=0)
+    extra = fields.integer("mtp", "num_nextn_predict_layers", default=1, low=0, high=MOST_LAYERS)
     fields.seen.add("compress_rates")
     kinds = layer_words(fields, "layer_types", LAYER_WORDS, layers)
     further = ["sliding"] * extra

@@ -65,7 +65,9 @@ def nemotron_h(fields: Fields) -> Architecture:
     extra = fields.integer("mtp", "num_nextn_predict_layers", default=0, low=0)
     further: Sequence[str] = ()
     if extra:
+        own = fields.provenance["layer_types"]
         further = _layers(fields, "mtp_hybrid_override_pattern", "mtp_layers_block_type")
+        fields.provenance["layer_types"] = own
     fields.seen.update({"mtp_hybrid_override_pattern", "mtp_layers_block_type"})
     parts = _parts(fields, shape, {*kinds, *further})
     layers = [parts[kind] for kind in kinds]

@@ -53,7 +53,7 @@ class Wrapper:
 def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:
     """The decoder under ``text_config``, with the vision tower counted under other parameters."""
     part = fields.data.get("text_config")
-    fields.seen.update({"text_config", "vision_config", *TOKENS})
+    fields.seen.update({"text_config", "vision_config", "dtype", "torch_dtype", *TOKENS})
     if not isinstance(part, dict):
         fields.refuse("text_config", "text_config is missing or not a mapping")
     inner = Fields(

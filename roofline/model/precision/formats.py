@@ -42,6 +42,12 @@ class Format:
         A published figure that does not follow from bytes and rates, one sentence.
     source
         Where the bits come from.
+    kept
+        Share of the values that are stored, where the others are zero. [1]
+    place_bits
+        Per value, zeros included: what says where the stored ones are. [bit]
+    dense
+        Name of the format of the values, where only some are stored.
     """
 
     name: str
@@ -56,12 +62,15 @@ class Format:
     unfused: bool = False
     claim: str = ""
     source: str = "width of the type"
+    kept: Fraction = Fraction(1)
+    place_bits: Fraction = Fraction(0)
+    dense: str = ""
 
     @property
     def exact_bits(self) -> Fraction:
         """Per value, what groups share included and what rows have not. [bit]"""
         extra = sum((Fraction(bits, values) for bits, values in self.shared), Fraction())
-        return self.element_bits + extra
+        return self.kept * self.element_bits + self.place_bits + extra
 
     @property
     def bits(self) -> float:
@@ -76,8 +85,11 @@ class Format:
     @property
     def expression(self) -> str:
         """The bits as a sum: ``"4 + 16/128 + 4/128 = 4.15625"``."""
-        terms = [str(self.element_bits), *(f"{bits}/{values}" for bits, values in self.shared)]
-        total = f" = {self.bits:.7g}" if self.shared else ""
+        element = str(self.element_bits)
+        if self.dense:
+            element = f"{float(self.kept):g}·{element} + {float(self.place_bits):g}"
+        terms = [element, *(f"{bits}/{values}" for bits, values in self.shared)]
+        total = f" = {self.bits:.7g}" if self.shared or self.dense else ""
         row = f", and {self.row_bits} per row" if self.row_bits else ""
         return " + ".join(terms) + total + row
 

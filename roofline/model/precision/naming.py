@@ -8,6 +8,7 @@ from typing import Final
 
 from roofline.errors import UnknownNameError
 from roofline.model.precision.formats import FORMATS, Format, grouped
+from roofline.model.precision.sparse import split, thinned
 
 ALIASES: Final[Mapping[str, str]] = {
     "float32": "fp32",
@@ -61,7 +62,8 @@ def named(name: str) -> Format:
     name
         A name of `FORMATS` or an alias, in any case; or bits, method, group and zero point, as in
         ``"int4-awq"``, ``"int4-g64"``, ``"gptq-int3-g128"``, ``"int4-g32-sym"``,
-        ``"int4-g128-zp16"``. Groups are of 128 unless said; ``-row`` shares over a whole row.
+        ``"int4-g128-zp16"``. Groups are of 128 unless said; ``-row`` shares over a whole row. A
+        pattern of zeros may follow: ``"bf16-2:4"``, ``"bf16-sparse0.5"``.
 
     Raises
     ------
@@ -91,7 +93,16 @@ def _by_pattern(bits: int, group: int, zero_bits: int | None) -> Format:
     return grouped(bits, group, zero_bits=zero_bits)
 
 
+@cache
+def _by_zeros(dense: Format, pattern: str) -> Format:
+    return thinned(dense, pattern)
+
+
 def _find(name: str) -> Format | None:
+    stem, pattern = split(name)
+    if pattern:
+        dense = _find(stem)
+        return None if dense is None else _by_zeros(dense, pattern)
     name = ALIASES.get(name, name)
     if name in FORMATS:
         return FORMATS[name]

@@ -1,12 +1,13 @@
 """What happens to weights and activations of given formats on one machine."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from roofline.errors import MissingRateError, UnknownNameError
 from roofline.hardware.machine import Gpu
 from roofline.model.precision.formats import FORMATS, KV_FORMATS, Format
 from roofline.model.precision.naming import named
+from roofline.model.precision.sparse import PATTERN
 from roofline.units import BITS_PER_BYTE
 
 
@@ -126,6 +127,8 @@ def product(stored: Format, activations: Format, gpu: Gpu) -> Product:
     gpu
         Where it runs.
     """
+    if stored.dense:
+        return _thinned(product(named(stored.dense), activations, gpu), stored, gpu)
     sixteen = activations.name
     if stored.element_bits >= 16:
         note = (
@@ -149,6 +152,19 @@ def product(stored: Format, activations: Format, gpu: Gpu) -> Product:
         "fewer bytes, the same FLOP rate"
     )
     return Product(stored, sixteen, activations, note=note)
+
+
+def _thinned(dense: Product, stored: Format, gpu: Gpu) -> Product:
+    """The product with zeros in the weights: faster only where the GPU skips their pattern."""
+    if not stored.name.endswith(PATTERN):
+        note = (
+            f"{stored.name} weights are multiplied as dense ones: fewer bytes, the same FLOP rate"
+        )
+        return replace(dense, stored=stored, note=dense.note or note)
+    arithmetic = f"{dense.arithmetic}{PATTERN}"
+    gain = gpu.rate(arithmetic) / gpu.rate(dense.arithmetic)
+    note = f"{stored.name} weights are multiplied at {gain:g} × the dense {dense.arithmetic} rate"
+    return replace(dense, stored=stored, arithmetic=arithmetic, note=note)
 
 
 def resolve(weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = ()) -> Precision:
@@ -203,6 +219,8 @@ def resolve(weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = ()) -> Pre
 
 def _activations(stored: Format, gpu: Gpu) -> Format:
     """Format between operators: that of the weights from 16 bits on, else 16 bits."""
+    if stored.dense:
+        return _activations(named(stored.dense), gpu)
     if stored.element_bits >= 16:
         if stored.name in gpu.flops_per_s:
             return stored

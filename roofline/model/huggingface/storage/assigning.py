@@ -2,79 +2,20 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import UNQUANTISED, Architecture, Block
 from roofline.model.huggingface.storage.place import Place
-from roofline.model.huggingface.storage.scheme import Rule, Scheme
+from roofline.model.huggingface.storage.rulebook import Book
+from roofline.model.huggingface.storage.scheme import Scheme
 from roofline.model.huggingface.storage.spellings import spellings, vocabulary
 from roofline.model.parameters import formats
 
-MOST_GENERAL: Final = 256
-"""Rules that do not name a layer: each is tried on every module."""
-_HEADS: Final = ("lm_head", "head", "output_layer")
 _PLAIN_OF_TYPE: Final = dict.fromkeys(("deepseek_v4", "deepseek_ref"), frozenset({"index-k"}))
 """Where the projections that compress keys are left in 16 bits, those of the index are too."""
 _LAYER: Final = re.compile(r"layers\.(\d{1,9})")
-
-
-@dataclass(slots=True)
-class Book:
-    """Rules of a scheme, ready to be asked about modules.
-
-    Attributes
-    ----------
-    rules
-        Those about the text decoder, in order.
-    by_layer
-        Places in that order of the rules that may hold in a layer; under None, in any.
-    known
-        What was found for modules whose name says no layer.
-    used
-        Places in that order of the rules that decided something.
-    """
-
-    rules: tuple[Rule, ...]
-    by_layer: dict[int | None, list[int]] = field(default_factory=dict)
-    known: dict[tuple[int, str], bool] = field(default_factory=dict)
-    used: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        for index, rule in enumerate(self.rules):
-            self.by_layer.setdefault(rule.pattern.layer, []).append(index)
-        general = self.by_layer.setdefault(None, [])
-        if len(general) > MOST_GENERAL:
-            self.rules[general[MOST_GENERAL]].pattern.place.refuse(
-                f"more than {MOST_GENERAL} modules are listed without their layer"
-            )
-
-    def of(self, module: str, layer: int) -> Rule | None:
-        """The rule that decides about a module of a layer."""
-        own = self.by_layer.get(layer, [])
-        for index in sorted((*self.by_layer[None], *own)) if own else self.by_layer[None]:
-            if self._holds(index, module, layer):
-                self.used.add(index)
-                return self.rules[index]
-        return None
-
-    def of_head(self) -> Rule | None:
-        """The rule that decides about the LM head."""
-        for index in self.by_layer[None]:
-            if any(self.rules[index].pattern.matches(name) for name in _HEADS):
-                self.used.add(index)
-                return self.rules[index]
-        return None
-
-    def _holds(self, index: int, module: str, layer: int) -> bool:
-        pattern = self.rules[index].pattern
-        if not pattern.same_in_all_layers:
-            return pattern.matches(f"layers.{layer}.{module}")
-        key = (index, module)
-        if key not in self.known:
-            self.known[key] = pattern.matches(f"layers.0.{module}")
-        return self.known[key]
 
 
 def assign(architecture: Architecture, scheme: Scheme, notes: list[str]) -> Architecture:
@@ -87,10 +28,14 @@ def assign(architecture: Architecture, scheme: Scheme, notes: list[str]) -> Arch
     """
     plain = architecture.plain_format
     book = Book(tuple(rule for rule in scheme.rules if not rule.pattern.foreign))
-    chosen = [
-        (block, _of_block(architecture, block, index, scheme, book))
-        for index, block in enumerate(architecture.layers)
-    ]
+    book.check(len(architecture.layers))
+    chosen = []
+    known: dict[tuple[Block, Hashable], tuple[tuple[str, str], ...]] = {}
+    for index, block in enumerate(architecture.layers):
+        key = (block, book.open(index))
+        if key not in known:
+            known[key] = _of_block(architecture, block, scheme, book)
+        chosen.append((block, known[key]))
     head = _head(architecture, scheme, book)
     _check_used(architecture, book)
     first = scheme.default or plain
@@ -111,7 +56,7 @@ def assign(architecture: Architecture, scheme: Scheme, notes: list[str]) -> Arch
 
 
 def _of_block(
-    architecture: Architecture, block: Block, index: int, scheme: Scheme, book: Book
+    architecture: Architecture, block: Block, scheme: Scheme, book: Book
 ) -> tuple[tuple[str, str], ...]:
     """Format of each matrix of a layer."""
     plain = UNQUANTISED | {linear.name for linear in block.extra}
@@ -121,16 +66,16 @@ def _of_block(
         base = "" if role in plain else scheme.default
         if role.startswith("experts-"):
             base = scheme.experts or base
-        ways = spellings(role, architecture.model_type)
-        found = _of_role(book, ways, index, base)
+        ways = spellings(role, architecture.model_type, book.words)
+        found = _of_role(book, ways, base)
         out.append((role, found or architecture.plain_format))
     return tuple(out)
 
 
-def _of_role(book: Book, ways: Iterable[tuple[str, ...]], layer: int, base: str) -> str:
+def _of_role(book: Book, ways: Iterable[tuple[str, ...]], base: str) -> str:
     found: dict[str, Place | None] = {}
     for modules in ways:
-        rules = [book.of(module, layer) for module in modules]
+        rules = [book.of(module) for module in modules]
         if any(rules):
             for rule in rules:
                 name = base if rule is None or rule.format is None else rule.format
@@ -156,18 +101,18 @@ def _head(architecture: Architecture, scheme: Scheme, book: Book) -> str:
 def _check_used(architecture: Architecture, book: Book) -> None:
     """Refuse a rule that names nothing we know."""
     layers = len(architecture.layers)
-    for index, rule in enumerate(book.rules):
+    understood = set(book.used)
+    for rule in book.rules:
         pattern = rule.pattern
-        if index in book.used or pattern.harmless:
+        if pattern.meaning in understood or pattern.harmless:
             continue
-        number = _LAYER.search(pattern.plain)
+        number = _LAYER.search(pattern.text)
         if number and int(number[1]) >= layers:
             continue  # layers beyond the last predict further tokens
-        prefix = f"layers.{pattern.layer or 0}."
-        words = vocabulary(architecture.model_type)
-        if any(pattern.matches(prefix + word) for word in words):
-            continue
-        pattern.place.refuse(f"module {pattern.text!r:.80} is not understood")
+        words = vocabulary(architecture.model_type, book.words)
+        if not any(pattern.matches(f"layers.0.{word}") for word in words):
+            pattern.place.refuse(f"module {pattern.text!r:.80} is not understood")
+        understood.add(pattern.meaning)
 
 
 def _by_the_most(architecture: Architecture) -> Architecture:

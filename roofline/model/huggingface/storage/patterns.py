@@ -42,7 +42,7 @@ class Pattern:
     kind
         A name (which also means all below it), one with wildcards, or a regular expression.
     plain
-        The text from ``layers.`` on.
+        The text from ``layers.`` on, as it would be for the first layer.
     layer
         Number of the layer, where one is named. [1]
     expression
@@ -57,10 +57,15 @@ class Pattern:
     expression: re.Pattern[str] | None = None
 
     @property
-    def same_in_all_layers(self) -> bool:
-        """Whether it does not depend on the number of the layer."""
-        numbered = r"\d" if self.kind == "re" else r"layers\.\d"
-        return self.layer is None and not re.search(numbered, self.plain)
+    def numbered(self) -> bool:
+        """Whether it has to be tried in every layer: it may mean some and not others."""
+        digits = r"\d" if self.kind == "re" else r"layers\.[\d\[?]"
+        return self.layer is None and re.search(digits, self.plain) is not None
+
+    @property
+    def meaning(self) -> tuple[str, str]:
+        """Two that share it mean the same modules, each in its own layer."""
+        return self.kind, self.plain
 
     @property
     def foreign(self) -> bool:
@@ -73,7 +78,10 @@ class Pattern:
         return bool(_HARMLESS.search(self.text) or _FOREIGN.search(self.text))
 
     def matches(self, module: str) -> bool:
-        """Whether it means the module: ``"layers.3.self_attn.q_proj"``, ``"lm_head"``."""
+        """Whether it means the module: ``"layers.0.self_attn.q_proj"``, ``"lm_head"``.
+
+        The number is that of the layer only where the pattern is `numbered`, else always 0.
+        """
         if self.expression is None:
             name, wanted = f".{module}.", f".{self.plain}."
             return name.startswith(wanted) if "layers." in self.plain else wanted in name
@@ -98,6 +106,8 @@ def read(place: Place, text: str) -> Pattern:
     name = f"layers.{plain[1]}" if len(plain) == 2 else _OUTER.sub("", text)
     number = _NUMBER.match(name)
     layer = int(number[1]) if number else None
+    if number:
+        name = f"layers.0{name[number.end() :]}"
     if not set("*?[") & set(text):
         return Pattern(text, place, "name", name, layer)
     return Pattern(text, place, "glob", name, layer, re.compile(translate(name)))

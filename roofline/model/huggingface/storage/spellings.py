@@ -85,7 +85,9 @@ BESIDE_TYPES: Final = frozenset({"gemma4", "gemma4_text", "gemma4_unified"})
 
 
 @cache
-def spellings(role: str, model_type: str) -> tuple[tuple[str, ...], ...]:
+def spellings(
+    role: str, model_type: str, words: frozenset[str] = frozenset()
+) -> tuple[tuple[str, ...], ...]:
     """Ways to name the modules of a matrix, below its layer.
 
     Parameters
@@ -94,6 +96,8 @@ def spellings(role: str, model_type: str) -> tuple[tuple[str, ...], ...]:
         Name of the matrix. One that is not known is taken to be below any mixer, by its own name.
     model_type
         Of the network: some name the parts otherwise.
+    words
+        Names of parts to consider beside the most common one.
 
     Examples
     --------
@@ -103,7 +107,9 @@ def spellings(role: str, model_type: str) -> tuple[tuple[str, ...], ...]:
     own = _BESIDE.get(role) if model_type in BESIDE_TYPES else None
     if own is None and role in _OF_FEEDFORWARDS:
         own = _OF_FEEDFORWARDS[role]
-    holders = FEEDFORWARDS if own is not None else MIXERS
+    first, *others = FEEDFORWARDS if own is not None else MIXERS
+    meant = [word for word in words if len(word) > 2]
+    holders = (first, *(holder for holder in others if any(word in holder for word in meant)))
     templates = own or _OF_MIXERS.get(role, (f"@.{role}",))
     return tuple(
         tuple(words.replace("@", holder).split())
@@ -113,11 +119,11 @@ def spellings(role: str, model_type: str) -> tuple[tuple[str, ...], ...]:
 
 
 @cache
-def vocabulary(model_type: str) -> tuple[str, ...]:
+def vocabulary(model_type: str, words: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Every module of a layer that has a name here."""
     roles = (*_OF_MIXERS, *_OF_FEEDFORWARDS)
     return tuple(
         dict.fromkeys(
-            module for role in roles for way in spellings(role, model_type) for module in way
+            module for role in roles for way in spellings(role, model_type, words) for module in way
         )
     )

@@ -1,0 +1,251 @@
+"""What is cached and read: key/value heads, windows, caches shared by layers, latents."""
+
+from dataclasses import replace
+from typing import Final
+
+from roofline.errors import InputError
+from roofline.model.architecture import Architecture, Attention, Block, Mla
+from roofline.model.changes.values import attends, in_layers, pair, whole
+
+ROPE_DIM: Final = 64
+"""Width of the rotated key beside a latent. DeepSeek-V2 (arXiv 2405.04434), section 3.1.2."""
+
+
+def with_heads(part: Attention, heads: int, kv_heads: int) -> Attention:
+    """Attention with other numbers of heads; biases, norms and sinks follow.
+
+    Parameters
+    ----------
+    part
+        Attention as it is.
+    heads, kv_heads
+        N and K to have. [1]
+    """
+    queries = min(part.qkv_biased, part.query_width)
+    beside = part.qkv_biased - queries
+    norms = part.norm_parameters
+    if norms == part.query_width + part.kv_heads * part.head_dim != 2 * part.head_dim:
+        norms = (heads + kv_heads) * part.head_dim  # over all heads together, not each
+    return replace(
+        part,
+        heads=heads,
+        kv_heads=kv_heads,
+        qkv_biased=queries * heads // part.heads + beside * kv_heads // part.kv_heads,
+        norm_parameters=norms,
+        sink_parameters=part.sink_parameters * heads // part.heads,
+    )
+
+
+def gqa(network: Architecture, value: str) -> Architecture:
+    """K key/value heads in every layer of attention.
+
+    Raises
+    ------
+    InputError
+        K does not divide the query heads.
+    """
+    kv_heads = whole(value, "gqa")
+    for part in attends(network, "gqa"):
+        if part.heads % kv_heads:
+            fits = [str(n) for n in range(1, part.heads + 1) if part.heads % n == 0]
+            raise InputError(
+                f"{part.heads} query heads cannot share {kv_heads} key/value heads evenly",
+                hint=f"key/value heads that divide {part.heads}: {', '.join(fits)}",
+            )
+
+    def change(_: int, block: Block) -> Block | None:
+        part = block.mixer
+        if not isinstance(part, Attention):
+            return None
+        return replace(block, mixer=with_heads(part, part.heads, kv_heads))
+
+    return in_layers(network, change)
+
+
+def mqa(network: Architecture, _: str) -> Architecture:
+    """One key/value head."""
+    return gqa(network, "1")
+
+
+def mha(network: Architecture, _: str) -> Architecture:
+    """As many key/value heads as query heads."""
+    attends(network, "mha")
+
+    def change(_: int, block: Block) -> Block | None:
+        part = block.mixer
+        if not isinstance(part, Attention):
+            return None
+        return replace(block, mixer=with_heads(part, part.heads, part.heads))
+
+    return in_layers(network, change)
+
+
+def gqa_reason(network: Architecture, _: str) -> str:
+    """How many heads are cached for how many."""
+    part = attends(network, "gqa")[0]
+    return f"{part.kv_heads} key/value head{'s' * (part.kv_heads > 1)} for {part.heads} query heads"
+
+
+def window(network: Architecture, value: str) -> Architecture:
+    """Every layer of attention sees the last W tokens."""
+    size = whole(value, "window")
+    attends(network, "window")
+
+    def change(_: int, block: Block) -> Block | None:
+        part = block.mixer
+        if not isinstance(part, Attention) or part.index is not None:
+            return None
+        return replace(block, mixer=replace(part, window=size, chunk=None))
+
+    return in_layers(network, change)
+
+
+def global_every(network: Architecture, value: str) -> Architecture:
+    """Every n-th layer of attention sees the whole context.
+
+    Raises
+    ------
+    InputError
+        No layer has a window that it could be an exception to.
+    """
+    every = whole(value, "global-every")
+    parts = attends(network, "global-every")
+    if not any(part.window or part.chunk for part in parts):
+        raise InputError(
+            f"global-every={every} but no layer has a window",
+            hint=f"give the window of the others: --with window=1024,global-every={every}",
+        )
+    seen = 0
+
+    def change(_: int, block: Block) -> Block | None:
+        nonlocal seen
+        part = block.mixer
+        if not isinstance(part, Attention):
+            return None
+        seen += 1
+        if seen % every:
+            return None
+        return replace(block, mixer=replace(part, window=None, chunk=None))
+
+    return in_layers(network, change)
+
+
+def local(network: Architecture, value: str) -> Architecture:
+    """Windows of W tokens in all layers but every n-th: ``"1024/6"``."""
+    size, every = pair(value, "local", "1024/6")
+    return global_every(window(network, str(size)), str(every))
+
+
+def window_reason(network: Architecture, _: str) -> str:
+    """How many layers see how far."""
+    parts = attends(network, "window")
+    windows = [part.window for part in parts if part.window]
+    whole_context = len(parts) - len(windows)
+    said = f"{len(windows)} of {len(parts)} layers cache and read the last {max(windows):,} tokens"
+    return said if whole_context else said.replace(f"{len(windows)} of {len(parts)}", "all", 1)
+
+
+def cla(network: Architecture, value: str) -> Architecture:
+    """Each n layers that see equally far share the cache of the first of them.
+
+    The others keep their queries and project no keys and values of their own; they still read the
+    whole cache. Source: Brandon et al. 2024 (arXiv 2405.12981).
+
+    Raises
+    ------
+    InputError
+        Layers share already, or n is more than there are.
+    """
+    parts = attends(network, "cla")
+    size = whole(value, "cla", len(parts))
+    if any(part.reuses_kv for part in parts):
+        raise InputError(
+            f"layers of {network.name} share caches already",
+            hint="start from a network whose layers keep their own",
+        )
+    seen: dict[Attention, int] = {}
+
+    def change(_: int, block: Block) -> Block | None:
+        part = block.mixer
+        if not isinstance(part, Attention):
+            return None
+        seen[part] = seen.get(part, 0) + 1
+        if (seen[part] - 1) % size == 0:
+            return None
+        queries = min(part.qkv_biased, part.query_width)
+        norms = part.norm_parameters
+        if norms == 2 * part.head_dim:
+            norms = part.head_dim
+        elif norms == part.query_width + part.kv_heads * part.head_dim:
+            norms = part.query_width
+        shared = replace(part, reuses_kv=True, qkv_biased=queries, norm_parameters=norms)
+        return replace(block, mixer=shared)
+
+    return in_layers(network, change)
+
+
+def cla_reason(network: Architecture, value: str) -> str:
+    """Who keeps and who reads."""
+    del network
+    return f"each {value} layers share one cache, which all of them still read"
+
+
+def mla(network: Architecture, value: str) -> Architecture:
+    """A latent of C values and one rotated key of 64 instead of keys and values.
+
+    Query heads stay, projected directly; the parts of queries and keys without rotation and the
+    values are as wide as the heads were; a norm on the latent. Layers with a window stay as they
+    are. Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
+
+    Raises
+    ------
+    InputError
+        No layer sees the whole context with keys and values of its own.
+    """
+    latent = whole(value, "mla")
+    attends(network, "mla")
+
+    def fits(part: object) -> bool:
+        return (
+            isinstance(part, Attention)
+            and part.window is None
+            and part.chunk is None
+            and part.index is None
+            and not part.reuses_kv
+            and part.cached
+        )
+
+    if not any(fits(block.mixer) for block in network.layers):
+        raise InputError(
+            f"no layer of {network.name} sees the whole context with a cache of its own",
+            hint="a latent replaces the cache of full layers; leave some (global-every=6)",
+        )
+
+    def change(_: int, block: Block) -> Block | None:
+        part = block.mixer
+        if not isinstance(part, Attention) or not fits(part):
+            return None
+        made = Mla(
+            heads=part.heads,
+            query_rank=0,
+            latent=latent,
+            nope_dim=part.head_dim,
+            rope_dim=ROPE_DIM,
+            value_dim=part.value_width,
+            norm_parameters=latent,
+            out_bias=part.out_bias,
+            gate=part.gate,
+        )
+        formats = tuple((role, name) for role, name in block.formats if role != "qkv")
+        return replace(block, mixer=made, formats=formats)
+
+    return in_layers(network, change)
+
+
+def mla_reason(network: Architecture, value: str) -> str:
+    """What is cached now, and what is expanded from it."""
+    part = next(block.mixer for block in network.layers if isinstance(block.mixer, Mla))
+    return (
+        f"a latent of {part.latent} and a rotated key of {part.rope_dim} "
+        f"instead of the keys and values of {part.heads} query heads"
+    )

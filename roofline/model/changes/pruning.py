@@ -1,0 +1,182 @@
+"""Structured pruning (depth, width, heads) and its opposite, copies of the feed-forward part.
+
+Source: Muralidharan et al. 2024 (arXiv 2407.14679, Minitron) for the axes. What is cut does not
+matter for the cost, only how much.
+"""
+
+from dataclasses import replace
+
+from roofline.errors import InputError
+from roofline.model.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    CompressedAttention,
+    Mla,
+    Mlp,
+    Moe,
+    Recurrent,
+)
+from roofline.model.changes.attention import with_heads
+from roofline.model.changes.values import in_layers, pair, whole
+
+
+def layers(network: Architecture, value: str) -> Architecture:
+    """The first so many layers stay."""
+    number = whole(value, "layers", len(network.layers))
+    return replace(network, layers=network.layers[:number])
+
+
+def layers_reason(network: Architecture, _: str) -> str:
+    """How deep it is."""
+    return f"{len(network.layers)} layers"
+
+
+def ffn(network: Architecture, value: str) -> Architecture:
+    """Inner width F of every dense feed-forward part; of every routed expert.
+
+    Raises
+    ------
+    InputError
+        No layer has such a part.
+    """
+    width = whole(value, "ffn")
+
+    def change(_: int, block: Block) -> Block | None:
+        part = block.feedforward
+        return None if part is None else replace(block, feedforward=replace(part, width=width))
+
+    if all(block.feedforward is None for block in network.layers):
+        raise InputError(
+            f"{network.name} has no feed-forward parts", hint="prune its layers instead"
+        )
+    return in_layers(network, change)
+
+
+def ffn_reason(network: Architecture, value: str) -> str:
+    """How wide the feed-forward parts are."""
+    experts = any(isinstance(block.feedforward, Moe) for block in network.layers)
+    return f"{'experts' if experts else 'feed-forward parts'} {value} wide"
+
+
+def heads(network: Architecture, value: str) -> Architecture:
+    """N query heads in every layer of attention; key/value heads in proportion.
+
+    Raises
+    ------
+    InputError
+        There would not be a whole number of key/value heads.
+    """
+    number = whole(value, "heads")
+
+    def change(_: int, block: Block) -> Block | None:
+        part = block.mixer
+        if isinstance(part, Mla):
+            return replace(block, mixer=replace(part, heads=number))
+        if not isinstance(part, Attention):
+            return None
+        if number * part.kv_heads % part.heads:
+            group = part.heads // part.kv_heads
+            raise InputError(
+                f"{number} query heads are not whole groups of {group}",
+                hint=f"{group} query heads share a key/value head: give a multiple of {group}",
+            )
+        return replace(block, mixer=with_heads(part, number, number * part.kv_heads // part.heads))
+
+    if not any(isinstance(block.mixer, Attention | Mla) for block in network.layers):
+        raise InputError(f"{network.name} has no attention heads to prune", hint="prune its layers")
+    return in_layers(network, change)
+
+
+def heads_reason(network: Architecture, _: str) -> str:
+    """How many heads of each kind."""
+    part = next(b.mixer for b in network.layers if isinstance(b.mixer, Attention | Mla))
+    if isinstance(part, Mla):
+        return f"{part.heads} query heads"
+    return f"{part.heads} query and {part.kv_heads} key/value heads of {part.head_dim}"
+
+
+def d_model(network: Architecture, value: str) -> Architecture:
+    """Model width D; the widths of heads and feed-forward parts stay.
+
+    Raises
+    ------
+    InputError
+        The network has layers whose matrices do not follow the model width alone.
+    """
+    width, old = whole(value, "d_model"), network.d_model
+    for block in network.kinds:
+        part = block.mixer
+        bound = isinstance(part, Recurrent | CompressedAttention) or getattr(part, "index", None)
+        if bound or block.extra or block.extra_parameters:
+            raise InputError(
+                f"{network.name} has layers whose width is not that of the model alone",
+                hint="prune layers, heads or the feed-forward width instead",
+            )
+
+    def change(_: int, block: Block) -> Block:
+        return replace(block, norm_parameters=block.norm_parameters * width // old)
+
+    return replace(
+        in_layers(network, change),
+        d_model=width,
+        embedding_width=width if network.embedding_width == old else network.embedding_width,
+        embedding_norm_parameters=network.embedding_norm_parameters * width // old,
+        final_norm_parameters=network.final_norm_parameters * width // old,
+    )
+
+
+def d_model_reason(network: Architecture, _: str) -> str:
+    """How wide the model is."""
+    return f"a model {network.d_model} wide"
+
+
+def experts(network: Architecture, value: str) -> Architecture:
+    """E experts, each a copy of the dense part, k of them for a token: ``"8/2"``.
+
+    A network that has experts gets another number of them. Source: Komatsuzaki et al. 2022
+    (arXiv 2212.05055, sparse upcycling).
+
+    Raises
+    ------
+    InputError
+        More experts for a token than there are.
+    """
+    number, active = pair(value, "experts", "8/2")
+    if active > number:
+        raise InputError(
+            f"{active} experts for a token, of {number}", hint="write experts=8/2: all/for a token"
+        )
+    if number > 2**16:
+        raise InputError(f"{number:,} experts", hint="give at most 65,536")
+
+    def change(_: int, block: Block) -> Block | None:
+        part = block.feedforward
+        if isinstance(part, Moe):
+            return replace(block, feedforward=replace(part, experts=number, active=active))
+        if not isinstance(part, Mlp):
+            return None
+        made = Moe(
+            experts=number,
+            active=active,
+            width=part.width,
+            gated=part.gated,
+            up_bias=part.up_bias,
+            down_bias=part.down_bias,
+            activation=part.activation,
+        )
+        return replace(block, feedforward=made)
+
+    mixed = any(isinstance(block.feedforward, Moe) for block in network.layers)
+
+    def only_mixtures(number_: int, block: Block) -> Block | None:
+        return change(number_, block) if isinstance(block.feedforward, Moe) else None
+
+    return in_layers(network, only_mixtures if mixed else change)
+
+
+def experts_reason(network: Architecture, value: str) -> str:
+    """How many there are and how many a token meets."""
+    number, _, active = value.partition("/")
+    del network
+    return f"{number} experts, {active} of them for each token"

@@ -1,0 +1,257 @@
+"""Changes by name, ``gqa=8`` or ``weights=int4,batch=64``, to a network and how it is deployed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Final
+
+from roofline.errors import InputError, UnknownNameError
+from roofline.hardware import catalog as hardware
+from roofline.hardware.machine import Gpu
+from roofline.model import catalog, parameters
+from roofline.model.architecture import Architecture
+from roofline.model.changes import NETWORK, Cost, changed
+from roofline.model.changes.values import whole
+from roofline.model.precision import named
+from roofline.units import show
+
+__all__ = ["CHANGES", "Change", "Setup", "apply", "parse", "setup_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What changes apply to. Made by `setup_of`.
+
+    Attributes
+    ----------
+    network, gpu
+        What runs on what; the network in the format it is loaded in.
+    weights
+        Format that was asked for; empty for the checkpoint's.
+    kv
+        Format of the cache, or ``"auto"``.
+    tp, batch
+        Devices that share every layer; sequences together. [1]
+    """
+
+    network: Architecture
+    gpu: Gpu
+    weights: str = ""
+    kv: str = "auto"
+    tp: int = 1
+    batch: int = 16
+
+    @property
+    def kv_format(self) -> str:
+        """Format of the cache, or ``"auto"`` for that of the activations."""
+        return self.network.kv_format or "auto" if self.kv == "auto" else self.kv
+
+
+def setup_of(
+    network: Architecture,
+    gpu: Gpu,
+    *,
+    weights: str = "",
+    kv: str = "auto",
+    tp: int = 1,
+    batch: int = 16,
+) -> Setup:
+    """What an engine loads: a format that was asked for, 16 bits of a checkpoint in fp32.
+
+    Parameters
+    ----------
+    network, gpu
+        What runs on what.
+    weights, kv
+        Formats asked for; empty and ``"auto"`` for those of the checkpoint.
+    tp, batch
+        Devices that share every layer; sequences together. [1]
+    """
+    wanted = named(weights).name if weights else network.weight_format.replace("fp32", "bf16")
+    if weights or wanted != network.weight_format:
+        network = network.stored_as(wanted)
+    return Setup(network, gpu, weights, kv, tp, batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One kind of change.
+
+    Attributes
+    ----------
+    apply
+        The setup with the value, as text, put into effect.
+    reason
+        Why figures move, of the changed setup.
+    example
+        Value to show in help; empty for a change that takes none.
+    training
+        What it takes to make such a network: nothing, ``"retrain"``, ``"distil"`` from the base,
+        ``"zeros"`` or ``"quantise"``.
+    textbook
+        Whether published closed forms see it.
+    """
+
+    apply: Callable[[Setup, str], Setup]
+    reason: Callable[[Setup, str], str]
+    example: str
+    training: Cost = ""
+    textbook: bool = True
+
+
+def apply(base: Setup, changes: Sequence[tuple[str, str]]) -> Setup:
+    """Put changes into effect, in the order of `CHANGES` whatever order they come in.
+
+    Parameters
+    ----------
+    base
+        What they are applied to.
+    changes
+        Names and values, as `parse` gives them.
+
+    Raises
+    ------
+    RooflineError
+        A value has no meaning for this network, or a name in it is not known.
+
+    Examples
+    --------
+    >>> from roofline.hardware.catalog import gpu
+    >>> base = setup_of(catalog.architecture("llama-2-13b"), gpu("h100-sxm"))
+    >>> apply(base, parse("gqa=8,batch=64")).batch
+    64
+    """
+    order = list(CHANGES)
+    setup = base
+    for name, value in sorted(changes, key=lambda change: order.index(change[0])):
+        setup = CHANGES[name].apply(setup, value)
+    return setup
+
+
+def parse(text: str) -> tuple[tuple[str, str], ...]:
+    """Changes of one variant: names and values.
+
+    Raises
+    ------
+    InputError
+        Nothing is there, or a change is there twice.
+    UnknownNameError
+        There is no such change.
+
+    Examples
+    --------
+    >>> parse("gqa=8, global-every=6, mqa")
+    (('gqa', '8'), ('global_every', '6'), ('mqa', ''))
+    """
+    out: dict[str, str] = {}
+    for piece in text.split(","):
+        written, equals, value = (part.strip() for part in piece.partition("="))
+        name = ALIASES.get(written.lower().replace("-", "_"), written.lower().replace("-", "_"))
+        if name not in CHANGES:
+            raise _unknown(written)
+        example = CHANGES[name].example
+        if bool(equals and value) != bool(example):
+            wanted = f"{name}={example}" if example else f"{name} alone"
+            said = "needs a value" if example else "takes no value"
+            raise InputError(f"{name} {said}", hint=f"write {wanted}")
+        if name in out:
+            raise InputError(f"{name} is given twice", hint="repeat --with for another variant")
+        out[name] = value
+    return tuple(out.items())
+
+
+def _unknown(written: str) -> InputError:
+    every = ", ".join(
+        f"{name}={change.example}" if change.example else name for name, change in CHANGES.items()
+    )
+    if not written:
+        return InputError("an empty change", hint=f"changes: {every}")
+    close = get_close_matches(written.lower()[:40], CHANGES, n=1, cutoff=0.6)
+    shown = written if len(written) <= 40 else written[:37] + "..."
+    lead = f"did you mean {close[0]}? " if close else ""
+    return UnknownNameError(f"no change called {shown!r}", hint=f"{lead}changes: {every}")
+
+
+def _of_network(name: str) -> Change:
+    """A change of the network alone, as one of the setup."""
+    change = NETWORK[name]
+
+    def effect(setup: Setup, value: str) -> Setup:
+        told = f"--with {name}={value}" if value else f"--with {name}"
+        return replace(setup, network=changed(setup.network, name, value, told))
+
+    def reason(setup: Setup, value: str) -> str:
+        return change.reason(setup.network, value)
+
+    return Change(effect, reason, change.example, change.training, change.textbook)
+
+
+def _student(setup: Setup, value: str) -> Setup:
+    loaded = setup_of(catalog.architecture(value), setup.gpu, weights=setup.weights)
+    return replace(setup, network=loaded.network)
+
+
+def _student_reason(setup: Setup, _: str) -> str:
+    total = parameters.total(setup.network)
+    return f"another network, {setup.network.name}, of {show(total, '')} parameters"
+
+
+def _gpu(setup: Setup, value: str) -> Setup:
+    return replace(setup, gpu=hardware.gpu(value))
+
+
+def _gpu_reason(setup: Setup, _: str) -> str:
+    gpu = setup.gpu
+    rate = next((name for name in ("bf16", "fp16", "fp32") if name in gpu.flops_per_s), "")
+    dense = f", {show(gpu.rate(rate), 'FLOP/s')} {rate}" if rate else ""
+    return f"{gpu.title}: {show(gpu.hbm_bytes_per_s, 'B/s')}{dense}"
+
+
+def _weights(setup: Setup, value: str) -> Setup:
+    loaded = setup_of(setup.network, setup.gpu, weights=value)
+    return replace(setup, network=loaded.network, weights=loaded.network.weight_format)
+
+
+def _weights_reason(setup: Setup, value: str) -> str:
+    stored = named(value)
+    return f"{stored.name} weights, {stored.expression} bits each"
+
+
+def _kv(setup: Setup, value: str) -> Setup:
+    return replace(setup, kv="auto" if value == "auto" else named(value).name)
+
+
+def _kv_reason(_: Setup, value: str) -> str:
+    return f"a {value} cache, {named(value).expression} bits each" if value != "auto" else value
+
+
+def _batch(setup: Setup, value: str) -> Setup:
+    return replace(setup, batch=whole(value, "batch"))
+
+
+def _batch_reason(setup: Setup, _: str) -> str:
+    return f"{setup.batch:,} sequences together"
+
+
+def _tp(setup: Setup, value: str) -> Setup:
+    return replace(setup, tp=whole(value, "tp"))
+
+
+def _tp_reason(setup: Setup, _: str) -> str:
+    return f"each layer is shared by {setup.tp} device{'s' * (setup.tp > 1)}"
+
+
+CHANGES: Final[Mapping[str, Change]] = {
+    "student": Change(_student, _student_reason, "llama-2-7b", "distil"),
+    "gpu": Change(_gpu, _gpu_reason, "a100-sxm"),
+    **{name: _of_network(name) for name in NETWORK if name != "sparsity"},
+    "weights": Change(_weights, _weights_reason, "int4-awq", "quantise"),
+    "sparsity": _of_network("sparsity"),
+    "kv": Change(_kv, _kv_reason, "fp8"),
+    "batch": Change(_batch, _batch_reason, "64"),
+    "tp": Change(_tp, _tp_reason, "2"),
+}
+"""Changes by name, in the order in which several of them take effect."""
+
+ALIASES: Final = {"depth": "layers"}
+"""Other names."""

@@ -1,0 +1,292 @@
+"""Diffusion language models: an answer is filled in by denoising steps, not token by token.
+
+Symbols: B sequences, P prompt tokens, O answer tokens in O/b blocks of b, n steps for all of them;
+t(T, S) is the time of a step of T new tokens of each sequence that see S tokens, all of them both
+ways. A step computes logits of all its tokens: any of them may be the one to be filled in.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.memory import Memory, budget
+from roofline.cost.roof import seconds
+from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.work import Number
+from roofline.errors import InputError
+from roofline.model.architecture import Recurrent
+from roofline.serving.quadrature import nodes
+from roofline.serving.static import check_context
+from roofline.serving.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Denoising:
+    """A batch of answers filled in by steps, beside the same network used token by token.
+
+    Times at datasheet rates are the least the hardware allows.
+
+    Attributes
+    ----------
+    deployment
+        What it runs on; the network sees both ways.
+    batch, prompt, output, steps, block, cached
+        As asked of `denoise`.
+    memory
+        Budget of one device.
+    prefill_s
+        Computing keys and values of the prompt; 0 without a cache. [s]
+    step_s
+        Mean denoising step. [s]
+    first_block_s
+        Arrival to the end of the first block, whose tokens are there all at once. [s]
+    latency_s
+        Arrival to the end of the last block. [s]
+    token_s
+        Mean decode step of the autoregressive equivalent. [s]
+    autoregressive_s
+        Its latency: a prefill, and a decode step for every token but the first. [s]
+    """
+
+    deployment: Deployment = field(repr=False)
+    batch: int
+    prompt: int
+    output: int
+    steps: int
+    block: int
+    cached: bool
+    memory: Memory = field(repr=False)
+    prefill_s: float
+    step_s: float
+    first_block_s: float
+    latency_s: float
+    token_s: float
+    autoregressive_s: float
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the answer. [1]"""
+        return self.output // self.block
+
+    @property
+    def throughput_tok_s(self) -> float:
+        """Output tokens of the batch over its latency. [token/s]"""
+        return self.batch * self.output / self.latency_s
+
+    @property
+    def autoregressive_tok_s(self) -> float:
+        """The same, of the autoregressive equivalent. [token/s]"""
+        return self.batch * self.output / self.autoregressive_s
+
+    @property
+    def speed_up(self) -> float:
+        """Latency of the autoregressive equivalent over that of denoising. [1]"""
+        return self.autoregressive_s / self.latency_s
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens of an answer that a step fills in, on average. [token]"""
+        return self.output / self.steps
+
+    @property
+    def break_even_tokens_per_step(self) -> float:
+        """Tokens that a step has to fill in to be as fast as decoding them one by one. [token]"""
+        return self.step_s / self.token_s
+
+
+def denoise(
+    deployment: Deployment,
+    *,
+    batch: int,
+    prompt: int,
+    output: int,
+    steps: int,
+    block: int | None = None,
+    cached: bool = False,
+) -> Denoising:
+    """Price the parallel denoising of answers at datasheet rates.
+
+    Parameters
+    ----------
+    deployment
+        Network, node, formats, layout. A causal network is priced as if it saw both ways.
+    batch
+        Sequences B. [1]
+    prompt, output
+        Tokens of each prompt, P, and of each answer, O. [token]
+    steps
+        Denoising steps for the whole answer, n. [1]
+    block
+        Tokens b that are denoised together, block after block; None for the whole answer. [token]
+    cached
+        Whether keys and values of prompt and finished blocks are kept.
+
+    Raises
+    ------
+    InputError
+        The answer is not whole blocks, steps are not the same for each of them or more than there
+        are tokens, the network cannot see both ways, or the context is longer than it is made for.
+
+    Notes
+    -----
+    Without a cache every step computes prompt and answer, finished or not: n·t(P + O, P + O).
+
+    With one, the prompt is computed once and a step computes the tokens of one block, which see
+    all before them and each other: t(P, P) + n·b/O · Σᵢ t(b, P + i·b) over blocks i. What a
+    finished block keeps has to be computed from its final tokens; they go with the first step of
+    the next block, which reads the weights for both (and computes logits of both, though those of
+    finished tokens are of no use). Left out: choosing tokens from the logits, and refreshing the
+    whole cache at the start of a block.
+
+    Source: LLaDA, Nie et al. 2025 (arXiv 2502.09992), section 2.4, for denoising without a cache;
+    Block Diffusion, Arriola et al. 2025 (arXiv 2503.09573), section 3, for blocks with one;
+    Fast-dLLM, Wu et al. 2025 (arXiv 2505.22618), section 3, for a cache beside a network that was
+    trained without, which is where it is an approximation.
+    """
+    workload = Workload(batch, prompt, output)
+    check_context(deployment, workload)
+    size = output if block is None else block
+    _check(deployment, output, steps, size)
+    both_ways = replace(
+        deployment,
+        architecture=replace(deployment.architecture, causal=False),
+        options=replace(deployment.options, logits="all"),
+    )
+    longest = float(prompt + output)
+    if cached:
+        first, each, total = _with_cache(both_ways, batch, prompt, output // size, size, steps)
+        silent = replace(both_ways, options=replace(both_ways.options, logits="last"))
+        start = _seconds(silent, prefill(float(batch), float(prompt)))
+        # The first step of a block carries the one that is finished.
+        rows = batch * float(size) * min(2, output // size)
+        tokens = max(batch * float(prompt), rows)
+    else:
+        start, tokens, rows = 0.0, batch * longest, batch * longest
+        each = _seconds(both_ways, prefill(float(batch), longest))
+        first, total = each * (steps * size / output), each * steps
+    token = _decode(deployment, workload)
+    causal = _one_way(deployment)
+    prompts = _seconds(causal, prefill(float(batch), float(prompt)))
+    return Denoising(
+        deployment=both_ways,
+        batch=batch,
+        prompt=prompt,
+        output=output,
+        steps=steps,
+        block=size,
+        cached=cached,
+        memory=budget(
+            both_ways,
+            batch=float(batch),
+            context=longest,
+            step_tokens=tokens,
+            step_rows=rows,
+            cached=cached,
+        ),
+        prefill_s=start,
+        step_s=each,
+        first_block_s=start + first,
+        latency_s=start + total,
+        token_s=token,
+        autoregressive_s=prompts + token * (output - 1),
+    )
+
+
+def denoising_step(
+    batch: Number, block: Number, before: Number, finished: Number = 0.0
+) -> list[Group]:
+    """Groups of one denoising step with a cache.
+
+    Parameters
+    ----------
+    batch
+        Sequences. [1]
+    block
+        Tokens that are denoised. [token]
+    before
+        Tokens of the prompt and of finished blocks. [token]
+    finished
+        Those of them whose keys and values are not cached yet. [token]
+
+    Notes
+    -----
+    Source: T = block and S = before + block, the conventions of `Group`; finished tokens see
+    themselves and all before them.
+
+    Examples
+    --------
+    A block of 32 after 100 tokens, of which the last 32 have just been finished:
+
+    >>> [(group.new, group.context) for group in denoising_step(1, 32, 100, finished=32)]
+    [(32, 132), (32, 100)]
+    """
+    groups = [Group(batch, block, before + block, "block")]
+    if isinstance(finished, np.ndarray) or finished:
+        groups.append(Group(batch, finished, before, "finished"))
+    return groups
+
+
+def _with_cache(
+    deployment: Deployment, batch: int, prompt: int, blocks: int, block: int, steps: int
+) -> tuple[float, float, float]:
+    """Time of the first block, of a mean step, and of all steps. [s]"""
+    each = steps // blocks
+    number, weights = nodes(1, blocks)
+
+    def priced(before: Number, finished: float = 0.0) -> Number:
+        groups = denoising_step(float(batch), float(block), before, finished)
+        return seconds(step(deployment, groups), deployment)
+
+    def mean(times: Number) -> float:
+        return float(weights @ np.broadcast_to(times, weights.shape))
+
+    first = float(priced(float(prompt)))
+    plain = mean(priced(prompt + (number - 1.0) * block))
+    total = plain * steps
+    if blocks > 1:
+        number, weights = nodes(2, blocks)
+        before = prompt + (number - 1.0) * block
+        more = mean(priced(before, float(block)) - priced(before))
+        total += more * (blocks - 1)
+    return first * each, total / steps, total
+
+
+def _one_way(deployment: Deployment) -> Deployment:
+    """The same network as a decoder."""
+    return replace(deployment, architecture=replace(deployment.architecture, causal=True))
+
+
+def _decode(deployment: Deployment, workload: Workload) -> float:
+    """Mean step of decoding the answer token by token; of its only step where there is one. [s]"""
+    causal = _one_way(deployment)
+    last = max(workload.longest, workload.prompt + 1)
+    contexts, weights = nodes(workload.prompt + 1, last)
+    times = seconds(step(causal, decode(float(workload.batch), contexts - 1.0)), causal)
+    return float(weights @ np.broadcast_to(times, weights.shape))
+
+
+def _seconds(deployment: Deployment, group: Group) -> float:
+    return float(seconds(step(deployment, group), deployment))
+
+
+def _check(deployment: Deployment, output: int, steps: int, block: int) -> None:
+    """Refuse what cannot be denoised."""
+    if not 1 <= block <= output or output % block:
+        raise InputError(
+            f"an answer of {output} tokens is not whole blocks of {block:g}",
+            hint=f"give a block that divides {output}",
+        )
+    blocks = output // block
+    if not 1 <= steps <= output or steps % blocks:
+        raise InputError(
+            f"{steps:g} denoising steps for {output} tokens in blocks of {block}: {blocks}",
+            hint=f"give a multiple of {blocks} steps, {output} at most: every block takes as many, "
+            "and every step fills in a token",
+        )
+    network = deployment.architecture
+    if any(isinstance(part.mixer, Recurrent) for part in network.kinds):
+        raise InputError(
+            f"{network.name} has layers with a recurrent state, which see one way only",
+            hint="denoise a network of attention layers",
+        )
