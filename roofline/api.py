@@ -1,5 +1,6 @@
 """The questions people ask, one function each. They return tables; nothing here prints."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -13,17 +14,21 @@ from roofline.hardware.machine import Gpu
 from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
+from roofline.model.changes.settings import setup_of
 from roofline.serving import advice, denoising, lecture, tables
 from roofline.serving import explain as derivations
 from roofline.serving.diffusion import denoise
 from roofline.serving.notes import notes
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
+from roofline.study import compare as variants
+from roofline.study.figures import Conditions
 from roofline.table import Derivation, Result
 
 DEFAULT_MODEL: Final = "llama-3.1-8b"
 DEFAULT_GPU: Final = "h100-sxm"
 MOST_GPUS: Final = 2**20
+MOST_TRAINED: Final = 2**63
 
 Convention = Literal["engine", "textbook"]
 
@@ -143,6 +148,84 @@ def analyze(
         workload = replace(workload, output=1)
     priced = static_batch(deployment, workload, utilization=memory_utilization)
     return _result(priced, replicas)
+
+
+def compare(
+    model: str | Architecture,
+    changes: Sequence[str],
+    gpu: str | Gpu = DEFAULT_GPU,
+    *,
+    training_tokens: float | None = None,
+    gpus: int | None = None,
+    tp: int | None = None,
+    batch: int = 16,
+    prefill_batch: int = 0,
+    prompt: int = 2048,
+    prefix_hit: float = 0.0,
+    output: int = 256,
+    weights: str | None = None,
+    kv: str = "auto",
+    engine: str = "vllm",
+    convention: Convention = "engine",
+    kv_cache: bool = True,
+    attention: Literal["flash", "naive"] = "flash",
+    mask: Literal["causal", "square"] = "causal",
+    mla: Literal["auto", "expanded", "absorbed"] = "auto",
+    routing: Routing = UNIFORM,
+    memory_utilization: float | None = None,
+    usd_per_hour: float | None = None,
+) -> Result:
+    """Price variants of a deployment beside it, and say what each change moved and why.
+
+    Accuracy is out of scope.
+
+    Parameters
+    ----------
+    model, gpu
+        The base, as for `analyze`.
+    changes
+        One text for each variant: ``"gqa=8"``, ``"window=1024,weights=int4"``; names are those of
+        `roofline.model.changes.settings.CHANGES`.
+    training_tokens
+        Tokens that variants which need training are trained on; None to leave that out. [token]
+    gpus, tp, batch, prefill_batch, prompt, prefix_hit, output, weights, kv, engine, convention, \
+    kv_cache, attention, mask, mla, routing, memory_utilization, usd_per_hour
+        As for `analyze`; the price is that of the base's GPU.
+
+    Returns
+    -------
+    Result
+        Tables ``variants`` (the base first), ``factors``, ``why``, ``training``.
+
+    Raises
+    ------
+    RooflineError
+        Anything the user can mend.
+    """
+    if training_tokens is not None and not 1 <= training_tokens <= MOST_TRAINED:
+        raise InputError(
+            f"training tokens are {training_tokens:g}", hint="give their number, like 94e9"
+        )
+    network = networks.architecture(model) if isinstance(model, str) else model
+    device = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
+    if usd_per_hour is not None:
+        device = _priced(device, usd_per_hour)
+    degree, _ = _layout(gpus, tp)
+    _check_share(memory_utilization)
+    return variants.compare(
+        setup_of(network, device, weights=weights or "", kv=kv, tp=degree, batch=batch),
+        changes,
+        Conditions(
+            workload=Workload(batch, prompt, output, prefill_batch, prefix_hit, kv_cache),
+            engine=engine_named(engine),
+            options=Options(attention=attention, mask=mask, mla=mla, routing=routing),
+            gpus=gpus,
+            utilization=memory_utilization,
+            convention=convention,
+        ),
+        training_tokens=training_tokens,
+        version=roofline.__version__,
+    )
 
 
 def explain(result: Result, metric: str) -> Derivation:

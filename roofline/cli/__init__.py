@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from roofline import __version__
-from roofline.cli import analyze, gpus, models
+from roofline.cli import analyze, compare, gpus, models
 from roofline.errors import RooflineError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command()(analyze.analyze)
+app.command()(compare.compare)
 app.add_typer(gpus.app, name="gpus")
 app.add_typer(models.app, name="models")
 

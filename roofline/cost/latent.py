@@ -57,7 +57,7 @@ def absorbed_attention(
     >>> work.flops, work.kv_bytes
     (278528.0, 1152.0)
     """
-    met = pairs(new, context, mask=mask, window=top_k)
+    met = attended(new, context, mask, top_k)
     return Work(
         flops=(2.0 * heads * (2.0 * latent + rope)) * times(count, met),
         activation_bytes=(heads * (2.0 * latent + rope) * width) * times(count, new),
@@ -107,13 +107,40 @@ def expanded_attention(
     ... ).flops
     81920.0
     """
-    met = pairs(new, context, mask=mask, window=top_k)
+    met = attended(new, context, mask, top_k)
     keys = chosen(new, context, top_k)
     return Work(
         flops=(2.0 * heads * (query_dim + value_dim)) * times(count, met),
         activation_bytes=(heads * (query_dim + value_dim) * width) * times(count, new)
         + ((heads * (query_dim - rope + value_dim) + rope) * width) * times(count, keys),
     )
+
+
+def attended(new: Number, context: Number, mask: Mask, top_k: float | None) -> Number:
+    """(query, key) pairs per sequence where each query attends to its best few.
+
+    Parameters
+    ----------
+    new, context
+        New tokens T, and context S with them. [token]
+    mask
+        As in `roofline.cost.attention.pairs`.
+    top_k
+        Tokens a query attends to at most; None for all. [token]
+
+    Notes
+    -----
+    As many as with a window of k; where masking is ignored, min(S, k) for every query.
+    Source: DeepSeek-V3.2 (2025), sparse attention.
+
+    Examples
+    --------
+    >>> float(attended(2.0, 8.0, "square", 4.0)), float(attended(2.0, 4.0, "causal", 4.0))
+    (8.0, 7.0)
+    """
+    if mask == "square" and top_k is not None:
+        return new * np.minimum(context, top_k)
+    return pairs(new, context, mask=mask, window=top_k)
 
 
 def chosen(new: Number, context: Number, top_k: float | None) -> Number:

@@ -78,3 +78,72 @@ class Recurrent:
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """All matrices; ``d_model`` is already in them."""
         return self.projections
+
+
+def s4(d_model: int, states: int) -> Recurrent:
+    """Structured state space of every channel, then a mix of the channels.
+
+    Parameters
+    ----------
+    d_model
+        Channels D. [1]
+    states
+        Real numbers of the state of a channel: twice the complex ones. [1]
+
+    Notes
+    -----
+    Source: Gu et al. 2021 (arXiv 2111.00396): decays, inputs and outputs of the state are weights.
+
+    Examples
+    --------
+    >>> s4(1024, 64).state_elements
+    65536
+    """
+    return Recurrent(
+        kind="s4",
+        heads=d_model,
+        key_dim=states,
+        value_dim=1,
+        key_heads=0,
+        projections=(Linear("s4-out", d_model, d_model, d_model),),
+        other_parameters=d_model * (3 * states + 2),
+        chunk=1,
+    )
+
+
+def based(d_model: int, heads: int, feature_dim: int, head_dim: int) -> Recurrent:
+    """Linear attention with the second-order Taylor map of the exponential, as in BASED.
+
+    A query or key of d features becomes 1 + d + d², so that their products follow the exponential.
+    BASED has such layers beside layers with a small window.
+
+    Parameters
+    ----------
+    d_model, heads
+        Model width and heads. [1]
+    feature_dim, head_dim
+        Width d of queries and keys, and of values. [1]
+
+    Notes
+    -----
+    Source: Arora et al. 2024 (arXiv 2402.18668), section 4.
+
+    Examples
+    --------
+    Sixteen features make 273; sixteen heads with values of 64:
+
+    >>> based(1024, 16, 16, 64).state_elements == 16 * 273 * 64
+    True
+    """
+    projected = heads * (2 * feature_dim + head_dim)
+    return Recurrent(
+        kind="based",
+        heads=heads,
+        key_dim=1 + feature_dim + feature_dim**2,
+        value_dim=head_dim,
+        key_heads=heads,
+        projections=(
+            Linear("qkv", projected, d_model),
+            Linear("attn-out", d_model, heads * head_dim, split="row"),
+        ),
+    )

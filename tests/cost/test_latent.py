@@ -264,3 +264,19 @@ def test_queries_of_plain_attention_choose_keys_as_freely_as_those_of_a_latent()
     one = [Sequences(1, 3, 100)]
     slow = count_step(of(part), one, setting(deployed(of(part))))
     assert total(step(deployed(of(part)), groups(one))).kv_bytes == slow.kv_bytes
+
+
+def test_a_decode_step_reads_the_whole_index_that_is_held() -> None:
+    network = architecture("deepseek-v4-flash").stored_as("bf16")
+    deployment = deployed(network)
+    with_index = [b for b in network.layers if getattr(b.mixer, "index", None)]
+    bare = tuple(replace(b, mixer=replace(b.mixer, index=None)) for b in with_index)  # type: ignore[type-var]
+    context = 8192.0
+    held = [
+        kv_bytes_per_sequence(
+            replace(deployment, architecture=replace(network, layers=tuple(layers))), context
+        )
+        for layers in (with_index, bare)
+    ]
+    read = step(deployment, decode(1.0, context - 1.0))["index-scores"].total.kv_bytes
+    assert read == held[0] - held[1]

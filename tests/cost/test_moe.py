@@ -21,7 +21,6 @@ from roofline.model.architecture import (
     Mla,
     Mlp,
     Moe,
-    Recurrent,
 )
 from roofline.model.catalog import architecture, names
 from roofline.model.parameters import matmul_parameters, parts
@@ -343,17 +342,31 @@ def test_a_prefill_that_touches_every_expert_reads_every_matrix(name: str) -> No
 
 
 def left_out(network: Architecture) -> int:
-    """Vectors that a step does not read: sinks, decays, norms of latents, scales of experts."""
+    """Vectors that a step does not read: sinks, norms of index keys, scales of experts."""
     every = 0
     for block, layers in network.kinds.items():
         vectors = block.extra_parameters
-        for part in block.parts:
-            vectors += part.other_parameters
-        if isinstance(block.mixer, Recurrent):
-            vectors -= block.mixer.conv_width * block.mixer.conv_kernel
         if isinstance(block.mixer, Attention | Mla):
-            vectors -= block.mixer.norm_parameters
+            vectors += block.mixer.other_parameters - block.mixer.norm_parameters
         if isinstance(block.mixer, CompressedAttention):
-            vectors -= block.mixer.query_rank + block.mixer.head_dim
+            vectors += block.mixer.other_parameters - block.mixer.query_rank - block.mixer.head_dim
         every += layers * vectors
     return every
+
+
+@pytest.mark.parametrize("name", ["mixtral-8x7b-v0.1", "deepseek-v3", "jamba-v0.1"])
+@pytest.mark.parametrize("batch", [1.0, 64.0])
+def test_more_bits_are_never_fewer_bytes_of_experts_latents_and_caches(
+    name: str, batch: float
+) -> None:
+    stored = architecture(name).stored_as
+    by_weight = [
+        deployed(stored(form), weights=form, kv="bf16") for form in ("int4", "fp8", "bf16")
+    ]
+    read = [float(total(step(d, decode(batch, 99.0))).weight_bytes) for d in by_weight]
+    held = [weight_bytes(d) for d in by_weight]
+    assert read == sorted(read)
+    assert held == sorted(held)
+    by_cache = [deployed(stored("bf16"), kv=form, mla="absorbed") for form in ("fp8", "bf16")]
+    moved = [float(total(step(d, decode(batch, 99.0))).kv_bytes) for d in by_cache]
+    assert moved[0] < moved[1]

@@ -36,6 +36,10 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
         kv_bytes=(cached * precision.kv.width) * p.tokens,
     )
     yield Op("kv-store", "pointwise", store, layers, dims={"reads": cached, "writes": cached})
+    if part.index is not None:
+        each = float(part.index.bytes_per_token)
+        stored = Work(kv_bytes=each * p.tokens)
+        yield Op("index-store", "pointwise", stored, layers, dims={"writes": each})
     for name, count, new, context in p.groups:
         met = pairs(new, context, mask=mask_of(p), window=float(part.window))
         seen = keys_read(new, context, float(part.window))
@@ -51,7 +55,7 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
                 count,
                 new,
                 context * (1.0 / part.ratio),
-                bytes_per_token=float(part.index.bytes_per_token),
+                bytes_per_token=float(part.index.bytes_per_token * part.ratio),  # of an entry
                 width=p.width,
                 mask="square",
                 **shape,

@@ -45,13 +45,16 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
     wide = inner * (2 if part.gated else 1)
     yield elementwise(p, "experts-activation", wide, inner, layers, tokens=rows)
     yield from _grouped(p, down, float(down.n), inner, rows, met, layers, part)
-    combined = float(part.active) * down.n + (d if part.shared_width else 0.0)
+    apart = bool(part.latent and part.shared_width)  # added where it is as wide as the stream
+    combined = float(part.active) * down.n + (d if part.shared_width and not apart else 0.0)
     yield elementwise(p, "experts-combine", combined, float(down.n), layers)
     if part.latent_norm:
         width = float(part.latent)
         yield elementwise(p, "latent-norm-out", width, width, layers, parameters=width)
     if part.latent:
         yield from split(p, matrices["latent-out"], layers)
+    if apart:
+        yield elementwise(p, "shared-add", 2 * d, d, layers)
 
 
 def _grouped(

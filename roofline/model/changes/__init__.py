@@ -26,7 +26,7 @@ class NetworkChange:
     apply
         The network with the value, as text, put into effect. Unchanged input is not an error.
     reason
-        Why figures move, of the changed network: ``"8 key/value heads for 40 query heads"``.
+        Why figures move, of the network before and after: ``"8 of 40 key/value heads"``.
     example
         Value to show in help.
     fields
@@ -38,7 +38,7 @@ class NetworkChange:
     """
 
     apply: Callable[[Architecture, str], Architecture]
-    reason: Callable[[Architecture, str], str]
+    reason: Callable[[Architecture, Architecture, str], str]
     example: str
     fields: tuple[str, ...] = ()
     training: Cost = "retrain"

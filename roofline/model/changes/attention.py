@@ -80,10 +80,11 @@ def mha(network: Architecture, _: str) -> Architecture:
     return in_layers(network, change)
 
 
-def gqa_reason(network: Architecture, _: str) -> str:
-    """How many heads are cached for how many."""
-    part = attends(network, "gqa")[0]
-    return f"{part.kv_heads} key/value head{'s' * (part.kv_heads > 1)} for {part.heads} query heads"
+def gqa_reason(before: Architecture, after: Architecture, _: str) -> str:
+    """How many heads are cached, of how many."""
+    old, new = (attends(network, "gqa")[0].kv_heads for network in (before, after))
+    heads = f"key/value head{'s' * (max(old, new) > 1)}"
+    return f"{new} of {old} {heads}" if new < old else f"{new} {heads} instead of {old}"
 
 
 def window(network: Architecture, value: str) -> Architecture:
@@ -136,13 +137,15 @@ def local(network: Architecture, value: str) -> Architecture:
     return global_every(window(network, str(size)), str(every))
 
 
-def window_reason(network: Architecture, _: str) -> str:
+def window_reason(_: Architecture, network: Architecture, value: str) -> str:
     """How many layers see how far."""
+    del value
     parts = attends(network, "window")
     windows = [part.window for part in parts if part.window]
-    whole_context = len(parts) - len(windows)
-    said = f"{len(windows)} of {len(parts)} layers cache and read the last {max(windows):,} tokens"
-    return said if whole_context else said.replace(f"{len(windows)} of {len(parts)}", "all", 1)
+    number = "all" if len(windows) == len(parts) else f"{len(windows)} of {len(parts)}"
+    if not windows:
+        return "all layers cache and read the whole context"
+    return f"{number} layers cache and read the last {max(windows):,} tokens"
 
 
 def cla(network: Architecture, value: str) -> Architecture:
@@ -184,7 +187,7 @@ def cla(network: Architecture, value: str) -> Architecture:
     return in_layers(network, change)
 
 
-def cla_reason(network: Architecture, value: str) -> str:
+def cla_reason(_: Architecture, network: Architecture, value: str) -> str:
     """Who keeps and who reads."""
     del network
     return f"each {value} layers share one cache, which all of them still read"
@@ -242,10 +245,10 @@ def mla(network: Architecture, value: str) -> Architecture:
     return in_layers(network, change)
 
 
-def mla_reason(network: Architecture, value: str) -> str:
+def mla_reason(_: Architecture, network: Architecture, value: str) -> str:
     """What is cached now, and what is expanded from it."""
+    del value
     part = next(block.mixer for block in network.layers if isinstance(block.mixer, Mla))
     return (
-        f"a latent of {part.latent} and a rotated key of {part.rope_dim} "
-        f"instead of the keys and values of {part.heads} query heads"
+        f"a latent of {part.latent} and a rotated key of {part.rope_dim} instead of keys and values"
     )

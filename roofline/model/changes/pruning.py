@@ -27,9 +27,9 @@ def layers(network: Architecture, value: str) -> Architecture:
     return replace(network, layers=network.layers[:number])
 
 
-def layers_reason(network: Architecture, _: str) -> str:
+def layers_reason(before: Architecture, after: Architecture, _: str) -> str:
     """How deep it is."""
-    return f"{len(network.layers)} layers"
+    return f"{len(after.layers)} of {len(before.layers)} layers"
 
 
 def ffn(network: Architecture, value: str) -> Architecture:
@@ -53,10 +53,15 @@ def ffn(network: Architecture, value: str) -> Architecture:
     return in_layers(network, change)
 
 
-def ffn_reason(network: Architecture, value: str) -> str:
+def ffn_reason(before: Architecture, after: Architecture, _: str) -> str:
     """How wide the feed-forward parts are."""
-    experts = any(isinstance(block.feedforward, Moe) for block in network.layers)
-    return f"{'experts' if experts else 'feed-forward parts'} {value} wide"
+    parts = [block.feedforward for network in (before, after) for block in network.layers]
+    old, new = (
+        max(block.feedforward.width for block in network.layers if block.feedforward is not None)
+        for network in (before, after)
+    )
+    what = "experts" if any(isinstance(part, Moe) for part in parts) else "feed-forward parts"
+    return f"{what} {new:,} wide instead of {old:,}"
 
 
 def heads(network: Architecture, value: str) -> Architecture:
@@ -88,12 +93,13 @@ def heads(network: Architecture, value: str) -> Architecture:
     return in_layers(network, change)
 
 
-def heads_reason(network: Architecture, _: str) -> str:
-    """How many heads of each kind."""
-    part = next(b.mixer for b in network.layers if isinstance(b.mixer, Attention | Mla))
-    if isinstance(part, Mla):
-        return f"{part.heads} query heads"
-    return f"{part.heads} query and {part.kv_heads} key/value heads of {part.head_dim}"
+def heads_reason(before: Architecture, after: Architecture, _: str) -> str:
+    """How many query heads stay."""
+    old, new = (
+        next(b.mixer.heads for b in network.layers if isinstance(b.mixer, Attention | Mla))
+        for network in (before, after)
+    )
+    return f"{new} query heads, keys and values in proportion, instead of {old}"
 
 
 def d_model(network: Architecture, value: str) -> Architecture:
@@ -126,9 +132,9 @@ def d_model(network: Architecture, value: str) -> Architecture:
     )
 
 
-def d_model_reason(network: Architecture, _: str) -> str:
+def d_model_reason(before: Architecture, after: Architecture, _: str) -> str:
     """How wide the model is."""
-    return f"a model {network.d_model} wide"
+    return f"a model {after.d_model:,} wide instead of {before.d_model:,}"
 
 
 def experts(network: Architecture, value: str) -> Architecture:
@@ -175,8 +181,8 @@ def experts(network: Architecture, value: str) -> Architecture:
     return in_layers(network, only_mixtures if mixed else change)
 
 
-def experts_reason(network: Architecture, value: str) -> str:
+def experts_reason(_: Architecture, network: Architecture, value: str) -> str:
     """How many there are and how many a token meets."""
-    number, _, active = value.partition("/")
     del network
+    number, _, active = value.partition("/")
     return f"{number} experts, {active} of them for each token"

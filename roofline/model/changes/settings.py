@@ -8,7 +8,7 @@ from typing import Final
 from roofline.errors import InputError, UnknownNameError
 from roofline.hardware import catalog as hardware
 from roofline.hardware.machine import Gpu
-from roofline.model import catalog, parameters
+from roofline.model import catalog
 from roofline.model.architecture import Architecture
 from roofline.model.changes import NETWORK, Cost, changed
 from roofline.model.changes.values import whole
@@ -82,7 +82,7 @@ class Change:
     apply
         The setup with the value, as text, put into effect.
     reason
-        Why figures move, of the changed setup.
+        Why figures move, of the setup before and after.
     example
         Value to show in help; empty for a change that takes none.
     training
@@ -93,7 +93,7 @@ class Change:
     """
 
     apply: Callable[[Setup, str], Setup]
-    reason: Callable[[Setup, str], str]
+    reason: Callable[[Setup, Setup, str], str]
     example: str
     training: Cost = ""
     textbook: bool = True
@@ -180,8 +180,8 @@ def _of_network(name: str) -> Change:
         told = f"--with {name}={value}" if value else f"--with {name}"
         return replace(setup, network=changed(setup.network, name, value, told))
 
-    def reason(setup: Setup, value: str) -> str:
-        return change.reason(setup.network, value)
+    def reason(before: Setup, after: Setup, value: str) -> str:
+        return change.reason(before.network, after.network, value)
 
     return Change(effect, reason, change.example, change.training, change.textbook)
 
@@ -191,20 +191,23 @@ def _student(setup: Setup, value: str) -> Setup:
     return replace(setup, network=loaded.network)
 
 
-def _student_reason(setup: Setup, _: str) -> str:
-    total = parameters.total(setup.network)
-    return f"another network, {setup.network.name}, of {show(total, '')} parameters"
+def _student_reason(before: Setup, setup: Setup, _: str) -> str:
+    layers = f"{len(setup.network.layers)} layers instead of {len(before.network.layers)}"
+    return f"another network, {setup.network.name}, of {layers}"
 
 
 def _gpu(setup: Setup, value: str) -> Setup:
     return replace(setup, gpu=hardware.gpu(value))
 
 
-def _gpu_reason(setup: Setup, _: str) -> str:
-    gpu = setup.gpu
-    rate = next((name for name in ("bf16", "fp16", "fp32") if name in gpu.flops_per_s), "")
-    dense = f", {show(gpu.rate(rate), 'FLOP/s')} {rate}" if rate else ""
-    return f"{gpu.title}: {show(gpu.hbm_bytes_per_s, 'B/s')}{dense}"
+def _gpu_reason(before: Setup, setup: Setup, _: str) -> str:
+    old, new = before.gpu, setup.gpu
+    rate = next((name for name in ("bf16", "fp16") if {name} <= {*old.flops_per_s}), "fp32")
+    out = f"{show(new.hbm_bytes_per_s, 'B/s')} instead of {show(old.hbm_bytes_per_s, 'B/s')}"
+    if rate in new.flops_per_s and rate in old.flops_per_s:
+        arithmetic = [show(gpu.rate(rate), "FLOP/s") for gpu in (new, old)]
+        out += f" and {' instead of '.join(arithmetic)} of {rate}"
+    return f"{new.title} has {out}"
 
 
 def _weights(setup: Setup, value: str) -> Setup:
@@ -212,7 +215,7 @@ def _weights(setup: Setup, value: str) -> Setup:
     return replace(setup, network=loaded.network, weights=loaded.network.weight_format)
 
 
-def _weights_reason(setup: Setup, value: str) -> str:
+def _weights_reason(_: Setup, setup: Setup, value: str) -> str:
     stored = named(value)
     return f"{stored.name} weights, {stored.expression} bits each"
 
@@ -221,24 +224,27 @@ def _kv(setup: Setup, value: str) -> Setup:
     return replace(setup, kv="auto" if value == "auto" else named(value).name)
 
 
-def _kv_reason(_: Setup, value: str) -> str:
-    return f"a {value} cache, {named(value).expression} bits each" if value != "auto" else value
+def _kv_reason(_: Setup, setup: Setup, value: str) -> str:
+    if setup.kv == "auto":
+        return "a cache in the format of the activations"
+    return f"cache in {value}, {named(value).expression} bits each"
 
 
 def _batch(setup: Setup, value: str) -> Setup:
     return replace(setup, batch=whole(value, "batch"))
 
 
-def _batch_reason(setup: Setup, _: str) -> str:
-    return f"{setup.batch:,} sequences together"
+def _batch_reason(before: Setup, setup: Setup, _: str) -> str:
+    return f"{setup.batch:,} sequences together instead of {before.batch:,}"
 
 
 def _tp(setup: Setup, value: str) -> Setup:
     return replace(setup, tp=whole(value, "tp"))
 
 
-def _tp_reason(setup: Setup, _: str) -> str:
-    return f"each layer is shared by {setup.tp} device{'s' * (setup.tp > 1)}"
+def _tp_reason(before: Setup, setup: Setup, _: str) -> str:
+    devices = f"{setup.tp} device{'s' * (setup.tp > 1)}"
+    return f"each layer is shared by {devices} instead of {before.tp}"
 
 
 CHANGES: Final[Mapping[str, Change]] = {

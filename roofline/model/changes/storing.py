@@ -46,7 +46,7 @@ def sparsity(network: Architecture, value: str) -> Architecture:
     return replace(changed, weight_format=thinner(network.weight_format))
 
 
-def sparsity_reason(network: Architecture, value: str) -> str:
+def sparsity_reason(_: Architecture, network: Architecture, value: str) -> str:
     """What a weight takes."""
     stored = named(network.weight_format)
     what = (

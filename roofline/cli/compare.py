@@ -1,0 +1,220 @@
+"""``roofline compare``: variants of a deployment side by side, and what each change moved."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roofline.cli.analyze import Attention, Calibration, Convention, Mask, Mla
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+
+if TYPE_CHECKING:
+    from roofline.table import Result
+
+
+def compare(
+    model: Annotated[
+        str, typer.Argument(help="Base: catalog name, hub id, config.json or YAML; - for stdin.")
+    ] = "llama-3.1-8b",
+    with_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            help="A variant, one or more changes: gqa=8, mqa, mha, mla=512, cla=2, window=1024, "
+            "local=1024/6, global-every=6, layers=, ffn=, heads=, d_model=, experts=8/2, "
+            "sparsity=2:4, weights=, kv=, student=NETWORK, batch=, tp=, gpu=. Repeat it.",
+        ),
+    ] = None,
+    gpu: Annotated[str, typer.Option(help="GPU by name, or a YAML file.")] = "h100-sxm",
+    training_tokens: Annotated[
+        float | None, typer.Option(help="Show what training on so many tokens takes: 94e9.")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(help="Devices in all; replicas beyond --tp.")] = None,
+    tp: Annotated[int | None, typer.Option(help="Devices that share every layer.")] = None,
+    batch: Annotated[int, typer.Option(help="Sequences decoded together.")] = 16,
+    prefill_batch: Annotated[
+        int, typer.Option(help="Prompts prefilled in one step; 0 for the whole batch.")
+    ] = 0,
+    prompt: Annotated[int, typer.Option(help="Tokens of each prompt.")] = 2048,
+    prefix_hit: Annotated[
+        float, typer.Option(help="Share of the prompt that is cached already, 0 to 1.")
+    ] = 0.0,
+    output: Annotated[int, typer.Option(help="Tokens of each answer.")] = 256,
+    weights: Annotated[
+        str | None, typer.Option(help="Number format of the base's weights; else the checkpoint's.")
+    ] = None,
+    kv: Annotated[
+        str, typer.Option(help="Number format of the base's KV cache; else as computed.")
+    ] = "auto",
+    engine: Annotated[str, typer.Option(help="vllm, trtllm, sglang, ideal.")] = "vllm",
+    convention: Annotated[
+        Convention, typer.Option(help="What an engine does, or published closed forms.")
+    ] = Convention.ENGINE,
+    calibration: Annotated[
+        Calibration, typer.Option(help="Rates to use: none is the datasheet's.")
+    ] = Calibration.NONE,
+    kv_cache: Annotated[
+        bool, typer.Option("--kv-cache/--no-kv-cache", help="Keep keys and values, or recompute.")
+    ] = True,
+    attention: Annotated[
+        Attention, typer.Option(help="Fused, or with scores in device memory.")
+    ] = Attention.FLASH,
+    mask: Annotated[
+        Mask, typer.Option(help="Pairs that count: what a causal kernel does, or the square.")
+    ] = Mask.CAUSAL,
+    mla: Annotated[
+        Mla, typer.Option(help="Form of latent attention; auto takes the faster one.")
+    ] = Mla.AUTO,
+    routing_skew: Annotated[
+        float, typer.Option(help="Power law of how tokens spread over experts; 0 is uniform.")
+    ] = 0.0,
+    expert_loads: Annotated[
+        Path | None, typer.Option(help="YAML or JSON file with loads: [share of each expert].")
+    ] = None,
+    memory_utilization: Annotated[
+        float | None, typer.Option(help="Share of memory the engine takes; else its default.")
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(help="Dollars for a device of the base and hour.")
+    ] = None,
+    format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+) -> None:
+    """Price variants beside a base and say what each change moved, and why; not how well it answers.
+
+    Exits with 1 if neither the base nor any variant fits.
+    """
+    del calibration  # the datasheet's rates are the only ones there are
+    from roofline import api
+    from roofline.cli.inputs import network, routing
+
+    result = api.compare(
+        network(model),
+        with_ or [],
+        gpu,
+        training_tokens=training_tokens,
+        gpus=gpus,
+        tp=tp,
+        batch=batch,
+        prefill_batch=prefill_batch,
+        prompt=prompt,
+        prefix_hit=prefix_hit,
+        output=output,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        convention=convention.value,
+        kv_cache=kv_cache,
+        attention=attention.value,
+        mask=mask.value,
+        mla=mla.value,
+        routing=routing(routing_skew, expert_loads),
+        memory_utilization=memory_utilization,
+        usd_per_hour=price,
+    )
+    if format_ is Format.JSON:
+        print_json("compare", _json(result), result.notes)
+    else:
+        _print(result, format_)
+    if not result.metadata["fits"]:
+        raise typer.Exit(1)
+
+
+def _json(result: "Result") -> dict[str, Any]:
+    """Base and variants with factors and sentence in each; training where it was asked for."""
+    factors = {number: row for number, row in enumerate(result.tables["factors"].rows(), 1)}
+    why = result.tables["why"]["why"]
+    variants: list[dict[str, Any]] = list(result.tables["variants"].rows())
+    for number, row in factors.items():
+        row.pop("variant")
+        variants[number] |= {"factors": row, "why": why[number - 1]}
+    base, *others = variants
+    out: dict[str, Any] = {**result.metadata, "base": base, "variants": others}
+    if "training" in result.tables:
+        out["training"] = list(result.tables["training"].rows())
+    return out
+
+
+def _print(result: "Result", style: Format) -> None:
+    if style is Format.CSV:
+        rows = list(result.tables["variants"].rows())
+        print_rows([[str(v) for v in row.values()] for row in rows], list(rows[0]), style)
+        return
+    meta = result.metadata
+    if style is Format.TABLE:
+        echo(wrap(f"{meta['model']} and variants on {meta['gpus']} × {meta['gpu_title']}"))
+        lengths = f"{meta['prompt']}"
+        lengths += f" → {meta['output']}" if meta["convention"] == "engine" else ""
+        echo(
+            wrap(
+                f"{meta['weights']} weights, batch {meta['batch']}, {lengths} tokens, "
+                f"{meta['convention']} convention\n"
+            )
+        )
+        echo("")
+    _print_memory(result, style)
+    _print_speed(result, style)
+    for row in result.tables["why"].rows():
+        text = f"{row['variant']}: {row['why']}"
+        echo(wrap(text, "- ") if style is Format.TABLE else f"- {clean(text)}")
+    echo("")
+    if "training" in result.tables:
+        _print_training(result, style)
+    for note in result.notes:
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+
+
+def _print_memory(result: "Result", style: Format) -> None:
+    from roofline.units import count, show, show_binary
+
+    rows = [
+        [
+            row["variant"],
+            show(row["parameters"], "", 4),
+            show_binary(row["weight_bytes"]),
+            f"{count(row['kv_bytes_per_token'])} B",
+            show_binary(row["kv_bytes"]),
+            show_binary(row["memory_bytes"]),
+            "yes" if row["fits"] else "no",
+            count(row["largest_batch"]),
+        ]
+        for row in result.tables["variants"].rows()
+    ]
+    header = ["", "params", "weights", "KV a token", "KV cache", "in use", "fits", "largest batch"]
+    print_rows(rows, header, style, "Memory, each device")
+
+
+def _print_speed(result: "Result", style: Format) -> None:
+    from roofline.units import count, show
+
+    rows = []
+    blank = dict.fromkeys(result.tables["factors"].columns, 0.0)
+    factors = [blank, *result.tables["factors"].rows()]
+    for row, factor in zip(result.tables["variants"].rows(), factors, strict=True):
+        cells = [row["variant"]]
+        for name, text in (
+            ("ttft_s", show(row["ttft_s"], "s")),
+            ("tpot_s", show(row["tpot_s"], "s")),
+            ("throughput_tok_s", count(row["throughput_tok_s"])),
+            ("usd_per_mtok", f"{row['usd_per_mtok']:.3f}"),
+        ):
+            cells += [text, f"× {factor[name]:.2f}" if factor[name] else ""]
+        rows.append(cells)
+    header = ["", "TTFT", "", "TPOT", "", "tok/s", "", "$/Mtok", ""]
+    print_rows(rows, header, style, "Speed and price")
+
+
+def _print_training(result: "Result", style: Format) -> None:
+    from roofline.units import show
+
+    rows = [
+        [
+            row["variant"],
+            row["method"],
+            row["formula"],
+            show(row["tokens"], ""),
+            f"{row['flops']:.3g}",
+        ]
+        for row in result.tables["training"].rows()
+    ]
+    header = ["", "how", "arithmetic", "tokens D", "FLOP"]
+    print_rows(rows, header, style, "What making them takes")

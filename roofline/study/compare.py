@@ -1,0 +1,232 @@
+"""Variants of one deployment side by side, each against the base, and why they differ."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.cost.textbook import calibration_flops, distillation_flops, qat_flops
+from roofline.cost.textbook.compression import CALIBRATION_TOKENS
+from roofline.errors import InputError, RooflineError
+from roofline.model.changes.settings import CHANGES, Setup, apply, parse
+from roofline.study.figures import Conditions, Figures, figures
+from roofline.study.reasons import sentence
+from roofline.table import Result, Table, table
+
+ACCURACY: Final = (
+    "Accuracy is out of scope: nothing here says whether a variant answers as well as the base."
+)
+TIMES: Final = (
+    "Times are the datasheet roofline with perfect overlap: the least the hardware allows, not a "
+    "forecast; variants are compared at the same rates."
+)
+UNITS: Final = {
+    "parameters": "parameter",
+    "active_parameters": "parameter",
+    "weight_bytes": "B",
+    "kv_bytes_per_token": "B",
+    "kv_bytes": "B",
+    "memory_bytes": "B",
+    "ttft_s": "s",
+    "tpot_s": "s",
+    "throughput_tok_s": "token/s",
+    "usd_per_mtok": "$",
+}
+_FACTORS: Final = ("ttft_s", "tpot_s", "throughput_tok_s", "usd_per_mtok")
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One column of the comparison.
+
+    Attributes
+    ----------
+    label
+        As asked for; the name of the network for the base.
+    changes
+        Names and values; empty for the base.
+    setup, figures
+        What runs, and what it comes to.
+    """
+
+    label: str
+    changes: tuple[tuple[str, str], ...]
+    setup: Setup
+    figures: Figures
+
+
+def compare(
+    base: Setup,
+    changes: Sequence[str],
+    conditions: Conditions,
+    *,
+    training_tokens: float | None = None,
+    version: str = "",
+) -> Result:
+    """Price a base and variants of it.
+
+    Parameters
+    ----------
+    base
+        What runs on what.
+    changes
+        One text for each variant: ``"gqa=8"``, ``"window=1024,weights=int4"``.
+    conditions
+        What all have in common.
+    training_tokens
+        Tokens that variants which need training are trained on; None to leave that out. [token]
+    version
+        Of the program, for the record.
+
+    Returns
+    -------
+    Result
+        Tables ``variants``, ``factors``, ``why``, and ``training`` if tokens are given.
+
+    Raises
+    ------
+    RooflineError
+        A change is not known or has no meaning; the message names the variant.
+    """
+    if not changes:
+        raise InputError(
+            "nothing to compare with", hint=f"give --with CHANGE; changes: {', '.join(CHANGES)}"
+        )
+    first = Variant(base.network.name, (), base, figures(base, conditions))
+    every = [first, *(_variant(first, text, conditions) for text in changes)]
+    out: dict[str, Table] = {
+        "variants": table([_row(variant) for variant in every], UNITS, "datasheet"),
+        "factors": table([_factors(first, variant) for variant in every[1:]], {}),
+        "why": table([{"variant": v.label, "why": _why(first, v)} for v in every[1:]], {}),
+    }
+    if training_tokens is not None:
+        rows = [row for v in every[1:] for row in _training(first, v, training_tokens)]
+        out["training"] = table(rows, {"tokens": "token", "flops": "FLOP"})
+    work = conditions.workload
+    return Result(
+        kind="compare",
+        tables=out,
+        notes=(ACCURACY, TIMES, *_notes(every)),
+        metadata={
+            "version": version,
+            "model": base.network.name,
+            "gpu": base.gpu.name,
+            "gpu_title": base.gpu.title,
+            "gpus": first.figures.gpus,
+            "tp": base.tp,
+            "engine": conditions.engine.name,
+            "weights": base.network.weight_format,
+            "kv": base.kv,
+            "batch": base.batch,
+            "prefill_batch": work.prefill_batch,
+            "prompt": work.prompt,
+            "output": work.output,
+            "prefix_hit": work.prefix_hit,
+            "kv_cache": work.kv_cache,
+            "convention": conditions.convention,
+            "basis": "datasheet",
+            "fits": any(variant.figures.fits for variant in every),
+            "accuracy": "out of scope",
+        },
+    )
+
+
+def _variant(base: Variant, text: str, conditions: Conditions) -> Variant:
+    label = text.strip()
+    shown = label if len(label) <= 60 else label[:57] + "..."
+    try:
+        changes = parse(text)
+        unseen = [name for name, _ in changes if not CHANGES[name].textbook]
+        if conditions.convention == "textbook" and unseen:
+            raise InputError(
+                f"the textbook forms do not see {' and '.join(unseen)}",
+                hint="use --convention engine",
+            )
+        setup = apply(base.setup, changes)
+        return Variant(label, changes, setup, figures(setup, conditions))
+    except RooflineError as error:
+        raise type(error)(
+            f"--with {shown}: {error.message}", hint=error.hint, where=error.where
+        ) from None
+
+
+def _row(variant: Variant) -> dict[str, Any]:
+    f = variant.figures
+    return {
+        "variant": variant.label,
+        "parameters": f.parameters,
+        "active_parameters": f.active,
+        "weight_bytes": f.weight_bytes,
+        "kv_bytes_per_token": f.kv_bytes_per_token,
+        "kv_bytes": f.kv_bytes,
+        "memory_bytes": f.memory_bytes,
+        "largest_batch": f.largest_batch,
+        "ttft_s": f.ttft_s,
+        "tpot_s": f.tpot_s,
+        "throughput_tok_s": f.throughput_tok_s,
+        "usd_per_mtok": f.usd_per_mtok,
+        "fits": f.fits,
+        "gpus": f.gpus,
+        "gpu": variant.setup.gpu.name,
+        "batch": variant.setup.batch,
+    }
+
+
+def _factors(base: Variant, variant: Variant) -> dict[str, Any]:
+    """New over old; 1 where there is nothing to divide by."""
+    out: dict[str, Any] = {"variant": variant.label}
+    for name in _FACTORS:
+        old, new = getattr(base.figures, name), getattr(variant.figures, name)
+        out[name] = new / old if old else 1.0
+    return out
+
+
+def _why(base: Variant, variant: Variant) -> str:
+    reasons = (
+        CHANGES[name].reason(base.setup, variant.setup, value) for name, value in variant.changes
+    )
+    return sentence(base.figures, variant.figures, tuple(dict.fromkeys(reasons)))
+
+
+def _training(base: Variant, variant: Variant, tokens: float) -> list[dict[str, Any]]:
+    """What making the variant takes in arithmetic, by closed form."""
+    kinds = {CHANGES[name].training for name, _ in variant.changes} - {""}
+    student, teacher = variant.figures.active, base.figures.active
+    rows = []
+
+    def row(method: str, formula: str, seen: float, flops: float) -> None:
+        rows.append(
+            {
+                "variant": variant.label,
+                "method": method,
+                "formula": formula,
+                "tokens": seen,
+                "flops": float(flops),
+            }
+        )
+
+    if "distil" in kinds:
+        flops = distillation_flops(student, teacher, tokens)
+        row("distillation from the base", "6·N·D + 2·N(base)·D", tokens, float(flops))
+    elif "retrain" in kinds:
+        row("training on", "6·N·D", tokens, float(qat_flops(student, tokens)))
+    for kind, once, trained in (
+        ("quantise", "post-training quantisation", "quantisation-aware training"),
+        ("zeros", "one-shot pruning", "training with the zeros kept"),
+    ):
+        if kind in kinds:
+            seen = CALIBRATION_TOKENS
+            row(once, "2·N·D", seen, float(calibration_flops(student, seen)))
+            row(trained, "6·N·D", tokens, float(qat_flops(student, tokens)))
+    return rows
+
+
+def _notes(every: Sequence[Variant]) -> list[str]:
+    """Notes of the base, then those that only variants have, with their names."""
+    out = list(every[0].figures.notes)
+    for variant in every[1:]:
+        out += [
+            f"{variant.label}: {note}"
+            for note in variant.figures.notes
+            if note not in every[0].figures.notes
+        ]
+    return list(dict.fromkeys(out))
