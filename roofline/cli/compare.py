@@ -1,11 +1,10 @@
 """``roofline compare``: variants of a deployment side by side, and what each change moved."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli.analyze import Attention, Calibration, Convention, Mask, Mla
+from roofline.cli import options
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
@@ -25,61 +24,39 @@ def compare(
             "sparsity=2:4, weights=, kv=, student=NETWORK, batch=, tp=, gpu=. Repeat it.",
         ),
     ] = None,
-    gpu: Annotated[str, typer.Option(help="GPU by name, or a YAML file.")] = "h100-sxm",
+    gpu: options.Gpu = "h100-sxm",
     training_tokens: Annotated[
         float | None, typer.Option(help="Show what training on so many tokens takes: 94e9.")
     ] = None,
-    gpus: Annotated[int | None, typer.Option(help="Devices in all; replicas beyond --tp.")] = None,
-    tp: Annotated[int | None, typer.Option(help="Devices that share every layer.")] = None,
-    batch: Annotated[int, typer.Option(help="Sequences decoded together.")] = 16,
-    prefill_batch: Annotated[
-        int, typer.Option(help="Prompts prefilled in one step; 0 for the whole batch.")
-    ] = 0,
-    prompt: Annotated[int, typer.Option(help="Tokens of each prompt.")] = 2048,
-    prefix_hit: Annotated[
-        float, typer.Option(help="Share of the prompt that is cached already, 0 to 1.")
-    ] = 0.0,
-    output: Annotated[int, typer.Option(help="Tokens of each answer.")] = 256,
+    gpus: options.Gpus = None,
+    tp: options.Tp = None,
+    batch: options.Batch = 16,
+    prefill_batch: options.PrefillBatch = 0,
+    prompt: options.Prompt = 2048,
+    prefix_hit: options.PrefixHit = 0.0,
+    output: options.Output = 256,
     weights: Annotated[
         str | None, typer.Option(help="Number format of the base's weights; else the checkpoint's.")
     ] = None,
     kv: Annotated[
         str, typer.Option(help="Number format of the base's KV cache; else as computed.")
     ] = "auto",
-    engine: Annotated[str, typer.Option(help="vllm, trtllm, sglang, ideal.")] = "vllm",
-    convention: Annotated[
-        Convention, typer.Option(help="What an engine does, or published closed forms.")
-    ] = Convention.ENGINE,
-    calibration: Annotated[
-        Calibration, typer.Option(help="Rates to use: none is the datasheet's.")
-    ] = Calibration.NONE,
-    kv_cache: Annotated[
-        bool, typer.Option("--kv-cache/--no-kv-cache", help="Keep keys and values, or recompute.")
-    ] = True,
-    attention: Annotated[
-        Attention, typer.Option(help="Fused, or with scores in device memory.")
-    ] = Attention.FLASH,
-    mask: Annotated[
-        Mask, typer.Option(help="Pairs that count: what a causal kernel does, or the square.")
-    ] = Mask.CAUSAL,
-    mla: Annotated[
-        Mla, typer.Option(help="Form of latent attention; auto takes the faster one.")
-    ] = Mla.AUTO,
-    routing_skew: Annotated[
-        float, typer.Option(help="Power law of how tokens spread over experts; 0 is uniform.")
-    ] = 0.0,
-    expert_loads: Annotated[
-        Path | None, typer.Option(help="YAML or JSON file with loads: [share of each expert].")
-    ] = None,
-    memory_utilization: Annotated[
-        float | None, typer.Option(help="Share of memory the engine takes; else its default.")
-    ] = None,
+    engine: options.Engine = "vllm",
+    convention: options.ConventionOf = options.Convention.ENGINE,
+    calibration: options.CalibrationOf = options.Calibration.NONE,
+    kv_cache: options.KvCache = True,
+    attention: options.AttentionOf = options.Attention.FLASH,
+    mask: options.MaskOf = options.Mask.CAUSAL,
+    mla: options.MlaOf = options.Mla.AUTO,
+    routing_skew: options.RoutingSkew = 0.0,
+    expert_loads: options.ExpertLoads = None,
+    memory_utilization: options.MemoryUtilization = None,
     price: Annotated[
         float | None, typer.Option(help="Dollars for a device of the base and hour.")
     ] = None,
-    format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+    format_: options.FormatOf = Format.TABLE,
 ) -> None:
-    """Price variants beside a base and say what each change moved, and why; not how well it answers.
+    """Price variants beside a base and say what each change moved and why, not how well it answers.
 
     Exits with 1 if neither the base nor any variant fits.
     """
@@ -121,7 +98,7 @@ def compare(
 
 def _json(result: "Result") -> dict[str, Any]:
     """Base and variants with factors and sentence in each; training where it was asked for."""
-    factors = {number: row for number, row in enumerate(result.tables["factors"].rows(), 1)}
+    factors = dict(enumerate(result.tables["factors"].rows(), 1))
     why = result.tables["why"]["why"]
     variants: list[dict[str, Any]] = list(result.tables["variants"].rows())
     for number, row in factors.items():
@@ -147,7 +124,7 @@ def _print(result: "Result", style: Format) -> None:
         echo(
             wrap(
                 f"{meta['weights']} weights, batch {meta['batch']}, {lengths} tokens, "
-                f"{meta['convention']} convention\n"
+                f"{meta['convention']} convention"
             )
         )
         echo("")

@@ -24,7 +24,7 @@ def models(context: typer.Context, format_: FormatOption = Format.TABLE) -> None
         return
     from roofline.model import catalog, parameters
 
-    found = [catalog.architecture(name) for name in catalog.names()]
+    found = [catalog.architecture(name) for name in (*catalog.names(), *catalog.patched())]
     rows = [
         {
             "name": network.name,

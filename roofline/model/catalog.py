@@ -1,24 +1,21 @@
-"""Networks by short name, alias or hub id (``scenarios/models/``), or from any config file."""
+"""Networks by short name, alias or hub id (``scenarios/models/``), or from any config file.
 
+A network that nobody published is a patch on one of them: see `roofline.model.patches`.
+"""
+
+import re
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from roofline import schema
 from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface import from_config
-
-
-class ModelSource(schema.Strict):
-    """Where the geometry of a network comes from."""
-
-    title: str
-    where: str = ""
-    note: str = ""
+from roofline.model.patches import ModelSource, PatchFile, apply_patch
 
 
 class ModelFile(schema.Strict):
@@ -32,9 +29,20 @@ class ModelFile(schema.Strict):
     config: dict[str, Any]
 
 
+_PATCHES: Final = re.compile(r"(?m)^base:")
+_DEEPEST: Final = 8
+"""Patches on patches; more is a circle."""
+
+
 def names() -> list[str]:
-    """Short names of the networks in the catalog, sorted."""
-    return sorted(path.stem for path in _folder().glob("*.yaml"))
+    """Short names of the networks in the catalog that have a config, sorted."""
+    return sorted(_stems() - set(patched()))
+
+
+def patched() -> list[str]:
+    """Short names of the networks in the catalog that are patches on others, sorted."""
+    files = _folder().glob("*.yaml")
+    return sorted(path.stem for path in files if _PATCHES.search(path.read_text("utf-8")))
 
 
 def architecture(name_or_path: str) -> Architecture:
@@ -43,8 +51,8 @@ def architecture(name_or_path: str) -> Architecture:
     Parameters
     ----------
     name_or_path
-        Name, alias or hub id in the catalog, in any case; or a JSON file, or a folder with a
-        ``config.json``. Names win: write ``./gpt2`` for a folder of that name.
+        Name, alias or hub id in the catalog, in any case; or a JSON or YAML file, or a folder with
+        a ``config.json``. Names win: write ``./gpt2`` for a folder of that name.
 
     Raises
     ------
@@ -60,16 +68,20 @@ def architecture(name_or_path: str) -> Architecture:
     >>> architecture("llama-3.1-8b").d_model
     4096
     """
+    return _architecture(name_or_path, 0)
+
+
+def _architecture(name_or_path: str, depth: int) -> Architecture:
     if (found := _find(name_or_path.strip().lower())) is not None:
-        return _from_catalog(found)
+        return _from_catalog(found, depth)
     if not name_or_path.strip():
         raise _unknown(name_or_path)
     path = Path(name_or_path)
     if _is(path, "dir"):
-        return _weighed(_from_file(path / "config.json", path.resolve().name), path)
+        return _weighed(_from_file(path / "config.json", path.resolve().name, depth), path)
     if _is(path, "file") or path.suffix.lower() in (".json", ".yaml", ".yml"):
         folder = path.stem == "config"
-        return _from_file(path, path.resolve().parent.name if folder else path.stem)
+        return _from_file(path, path.resolve().parent.name if folder else path.stem, depth)
     raise _unknown(name_or_path)
 
 
@@ -86,7 +98,10 @@ def entry(name: str) -> tuple[ModelFile, schema.Document]:
     path = _find(name.strip().lower())
     if path is None:
         raise _unknown(name)
-    return _read(path)
+    model, document = _read(path)
+    if isinstance(model, PatchFile):
+        raise _unknown(name)
+    return model, document
 
 
 def _folder() -> Path:
@@ -105,19 +120,24 @@ def _find(name: str) -> Path | None:
         # A file that does not contain the text cannot have it as an alias: no need to parse it.
         if name in path.read_text(encoding="utf-8").lower():
             model, _ = _read(path)
-            if name in (alias.lower() for alias in (model.hub, *model.aliases)):
+            hub = (model.hub,) if isinstance(model, ModelFile) else ()
+            if name in (alias.lower() for alias in (*hub, *model.aliases)):
                 return path
     return None
 
 
 @cache
 def _stems() -> frozenset[str]:
-    return frozenset(names())
+    return frozenset(path.stem for path in _folder().glob("*.yaml"))
 
 
-def _read(path: Path) -> tuple[ModelFile, schema.Document]:
+def _read(path: Path) -> tuple[ModelFile | PatchFile, schema.Document]:
     document = schema.read(path)
-    model = schema.validate(ModelFile, document)
+    model: ModelFile | PatchFile
+    if _is_patch(document.data):
+        model = schema.validate(PatchFile, document)
+    else:
+        model = schema.validate(ModelFile, document)
     if model.name != path.stem:
         raise DocumentError(
             f"name is {model.name!r} but the file is called {path.stem!r}",
@@ -127,14 +147,36 @@ def _read(path: Path) -> tuple[ModelFile, schema.Document]:
     return model, document
 
 
-def _from_catalog(path: Path) -> Architecture:
+def _is_patch(data: Any) -> bool:
+    return isinstance(data, dict) and ("base" in data or "patch" in data)
+
+
+def _from_catalog(path: Path, depth: int) -> Architecture:
     model, document = _read(path)
+    if isinstance(model, PatchFile):
+        return _patched(model, document, path, model.name, depth)
     return from_config(document, model.name, path=("config",))
 
 
-def _from_file(path: Path, name: str) -> Architecture:
+def _patched(
+    patch: PatchFile, document: schema.Document, path: Path, name: str, depth: int
+) -> Architecture:
+    """A patch, whose base is a name of the catalog or a path from the patch's folder."""
+
+    def find(base: str) -> Architecture:
+        if depth >= _DEEPEST:
+            raise DocumentError("patches go round in a circle", hint="name a published network")
+        known = _find(base.strip().lower()) is not None
+        return _architecture(base if known else str(path.parent / base), depth + 1)
+
+    return apply_patch(patch, document, name, find)
+
+
+def _from_file(path: Path, name: str, depth: int) -> Architecture:
     document = schema.read(path, infinity=True)
     data = document.data
+    if _is_patch(data) and "model_type" not in data:
+        return _patched(schema.validate(PatchFile, document), document, path, name, depth)
     if isinstance(data, dict) and "schema_version" in data and "model_type" not in data:
         schema.validate(ModelFile, document)
         return from_config(document, name, path=("config",))

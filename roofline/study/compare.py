@@ -7,7 +7,7 @@ from typing import Any, Final
 from roofline.cost.textbook import calibration_flops, distillation_flops, qat_flops
 from roofline.cost.textbook.compression import CALIBRATION_TOKENS
 from roofline.errors import InputError, RooflineError
-from roofline.model.changes.settings import CHANGES, Setup, apply, parse
+from roofline.model.changes.settings import CHANGES, Setup, explained, parse
 from roofline.study.figures import Conditions, Figures, figures
 from roofline.study.reasons import sentence
 from roofline.table import Result, Table, table
@@ -46,12 +46,15 @@ class Variant:
         Names and values; empty for the base.
     setup, figures
         What runs, and what it comes to.
+    reasons
+        What each change did, a few words.
     """
 
     label: str
     changes: tuple[tuple[str, str], ...]
     setup: Setup
     figures: Figures
+    reasons: tuple[str, ...] = ()
 
 
 def compare(
@@ -96,7 +99,13 @@ def compare(
     out: dict[str, Table] = {
         "variants": table([_row(variant) for variant in every], UNITS, "datasheet"),
         "factors": table([_factors(first, variant) for variant in every[1:]], {}),
-        "why": table([{"variant": v.label, "why": _why(first, v)} for v in every[1:]], {}),
+        "why": table(
+            [
+                {"variant": v.label, "why": sentence(first.figures, v.figures, v.reasons)}
+                for v in every[1:]
+            ],
+            {},
+        ),
     }
     if training_tokens is not None:
         rows = [row for v in every[1:] for row in _training(first, v, training_tokens)]
@@ -141,8 +150,8 @@ def _variant(base: Variant, text: str, conditions: Conditions) -> Variant:
                 f"the textbook forms do not see {' and '.join(unseen)}",
                 hint="use --convention engine",
             )
-        setup = apply(base.setup, changes)
-        return Variant(label, changes, setup, figures(setup, conditions))
+        setup, reasons = explained(base.setup, changes)
+        return Variant(label, changes, setup, figures(setup, conditions), reasons)
     except RooflineError as error:
         raise type(error)(
             f"--with {shown}: {error.message}", hint=error.hint, where=error.where
@@ -178,13 +187,6 @@ def _factors(base: Variant, variant: Variant) -> dict[str, Any]:
         old, new = getattr(base.figures, name), getattr(variant.figures, name)
         out[name] = new / old if old else 1.0
     return out
-
-
-def _why(base: Variant, variant: Variant) -> str:
-    reasons = (
-        CHANGES[name].reason(base.setup, variant.setup, value) for name, value in variant.changes
-    )
-    return sentence(base.figures, variant.figures, tuple(dict.fromkeys(reasons)))
 
 
 def _training(base: Variant, variant: Variant, tokens: float) -> list[dict[str, Any]]:

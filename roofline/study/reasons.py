@@ -77,7 +77,8 @@ def sentence(base: Figures, other: Figures, reasons: tuple[str, ...]) -> str:
         What each change did, a few words.
     """
     moved = [text for _, text in sorted(_memory(base, other), reverse=True)]
-    lead = f"{', '.join(moved)}: {' and '.join(reasons)}" if moved else " and ".join(reasons)
+    why = ", ".join(reasons)
+    lead = f"{', '.join(moved)}: {why}" if moved else why
     clauses = [
         lead,
         *_phase("TPOT", "decode", "a step", base.tpot_s, other.tpot_s, base.decode, other.decode),

@@ -12,7 +12,7 @@ from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.model.changes import attention, pruning, storing
 
-__all__ = ["NETWORK", "NetworkChange", "changed"]
+__all__ = ["ALIASES", "NETWORK", "NetworkChange", "canonical", "changed"]
 
 Cost = Literal["", "retrain", "distil", "zeros", "quantise"]
 
@@ -80,6 +80,20 @@ NETWORK: Final[Mapping[str, NetworkChange]] = {
     "sparsity": NetworkChange(storing.sparsity, storing.sparsity_reason, "2:4", (), "zeros"),
 }
 """Changes by name, in the order in which several of them take effect."""
+
+
+ALIASES: Final = {"depth": "layers"}
+"""Other names."""
+
+
+def canonical(name: str) -> str:
+    """Name of a change as registries have it.
+
+    >>> canonical("Global-Every"), canonical("depth")
+    ('global_every', 'layers')
+    """
+    plain = name.strip().lower().replace("-", "_")
+    return ALIASES.get(plain, plain)
 
 
 def changed(network: Architecture, name: str, value: str, told: str = "") -> Architecture:

@@ -184,5 +184,5 @@ def experts(network: Architecture, value: str) -> Architecture:
 def experts_reason(_: Architecture, network: Architecture, value: str) -> str:
     """How many there are and how many a token meets."""
     del network
-    number, _, active = value.partition("/")
+    number, active = value.split("/")
     return f"{number} experts, {active} of them for each token"

@@ -10,12 +10,12 @@ from roofline.hardware import catalog as hardware
 from roofline.hardware.machine import Gpu
 from roofline.model import catalog
 from roofline.model.architecture import Architecture
-from roofline.model.changes import NETWORK, Cost, changed
+from roofline.model.changes import NETWORK, Cost, canonical, changed
 from roofline.model.changes.values import whole
 from roofline.model.precision import named
 from roofline.units import show
 
-__all__ = ["CHANGES", "Change", "Setup", "apply", "parse", "setup_of"]
+__all__ = ["CHANGES", "Change", "Setup", "apply", "explained", "parse", "setup_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +121,24 @@ def apply(base: Setup, changes: Sequence[tuple[str, str]]) -> Setup:
     >>> apply(base, parse("gqa=8,batch=64")).batch
     64
     """
-    order = list(CHANGES)
-    setup = base
+    return explained(base, changes)[0]
+
+
+def explained(base: Setup, changes: Sequence[tuple[str, str]]) -> tuple[Setup, tuple[str, ...]]:
+    """As `apply`, with what each change did in a few words; of changes to one thing, the last.
+
+    Parameters
+    ----------
+    base, changes
+        As for `apply`.
+    """
+    order, setup = list(CHANGES), base
+    said: dict[object, str] = {}
     for name, value in sorted(changes, key=lambda change: order.index(change[0])):
-        setup = CHANGES[name].apply(setup, value)
-    return setup
+        before, setup = setup, CHANGES[name].apply(setup, value)
+        topic = NETWORK[name].reason if name in NETWORK else name
+        said[topic] = CHANGES[name].reason(before, setup, value)
+    return setup, tuple(said.values())
 
 
 def parse(text: str) -> tuple[tuple[str, str], ...]:
@@ -146,7 +159,7 @@ def parse(text: str) -> tuple[tuple[str, str], ...]:
     out: dict[str, str] = {}
     for piece in text.split(","):
         written, equals, value = (part.strip() for part in piece.partition("="))
-        name = ALIASES.get(written.lower().replace("-", "_"), written.lower().replace("-", "_"))
+        name = canonical(written)
         if name not in CHANGES:
             raise _unknown(written)
         example = CHANGES[name].example
@@ -258,6 +271,3 @@ CHANGES: Final[Mapping[str, Change]] = {
     "tp": Change(_tp, _tp_reason, "2"),
 }
 """Changes by name, in the order in which several of them take effect."""
-
-ALIASES: Final = {"depth": "layers"}
-"""Other names."""

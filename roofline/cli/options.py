@@ -1,0 +1,97 @@
+"""Options that several commands take, each with its help."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from roofline.cli.render import Format
+
+
+class Convention(StrEnum):
+    """What is counted."""
+
+    ENGINE = "engine"
+    TEXTBOOK = "textbook"
+
+
+class Attention(StrEnum):
+    """How attention is run."""
+
+    FLASH = "flash"
+    NAIVE = "naive"
+
+
+class Mask(StrEnum):
+    """Pairs of query and key that count as work."""
+
+    CAUSAL = "causal"
+    SQUARE = "square"
+
+
+class Mla(StrEnum):
+    """Form of multi-head latent attention."""
+
+    AUTO = "auto"
+    EXPANDED = "expanded"
+    ABSORBED = "absorbed"
+
+
+class Calibration(StrEnum):
+    """Where rates come from."""
+
+    NONE = "none"
+
+
+Gpu: TypeAlias = Annotated[str, typer.Option(help="GPU by name, or a YAML file.")]
+Gpus: TypeAlias = Annotated[int | None, typer.Option(help="Devices in all; replicas beyond --tp.")]
+Tp: TypeAlias = Annotated[int | None, typer.Option(help="Devices that share every layer.")]
+Batch: TypeAlias = Annotated[int, typer.Option(help="Sequences decoded together.")]
+PrefillBatch: TypeAlias = Annotated[
+    int, typer.Option(help="Prompts prefilled in one step; 0 for the whole batch.")
+]
+Prompt: TypeAlias = Annotated[int, typer.Option(help="Tokens of each prompt.")]
+PrefixHit: TypeAlias = Annotated[
+    float, typer.Option(help="Share of the prompt that is cached already, 0 to 1.")
+]
+Output: TypeAlias = Annotated[int, typer.Option(help="Tokens of each answer.")]
+Weights: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Number format of all linear layers: bf16, fp8, int4-awq…; else as stored."),
+]
+Kv: TypeAlias = Annotated[
+    str, typer.Option(help="Number format of the KV cache: bf16, fp8, int8…; else as computed.")
+]
+Engine: TypeAlias = Annotated[str, typer.Option(help="vllm, trtllm, sglang, ideal.")]
+ConventionOf: TypeAlias = Annotated[
+    Convention, typer.Option(help="What an engine does, or published closed forms.")
+]
+CalibrationOf: TypeAlias = Annotated[
+    Calibration, typer.Option(help="Rates to use: none is the datasheet's.")
+]
+KvCache: TypeAlias = Annotated[
+    bool, typer.Option("--kv-cache/--no-kv-cache", help="Keep keys and values, or recompute.")
+]
+AttentionOf: TypeAlias = Annotated[
+    Attention, typer.Option(help="Fused, or with scores in device memory.")
+]
+MaskOf: TypeAlias = Annotated[
+    Mask, typer.Option(help="Pairs that count: what a causal kernel does, or the square.")
+]
+MlaOf: TypeAlias = Annotated[
+    Mla, typer.Option(help="Form of latent attention; auto takes the faster one.")
+]
+RoutingSkew: TypeAlias = Annotated[
+    float, typer.Option(help="Power law of how tokens spread over experts; 0 is uniform.")
+]
+ExpertLoads: TypeAlias = Annotated[
+    Path | None, typer.Option(help="YAML or JSON file with loads: [share of each expert].")
+]
+MemoryUtilization: TypeAlias = Annotated[
+    float | None, typer.Option(help="Share of memory the engine takes; else its default.")
+]
+Price: TypeAlias = Annotated[
+    float | None, typer.Option(help="Dollars for a device and hour; else the assumed one.")
+]
+FormatOf: TypeAlias = Annotated[Format, typer.Option("--format", help="How to print.")]
