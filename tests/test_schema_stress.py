@@ -16,6 +16,7 @@ import pytest
 from roofline.content import shipped
 from roofline.errors import DocumentError, QuantityError
 from roofline.hardware.reading import read_gpu, read_node
+from roofline.model.catalog import architecture
 from roofline.model.huggingface import from_config
 from roofline.schema import parse_yaml, read
 
@@ -81,8 +82,11 @@ def pool() -> list[tuple[str, str, bytes]]:
             found.append((kind, ".yaml", path.read_bytes()))
     for path in sorted((shipped("scenarios") / "models").glob("*.yaml")):
         content = path.read_bytes()
-        found.append(("config", ".yaml", content))
         config = parse_yaml(content.decode(), path.name).data.get("config")
+        if config is None:
+            found.append(("patch", ".yaml", content))
+            continue
+        found.append(("config", ".yaml", content))
         found.append(("config", ".json", json.dumps(config, indent=2).encode()))
     return found
 
@@ -183,6 +187,8 @@ def use(kind: str, path: Path) -> None:
         read_gpu(path)
     elif kind == "node":
         read_node(path)
+    elif kind == "patch":
+        architecture(str(path))
     else:
         document = read(path)
         inner = isinstance(document.data, dict) and "config" in document.data

@@ -133,6 +133,29 @@ MEMORY: Final[Mapping[str, Entry]] = {
             {"free_bytes": Quoted("kv_mem"), "cache_bytes": Quoted("kv_tok")},
         ),
     ),
+    **dict.fromkeys(
+        ("vllm-fig3A", "vllm-fig3B"),
+        Adapter(
+            textbook.slots_never_used,
+            {
+                "maximum": Quoted("max"),
+                "prompt": Quoted("prompt"),
+                "generated": Quoted("generated"),
+                "future": Quoted("future"),
+            },
+        ),
+    ),
+    **dict.fromkeys(
+        ("vllm-orca-max", "vllm-orca-oracle"),
+        Adapter(
+            textbook.token_state_share,
+            {
+                "reserved": Quoted("reserved", "%"),
+                "internal": Quoted("internal", "%"),
+                "external": Quoted("external", "%"),
+            },
+        ),
+    ),
     "vllm-slots66": Adapter(  # quoted as "21 GB", meant in GiB
         textbook.caches_that_fit,
         {"free_bytes": Printed("21 GiB"), "cache_bytes": Quoted("kv_tok")},

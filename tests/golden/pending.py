@@ -7,7 +7,6 @@ PENDING: Final[Mapping[str, Literal["all"] | tuple[str, ...]]] = {
     "collectives": "all",
     "disaggregation": "all",
     "expert_parallel": "all",
-    "fragmentation": "all",
     "parallelism": "all",
     "pipeline": "all",
     "scheduling": "all",

@@ -28,6 +28,7 @@ SCALE: Final[Mapping[str, float]] = {
     ),
     "": 1.0,
     "%": 1 / 100,
+    "slots": 1.0,
     "bit": 1 / BITS_PER_BYTE,
     "KiB": PREFIX["Ki"],
     "GB": PREFIX["G"],

@@ -7,16 +7,15 @@ from typing import Final
 
 import pytest
 
-from roofline.errors import DocumentError, UnsupportedModelError
+from roofline.errors import DocumentError
 from roofline.model import parameters
 from roofline.model.architecture import Architecture, Moe
 from roofline.model.catalog import architecture
-from roofline.model.huggingface import BUILDERS, from_config
+from roofline.model.huggingface import from_config
 from roofline.schema import read
 
 from .built import ADVERTISED, BUILT
 from .published import SAME_DECODER, TOTALS
-from .waiting import WAITING
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CONFIGS: Final = ROOT.parent / "shared" / "hf-configs"
@@ -113,15 +112,8 @@ def mixes(network: Architecture) -> bool:
     return any(isinstance(block.feedforward, Moe) for block in network.layers)
 
 
-def model_type(path: Path) -> str:
-    return str(read(path, infinity=True).data["model_type"])
-
-
-DENSE: Final = [path for path in FILES if model_type(path) not in WAITING]
-
-
 @needs_configs
-@pytest.mark.parametrize("path", DENSE, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_published_config_loads_and_counts_as_built(path: Path) -> None:
     network = from_config(read(path, infinity=True))
     name = row_of(path)
@@ -134,18 +126,8 @@ def test_a_published_config_loads_and_counts_as_built(path: Path) -> None:
 
 
 @needs_configs
-def test_most_published_configs_are_dense_and_compared() -> None:
-    assert sum(row_of(path) is not None for path in DENSE) >= 50
-
-
-@needs_configs
-@pytest.mark.parametrize(
-    "path", [path for path in FILES if path not in DENSE], ids=lambda path: path.stem
-)
-def test_a_network_of_another_kind_is_refused_by_its_model_type(path: Path) -> None:
-    with pytest.raises(UnsupportedModelError, match=re.escape(model_type(path))) as caught:
-        from_config(read(path))
-    assert re.search(r":\d+:\d+$", caught.value.where)
+def test_most_published_configs_have_a_row() -> None:
+    assert sum(row_of(path) is not None for path in FILES) >= 90
 
 
 @needs_configs
@@ -153,10 +135,6 @@ def test_infinity_is_read_only_where_it_is_asked_for() -> None:
     path = next(path for path in FILES if "Infinity" in path.read_text())
     with pytest.raises(DocumentError, match="Infinity"):
         read(path)
-
-
-def test_a_model_type_that_waits_is_not_understood() -> None:
-    assert not WAITING & set(BUILDERS)
 
 
 @pytest.mark.parametrize(

@@ -243,3 +243,45 @@ def trainable_parameters(
     40000000000.0
     """
     return 1.0 * chips * bytes_per_chip / bytes_per_parameter
+
+
+def slots_never_used(maximum: Number, prompt: Number, generated: Number, future: Number) -> Number:
+    """Cache slots that a request reserves and never fills, where its maximum is reserved. [token]
+
+    Parameters
+    ----------
+    maximum
+        Slots reserved when the request arrives. [token]
+    prompt, generated, future
+        Slots filled by the prompt, filled so far, and still to be filled. [token]
+
+    Notes
+    -----
+    Source: PagedAttention, Kwon et al. 2023 (arXiv 2309.06180), figure 3: internal fragmentation.
+
+    Examples
+    --------
+    >>> slots_never_used(10, prompt=4, generated=1, future=2)
+    3
+    """
+    return maximum - prompt - generated - future
+
+
+def token_state_share(reserved: Number, internal: Number, external: Number) -> Number:
+    """Part of the cache memory that holds states of tokens. [1]
+
+    Parameters
+    ----------
+    reserved, internal, external
+        Parts reserved for tokens to come, never to be used, and between reservations. [1]
+
+    Notes
+    -----
+    Source: PagedAttention, Kwon et al. 2023 (arXiv 2309.06180), figure 2.
+
+    Examples
+    --------
+    >>> round(token_state_share(0.2, 0.5, 0.1), 9)
+    0.2
+    """
+    return 1.0 - reserved - internal - external
