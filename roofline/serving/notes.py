@@ -1,10 +1,15 @@
 """What a reader must know to read the figures of a static batch right, one sentence each."""
 
+from dataclasses import replace
+from typing import Final
+
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
 from roofline.model.architecture import Mla, Moe
-from roofline.serving.static import StaticBatch
-from roofline.units import show_binary
+from roofline.serving.static import StaticBatch, static_batch
+from roofline.units import show, show_binary
+
+FORMS: Final = ("expanded", "absorbed")
 
 
 def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
@@ -62,16 +67,7 @@ def _kinds(batch: StaticBatch) -> list[str]:
             f"under {spread}; their weights are read, not those of {part.active} a token."
         )
     if any(isinstance(b.mixer, Mla) for b in deployment.architecture.kinds):
-        forms = [
-            f"{phase} {form}"
-            for phase, ops in (("prefill", batch.prefill), ("decode", batch.decode))
-            for form in ("absorbed", "expanded")
-            if f"attention-{form}" in ops
-        ]
-        out.append(
-            f"Latent attention runs {', '.join(forms)}: the form that takes less time at these "
-            "rates (--mla forces one)."
-        )
+        out.append(_latent_forms(batch))
     held = float(
         work.batch * kv_bytes_per_sequence(deployment, float(work.longest), one_page_table=True)
     )
@@ -81,3 +77,24 @@ def _kinds(batch: StaticBatch) -> list[str]:
             f"pages for all layers holds {show_binary(held)}."
         )
     return out
+
+
+def _latent_forms(batch: StaticBatch) -> str:
+    """What latent attention takes in each of its forms, and which one is used."""
+    deployment, options = batch.deployment, batch.deployment.options
+    forms = {
+        form: static_batch(replace(deployment, options=replace(options, mla=form)), batch.workload)
+        for form in FORMS
+    }
+    phases = []
+    for phase, ops, attribute in (
+        ("prefill", batch.prefill, "ttft_s"),
+        ("decode", batch.decode, "tpot_s"),
+    ):
+        used = next((form for form in FORMS if f"attention-{form}" in ops), None)
+        if used is not None:
+            other = next(form for form in FORMS if form != used)
+            times = (getattr(forms[form], attribute) for form in (used, other))
+            mine, theirs = (show(seconds, "s") for seconds in times)
+            phases.append(f"{phase} runs {used} ({mine}; {other} {theirs})")
+    return f"Latent attention: {', '.join(phases)}; --mla forces a form."

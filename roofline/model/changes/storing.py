@@ -53,4 +53,4 @@ def sparsity_reason(_: Architecture, network: Architecture, value: str) -> str:
         "two of every four weights are" if value == "2:4" else f"{float(value):.0%} of weights are"
     )
     how = "at twice the arithmetic rate" if value == "2:4" else "multiplied as dense ones"
-    return f"{what} zero, {stored.expression} bits each, {how}"
+    return f"{what} zero ({stored.name}: {stored.expression} bits), {how}"
