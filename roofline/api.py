@@ -15,11 +15,10 @@ from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.model.changes.settings import setup_of
-from roofline.serving import advice, denoising, lecture, tables
-from roofline.serving import explain as derivations
+from roofline.serving import denoising, lecture
 from roofline.serving.diffusion import denoise
-from roofline.serving.notes import notes
-from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.result import result_of
+from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.study import compare as variants
 from roofline.study.figures import Conditions
@@ -147,7 +146,7 @@ def analyze(
     if checkpoint.is_encoder:
         workload = replace(workload, output=1)
     priced = static_batch(deployment, workload, utilization=memory_utilization)
-    return _result(priced, replicas)
+    return result_of(priced, replicas)
 
 
 def compare(
@@ -241,64 +240,6 @@ def explain(result: Result, metric: str) -> Derivation:
     raise UnknownNameError(
         f"nothing called {metric!r} to explain",
         hint=f"metrics: {', '.join(result.derivations)}",
-    )
-
-
-def _result(batch: StaticBatch, replicas: int) -> Result:
-    deployment, work = batch.deployment, batch.workload
-    changes = advice.changes(batch)
-    given = {
-        "model": deployment.architecture.name,
-        "GPU": f"{replicas * deployment.tp} × {deployment.node.gpu.title}",
-        "layout": f"TP {deployment.tp}" + (f" × {replicas} replicas" if replicas > 1 else ""),
-        "weights, KV cache": f"{deployment.precision.weights.name}, {deployment.precision.kv.name}",
-        "batch": f"{work.batch} (prefill {work.together})",
-        "prompt → output": f"{work.prompt} → {work.output} tokens",
-        "prefix hit": f"{work.prefix_hit:.0%}",
-        "engine": deployment.engine.title,
-    }
-    return Result(
-        kind="analyze",
-        tables={
-            "headline": tables.headline(batch, replicas),
-            "memory": tables.memory(batch),
-            "capacity": tables.capacity(batch),
-            "ops": tables.operators(batch),
-            "what_if": tables.what_if(changes),
-            "batch_curve": tables.curve(batch),
-            "roofs": tables.roofs(batch),
-            "assumptions": tables.assumptions(batch, given),
-        },
-        derivations=derivations.explain_all(batch),
-        notes=(
-            *notes(batch, replicas),
-            *deployment.precision.notes,
-            *deployment.architecture.notes,
-        ),
-        metadata={
-            "version": roofline.__version__,
-            "model": deployment.architecture.name,
-            "gpu": deployment.node.gpu.name,
-            "gpu_title": deployment.node.gpu.title,
-            "node": deployment.node.name,
-            "gpus": replicas * deployment.tp,
-            "tp": deployment.tp,
-            "replicas": replicas,
-            "engine": deployment.engine.name,
-            "weights": deployment.precision.weights.name,
-            "kv": deployment.precision.kv.name,
-            "arithmetic": deployment.precision.linear_arithmetic,
-            "batch": work.batch,
-            "prefill_batch": work.together,
-            "prompt": work.prompt,
-            "output": work.output,
-            "prefix_hit": work.prefix_hit,
-            "kv_cache": work.kv_cache,
-            "convention": "engine",
-            "basis": "datasheet",
-            "fits": batch.memory.fits,
-            "summary": advice.sentences(batch, changes),
-        },
     )
 
 

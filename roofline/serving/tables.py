@@ -3,17 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
-
 from roofline.cost import hierarchy
-from roofline.cost.roof import seconds
-from roofline.cost.step import Group, step
-from roofline.cost.work import Array
-from roofline.hardware.machine import Gpu
 from roofline.serving import room
 from roofline.serving.advice import Change
 from roofline.serving.explain import explain
-from roofline.serving.quadrature import nodes
 from roofline.serving.static import OpTime, StaticBatch
 from roofline.table import Table, table
 
@@ -225,84 +218,6 @@ def capacity(batch: StaticBatch) -> Table:
     return table(rows, {})
 
 
-def curve(batch: StaticBatch) -> Table:
-    """TTFT, TPOT and throughput against batch, powers of two to beyond what fits."""
-    deployment, work = batch.deployment, batch.workload
-    most = room.largest_batch(deployment, work, batch.utilization)
-    last = max(4 * work.batch, 2 * most, 16)
-    batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
-    batches = np.unique(np.append(batches, work.batch))
-    together = np.minimum(batches, work.prefill_batch or np.inf)
-    full, left = np.divmod(batches, together)
-    ttft = full * _seconds(batch, work.prefill(together), batches)
-    ttft = ttft + np.where(left > 0, _seconds(batch, work.prefill(left), batches), 0.0)
-    tpot = np.zeros_like(batches)
-    if work.output > 1:
-        contexts, weights = nodes(work.prompt + 1, work.longest)
-        every = np.repeat(batches, len(contexts))
-        context = np.tile(contexts, len(batches))
-        new = 1.0 if work.kv_cache else context
-        priced = _seconds(batch, Group(every, new, context), every)
-        tpot = priced.reshape(len(batches), -1) @ weights
-    latency = ttft + tpot * (work.output - 1)
-    rows = [
-        {
-            "batch": int(b),
-            "ttft_s": float(first),
-            "tpot_s": float(each),
-            "latency_s": float(whole),
-            "throughput_tok_s": float(b) * work.output / float(whole),
-            "user_tok_s": 1 / float(each) if each else 0.0,
-            "fits": bool(b <= most),
-        }
-        for b, first, each, whole in zip(batches, ttft, tpot, latency, strict=True)
-    ]
-    units = {
-        "ttft_s": "s",
-        "tpot_s": "s",
-        "latency_s": "s",
-        "throughput_tok_s": "token/s",
-        "user_tok_s": "token/s",
-    }
-    return table(rows, units, basis=DATASHEET)
-
-
-def _seconds(batch: StaticBatch, group: Group, like: Array) -> Array:
-    """Time of a step for every scenario of an axis. [s]"""
-    deployment = batch.deployment
-    priced = seconds(step(deployment, group), deployment)
-    return np.broadcast_to(np.asarray(priced, float), like.shape)
-
-
-def roofs(batch: StaticBatch) -> Table:
-    """Ceilings of the roofline: arithmetic rates, and bandwidth of each level."""
-    gpu, precision = batch.deployment.node.gpu, batch.deployment.precision
-    rows = [
-        _roof(gpu, "arithmetic", name, f"arithmetic.{name}", gpu.rate(name))
-        for name in dict.fromkeys((precision.linear_arithmetic, precision.attention_arithmetic))
-    ]
-    for level, key, rate in (
-        ("HBM", "hbm", gpu.hbm_bytes_per_s),
-        ("L2", "cache.l2_bandwidth", gpu.l2_bytes_per_s),
-        ("on-chip", "compute.shared_bandwidth", gpu.shared_bytes_per_s),
-    ):
-        if rate:
-            rows.append(_roof(gpu, "bandwidth", level, key, rate))
-    return table(rows, {})
-
-
-def _roof(gpu: Gpu, kind: str, name: str, key: str, rate: float) -> dict[str, Any]:
-    fact = gpu.facts.get(key)
-    return {
-        "kind": kind,
-        "name": name,
-        "rate": rate,
-        "unit": "FLOP/s" if kind == "arithmetic" else "B/s",
-        "basis": fact.basis if fact else DATASHEET,
-        "source": fact.source if fact else gpu.name,
-    }
-
-
 def what_if(priced: tuple[Change, ...]) -> Table:
     """Changes, each priced by itself; factors on the figures of this deployment."""
     rows = [
@@ -317,63 +232,3 @@ def what_if(priced: tuple[Change, ...]) -> Table:
         for change in priced
     ]
     return table(rows, {})
-
-
-def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
-    """What the figures rest on, with the source of each."""
-    gpu, network = batch.deployment.node.gpu, batch.deployment.architecture
-    rows = [
-        {"what": what, "value": value, "basis": "given", "source": "command or default", "note": ""}
-        for what, value in given.items()
-    ]
-    for key, fact in gpu.facts.items():
-        if _used(key, batch):
-            source = ", ".join(text for text in (fact.source, fact.where) if text)
-            rows.append(
-                {
-                    "what": f"{gpu.name} {key}",
-                    "value": fact.text,
-                    "basis": fact.basis,
-                    "source": source,
-                    "note": fact.note,
-                }
-            )
-    for field, text in network.provenance.items():
-        value, _, where = text.partition(", ")
-        rows.append(
-            {
-                "what": f"{network.name} {field}",
-                "value": value,
-                "basis": "config",
-                "source": where,
-                "note": "",
-            }
-        )
-    engine = batch.deployment.engine
-    rows += [
-        {
-            "what": f"engine {engine.name}",
-            "value": note.partition(": ")[0],
-            "basis": "assumed",
-            "source": "engine profile",
-            "note": note.partition(": ")[2],
-        }
-        for note in engine.notes
-    ]
-    return table(rows, {})
-
-
-def _used(key: str, batch: StaticBatch) -> bool:
-    precision, link = batch.deployment.precision, batch.deployment.node.link
-    used = {
-        f"arithmetic.{precision.linear_arithmetic}",
-        f"arithmetic.{precision.attention_arithmetic}",
-        "hbm",
-        "memory.visible",
-        "memory.nominal",
-        "price.per_hour",
-        "power.tdp",
-        "cache.l2_bandwidth",
-    }
-    wired = batch.devices > 1 and link is not None and key.startswith(f"links.{link.kind}")
-    return key in used or wired

@@ -12,6 +12,7 @@ from roofline.cost.step import Group, decode, prefill, step
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.serving import tables
+from roofline.serving.curve import curve
 from roofline.serving.room import largest_batch, largest_context
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
@@ -227,7 +228,7 @@ def test_the_headline_is_the_batch_with_both_bounds() -> None:
 @pytest.mark.parametrize("together", [0, 4])
 def test_the_curve_passes_through_the_batch_itself(together: int) -> None:
     batch = static_batch(on(), Workload(12, 512, 64, prefill_batch=together))
-    row = next(row for row in tables.curve(batch).rows() if row["batch"] == 12)
+    row = next(row for row in curve(batch).rows() if row["batch"] == 12)
     assert row["ttft_s"] == pytest.approx(batch.ttft_s, rel=1e-12)
     assert row["tpot_s"] == pytest.approx(batch.tpot_s, rel=1e-12)
     assert row["throughput_tok_s"] == pytest.approx(batch.throughput_tok_s, rel=1e-12)

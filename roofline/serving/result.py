@@ -1,0 +1,68 @@
+"""A priced static batch as a result: what the command line prints, JSON carries, reports draw."""
+
+import roofline
+from roofline.serving import advice, grounds, tables
+from roofline.serving.curve import curve
+from roofline.serving.explain import explain_all
+from roofline.serving.notes import notes
+from roofline.serving.static import StaticBatch
+from roofline.table import Result
+
+
+def result_of(batch: StaticBatch, replicas: int) -> Result:
+    """Tables, derivations, notes and inputs of a static batch on a number of replicas."""
+    deployment, work = batch.deployment, batch.workload
+    changes = advice.changes(batch)
+    given = {
+        "model": deployment.architecture.name,
+        "GPU": f"{replicas * deployment.tp} × {deployment.node.gpu.title}",
+        "layout": f"TP {deployment.tp}" + (f" × {replicas} replicas" if replicas > 1 else ""),
+        "weights, KV cache": f"{deployment.precision.weights.name}, {deployment.precision.kv.name}",
+        "batch": f"{work.batch} (prefill {work.together})",
+        "prompt → output": f"{work.prompt} → {work.output} tokens",
+        "prefix hit": f"{work.prefix_hit:.0%}",
+        "engine": deployment.engine.title,
+    }
+    return Result(
+        kind="analyze",
+        tables={
+            "headline": tables.headline(batch, replicas),
+            "memory": tables.memory(batch),
+            "capacity": tables.capacity(batch),
+            "ops": tables.operators(batch),
+            "what_if": tables.what_if(changes),
+            "batch_curve": curve(batch),
+            "roofs": grounds.roofs(batch),
+            "assumptions": grounds.assumptions(batch, given),
+        },
+        derivations=explain_all(batch),
+        notes=(
+            *notes(batch, replicas),
+            *deployment.precision.notes,
+            *deployment.architecture.notes,
+        ),
+        metadata={
+            "version": roofline.__version__,
+            "model": deployment.architecture.name,
+            "gpu": deployment.node.gpu.name,
+            "gpu_title": deployment.node.gpu.title,
+            "node": deployment.node.name,
+            "gpus": replicas * deployment.tp,
+            "tp": deployment.tp,
+            "replicas": replicas,
+            "engine": deployment.engine.name,
+            "weights": deployment.precision.weights.name,
+            "kv": deployment.precision.kv.name,
+            "arithmetic": deployment.precision.linear_arithmetic,
+            "batch": work.batch,
+            "prefill_batch": work.together,
+            "prompt": work.prompt,
+            "output": work.output,
+            "prefix_hit": work.prefix_hit,
+            "kv_cache": work.kv_cache,
+            "convention": "engine",
+            "basis": "datasheet",
+            "fits": batch.memory.fits,
+            "summary": advice.sentences(batch, changes),
+        },
+    )
