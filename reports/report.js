@@ -9,10 +9,26 @@
   const drawn = new Map();
   const PAPER = 680; // pixels between the margins of a sheet
 
+  // Base 85 of RFC 1924 with a comma for the less-than sign: five digits are four bytes.
+  const DIGITS =
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+
+  const unpacked = (text) => {
+    const value = new Uint8Array(128);
+    for (let i = 0; i < DIGITS.length; i += 1) value[DIGITS.charCodeAt(i)] = i;
+    const missing = (5 - (text.length % 5)) % 5;
+    const words = new DataView(new ArrayBuffer(((text.length + missing) / 5) * 4));
+    const padded = text + "~".repeat(missing);
+    for (let i = 0; i < padded.length; i += 5) {
+      let word = 0;
+      for (let j = i; j < i + 5; j += 1) word = word * 85 + value[padded.charCodeAt(j)];
+      words.setUint32((i / 5) * 4, word);
+    }
+    return new Uint8Array(words.buffer, 0, words.byteLength - missing);
+  };
+
   const load = async () => {
-    const text = atob(document.getElementById("library").textContent.trim());
-    const bytes = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
+    const bytes = unpacked(document.getElementById("library").textContent.trim());
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     const script = document.createElement("script");
     script.textContent = await new Response(stream).text();

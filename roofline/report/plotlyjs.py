@@ -18,7 +18,7 @@ class Library:
     Attributes
     ----------
     packed
-        Source, gzip, then base64.
+        Source as `pack` leaves it.
     digest
         ``sha256-…`` of the source: the page runs this script and no other.
     """
@@ -42,12 +42,28 @@ def library() -> Library:
         path = Path(folder) / "package_data" / "plotly.min.js"
         if path.is_file():
             source = path.read_bytes()
-            packed = gzip.compress(source, 9, mtime=0)
-            return Library(base64.b64encode(packed).decode("ascii"), digest(source))
+            return Library(pack(source), digest(source))
     raise MissingEnvironmentError(
         "plotly.js is not installed, and the report draws with it",
         hint="install it again: pip install --force-reinstall plotly",
     )
+
+
+def pack(source: bytes) -> str:
+    """Compress a script for the page: gzip, then base 85, a sixteenth shorter than base 64.
+
+    The alphabet is that of RFC 1924 with a comma for ``<``, so that the text cannot end the
+    element it stands in.
+
+    >>> unpack(pack(b"alert(1)"))
+    b'alert(1)'
+    """
+    return base64.b85encode(gzip.compress(source, 9, mtime=0)).decode("ascii").replace("<", ",")
+
+
+def unpack(text: str) -> bytes:
+    """Undo `pack`, as the page does."""
+    return gzip.decompress(base64.b85decode(text.replace(",", "<")))
 
 
 def digest(source: bytes) -> str:

@@ -1,5 +1,4 @@
 import base64
-import gzip
 import hashlib
 import json
 import re
@@ -12,6 +11,7 @@ import roofline
 from roofline.content import shipped
 from roofline.report import render
 from roofline.report.figures import COLOURS
+from roofline.report.plotlyjs import unpack
 from roofline.report.sections import builders
 from roofline.table import Result, table
 from tests.report.pages import Page, taken_apart
@@ -47,7 +47,7 @@ def test_the_policy_names_the_two_scripts_and_the_style_and_nothing_else(result:
     scripts = [entry for entry in page.all("script") if "type" not in entry.attributes]
     (style,) = page.all("style")
     packed = next(e for e in page.all("script") if e.attributes.get("id") == "library")
-    source = gzip.decompress(base64.b64decode(packed.text)).decode()
+    source = unpack(packed.text).decode()
     assert len(scripts) == 1
     assert _policy(page) == {
         "default-src": ["'none'"],

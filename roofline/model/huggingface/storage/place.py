@@ -30,9 +30,12 @@ class Place:
 
     @property
     def value(self) -> Any:
-        """Whatever is there."""
+        """Whatever is there; None where there is no such place."""
         value = self.document.data
         for step in self.path:
+            inside = step in value if isinstance(value, dict) else isinstance(value, list)
+            if not inside or (isinstance(value, list) and not isinstance(step, int)):
+                return None
             value = value[step]
         return value
 
