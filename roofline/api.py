@@ -16,6 +16,7 @@ from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.model.changes.settings import setup_of
 from roofline.serving import denoising, lecture
+from roofline.serving.asking import check_parts, one_of, refuse_unused
 from roofline.serving.diffusion import denoise
 from roofline.serving.result import result_of
 from roofline.serving.static import static_batch
@@ -97,13 +98,18 @@ def analyze(
     -------
     Result
         Tables ``headline``, ``ops``, ``memory``, ``capacity``, ``what_if``, ``batch_curve``,
-        ``roofs``, ``assumptions``; derivations by metric.
+        ``roofs``, ``assumptions``; derivations by metric. Closed forms and denoising have
+        ``headline`` only.
 
     Raises
     ------
     RooflineError
         Anything the user can mend.
     """
+    one_of("convention", convention, ("engine", "textbook"))
+    one_of("attention", attention, ("flash", "naive"))
+    one_of("mask", mask, ("causal", "square"))
+    one_of("mla", mla, ("auto", "expanded", "absorbed"))
     network = networks.architecture(model) if isinstance(model, str) else model
     device = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
     if usd_per_hour is not None:
@@ -111,7 +117,25 @@ def analyze(
     workload = Workload(batch, prompt, output, prefill_batch, prefix_hit, kv_cache)
     degree, replicas = _layout(gpus, tp)
     _check_share(memory_utilization)
+    check_parts(network, mla, routing)
+    unpriced = {
+        "--prefill-batch": prefill_batch != 0,
+        "--prefix-hit": prefix_hit != 0,
+        "replicas (--gpus beyond --tp)": replicas > 1,
+        "--price": usd_per_hour is not None,
+    }
     if convention == "textbook":
+        refuse_unused(
+            "--convention textbook",
+            unpriced
+            | {
+                "--no-kv-cache": not kv_cache,
+                "--attention naive": attention == "naive",
+                "--mask square": mask == "square",
+                "--memory-utilization": memory_utilization is not None,
+                "--denoising-steps": denoising_steps != 0,
+            },
+        )
         held = precision.named(weights or _default_format(network))
         cache = held if kv == "auto" else precision.named(kv)
         return lecture.analyze(network, device, workload, held, cache, degree)
@@ -132,7 +156,10 @@ def analyze(
         tp=degree,
         options=Options(attention=attention, mask=mask, mla=mla, routing=routing),
     )
+    if not denoising_steps:
+        refuse_unused("decoding token by token", {"--block": block != 0})
     if denoising_steps:
+        refuse_unused("--denoising-steps", unpriced)
         denoised = denoise(
             deployment,
             batch=batch,
@@ -141,6 +168,7 @@ def analyze(
             steps=denoising_steps,
             block=block or None,
             cached=kv_cache and block > 0,
+            utilization=memory_utilization,
         )
         return denoising.result(denoised, roofline.__version__)
     if checkpoint.is_encoder:

@@ -144,7 +144,7 @@ class Result:
     Attributes
     ----------
     kind
-        Which question: ``"analyze"``.
+        Which question: ``"analyze"``, ``"compare"``.
     tables
         Named tables in the order they are meant to be read.
     derivations

@@ -54,7 +54,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code."""
     try:
-        code = app(arguments, standalone_mode=False, obj=arguments)
+        code = app(arguments or ["--help"], standalone_mode=False, obj=arguments)
         sys.stdout.flush()
     except RooflineError as error:
         return fail(str(error), error.hint, error.exit_code)

@@ -98,6 +98,8 @@ def _print_headline(headline: "Table", style: Format) -> None:
 
 
 def _quantity(value: float, unit: str, show: Any) -> str:
+    if value == 0 and unit in ("s", "token/s"):
+        return "—"
     if unit == "$":
         return f"{value:,.3f} $"
     if unit == "token/s":

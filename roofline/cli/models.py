@@ -155,6 +155,7 @@ def _print(network: "Architecture", counts: dict[str, Any], kv: str, style: Form
         [f"weights, {network.weight_format}", quantity(counts["weight_bytes"], "B", 4)],
         [f"KV cache per token, {kv}", f"{counts['kv_bytes_per_token']:,} B"],
         ["the same beyond every window", f"{counts['kv_bytes_per_token_beyond_window']:,} B"],
+        ["index of sparse attention per token", f"{counts['index_bytes_per_token']:,} B"],
         ["state per sequence", f"{counts['state_bytes_per_sequence']:,} B"],
     ]
     print_rows(rows, ["", "amount"], style, "What it amounts to")

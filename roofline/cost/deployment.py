@@ -5,7 +5,7 @@ from typing import Literal
 
 from roofline.cost.attention import Mask
 from roofline.cost.moe import UNIFORM, Routing
-from roofline.errors import LayoutError
+from roofline.errors import InputError, LayoutError
 from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Node
 from roofline.model.architecture import (
@@ -78,7 +78,15 @@ class Deployment:
         return block.stored(role, default) if block is not None else default
 
     def __post_init__(self) -> None:
-        """Refuse layouts that cannot be."""
+        """Refuse layouts that cannot be, and kernels that the network has no use for."""
+        naive = self.options.attention == "naive"
+        if naive and any(
+            isinstance(block.mixer, (Mla, CompressedAttention)) for block in self.architecture.kinds
+        ):
+            raise InputError(
+                f"attention with scores in memory is not priced for {self.architecture.name}",
+                hint="it is for plain attention; leave --attention at flash",
+            )
         check_tensor_parallel(self.architecture, self.tp)
         if self.tp > self.node.gpus:
             raise LayoutError(
@@ -108,7 +116,7 @@ def check_tensor_parallel(architecture: Architecture, tp: int) -> None:
             raise LayoutError(
                 f"{architecture.name}: {mixer.kv_heads} key/value heads can neither be split "
                 f"nor repeated evenly over {tp} devices",
-                hint=_degrees(mixer.heads, tp),
+                hint=_degrees(mixer.heads, tp, mixer.kv_heads),
             )
         if isinstance(mixer, Recurrent):
             _divides(tp, mixer.heads, f"{mixer.kind} heads", architecture)
@@ -127,8 +135,12 @@ def _divides(tp: int, number: int, what: str, architecture: Architecture) -> Non
         )
 
 
-def _degrees(number: int, tp: int) -> str:
-    fits = [str(n) for n in range(1, max(tp, 8) + 1) if number % n == 0]
+def _degrees(number: int, tp: int, kv_heads: int = 1) -> str:
+    fits = [
+        str(n)
+        for n in range(1, max(tp, 8) + 1)
+        if number % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)
+    ]
     return f"degrees that divide {number}: {', '.join(fits)}"
 
 

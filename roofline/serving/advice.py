@@ -24,7 +24,7 @@ class Change:
     option
         How to ask for it on the command line; empty for a change of hardware.
     ttft, tpot, throughput
-        New over old. [1]
+        New over old; throughput is that of each GPU. [1]
     fits
         Whether it fits in memory.
     """
@@ -51,7 +51,8 @@ def changes(batch: StaticBatch) -> tuple[Change, ...]:
                 option,
                 ttft=other.ttft_s / batch.ttft_s,
                 tpot=other.tpot_s / batch.tpot_s if batch.tpot_s else 1.0,
-                throughput=other.throughput_tok_s / batch.throughput_tok_s,
+                throughput=(other.throughput_tok_s / other.devices)
+                / (batch.throughput_tok_s / batch.devices),
                 fits=other.memory.fits,
             )
         )
@@ -63,8 +64,9 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     gpu, formats = deployment.node.gpu, deployment.precision
     for name in ("fp8", "int4"):
         if precision.named(name).bits < formats.weights.bits:
-            changed = precision.resolve(name, formats.kv.name, gpu)
             network = deployment.architecture.stored_as(name)
+            also = parameters.formats(network)
+            changed = precision.resolve(name, formats.kv.name, gpu, also=also)
             requantised = replace(deployment, architecture=network, precision=changed)
             yield f"{name} weights", f"--weights {name}", requantised, workload
     if formats.kv.bits > 8 and workload.kv_cache:
@@ -125,7 +127,7 @@ def sentences(batch: StaticBatch, priced: tuple[Change, ...]) -> tuple[str, ...]
         best = max(askable, key=lambda change: change.throughput)
         if best.throughput > 1.005:
             out.append(
-                f"For throughput, {best.name} would help most: × {best.throughput:.2f}, "
+                f"For throughput per GPU, {best.name} would help most: × {best.throughput:.2f}, "
                 f"TPOT × {best.tpot:.2f} ({best.option})."
             )
     return tuple(out)

@@ -28,12 +28,14 @@ def result(made: Denoising, version: str) -> Result:
         ),
     ]
     faster = f"{made.speed_up:.2f} × as fast as" if made.speed_up >= 1 else "slower than"
+    blocks = "1 block" if made.blocks == 1 else f"{made.blocks} blocks"
     held = "kept" if made.cached else "not kept: every step computes the whole sequence"
     fits = made.memory.fits
+    seen = ("The network is causal, and priced as if it saw both ways.",) if made.causal else ()
     summary = (
         f"{'Fits' if fits else 'Does not fit'} on each device: "
         f"{show_binary(abs(made.memory.free))} {'to spare' if fits else 'too much'}.",
-        f"{made.steps} steps over {made.blocks} blocks of {made.block} tokens are {faster} "
+        f"{made.steps} steps over {blocks} of {made.block} tokens are {faster} "
         f"decoding token by token ({show(made.latency_s, 's')} against "
         f"{show(made.autoregressive_s, 's')}).",
     )
@@ -54,6 +56,7 @@ def result(made: Denoising, version: str) -> Result:
             "Times are the datasheet roofline: the least the hardware allows, not a forecast.",
             f"Keys and values of prompt and finished blocks are {held}. How many tokens a step may "
             "fill in without loss is a question of quality, which is out of scope.",
+            *seen,
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),

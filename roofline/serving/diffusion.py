@@ -47,6 +47,8 @@ class Denoising:
         Mean decode step of the autoregressive equivalent. [s]
     autoregressive_s
         Its latency: a prefill, and a decode step for every token but the first. [s]
+    causal
+        Whether the network is made to see one way only.
     """
 
     deployment: Deployment = field(repr=False)
@@ -63,6 +65,7 @@ class Denoising:
     latency_s: float
     token_s: float
     autoregressive_s: float
+    causal: bool = False
 
     @property
     def blocks(self) -> int:
@@ -104,6 +107,7 @@ def denoise(
     steps: int,
     block: int | None = None,
     cached: bool = False,
+    utilization: float | None = None,
 ) -> Denoising:
     """Price the parallel denoising of answers at datasheet rates.
 
@@ -121,6 +125,8 @@ def denoise(
         Tokens b that are denoised together, block after block; None for the whole answer. [token]
     cached
         Whether keys and values of prompt and finished blocks are kept.
+    utilization
+        Share of device memory the engine takes; None for its default. [1]
 
     Raises
     ------
@@ -182,6 +188,7 @@ def denoise(
             context=longest,
             step_tokens=tokens,
             step_rows=rows,
+            utilization=utilization,
             cached=cached,
         ),
         prefill_s=start,
@@ -190,6 +197,7 @@ def denoise(
         latency_s=start + total,
         token_s=token,
         autoregressive_s=prompts + token * (output - 1),
+        causal=deployment.architecture.causal,
     )
 
 

@@ -108,6 +108,16 @@ def analyze(
         source=SOURCE,
         basis="datasheet",
     )
+    prefilled = Derivation(
+        "TTFT",
+        float(first),
+        "s",
+        formula="2 · P · B · S / (peak · devices)",
+        substituted=f"2 · {count:,.0f} · {tokens:,} / ({gpu.rate(arithmetic):.10g} · {devices})",
+        inputs=(number,),
+        source=SOURCE,
+        basis="datasheet",
+    )
     rows: list[dict[str, Any]] = [
         _row("parameters", count, "parameter", "input embedding in, norms out"),
         _row("kv_bytes_per_token", per_token, "B", "every layer"),
@@ -122,7 +132,13 @@ def analyze(
     return Result(
         kind="analyze",
         tables={"headline": table(rows, {})},
-        derivations={"tpot": decoded, "memory": moved, "kv": kept, "weights": number},
+        derivations={
+            "ttft": prefilled,
+            "tpot": decoded,
+            "memory": moved,
+            "kv": kept,
+            "weights": number,
+        },
         notes=(
             f"Textbook convention, {SOURCE}: memory traffic only, at the datasheet bandwidth; "
             f"context S = prompt = {workload.prompt} tokens.",

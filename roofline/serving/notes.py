@@ -5,7 +5,7 @@ from typing import Final
 
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
-from roofline.model.architecture import Mla, Moe
+from roofline.model.architecture import Mla, Moe, Recurrent
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.units import show, show_binary
 
@@ -39,7 +39,11 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
         )
     if replicas > 1:
         out.append(f"{replicas} replicas serve {work.batch} sequences each.")
-    if not work.kv_cache:
+    attends = any(
+        block.mixer and not isinstance(block.mixer, Recurrent)
+        for block in batch.deployment.architecture.kinds
+    )
+    if not work.kv_cache and attends:
         out.append("Without a KV cache every token computes its whole context again: cubic.")
     if options.attention == "naive":
         out.append("Naive attention writes and reads the T×S scores in device memory.")

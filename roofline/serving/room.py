@@ -57,7 +57,8 @@ def largest_context(deployment: Deployment, workload: Workload, utilization: flo
     The network's own limit holds; 0 where not even a prompt of one token fits.
     """
     network_limit = deployment.architecture.max_context or MOST_TOKENS
-    most = max(min(network_limit, MOST_TOKENS) - workload.output, 1)
+    answer = 0 if deployment.architecture.is_encoder else workload.output
+    most = max(min(network_limit, MOST_TOKENS) - answer, 1)
 
     def fits(prompt: int) -> bool:
         return memory_of(deployment, replace(workload, prompt=prompt), utilization).fits

@@ -172,10 +172,11 @@ def static_batch(
 def check_context(deployment: Deployment, workload: Workload) -> None:
     """Refuse a context beyond what the network is made for."""
     limit = deployment.architecture.max_context
-    total = workload.prompt + workload.output
+    answer = 0 if deployment.architecture.is_encoder else workload.output
+    total = workload.prompt + answer
     if limit is not None and total > limit:
         raise InputError(
-            f"{workload.prompt} + {workload.output} tokens are {total}, "
+            f"{workload.prompt} + {answer} tokens are {total}, "
             f"{deployment.architecture.name} is made for {limit}",
             hint=f"shorten --prompt or --output to {limit} together",
         )

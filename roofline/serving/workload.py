@@ -45,6 +45,8 @@ class Workload:
             ("prompt", self.prompt, MOST_TOKENS),
             ("output", self.output, MOST_TOKENS),
         ):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputError(f"{name} is {value!r:.40}", hint="give a whole number")
             if not 1 <= value <= most:
                 raise InputError(f"{name} is {value:g}", hint=f"give a number from 1 to {most:,}")
         if not 0 <= self.prefill_batch <= self.batch:

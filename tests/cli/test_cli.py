@@ -103,6 +103,15 @@ def test_other_formats_carry_the_headline(capsys: Captured, style: str) -> None:
         ["analyze", "--convention", "folk"],
         ["analyze", "gpt2", "--convention", "textbook"],
         ["analyze", "--bacth", "4"],
+        ["analyze", "--block", "32"],
+        ["analyze", "--mla", "expanded"],
+        ["analyze", "--routing-skew", "1"],
+        ["analyze", "--convention", "textbook", "--no-kv-cache"],
+        ["analyze", "--convention", "textbook", "--prefix-hit", "0.5"],
+        ["analyze", "--convention", "textbook", "--denoising-steps", "4"],
+        ["analyze", "llada-8b-base", "--denoising-steps", "8", "--prefix-hit", "0.5"],
+        ["analyze", "llada-8b-base", "--denoising-steps", "8", "--gpus", "8", "--tp", "1"],
+        ["analyze", "deepseek-v2-lite", "--attention", "naive"],
         ["analyse"],
         ["gpus", "show", "h100_smx"],
         ["models", "show", "llama-3.1-8c"],
@@ -117,6 +126,31 @@ def test_a_mistake_is_an_error_and_a_hint_and_exit_code_2(
     assert code == 2
     assert out == ""
     assert re.fullmatch(r"error: .+\nhint: .+\n", err), err
+
+
+def test_a_hint_names_only_degrees_that_would_work(capsys: Captured) -> None:
+    # phi-4 has 40 query and 10 key/value heads: 4 and 8 divide the first only.
+    _, _, err = ask(capsys, "analyze", "phi-4", "--tp", "8")
+    assert "hint: degrees that divide 40: 1, 2, 5" in err
+
+
+def test_denoising_that_does_not_fit_is_a_result_with_exit_code_1(capsys: Captured) -> None:
+    arguments = ["llada-8b-base", "--denoising-steps", "8", "--output", "8"]
+    code, out, _ = ask(capsys, "analyze", *arguments, "--memory-utilization", "0.1")
+    assert code == 1
+    assert "Does not fit" in out
+
+
+def test_an_encoder_runs_at_its_own_length(capsys: Captured) -> None:
+    code, out, _ = ask(capsys, "analyze", "bert-base-uncased", "--prompt", "512")
+    assert code == 0
+    assert "no decode, and nothing is cached" in out
+
+
+def test_no_arguments_print_the_help(capsys: Captured) -> None:
+    code, out, _ = ask(capsys)
+    assert code == 0
+    assert "Usage:" in out
 
 
 def test_a_layout_error_names_the_number_that_must_divide(capsys: Captured) -> None:

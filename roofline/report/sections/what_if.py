@@ -68,7 +68,7 @@ def build(result: Result) -> Block | None:
             option="How to ask for it",
             ttft="TTFT",
             tpot="TPOT",
-            throughput="Throughput",
+            throughput="Throughput per GPU",
             fits="Memory",
         ),
         tuple(

@@ -1,0 +1,49 @@
+"""Options that a question does not take: refused by name, never ignored."""
+
+from collections.abc import Collection, Mapping
+
+from roofline.cost.moe import UNIFORM, Routing
+from roofline.errors import InputError
+from roofline.model.architecture import Architecture, Mla, Moe
+
+
+def one_of(name: str, value: object, allowed: Collection[str]) -> None:
+    """Refuse a word that is not one of those allowed."""
+    if value not in allowed:
+        raise InputError(f"{name} is {value!r:.40}", hint=f"it is one of {', '.join(allowed)}")
+
+
+def refuse_unused(question: str, given: Mapping[str, bool]) -> None:
+    """Refuse options that would change nothing about a question.
+
+    Parameters
+    ----------
+    question
+        What is asked: ``"--convention textbook"``.
+    given
+        Options by name, and whether they were given.
+
+    Raises
+    ------
+    InputError
+        Names those that were.
+    """
+    unused = [option for option, there in given.items() if there]
+    if unused:
+        raise InputError(
+            f"{question} does not take {', '.join(unused)}",
+            hint="leave out what would change nothing, or ask without it",
+        )
+
+
+def check_parts(network: Architecture, mla: str, routing: Routing) -> None:
+    """Refuse options about parts that the network does not have."""
+    kinds = list(network.kinds)
+    refuse_unused(
+        network.name,
+        {
+            "--mla": mla != "auto" and not any(isinstance(b.mixer, Mla) for b in kinds),
+            "--routing-skew or --expert-loads": routing != UNIFORM
+            and not any(isinstance(b.feedforward, Moe) for b in kinds),
+        },
+    )
