@@ -5,7 +5,7 @@ Commands import what they need when they run, so that ``--help`` stays light.
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,7 +27,7 @@ app.add_typer(gpus.app, name="gpus")
 app.add_typer(models.app, name="models")
 
 _UsageError = typer.BadParameter.__mro__[1]  # Typer carries its own copy of Click
-_ClickError = _UsageError.__mro__[1]
+_ClickError: Any = _UsageError.__mro__[1]
 _INTERRUPTED = 130
 
 
@@ -64,7 +64,7 @@ def run(arguments: list[str]) -> int:
         return 0
     except (KeyboardInterrupt, typer.Abort):
         return fail("interrupted", "run the command again", _INTERRUPTED)
-    except _ClickError as error:  # type: ignore[misc]  # found at run time
+    except _ClickError as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "roofline"
         return fail(error.format_message(), f"{command} --help lists what it takes", 2)

@@ -12,7 +12,7 @@ from roofline.table import Result
 def result_of(batch: StaticBatch, replicas: int) -> Result:
     """Tables, derivations, notes and inputs of a static batch on a number of replicas."""
     deployment, work = batch.deployment, batch.workload
-    changes = advice.changes(batch)
+    changes, derivations = advice.changes(batch), explain_all(batch)
     given = {
         "model": deployment.architecture.name,
         "GPU": f"{replicas * deployment.tp} × {deployment.node.gpu.title}",
@@ -26,7 +26,7 @@ def result_of(batch: StaticBatch, replicas: int) -> Result:
     return Result(
         kind="analyze",
         tables={
-            "headline": tables.headline(batch, replicas),
+            "headline": tables.headline(batch, replicas, derivations),
             "memory": tables.memory(batch),
             "capacity": tables.capacity(batch),
             "ops": tables.operators(batch),
@@ -35,7 +35,7 @@ def result_of(batch: StaticBatch, replicas: int) -> Result:
             "roofs": grounds.roofs(batch),
             "assumptions": grounds.assumptions(batch, given),
         },
-        derivations=explain_all(batch),
+        derivations=derivations,
         notes=(
             *notes(batch, replicas),
             *deployment.precision.notes,

@@ -6,14 +6,13 @@ from typing import Any, Final
 from roofline.cost import hierarchy
 from roofline.serving import room
 from roofline.serving.advice import Change
-from roofline.serving.explain import explain
 from roofline.serving.static import OpTime, StaticBatch
-from roofline.table import Table, table
+from roofline.table import Derivation, Table, table
 
 DATASHEET: Final = "datasheet"
 
 
-def headline(batch: StaticBatch, replicas: int) -> Table:
+def headline(batch: StaticBatch, replicas: int, derivations: Mapping[str, Derivation]) -> Table:
     """Metrics of the deployment, one row each, with the two bounds of the roofline.
 
     ``value`` is with perfect overlap, ``serial`` without any; both at datasheet rates.
@@ -24,7 +23,7 @@ def headline(batch: StaticBatch, replicas: int) -> Table:
     def row(
         metric: str, value: float, serial: float, unit: str, meaning: str, explained: str
     ) -> dict[str, Any]:
-        basis = explain(batch, explained).basis
+        basis = derivations[explained].basis
         return {
             "metric": metric,
             "value": value,

@@ -18,6 +18,7 @@ from roofline.hardware.catalog import default_node, gpu
 from roofline.hardware.engine import engine
 from roofline.model.architecture import Architecture, Attention, Block, Indexer, Mla
 from roofline.model.catalog import architecture
+from roofline.model.compressed import CompressedAttention
 from roofline.model.precision import resolve
 from tests.cost import reference
 from tests.cost.networks import deployed, group, groups, row_of, setting, total
@@ -176,7 +177,7 @@ def test_every_row_of_a_column_gets_its_own_form(part: Mla, news: list[int], cac
         assert ours == pytest.approx(float(seconds(alone, deployment)), rel=1e-14)
 
 
-def deepseek(form: str = "auto") -> Deployment:
+def deepseek(form: Literal["auto", "expanded", "absorbed"] = "auto") -> Deployment:
     """DeepSeek-V3 in fp8 on eight H200."""
     network, machine = architecture("deepseek-v3"), gpu("h200-sxm")
     formats = {name for block in network.kinds for _, name in block.formats}
@@ -190,7 +191,7 @@ def deepseek(form: str = "auto") -> Deployment:
         precision,
         engine("ideal"),
         tp=8,
-        options=Options(mla=form),  # type: ignore[arg-type]
+        options=Options(mla=form),
     )
 
 
@@ -266,11 +267,16 @@ def test_queries_of_plain_attention_choose_keys_as_freely_as_those_of_a_latent()
     assert total(step(deployed(of(part)), groups(one))).kv_bytes == slow.kv_bytes
 
 
+def unindexed(block: Block) -> Block:
+    assert isinstance(block.mixer, Attention | Mla | CompressedAttention)
+    return replace(block, mixer=replace(block.mixer, index=None))
+
+
 def test_a_decode_step_reads_the_whole_index_that_is_held() -> None:
     network = architecture("deepseek-v4-flash").stored_as("bf16")
     deployment = deployed(network)
     with_index = [b for b in network.layers if getattr(b.mixer, "index", None)]
-    bare = tuple(replace(b, mixer=replace(b.mixer, index=None)) for b in with_index)  # type: ignore[type-var]
+    bare = tuple(unindexed(b) for b in with_index)
     context = 8192.0
     held = [
         kv_bytes_per_sequence(

@@ -1,6 +1,7 @@
 """Layers with a constant state against counting token by token and chunk by chunk."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -34,7 +35,9 @@ def layer(
     key_heads: int = 2,
     conv: int = 0,
     decays: int = 0,
-    **rest: object,
+    rule: Literal["decay", "delta"] = "decay",
+    chunk: int = 64,
+    state_format: str = "bf16",
 ) -> Recurrent:
     """A layer whose matrices fit its heads."""
     inner = heads * value_dim
@@ -48,7 +51,9 @@ def layer(
         conv_width=inner if conv else 0,
         conv_kernel=conv,
         other_parameters=inner * conv + decays,
-        **rest,  # type: ignore[arg-type]
+        rule=rule,
+        chunk=chunk,
+        state_format=state_format,
     )
 
 

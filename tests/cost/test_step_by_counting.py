@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost import collectives
-from roofline.cost.attention import keys_read, pairs
+from roofline.cost.attention import Mask, keys_read, pairs
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.step import step
@@ -130,8 +130,9 @@ def test_the_closed_form_of_pairs_is_the_count_of_pairs(
 ) -> None:
     context = new + cached
     wide = None if window is None else float(window)
-    for mask, square in (("causal", False), ("square", True)):
-        ours = pairs(float(new), float(context), mask=mask, window=wide)  # type: ignore[arg-type]
+    masks: tuple[tuple[Mask, bool], ...] = (("causal", False), ("square", True))
+    for mask, square in masks:
+        ours = pairs(float(new), float(context), mask=mask, window=wide)
         assert ours == reference.pairs(new, context, window, square=square), mask
 
 

@@ -115,7 +115,7 @@ STEP = BASE | {
     "share_expert_dim": 16,
     "sliding_window": 8,
 }
-DBRX = {
+DBRX: dict[str, Any] = {
     "model_type": "dbrx",
     "d_model": 32,
     "n_heads": 4,
@@ -388,7 +388,7 @@ def test_active_parameters_are_those_the_model_cards_say(name: str, billions: fl
         (STEP, {"share_expert_dim": None, "text_config": 3}, "text_config"),
         (DBRX, {"ffn_config": None}, "ffn_config"),
         (DBRX, {"attn_config": {"kv_n_heads": 3}}, "heads"),
-        (DBRX, {"ffn_config": {**DBRX["ffn_config"], "x": 1}}, "x"),  # type: ignore[dict-item]
+        (DBRX, {"ffn_config": {**DBRX["ffn_config"], "x": 1}}, "x"),
     ],
 )
 def test_what_is_not_understood_is_refused_at_its_place(

@@ -431,7 +431,7 @@ def test_damaged_lists_are_refused_or_understood() -> None:
         try:
             network = from_config(parse_json(json.dumps(damaged), "config.json"))
         except UnsupportedModelError as error:
-            assert re.fullmatch(r"config\.json:\d+:\d+", error.where)  # noqa: PT017
+            assert re.fullmatch(r"config\.json:\d+:\d+", error.where)  # noqa: PT017  # reading it is right too: see else
         else:
             assert parameters.weight_bytes(network) > 0
 

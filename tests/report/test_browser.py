@@ -5,7 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -33,13 +33,23 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def absent(why: str) -> NoReturn:
+    """Skip where a browser is a convenience, fail where ROOFLINE_BROWSER says it is required."""
+    if os.environ.get("ROOFLINE_BROWSER") == "required":
+        pytest.fail(f"{why} (ROOFLINE_BROWSER=required)")
+    pytest.skip(why)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Headless Chromium; ROOFLINE_CHROMIUM names one that is not on the path."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    try:
+        from playwright import sync_api as api
+    except ModuleNotFoundError:
+        absent("playwright is not installed")
     found = os.environ.get("ROOFLINE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), "")
     if not found:
-        pytest.skip("no Chromium on the path: install one, or name it in ROOFLINE_CHROMIUM")
+        absent("no Chromium on the path: install one, or name it in ROOFLINE_CHROMIUM")
     with api.sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield chromium

@@ -13,6 +13,7 @@ from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.serving import tables
 from roofline.serving.curve import curve
+from roofline.serving.explain import explain_all
 from roofline.serving.room import largest_batch, largest_context
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
@@ -211,7 +212,7 @@ def test_throughput_cost_and_energy_of_an_example_by_hand() -> None:
 
 def test_the_headline_is_the_batch_with_both_bounds() -> None:
     batch = example()
-    rows = {row["metric"]: row for row in tables.headline(batch, replicas=3).rows()}
+    rows = {row["metric"]: row for row in tables.headline(batch, 3, explain_all(batch)).rows()}
     assert rows["ttft_s"]["value"] == batch.ttft_s
     assert rows["tpot_s"]["serial"] == pytest.approx(batch.tpot_serial_s)
     assert rows["throughput_tok_s"]["value"] == pytest.approx(3 * batch.throughput_tok_s)
@@ -220,7 +221,9 @@ def test_the_headline_is_the_batch_with_both_bounds() -> None:
         slower = row["serial"] / row["value"]
         assert slower < 1 if "tok_s" in metric else slower > 1, metric
     # Replicas serve more and cost more: the price of a token stays.
-    alone = {row["metric"]: row["value"] for row in tables.headline(batch, replicas=1).rows()}
+    alone = {
+        row["metric"]: row["value"] for row in tables.headline(batch, 1, explain_all(batch)).rows()
+    }
     for metric in ("usd_per_mtok", "joule_per_mtok", "latency_s"):
         assert rows[metric]["value"] == alone[metric]
 
