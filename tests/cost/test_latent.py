@@ -121,7 +121,7 @@ def test_the_best_few_that_are_read_are_as_many_as_queries_can_disagree_on(
 ) -> None:
     # A greedy choice of different keys for every query reaches the bound or comes close below it.
     index = Indexer(1, 2, top_k, D)
-    read = reference._best(new, new + cached, index)
+    read = reference.best(new, new + cached, index)
     bound = float(chosen(float(new), float(new + cached), float(top_k)))
     assert read <= bound
     assert read == bound or cached < new * top_k

@@ -123,7 +123,7 @@ def scanned(part: Recurrent, new: int) -> float:
 @given(layers(), st.integers(1, 12))
 def test_a_scan_does_what_a_loop_over_tokens_and_elements_does(part: Recurrent, new: int) -> None:
     one = replace(part, chunk=1)
-    assert scanned(one, new) == reference._token_by_token(one, new, one.heads, one.key_heads)
+    assert scanned(one, new) == reference.token_by_token(one, new, one.heads, one.key_heads)
 
 
 @SEVERAL
@@ -131,18 +131,18 @@ def test_a_scan_does_what_a_loop_over_tokens_and_elements_does(part: Recurrent, 
 def test_whole_chunks_do_what_a_loop_over_pairs_of_tokens_does(part: Recurrent, many: int) -> None:
     decays = replace(part, rule="decay", chunk=max(part.chunk, 2))
     for new in {decays.chunk * many, max(2, decays.chunk - 1)}:
-        slow = reference._chunk_by_chunk(decays, new, decays.heads, decays.key_heads)
+        slow = reference.chunk_by_chunk(decays, new, decays.heads, decays.key_heads)
         assert scanned(decays, new) == slow
 
 
 def test_a_shorter_last_chunk_does_less() -> None:
     part = layer(chunk=64)
-    assert scanned(part, 65) == reference._chunk_by_chunk(part, 65, 4, 2)
+    assert scanned(part, 65) == reference.chunk_by_chunk(part, 65, 4, 2)
 
 
 def test_chunks_of_the_delta_rule_read_the_state_with_keys_and_with_queries() -> None:
     part = layer(chunk=8, rule="delta")
-    assert scanned(part, 16) == reference._chunk_by_chunk(part, 16, 4, 2)
+    assert scanned(part, 16) == reference.chunk_by_chunk(part, 16, 4, 2)
 
 
 def test_one_new_token_costs_the_same_alone_and_in_a_column_of_new_tokens() -> None:
