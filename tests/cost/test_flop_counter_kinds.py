@@ -15,57 +15,25 @@ Where the counter and the engine mean the same, they agree exactly. Elsewhere:
   products of prefill are not compared for recurrent layers.
 """
 
-import csv
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 
 from roofline import schema
 from roofline.cost.recurrent import MULTIPLY_ADDS
-from roofline.cost.step import Group, step
+from roofline.cost.step import step
 from roofline.cost.work import Op
 from roofline.model.architecture import Architecture, Attention, Mla, Moe, Recurrent
 from roofline.model.huggingface import from_config
+from tests.cost.flop_counts import Counted, counts, named
 from tests.cost.networks import deployed, flops
 
-COUNTS: Final = Path(__file__).parent.parent / "golden" / "flop_counts_kinds.csv"
+COUNTS: Final = counts("flop_counts_kinds.csv")
 SEEN: Final = {"mamba1": 1, "mamba2": 1, "lightning": 2, "gated-delta": 0}
 """Multiply-adds per state element that are matrix products in a decode step: Mamba reads its state
 as one, lightning attention updates it so too, gated DeltaNet multiplies and sums."""
-
-
-class Counted(NamedTuple):
-    name: str
-    phase: str
-    batch: int
-    tokens: int
-    past: int
-    flops: int
-    matrices: int
-    batched: int
-    config: str
-
-
-@cache
-def counts() -> tuple[Counted, ...]:
-    with COUNTS.open(encoding="utf-8", newline="") as file:
-        return tuple(
-            Counted(
-                row["name"],
-                row["phase"],
-                int(row["batch"]),
-                int(row["tokens"]),
-                int(row["past"]),
-                int(row["flops"]),
-                int(row["matrices"]),
-                int(row["batched"]),
-                row["config"],
-            )
-            for row in csv.DictReader(file)
-        )
 
 
 @cache
@@ -90,28 +58,22 @@ def ops(row: Counted) -> dict[str, Op]:
     deployment = deployed(
         network(row.config, row.name), mask="square", logits="all", mla="expanded"
     )
-    return step(
-        deployment, Group(float(row.batch), float(row.tokens), float(row.past + row.tokens))
-    )
+    return step(deployment, row.group)
 
 
-def named(row: Counted) -> str:
-    return f"{row.name}-{row.phase}-{row.tokens}-{row.past}"
-
-
-@pytest.mark.parametrize("row", [row for row in counts() if not recurrent(row)], ids=named)
+@pytest.mark.parametrize("row", [row for row in COUNTS if not recurrent(row)], ids=named)
 def test_flops_without_a_state_are_those_that_a_flop_counter_saw(row: Counted) -> None:
     assert flops(ops(row)) == row.flops
 
 
-@pytest.mark.parametrize("row", [row for row in counts() if recurrent(row)], ids=named)
+@pytest.mark.parametrize("row", [row for row in COUNTS if recurrent(row)], ids=named)
 def test_matrices_around_a_state_are_those_that_a_flop_counter_saw(row: Counted) -> None:
     matrices = {name: op for name, op in ops(row).items() if op.kind in ("gemm", "moe")}
     assert flops(matrices) == row.matrices
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in counts() if recurrent(row) and row.phase == "decode"], ids=named
+    "row", [row for row in COUNTS if recurrent(row) and row.phase == "decode"], ids=named
 )
 def test_the_products_of_a_decode_step_with_its_state_are_those_that_were_seen(
     row: Counted,
@@ -126,8 +88,8 @@ def test_the_products_of_a_decode_step_with_its_state_are_those_that_were_seen(
 
 
 def test_the_counted_networks_cover_the_kinds_of_layers() -> None:
-    assert len({row.name for row in counts()}) >= 18
-    blocks = [b for row in counts() for b in network(row.config, row.name).layers]
+    assert len({row.name for row in COUNTS}) >= 18
+    blocks = [b for row in COUNTS for b in network(row.config, row.name).layers]
     mixtures = [b.feedforward for b in blocks if isinstance(b.feedforward, Moe)]
     assert {bool(part.shared_width) for part in mixtures} == {False, True}
     assert any(part.shared_gate for part in mixtures)
