@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import roofline
 from roofline.cost.deployment import Deployment, Options
+from roofline.cost.layout import Layout
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError, LayoutError, UnknownNameError
 from roofline.hardware import catalog as hardware
@@ -153,7 +154,7 @@ def analyze(
             also=parameters.formats(checkpoint),
         ),
         engine=engine_named(engine),
-        tp=degree,
+        layout=Layout(tp=degree),
         options=Options(attention=attention, mask=mask, mla=mla, routing=routing),
     )
     if not denoising_steps:

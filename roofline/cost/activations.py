@@ -1,6 +1,11 @@
 """What a step keeps of activations at once, at its largest."""
 
-from roofline.cost.deployment import Deployment, kv_heads_per_device
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Layout
+from roofline.cost.placement import kv_heads_per_device
+from roofline.cost.work import Number
 from roofline.model.architecture import (
     Attention,
     Block,
@@ -14,7 +19,7 @@ from roofline.model.architecture import (
 LOGIT_WIDTH = 4.0  # engines sample from fp32 logits
 
 
-def activation_peak(deployment: Deployment, tokens: float, rows: float) -> float:
+def activation_peak(deployment: Deployment, tokens: Number, rows: Number) -> Number:
     """Activations alive at once in a step, at their largest.
 
     Parameters
@@ -22,52 +27,62 @@ def activation_peak(deployment: Deployment, tokens: float, rows: float) -> float
     deployment
         Network, formats and layout.
     tokens
-        New tokens of the step. [token]
+        New tokens of the step on one device. [token]
     rows
-        Rows of logits. [1]
+        Rows of logits on one device. [1]
 
     Notes
     -----
     The residual stream and its normed copy live through a layer; beside them either the inputs
     and outputs of the attention or those of the feed-forward part, or at the end the logits, in
     fp32 beside their 16-bit originals. [B] With naive attention, the scores and their softmax.
-    Source: counting the buffers of the layers in `roofline.cost.layers`.
+    Under sequence parallelism a device has 1/t of the tokens of the residual stream. Experts that
+    are sent their tokens hold as many rows as one device has on average.
+    Source: counting the buffers of the layers in `roofline.cost.layers`; Korthikanti et al. 2022
+    (arXiv 2205.05198) for the split by tokens.
     """
-    network, tp = deployment.architecture, deployment.tp
+    network, layout = deployment.architecture, deployment.layout
     width = deployment.precision.activations.width
-    stream = 2.0 * network.d_model
-    widest = max((_widest(block, tp) for block in network.kinds), default=0.0)
+    stream: Number = 2.0 * network.d_model
+    if layout.sequence_parallel:
+        stream = network.d_model * (1.0 + 1.0 / layout.tp)
+    widest: Number = 0.0
+    for block in network.kinds:
+        widest = np.maximum(widest, _widest(block, layout))
     logits = rows * network.vocab * (width + LOGIT_WIDTH)  # gathered: whole on every device
-    return tokens * stream * width + max(tokens * widest * width, logits)
+    return tokens * stream * width + np.maximum(tokens * widest * width, logits)
 
 
-def _widest(block: Block, tp: int) -> float:
+def _widest(block: Block, layout: Layout) -> Number:
     """Inputs and outputs of the widest part of a layer, per token. [1]"""
-    widths = [0.0]
+    tp = layout.tp
+    mixed: Number = 0.0
     if isinstance(block.mixer, Attention):
         part = block.mixer
         keys = kv_heads_per_device(part, tp) * (part.head_dim + part.value_width)
-        widths.append((part.query_width + part.out_width) / tp + keys)
+        mixed = (part.query_width + part.out_width) / tp + keys
     elif isinstance(block.mixer, Mla):
         mla = block.mixer
         inner = mla.heads * (2 * mla.nope_dim + mla.rope_dim + 2 * mla.value_dim) / tp
-        widths.append(inner + mla.query_rank + mla.kv_elements)
+        mixed = inner + mla.query_rank + mla.kv_elements
     elif isinstance(block.mixer, CompressedAttention):
-        widths.append(2 * block.mixer.query_width / tp + block.mixer.kv_elements)
+        mixed = 2 * block.mixer.query_width / tp + block.mixer.kv_elements
     elif isinstance(block.mixer, Recurrent):
-        widths.append(sum(linear.n for linear in block.mixer.projections[:-1]) / tp)
+        mixed = sum(linear.n for linear in block.mixer.projections[:-1]) / tp
+    fed: Number = 0.0
     if isinstance(block.feedforward, Mlp):
         dense = block.feedforward
-        widths.append(dense.width / tp * (3 if dense.gated else 2))
+        fed = dense.width / tp * (3 if dense.gated else 2)
     elif isinstance(block.feedforward, Moe):
-        moe = block.feedforward
-        inner = moe.width / tp * (3 if moe.gated else 2)
-        out = moe.latent  # what the experts give back is as wide as the stream otherwise
-        widths.append(moe.active * (inner + out) + moe.shared_width / tp * (3 if moe.gated else 2))
-    return max(widths)
+        moe, matrices = block.feedforward, 3 if block.feedforward.gated else 2
+        # Each device keeps 1/(t·e) of the rows of its stage where experts are spread, and its own.
+        rows = moe.active * (moe.width * matrices / tp + moe.latent)
+        alone = np.where(np.asarray(layout.apart) > 0, 1.0, tp)[()]
+        fed = rows + moe.shared_width / alone * matrices
+    return np.maximum(mixed, fed)
 
 
-def naive_score_bytes(deployment: Deployment, count: float, new: float, context: float) -> float:
+def naive_score_bytes(deployment: Deployment, count: Number, new: Number, context: float) -> Number:
     """Scores and probabilities of one layer where attention is not fused.
 
     Parameters
@@ -85,10 +100,11 @@ def naive_score_bytes(deployment: Deployment, count: float, new: float, context:
     """
     heads = max(
         (
-            block.mixer.heads / deployment.tp
+            float(block.mixer.heads)
             for block in deployment.architecture.kinds
             if isinstance(block.mixer, Attention)
         ),
         default=0.0,
     )
-    return 2.0 * heads * count * new * context * deployment.precision.activations.width
+    scores = 2.0 * heads / deployment.tp * count * new * context
+    return scores * deployment.precision.activations.width

@@ -3,21 +3,24 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from roofline.cost import placement
 from roofline.cost.attention import Mask
+from roofline.cost.collectives import Ranks
+from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.moe import UNIFORM, Routing
-from roofline.errors import InputError, LayoutError
+from roofline.cost.offload import KEPT, Offload
+from roofline.cost.work import Number
+from roofline.errors import InputError
 from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Node
 from roofline.model.architecture import (
     UNQUANTISED,
     Architecture,
-    Attention,
     Block,
     CompressedAttention,
     Mla,
-    Mlp,
-    Moe,
-    Recurrent,
 )
 from roofline.model.precision import Precision
 
@@ -39,6 +42,11 @@ class Options:
         Form of latent attention: the one that takes less time, or one of them always.
     routing
         How tokens spread over experts.
+    ring_attention
+        Whether context parallelism passes keys and values around a ring while it attends, instead
+        of gathering them first.
+    overlap
+        Share of the time of wires between devices that is hidden behind other work. [1]
     """
 
     attention: Literal["flash", "naive"] = "flash"
@@ -46,28 +54,38 @@ class Options:
     logits: Literal["last", "all"] = "last"
     mla: Literal["auto", "expanded", "absorbed"] = "auto"
     routing: Routing = UNIFORM
+    ring_attention: bool = False
+    overlap: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if not 0 <= self.overlap <= 1:
+            raise InputError(f"overlap is {self.overlap:g}", hint="give a share from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A network on a node.
+    """A replica of a network on one or several nodes.
 
     Attributes
     ----------
     architecture, node, precision, engine
         What runs, on what, in which formats, under which engine.
-    tp
-        Tensor-parallel degree: devices that share every layer. [1]
+    layout
+        How it lies on devices. One whose degrees are arrays is taken as checked.
     options
         How it is run and counted.
+    offload
+        What is kept in the host's memory or storage.
     """
 
     architecture: Architecture
     node: Node
     precision: Precision
     engine: Engine
-    tp: int = 1
+    layout: Layout = SINGLE
     options: Options = Options()
+    offload: Offload = KEPT
 
     def stored(self, block: Block | None, role: str) -> str:
         """Number format of the matrix of a role, in a layer or outside all layers."""
@@ -87,73 +105,24 @@ class Deployment:
                 f"attention with scores in memory is not priced for {self.architecture.name}",
                 hint="it is for plain attention; leave --attention at flash",
             )
-        check_tensor_parallel(self.architecture, self.tp)
-        if self.tp > self.node.gpus:
-            raise LayoutError(
-                f"tensor parallel over {self.tp} devices, {self.node.name} has {self.node.gpus}",
-                hint=f"use --tp {self.node.gpus} or fewer",
+        if naive and np.any(self.layout.cp != 1):
+            raise InputError(
+                "context parallelism is not priced with scores in memory",
+                hint="leave --attention at flash",
             )
+        if not self.layout.is_axis:
+            placement.check(self.architecture, self.layout, self.node)
 
+    @property
+    def tp(self) -> Number:
+        """Tensor-parallel degree. [1]"""
+        return self.layout.tp
 
-def check_tensor_parallel(architecture: Architecture, tp: int) -> None:
-    """Refuse a tensor-parallel degree that the network's shape does not allow.
+    @property
+    def devices(self) -> int:
+        """Devices of the replica. [1]"""
+        return int(self.layout.devices)
 
-    Heads and feed-forward width must be divisible; key/value heads are split, or repeated on
-    several devices where there are fewer of them than devices.
-
-    Raises
-    ------
-    LayoutError
-        Names the number that has to be divisible.
-    """
-    if tp < 1:
-        raise LayoutError(f"tensor parallel over {tp} devices", hint="use at least 1 device")
-    for block in architecture.kinds:
-        mixer, part = block.mixer, block.feedforward
-        if isinstance(mixer, (Attention, Mla, CompressedAttention)):
-            _divides(tp, mixer.heads, "query heads", architecture)
-        if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
-            raise LayoutError(
-                f"{architecture.name}: {mixer.kv_heads} key/value heads can neither be split "
-                f"nor repeated evenly over {tp} devices",
-                hint=_degrees(mixer.heads, tp, mixer.kv_heads),
-            )
-        if isinstance(mixer, Recurrent):
-            _divides(tp, mixer.heads, f"{mixer.kind} heads", architecture)
-        if isinstance(part, Mlp):
-            _divides(tp, part.width, "feed-forward width", architecture)
-        if isinstance(part, Moe):
-            _divides(tp, part.width, "expert width", architecture)
-            _divides(tp, part.shared_width, "shared expert width", architecture)
-
-
-def _divides(tp: int, number: int, what: str, architecture: Architecture) -> None:
-    if number % tp:
-        raise LayoutError(
-            f"{architecture.name}: {what} {number} cannot be divided by a degree of {tp}",
-            hint=_degrees(number, tp),
-        )
-
-
-def _degrees(number: int, tp: int, kv_heads: int = 1) -> str:
-    fits = [
-        str(n)
-        for n in range(1, max(tp, 8) + 1)
-        if number % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)
-    ]
-    return f"degrees that divide {number}: {', '.join(fits)}"
-
-
-def kv_heads_per_device(attention: Attention, tp: int) -> float:
-    """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]"""
-    return max(attention.kv_heads / tp, 1.0)
-
-
-def qkv_biased_per_device(attention: Attention, tp: int) -> float:
-    """Biases of the q, k and v projections on one device; those of repeated heads repeat. [1]
-
-    Where only some outputs have a bias they are the queries first.
-    """
-    queries = min(attention.qkv_biased, attention.query_width)
-    repeated = kv_heads_per_device(attention, tp) / attention.kv_heads
-    return queries / tp + (attention.qkv_biased - queries) * repeated
+    def ranks(self, size: Number, stride: Number = 1) -> Ranks:
+        """Devices that talk to each other, as they lie on nodes."""
+        return placement.group(self.layout, self.node, size, stride)

@@ -6,7 +6,7 @@ Convention: one multiply-add is 2 FLOP; every operand crosses device memory once
 from roofline.cost.work import Number, Work
 
 
-def gemm(m: Number, n: float, k: float, *, weight_width: float, width: float) -> Work:
+def gemm(m: Number, n: Number, k: Number, *, weight_width: float, width: float) -> Work:
     """Linear layer ``Y[m, n] = X[m, k] · W[k, n]``.
 
     Parameters
@@ -39,7 +39,7 @@ def gemm(m: Number, n: float, k: float, *, weight_width: float, width: float) ->
 
 
 def pointwise(
-    m: Number, *, reads: float, writes: float, width: float, parameters: float = 0.0
+    m: Number, *, reads: Number, writes: Number, width: float, parameters: Number = 0.0
 ) -> Work:
     """One pass over the activations: norm, residual, rotary embedding, activation function.
 

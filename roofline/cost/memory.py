@@ -1,11 +1,20 @@
 """What a deployment keeps in device memory, and how much of it is left for the KV cache."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from roofline.cost.activations import activation_peak, naive_score_bytes
-from roofline.cost.deployment import Deployment, kv_heads_per_device, qkv_biased_per_device
+from roofline.cost.deployment import Deployment
+from roofline.cost.placement import (
+    Stage,
+    different,
+    kv_heads_per_device,
+    padded,
+    pipeline,
+    qkv_biased_per_device,
+)
 from roofline.cost.work import Number
 from roofline.model.architecture import (
     Attention,
@@ -22,7 +31,7 @@ from roofline.units import BITS_PER_BYTE
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Budget of one device. All in bytes.
+    """Budget of one device: of the fullest stage where there are several. All in bytes.
 
     Attributes
     ----------
@@ -34,6 +43,10 @@ class Memory:
         Taken whatever is cached: ``activations`` is the peak of the largest step.
     kv
         Cache of the batch at its longest context.
+    host
+        Kept in the host's memory or storage for this device, not part of the others.
+    buffer
+        Layers on their way from there.
     """
 
     capacity: float
@@ -43,11 +56,14 @@ class Memory:
     runtime: float
     graphs: float
     kv: float
+    host: float = 0.0
+    buffer: float = 0.0
 
     @property
     def pool(self) -> float:
         """Left for the cache; negative where not even the weights fit. [B]"""
-        return self.budget - self.weights - self.activations - self.runtime - self.graphs
+        fixed = self.weights + self.activations + self.runtime + self.graphs + self.buffer
+        return self.budget - fixed
 
     @property
     def free(self) -> float:
@@ -60,59 +76,116 @@ class Memory:
         return self.free >= 0
 
 
-def weight_bytes(deployment: Deployment) -> float:
-    """Weights on one device. [B]
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a batch takes of a device, of the stage that takes most; arrays for an axis. [B]
+
+    Attributes
+    ----------
+    weights, activations, kv, host, buffer
+        As in `Memory`.
+    """
+
+    weights: Number
+    activations: Number
+    kv: Number
+    host: Number
+    buffer: Number
+
+    @property
+    def taken(self) -> Number:
+        """All of it that is on the device. [B]"""
+        return self.weights + self.activations + self.kv + self.buffer
+
+
+def weight_bytes(deployment: Deployment, stage: Stage | None = None) -> Number:
+    """Weights on one device, those of experts that it holds included. [B]
 
     Matrices are split over the tensor-parallel group, key/value projections only as far as there
-    are heads; norms are on every device; embedding and LM head are split by vocabulary.
+    are heads; norms are on every device; embedding and LM head are split by vocabulary. Experts are
+    spread over their groups. Where each device sends them tokens of its own, it has shared experts
+    whole.
 
     Parameters
     ----------
     deployment
         Network, formats and layout.
+    stage
+        Stage of the pipeline; None for all layers.
 
     Notes
     -----
     Source: Shoeybi et al. 2019 (arXiv 1909.08053) for what is split.
     """
-    network, precision, tp = deployment.architecture, deployment.precision, deployment.tp
-    embedding = network.vocab * network.embedding_width
-    outside = (
-        network.position_rows * network.d_model
-        + network.embedding_norm_parameters
-        + network.final_norm_parameters
-    )
-    total = (embedding / tp + outside) * precision.head.width
-    if not network.tied_embeddings:
-        head = Linear("lm-head", network.vocab, network.embedding_width)
-        total += _matrix(deployment, None, head)
-    for linear in projections(network):
-        total += _matrix(deployment, None, replace(linear, split="none"))
-    if network.head_bias:
-        total += network.vocab / tp * precision.head.width
-    for block, layers in network.kinds.items():
-        matrices = sum(
-            _matrix(deployment, block, linear) * _repeated(block, linear, tp)
-            for linear in block.linears(network.d_model)
-        )
-        if isinstance(part := block.feedforward, Moe):
-            routed = part.expert_linears(network.d_model)
-            matrices += part.experts * sum(_matrix(deployment, block, each) for each in routed)
-        others = _others(block, network.d_model, tp) * precision.activations.width
-        total += layers * (matrices + others)
+    network = deployment.architecture
+    here = stage or Stage(tuple(network.kinds.items()), first=True, last=True)
+    total: Number = _outside(deployment, here.first, here.last)
+    for block, layers in here.layers:
+        total = total + layers * layer_bytes(deployment, block)
     return total
 
 
-def _matrix(deployment: Deployment, block: Block | None, linear: Linear) -> float:
+def _outside(deployment: Deployment, first: bool, last: bool) -> Number:
+    """Embedding, LM head and what else is outside the layers, on the stages that have them. [B]"""
+    network, width, tp = deployment.architecture, deployment.precision.head.width, deployment.tp
+    table = padded(network.vocab, tp) * network.embedding_width
+    total: Number = 0.0
+    projected = [
+        _matrix(deployment, None, replace(linear, split="none"), 1.0)
+        for linear in projections(network)
+    ]
+    if first:
+        outside = network.position_rows * network.d_model + network.embedding_norm_parameters
+        total = total + (table + outside) * width
+        total = total + sum(projected[:1])
+    if last:
+        total = total + network.final_norm_parameters * width + sum(projected[1:])
+        if not network.tied_embeddings:
+            head = Linear("lm-head", int(network.vocab), network.embedding_width)
+            total = total + _matrix(deployment, None, head, tp)
+        elif not first:  # tied, but on another device than the embedding
+            total = total + table * width
+        if network.head_bias:
+            total = total + padded(network.vocab, tp) * width
+    return total
+
+
+def layer_bytes(deployment: Deployment, block: Block) -> Number:
+    """Weights of one layer on one device. [B]
+
+    Parameters
+    ----------
+    deployment, block
+        Network, formats and layout; the layer.
+
+    Notes
+    -----
+    Source: as `weight_bytes`.
+    """
+    d, layout = deployment.architecture.d_model, deployment.layout
+    alone = np.where(np.asarray(layout.apart) > 0, 1.0, layout.tp)[()]
+    matrices: Number = 0.0
+    for linear in block.linears(d):
+        tp = alone if linear.name.startswith("shared-") else layout.tp
+        held = _matrix(deployment, block, linear, tp) * _repeated(block, linear, tp)
+        matrices = matrices + held
+    if isinstance(part := block.feedforward, Moe):
+        here = padded(part.experts, layout.ep)
+        for linear in part.expert_linears(d):
+            matrices = matrices + here * _matrix(deployment, block, linear, layout.expert_tp)
+    return matrices + _others(block, deployment) * deployment.precision.activations.width
+
+
+def _matrix(deployment: Deployment, block: Block | None, linear: Linear, tp: Number) -> Number:
     """One matrix on one device, in the format of its role, with scales. [B]"""
     stored = named(deployment.stored(block, linear.name))
-    tp = deployment.tp
-    n = linear.n / tp if linear.split == "column" else float(linear.n)
+    rows = padded(linear.n, tp) if linear.name == "lm-head" else linear.n / tp
+    n = rows if linear.split == "column" else float(linear.n)
     k = linear.k / tp if linear.split == "row" else float(linear.k)
     return n * k * stored.width + n * stored.row_bits / BITS_PER_BYTE
 
 
-def _repeated(block: Block, linear: Linear, tp: int) -> float:
+def _repeated(block: Block, linear: Linear, tp: Number) -> Number:
     """How much more of the fused q, k, v matrix there is where key/value heads are repeated."""
     part = block.mixer
     if not isinstance(part, Attention) or linear.name != "qkv":
@@ -121,29 +194,37 @@ def _repeated(block: Block, linear: Linear, tp: int) -> float:
     return (linear.n + (repeats - 1) * part.projected_kv) / linear.n
 
 
-def _others(block: Block, d_model: int, tp: int) -> float:
+def _others(block: Block, deployment: Deployment) -> Number:
     """Norms, biases and other parameters of a layer on one device. [parameter]"""
-    total = float(block.norm_parameters + block.extra_parameters)
+    layout, d_model = deployment.layout, deployment.architecture.d_model
+    tp = layout.tp
+    total: Number = float(block.norm_parameters + block.extra_parameters)
     part, d_free = block.mixer, 1.0 / tp
     if isinstance(part, Attention):
-        total += qkv_biased_per_device(part, tp) + part.other_parameters
+        total = total + qkv_biased_per_device(part, tp) + part.other_parameters
     elif isinstance(part, Recurrent):
-        total += part.other_parameters * d_free  # convolution and decays go with their heads
+        # The convolution and decays go with their heads.
+        total = total + part.other_parameters * d_free
     elif part is not None:
-        total += part.other_parameters
+        total = total + part.other_parameters
     for linear in block.linears(d_model):
         if linear.name != "qkv":
-            total += linear.biased * (d_free if linear.split == "column" else 1.0)
+            total = total + linear.biased * (d_free if linear.split == "column" else 1.0)
     if block.feedforward is not None:
-        total += block.feedforward.other_parameters
+        total = total + block.feedforward.other_parameters
     if isinstance(block.feedforward, Moe):
         up, down = block.feedforward.expert_linears(d_model)
-        total += block.feedforward.experts * (up.biased * d_free + down.biased)
+        here = padded(block.feedforward.experts, layout.ep)
+        total = total + here * (up.biased / layout.expert_tp + down.biased)
     return total
 
 
 def kv_bytes_per_sequence(
-    deployment: Deployment, context: Number, *, one_page_table: bool = False
+    deployment: Deployment,
+    context: Number,
+    *,
+    one_page_table: bool = False,
+    stage: Stage | None = None,
 ) -> Number:
     """What one sequence keeps on one device: keys and values, latents, indices, states.
 
@@ -156,6 +237,8 @@ def kv_bytes_per_sequence(
     one_page_table
         Whether layers with a window or chunks keep every token, as engines do that manage all
         layers with one table of pages.
+    stage
+        Stage of the pipeline; None for all layers.
 
     Notes
     -----
@@ -163,9 +246,10 @@ def kv_bytes_per_sequence(
     a constant for recurrent layers. [B] Rounding up to pages is left out. Source: Pope et al. 2022
     (arXiv 2211.05102), section 2.
     """
+    layers = stage.layers if stage is not None else deployment.architecture.kinds.items()
     total: Number = 0.0
-    for block, layers in deployment.architecture.kinds.items():
-        total = total + layers * kept_by_layer(deployment, block, context, one_page_table)
+    for block, number in layers:
+        total = total + number * kept_by_layer(deployment, block, context, one_page_table)
     return total
 
 
@@ -194,7 +278,8 @@ def kept_by_layer(
         matrices = part.matrix_elements * named(part.state_format).width
         taps = (part.state_elements - part.matrix_elements) * precision.activations.width
         return (matrices + taps) / tp
-    kept, shared, entries = context, 1.0, 0
+    kept, entries = context, 0
+    shared: Number = 1.0
     if isinstance(part, Attention):
         shared = kv_heads_per_device(part, tp) / part.kv_heads
         span = part.window if part.window is not None else part.chunk
@@ -207,7 +292,8 @@ def kept_by_layer(
     growing = entries * precision.kv.width
     if part.index is not None:
         growing += float(part.index.bytes_per_token)
-    return size + growing * context if growing else size
+    held = size + growing * context if growing else size
+    return held / deployment.layout.cp
 
 
 def budget(
@@ -220,40 +306,102 @@ def budget(
     utilization: float | None = None,
     cached: bool = True,
 ) -> Memory:
-    """Memory of one device for a batch at its longest context.
+    """Memory of one device for a batch at its longest context: of the stage with least to spare.
 
     Parameters
     ----------
     deployment
         Network, node, formats, layout and engine.
+    batch, context, step_tokens, step_rows, cached
+        As for `held`.
+    utilization
+        Share of the device that the engine takes; None for the engine's default. [1]
+
+    Notes
+    -----
+    Source: the sum of the parts of `held`; reserves are the engine's, from its file.
+    """
+    engine = deployment.engine
+    share = engine.memory_utilization if utilization is None else utilization
+    capacity = deployment.node.gpu.memory_bytes
+    parts = held(
+        deployment,
+        batch=batch,
+        context=context,
+        step_tokens=step_tokens,
+        step_rows=step_rows,
+        cached=cached,
+    )
+    return Memory(
+        capacity=capacity,
+        budget=capacity * share,
+        weights=float(parts.weights),
+        activations=float(parts.activations),
+        runtime=engine.runtime_bytes,
+        graphs=engine.graph_bytes,
+        kv=float(parts.kv),
+        host=float(parts.host),
+        buffer=float(parts.buffer),
+    )
+
+
+def held(
+    deployment: Deployment,
+    *,
+    batch: Number,
+    context: float,
+    step_tokens: Number,
+    step_rows: Number,
+    cached: bool = True,
+) -> Held:
+    """What a batch takes of a device.
+
+    Parameters
+    ----------
+    deployment
+        Network, node, formats, layout and what is offloaded.
     batch
         Sequences held at once. [1]
     context
         Their longest context. [token]
     step_tokens, step_rows
         New tokens and rows of logits in the largest step. [token]
-    utilization
-        Share of the device that the engine takes; None for the engine's default. [1]
     cached
         False where nothing is cached between steps.
 
     Notes
     -----
-    Source: the sum of the parts above; reserves are the engine's, from its file.
+    A device holds 1/d of the sequences, rounded up, and computes 1/c of the tokens of a step.
+    Offloaded shares are on the host; two of the layers that have to be loaded are under way.
+    Source: the sum of the parts above.
     """
-    engine = deployment.engine
-    share = engine.memory_utilization if utilization is None else utilization
-    capacity = deployment.node.gpu.memory_bytes
-    activations = activation_peak(deployment, step_tokens, step_rows)
+    layout, offload = deployment.layout, deployment.offload
+    mine = np.ceil(batch / layout.dp)
+    rows, tokens = np.ceil(step_rows / layout.dp), step_tokens / (layout.dp * layout.cp)
+    activations = activation_peak(deployment, tokens, rows)
     if deployment.options.attention == "naive":
-        new = step_tokens / max(step_rows, 1.0)
-        activations += naive_score_bytes(deployment, step_rows, new, context)
-    return Memory(
-        capacity=capacity,
-        budget=capacity * share,
-        weights=weight_bytes(deployment),
-        activations=activations,
-        runtime=engine.runtime_bytes,
-        graphs=engine.graph_bytes,
-        kv=float(batch * kv_bytes_per_sequence(deployment, context)) if cached else 0.0,
+        new = tokens / np.maximum(rows, 1.0)
+        activations = activations + naive_score_bytes(deployment, rows, new, context)
+    parts = []
+    for stage in different(pipeline(deployment.architecture, layout, deployment.node)):
+        weights = weight_bytes(deployment, stage)
+        layers = weights - _outside(deployment, stage.first, stage.last)
+        kept = mine * kv_bytes_per_sequence(deployment, context, stage=stage) * cached
+        outside = offload.weights * layers + offload.kv * kept
+        under_way = min(2.0 / sum(count for _, count in stage.layers), 1.0) * outside
+        on_device = (weights - offload.weights * layers, kept - offload.kv * kept)
+        parts.append((*on_device, outside, under_way))
+    fullest = _fullest(parts)
+    return Held(fullest[0], activations, *fullest[1:])
+
+
+def _fullest(parts: Sequence[tuple[Number, ...]]) -> tuple[Number, ...]:
+    """Weights, cache, what is outside and its buffer, of the stage that takes most."""
+    if len(parts) == 1:
+        return parts[0]
+    taken = np.stack(np.broadcast_arrays(*(part[0] + part[1] + part[3] for part in parts)))
+    most = np.argmax(taken, axis=0)
+    return tuple(
+        np.take_along_axis(np.stack(np.broadcast_arrays(*column, taken[0])[:-1]), most[None], 0)[0]
+        for column in zip(*parts, strict=True)
     )

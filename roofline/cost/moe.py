@@ -145,7 +145,7 @@ def padded_rows(rows: Number, experts: Number, tile: float = TILE) -> Number:
 
 
 def experts_gemm(
-    rows: Number, experts: Number, n: float, k: float, *, weight_width: float, width: float
+    rows: Number, experts: Number, n: Number, k: Number, *, weight_width: float, width: float
 ) -> Work:
     """One matrix of all touched experts: ``Y = X · W[expert]``, for each of t·k rows.
 

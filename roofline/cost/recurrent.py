@@ -15,13 +15,13 @@ def recurrent_steps(
     count: Number,
     new: Number,
     *,
-    heads: float,
-    key_dim: float,
-    value_dim: float,
-    key_heads: float,
+    heads: Number,
+    key_dim: Number,
+    value_dim: Number,
+    key_heads: Number,
     rule: str,
-    width: float,
-    state_width: float,
+    width: Number,
+    state_width: Number,
 ) -> Work:
     """Token after token: the form of decoding, and of a scan.
 
@@ -66,14 +66,14 @@ def chunked_scan(
     count: Number,
     new: Number,
     *,
-    heads: float,
-    key_dim: float,
-    value_dim: float,
-    key_heads: float,
+    heads: Number,
+    key_dim: Number,
+    value_dim: Number,
+    key_heads: Number,
     rule: str,
     chunk: float,
-    width: float,
-    state_width: float,
+    width: Number,
+    state_width: Number,
 ) -> Work:
     """Chunk after chunk as matrix products: the form of prefill.
 

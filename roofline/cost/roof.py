@@ -4,7 +4,7 @@ Each operator is roofed by itself and the times are added. At one set of rates,
 max(compute, memory, wire) ≤ time ≤ their sum: the left is perfect overlap, the right is none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Number, Op, plus
 
-BOUNDS = ("compute", "memory", "wire")
+BOUNDS = ("compute", "memory", "wire", "host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +22,30 @@ class Time:
 
     Attributes
     ----------
-    compute, memory, wire
-        If that were the only limit. [s]
+    compute, memory, wire, host
+        If that were the only limit: arithmetic, device memory, wires between devices, and those to
+        the host. [s]
     """
 
     compute: Number
     memory: Number
     wire: Number
+    host: Number = 0.0
 
     @property
     def overlapped(self) -> Number:
         """Lower bound: everything overlaps. [s]"""
-        return _larger(_larger(self.compute, self.memory), self.wire)
+        return _larger(_larger(_larger(self.compute, self.memory), self.wire), self.host)
 
     @property
     def serial(self) -> Number:
         """Upper bound at these rates: nothing overlaps. [s]"""
-        return plus(plus(self.compute, self.memory), self.wire)
+        return plus(plus(plus(self.compute, self.memory), self.wire), self.host)
 
     @property
     def bound(self) -> NDArray[np.intp]:
         """Index into `BOUNDS` of what takes longest; the first one of equals."""
-        times = np.broadcast_arrays(self.compute, self.memory, self.wire)
+        times = np.broadcast_arrays(self.compute, self.memory, self.wire, self.host)
         return np.asarray(np.argmax(np.stack(times), axis=0))
 
 
@@ -72,23 +74,79 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     Raises
     ------
     MissingRateError
-        The device lacks the arithmetic, or a link that the operator needs.
+        The device lacks the arithmetic.
 
     Notes
     -----
-    compute = F / P, memory = B / BW, wire = sent / link rate + messages · latency.
+    compute = F / P, memory = B / BW; wires as `roofline.cost.collectives` prices them.
     Source: Williams, Waterman and Patterson 2009, Roofline.
     """
     gpu, work = deployment.node.gpu, op.work
     compute = work.flops * (executions / gpu.rate(op.arithmetic)) if op.arithmetic else 0.0
     memory = work.hbm_bytes * (executions / gpu.hbm_bytes_per_s)
+    wired = op.wire_s * executions
+    if op.kind == "host":
+        return Time(compute, memory, 0.0, wired)
+    return Time(compute, memory, wired)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Time of a step by what can be hidden behind what.
+
+    Attributes
+    ----------
+    local
+        Operators of the device itself, each overlapped in itself. [s]
+    wire, host
+        Collectives; loads from the host. [s]
+    serial
+        Everything, if nothing overlapped. [s]
+    """
+
+    local: Number = 0.0
     wire: Number = 0.0
-    if op.kind == "collective":
-        link = deployment.node.link
-        assert link is not None, "a node of several devices has a link"
-        sent = work.wire_bytes * (executions / link.bytes_per_s)
-        wire = plus(sent, work.messages * (executions * link.latency_s))
-    return Time(compute, memory, wire)
+    host: Number = 0.0
+    serial: Number = 0.0
+
+    def hidden(self, deployment: Deployment) -> tuple[Number, Number]:
+        """What the deployment hides of wires and of loads. [s]
+
+        The asked share of the wires' time, as far as there is work to hide it behind; loads behind
+        all the rest where the next layer is loaded ahead.
+        """
+        wire: Number = 0.0
+        if deployment.options.overlap:
+            wire = np.minimum(deployment.options.overlap * self.wire, self.local)
+        rest = plus(self.local, self.wire) - wire
+        ahead = deployment.offload.any and deployment.offload.prefetch
+        return wire, np.minimum(self.host, rest) if ahead else 0.0
+
+    def seconds(self, deployment: Deployment) -> Number:
+        """Time of the step with what the deployment hides. [s]"""
+        wire, host = self.hidden(deployment)
+        return plus(plus(self.local, self.wire), self.host) - wire - host
+
+
+def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
+    """Time of a step by what can be hidden behind what.
+
+    Parameters
+    ----------
+    timed
+        Operators of the step, with the time of all their executions.
+
+    Notes
+    -----
+    Source: the sum over operators.
+    """
+    sums: dict[str, Number] = {"local": 0.0, "collective": 0.0, "host": 0.0}
+    serial: Number = 0.0
+    for op, time in timed:
+        kind = op.kind if op.kind in sums else "local"
+        sums[kind] = plus(sums[kind], time.overlapped)
+        serial = plus(serial, time.serial)
+    return Parts(sums["local"], sums["collective"], sums["host"], serial)
 
 
 def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:
@@ -103,9 +161,7 @@ def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:
 
     Notes
     -----
-    Source: the sum over operators of `roof`, each times its repeats.
+    Source: as `parts`, less what the deployment hides.
     """
-    total: Number = 0.0
-    for op in ops.values():
-        total = plus(total, roof(op, deployment, float(op.repeat)).overlapped)
-    return total
+    timed = [(op, roof(op, deployment, float(op.repeat))) for op in ops.values()]
+    return parts(timed).seconds(deployment)

@@ -11,7 +11,9 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layers import blocks
-from roofline.cost.layers.common import Pass
+from roofline.cost.layers.common import Pass, is_one
+from roofline.cost.layers.loading import loads
+from roofline.cost.placement import Stage
 from roofline.cost.work import Number, Op, times
 
 
@@ -76,7 +78,9 @@ def decode(batch: Number, cached: Number) -> Group:
     return Group(batch, 1.0, cached + 1)
 
 
-def step(deployment: Deployment, groups: Sequence[Group] | Group) -> dict[str, Op]:
+def step(
+    deployment: Deployment, groups: Sequence[Group] | Group, stage: Stage | None = None
+) -> dict[str, Op]:
     """Operators of one forward step, in order of execution, as one device sees them.
 
     Parameters
@@ -84,7 +88,9 @@ def step(deployment: Deployment, groups: Sequence[Group] | Group) -> dict[str, O
     deployment
         Network, formats, layout and options.
     groups
-        What each sequence does; numbers may be arrays over the scenario axis.
+        What each sequence of the replica does; numbers may be arrays over the scenario axis.
+    stage
+        Stage of the pipeline; None for all layers, as if there were one.
 
     Returns
     -------
@@ -94,28 +100,54 @@ def step(deployment: Deployment, groups: Sequence[Group] | Group) -> dict[str, O
 
     Notes
     -----
-    Left out: sampling from the logits, and a few vector FLOP per element.
-    Source: the layers of Vaswani et al. 2017 (arXiv 1706.03762), fused as serving engines do.
+    Attention data parallelism gives a device 1/d of the sequences, rounded up; context parallelism
+    1/c of the new tokens, or all of them where each sequence has only one. Left out: sampling from
+    the logits, and a few vector FLOP per element.
+    Source: the layers of Vaswani et al. 2017 (arXiv 1706.03762), fused as serving engines do;
+    Shoeybi et al. 2019 (arXiv 1909.08053) for how devices share a layer.
     """
     every = [groups] if isinstance(groups, Group) else groups
+    layout = deployment.layout
     numbers = tuple(
         (group.name, _float(group.count), _float(group.new), _float(group.context))
         for group in every
     )
+    mine = tuple(
+        (name, _share(count, layout.dp), new, context) for name, count, new, context in numbers
+    )
+    alone = all(is_one(new) for _, _, new, _ in numbers)
+    split = 1.0 if alone else layout.cp
+    tokens = _total([times(count, new) for _, count, new, _ in mine])
     pass_ = Pass(
         deployment,
-        numbers,
-        tokens=_total([times(count, new) for _, count, new, _ in numbers]),
-        rows=_total([count for _, count, _, _ in numbers]),
+        mine,
+        tokens=tokens if _one(split) else tokens / split,
+        rows=_total([count for _, count, _, _ in mine]),
+        tp=layout.tp,
+        copies=layout.cp if alone else 1.0,
+        everyone=_total([times(count, new) for _, count, new, _ in numbers]),
     )
-    kinds = deployment.architecture.kinds.items()
+    here = stage or Stage(tuple(deployment.architecture.kinds.items()), first=True, last=True)
+    layers = [op for block, number in here.layers for op in blocks.block(pass_, block, number)]
     return _merged(
         [
-            *blocks.embedding(pass_),
-            *(op for block, number in kinds for op in blocks.block(pass_, block, number)),
-            *blocks.head(pass_),
+            *(blocks.embedding(pass_) if here.first else ()),
+            *(loads(deployment, layers, here) if deployment.offload.any else ()),
+            *layers,
+            *(blocks.head(pass_) if here.last else blocks.handover(pass_, here.crosses)),
         ]
     )
+
+
+def _share(count: Number, groups: Number) -> Number:
+    """Sequences of the group of devices that has most of them."""
+    if _one(groups):
+        return count
+    return np.where(np.asarray(groups) > 1, np.ceil(count / groups), count)[()]
+
+
+def _one(value: Number) -> bool:
+    return not isinstance(value, np.ndarray) and value == 1
 
 
 def _float(value: Number) -> Number:
@@ -144,12 +176,10 @@ def _merged(ops: Iterable[Op]) -> dict[str, Op]:
 
 
 def _equal(a: Op, b: Op) -> bool:
-    """Whether two operators have one shape. Arrays of a step are shared, so identity will do."""
+    """Whether two operators have one shape."""
 
     def same(x: Number, y: Number) -> bool:
-        return x is y or (
-            not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray) and x == y
-        )
+        return x is y or np.array_equal(x, y)
 
     # Weights tell layers apart that differ in a bias or a norm only.
     return same(a.work.weight_bytes, b.work.weight_bytes) and all(

@@ -23,6 +23,7 @@ Kind: TypeAlias = Literal[
     "pointwise",
     "lookup",
     "collective",
+    "host",
 ]
 
 
@@ -44,6 +45,11 @@ def times(a: Number, b: Number) -> Number:
     return a * b
 
 
+def scaled(a: Number, b: Number) -> Number:
+    """``a * b``; the scalar zero stays one and costs no pass over an array."""
+    return a if isinstance(a, float) and a == 0.0 else a * b
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """Arithmetic and compulsory traffic of one operation on one device.
@@ -57,10 +63,12 @@ class Work:
         Multiplies and adds of matrix arithmetic, each counted once. [FLOP]
     weight_bytes, activation_bytes, kv_bytes
         Traffic to device memory, reads and writes together, by what is moved. [B]
-    wire_bytes
-        Sent by the device over its scale-up link. [B]
-    messages
-        Messages that must follow one another on that link. [1]
+    wire_bytes, network_bytes
+        Sent by the device to others of its node, and out of the node. [B]
+    messages, network_messages
+        Rounds of messages that must follow one another there. [1]
+    host_bytes
+        Read from and written to the host's memory or storage. [B]
 
     Examples
     --------
@@ -75,6 +83,9 @@ class Work:
     kv_bytes: Number = 0.0
     wire_bytes: Number = 0.0
     messages: Number = 0.0
+    network_bytes: Number = 0.0
+    network_messages: Number = 0.0
+    host_bytes: Number = 0.0
 
     __array_ufunc__: ClassVar[None] = None  # `array * work` defers to Work.__rmul__
 
@@ -87,17 +98,23 @@ class Work:
             plus(self.kv_bytes, other.kv_bytes),
             plus(self.wire_bytes, other.wire_bytes),
             plus(self.messages, other.messages),
+            plus(self.network_bytes, other.network_bytes),
+            plus(self.network_messages, other.network_messages),
+            plus(self.host_bytes, other.host_bytes),
         )
 
-    def __mul__(self, times: Number) -> "Work":
+    def __mul__(self, number: Number) -> "Work":
         """Do it that many times."""
         return Work(
-            self.flops * times,
-            self.weight_bytes * times,
-            self.activation_bytes * times,
-            self.kv_bytes * times,
-            self.wire_bytes * times,
-            self.messages * times,
+            scaled(self.flops, number),
+            scaled(self.weight_bytes, number),
+            scaled(self.activation_bytes, number),
+            scaled(self.kv_bytes, number),
+            scaled(self.wire_bytes, number),
+            scaled(self.messages, number),
+            scaled(self.network_bytes, number),
+            scaled(self.network_messages, number),
+            scaled(self.host_bytes, number),
         )
 
     __rmul__ = __mul__
@@ -133,6 +150,11 @@ class Op:
         Shape that a calibrated rate is looked up by: m, n, k; batch, contexts, heads.
     formats
         Number formats by role: weights, activations, kv.
+    wire_s
+        Time of the wires that it uses, of one execution: what a collective takes between devices,
+        or what is loaded from the host. [s]
+    algorithm
+        Of a collective: ``"ring"``.
     """
 
     name: str
@@ -142,6 +164,8 @@ class Op:
     arithmetic: str = ""
     dims: Mapping[str, Number] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
+    wire_s: Number = 0.0
+    algorithm: str = ""
 
     @property
     def total(self) -> Work:

@@ -65,6 +65,9 @@ class Moe:
         0 for D. [1]
     latent_norm
         Whether what routed experts add up to is normed before it is projected back.
+    groups, active_groups
+        Equal groups of experts, and how many of them the experts of a token may come from
+        (node-limited routing); 1 and 1 where they may come from anywhere. [1]
     """
 
     experts: int
@@ -79,6 +82,8 @@ class Moe:
     router_bias: bool = False
     latent: int = 0
     latent_norm: bool = False
+    groups: int = 1
+    active_groups: int = 1
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """What every token is multiplied with: router, latent projections, shared part."""

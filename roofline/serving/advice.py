@@ -76,10 +76,11 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     with suppress(RooflineError):
         twice = replace(workload, batch=2 * workload.batch)
         yield "twice the batch", f"--batch {twice.batch}", deployment, twice
-    tp = 2 * deployment.tp
-    if tp <= deployment.node.gpus and deployment.node.link is not None:
+    tp = 2 * int(deployment.tp)
+    if 2 * deployment.devices <= deployment.node.gpus and deployment.node.link is not None:
         with suppress(RooflineError):
-            yield f"{tp} GPUs", f"--tp {tp}", replace(deployment, tp=tp), workload
+            wider = replace(deployment, layout=replace(deployment.layout, tp=tp))
+            yield f"{wider.devices} GPUs", f"--tp {tp}", wider, workload
     faster = replace(gpu, hbm_bytes_per_s=2 * gpu.hbm_bytes_per_s)
     node = replace(deployment.node, gpu=faster)
     yield "twice the memory bandwidth", "", replace(deployment, node=node), workload

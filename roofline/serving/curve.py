@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from roofline.cost.roof import seconds
-from roofline.cost.step import Group, step
+from roofline.cost.layout import Layout
+from roofline.cost.pipeline import finish, finish_with, period
 from roofline.cost.work import Array
 from roofline.serving import room
 from roofline.serving.quadrature import nodes
+from roofline.serving.stages import through
 from roofline.serving.static import StaticBatch
+from roofline.serving.workload import Workload
 from roofline.table import Table, table
 
 
@@ -18,18 +20,19 @@ def curve(batch: StaticBatch) -> Table:
     last = max(4 * work.batch, 2 * most, 16)
     batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
     batches = np.unique(np.append(batches, work.batch))
+    turns, sizes = _turns(batches, deployment.layout)
     together = np.minimum(batches, work.prefill_batch or np.inf)
+    if deployment.layout.pp > 1 and work.together == work.turns(deployment.layout)[1]:
+        together = sizes  # prompts go through the pipeline as the answers do
     full, left = np.divmod(batches, together)
-    ttft = full * _seconds(batch, work.prefill(together), batches)
-    ttft = ttft + np.where(left > 0, _seconds(batch, work.prefill(left), batches), 0.0)
+    ttft = _first(batch, work, together, full, left)
     tpot = np.zeros_like(batches)
     if work.output > 1:
         contexts, weights = nodes(work.prompt + 1, work.longest)
-        every = np.repeat(batches, len(contexts))
-        context = np.tile(contexts, len(batches))
-        new = 1.0 if work.kv_cache else context
-        priced = _seconds(batch, Group(every, new, context), every)
-        tpot = priced.reshape(len(batches), -1) @ weights
+        every = np.repeat(sizes, len(contexts))
+        stages = through(deployment, work.decode(np.tile(contexts, len(batches)), every))
+        times = period([stage.seconds() for stage in stages], np.repeat(turns, len(contexts)))
+        tpot = np.broadcast_to(times, every.shape).reshape(len(batches), -1) @ weights
     latency = ttft + tpot * (work.output - 1)
     rows = [
         {
@@ -53,8 +56,25 @@ def curve(batch: StaticBatch) -> Table:
     return table(rows, units, basis="datasheet")
 
 
-def _seconds(batch: StaticBatch, group: Group, like: Array) -> Array:
-    """Time of a step for every scenario of an axis. [s]"""
+def _turns(batches: Array, layout: Layout) -> tuple[Array, Array]:
+    """Micro-batches that take turns, and sequences of each, for every batch. [1]"""
+    asked = np.minimum(float(layout.microbatches or layout.pp), batches)
+    sizes = np.ceil(batches / asked)
+    return np.ceil(batches / sizes), sizes
+
+
+def _first(
+    batch: StaticBatch, work: Workload, together: Array, full: Array, left: Array
+) -> Array:
+    """Time to the first token of the last prompt, for every batch. [s]"""
     deployment = batch.deployment
-    priced = seconds(step(deployment, group), deployment)
-    return np.broadcast_to(np.asarray(priced, float), like.shape)
+
+    def times(prompts: Array) -> list[Array]:
+        stages = through(deployment, work.prefill(prompts))
+        return [np.broadcast_to(stage.seconds(), prompts.shape) for stage in stages]
+
+    whole = times(together)
+    ends = finish(whole, full)
+    if np.any(left):
+        ends = np.where(left > 0, finish_with(whole, full, times(left)), ends)
+    return np.asarray(ends)

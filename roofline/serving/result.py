@@ -15,8 +15,8 @@ def result_of(batch: StaticBatch, replicas: int) -> Result:
     changes, derivations = advice.changes(batch), explain_all(batch)
     given = {
         "model": deployment.architecture.name,
-        "GPU": f"{replicas * deployment.tp} × {deployment.node.gpu.title}",
-        "layout": f"TP {deployment.tp}" + (f" × {replicas} replicas" if replicas > 1 else ""),
+        "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
+        "layout": str(deployment.layout) + (f" × {replicas} replicas" if replicas > 1 else ""),
         "weights, KV cache": f"{deployment.precision.weights.name}, {deployment.precision.kv.name}",
         "batch": f"{work.batch} (prefill {work.together})",
         "prompt → output": f"{work.prompt} → {work.output} tokens",
@@ -47,8 +47,9 @@ def result_of(batch: StaticBatch, replicas: int) -> Result:
             "gpu": deployment.node.gpu.name,
             "gpu_title": deployment.node.gpu.title,
             "node": deployment.node.name,
-            "gpus": replicas * deployment.tp,
-            "tp": deployment.tp,
+            "gpus": replicas * deployment.devices,
+            "tp": int(deployment.tp),
+            "layout": deployment.layout.spelled,
             "replicas": replicas,
             "engine": deployment.engine.name,
             "weights": deployment.precision.weights.name,

@@ -25,8 +25,8 @@ def memory_of(deployment: Deployment, workload: Workload, utilization: float | N
         Share of device memory the engine takes; None for its default. [1]
     """
     tokens = float(workload.together * (workload.prompt - workload.cached))
-    if deployment.engine.step_tokens:
-        tokens = min(tokens, deployment.engine.step_tokens)
+    if deployment.engine.step_tokens:  # of each group that has sequences of its own
+        tokens = min(tokens, deployment.engine.step_tokens * float(deployment.layout.dp))
     if not workload.kv_cache:
         tokens = float(workload.batch * workload.longest)
     return budget(
@@ -71,9 +71,9 @@ def fewest_devices(
     deployment: Deployment, workload: Workload, utilization: float | None
 ) -> int | None:
     """Fewest devices of the node, beyond those in use, on which the workload fits. [1]"""
-    for tp in range(deployment.tp + 1, deployment.node.gpus + 1):
+    for tp in range(int(deployment.tp) + 1, deployment.node.gpus + 1):
         try:
-            other = replace(deployment, tp=tp)
+            other = replace(deployment, layout=replace(deployment.layout, tp=tp))
         except RooflineError:
             continue
         if memory_of(other, workload, utilization).fits:

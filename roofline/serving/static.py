@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass, field, fields, replace
 
-import numpy as np
-
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory
-from roofline.cost.roof import roof
-from roofline.cost.step import Group, step
+from roofline.cost.pipeline import fill, finish, finish_with, pace, period
+from roofline.cost.roof import Time
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.errors import InputError
 from roofline.serving.quadrature import nodes
 from roofline.serving.room import memory_of
+from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.workload import Workload
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
@@ -24,8 +23,11 @@ class OpTime:
     ----------
     op
         At the prefill step, or the mean of the decode steps.
-    seconds, compute, memory, wire
-        Time, and what each limit alone would take; for decode the mean over the answer. [s]
+    seconds
+        Time, without what is hidden behind other operators; for decode the mean over the answer,
+        as all others here. [s]
+    compute, memory, wire, host
+        What each limit alone would take. [s]
     """
 
     op: Op
@@ -33,17 +35,23 @@ class OpTime:
     compute: float
     memory: float
     wire: float
+    host: float = 0.0
 
     @property
     def bound(self) -> str:
-        """What takes longest: ``"compute"``, ``"memory"`` or ``"wire"``."""
-        times = {"compute": self.compute, "memory": self.memory, "wire": self.wire}
+        """What takes longest: ``"compute"``, ``"memory"``, ``"wire"`` or ``"host"``."""
+        times = {
+            "compute": self.compute,
+            "memory": self.memory,
+            "wire": self.wire,
+            "host": self.host,
+        }
         return max(times, key=lambda name: times[name])
 
     @property
     def serial(self) -> float:
         """Time if nothing overlapped. [s]"""
-        return self.compute + self.memory + self.wire
+        return self.compute + self.memory + self.wire + self.host
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,10 @@ class StaticBatch:
     deployment, workload, memory
         What was asked.
     prefill, decode
-        Operators of the prefill step and of the mean decode step, by name.
+        Operators of the prefill step and of the mean decode step, by name: of the slowest stage
+        where there are several.
+    prefill_stages, decode_stages
+        Time of each stage of the pipeline for one micro-batch. [s]
     ttft_s
         Arrival to first token of the prompt that is prefilled last. [s]
     ttft_mean_s
@@ -75,6 +86,8 @@ class StaticBatch:
     memory: Memory
     prefill: dict[str, OpTime] = field(repr=False)
     decode: dict[str, OpTime] = field(repr=False)
+    prefill_stages: tuple[float, ...]
+    decode_stages: tuple[float, ...]
     ttft_s: float
     ttft_mean_s: float
     tpot_s: float
@@ -86,7 +99,7 @@ class StaticBatch:
     @property
     def devices(self) -> int:
         """Devices the batch runs on. [1]"""
-        return self.deployment.tp
+        return self.deployment.devices
 
     @property
     def throughput_tok_s(self) -> float:
@@ -140,33 +153,61 @@ def static_batch(
         The context is longer than the network is made for.
     """
     check_context(deployment, workload)
-    first = _priced(deployment, workload.prefill(float(workload.together)))
-    last: dict[str, OpTime] = {}
+    workload = micro(deployment, workload)
+    stages = through(deployment, workload.prefill(float(workload.together)))
+    tails: tuple[Priced, ...] = ()
     if workload.left_over:
-        last = _priced(deployment, workload.prefill(float(workload.left_over)))
+        tails = through(deployment, workload.prefill(float(workload.left_over)))
+
+    def first(serial: bool) -> tuple[float, float, float, float]:
+        """Fill and pace of the full steps, end of the last of them and of those left over."""
+        times = [stage.seconds(serial) for stage in stages]
+        last = [stage.seconds(serial) for stage in tails]
+        full = finish(times, workload.full_steps)
+        whole = finish_with(times, workload.full_steps, last) if last else full
+        return float(fill(times)), float(pace(times)), float(full), float(whole)
+
+    filled, paced, _, ttft = first(serial=False)
     rest: dict[str, OpTime] = {}
+    tpot = tpot_serial = 0.0
+    decoding: tuple[float, ...] = ()
     if workload.output > 1:
         contexts, weights = nodes(workload.prompt + 1, workload.longest)
-        rest = _priced(deployment, workload.decode(contexts), weights)
-    one, tail, tpot = (sum(op.seconds for op in ops.values()) for ops in (first, last, rest))
-    serial = [sum(op.serial for op in ops.values()) for ops in (first, last, rest)]
-    ttft = one * workload.full_steps + tail
+        number, size = workload.turns(deployment.layout)
+        decoders = through(deployment, workload.decode(contexts, float(size)))
+        tpot, tpot_serial = (
+            _mean(period([stage.seconds(serial) for stage in decoders], number), weights)
+            for serial in (False, True)
+        )
+        decoding = tuple(_mean(stage.seconds(), weights) for stage in decoders)
+        rest = _operators(slowest(decoders), weights)
     # Prompts of full step i have their first token after i steps, those left over at the end.
-    waits = workload.together * workload.full_steps * (workload.full_steps + 1) / 2 * one
+    steps = workload.full_steps
+    waits = workload.together * (steps * filled + steps * (steps - 1) / 2 * paced)
     return StaticBatch(
         deployment=deployment,
         workload=workload,
         memory=memory_of(deployment, workload, utilization),
-        prefill=first,
+        prefill=_operators(slowest(stages)),
         decode=rest,
+        prefill_stages=tuple(float(stage.seconds()) for stage in stages),
+        decode_stages=decoding,
         ttft_s=ttft,
         ttft_mean_s=(waits + workload.left_over * ttft) / workload.batch,
         tpot_s=tpot,
         latency_s=ttft + tpot * (workload.output - 1),
-        ttft_serial_s=serial[0] * workload.full_steps + serial[1],
-        tpot_serial_s=serial[2],
+        ttft_serial_s=first(serial=True)[3],
+        tpot_serial_s=tpot_serial,
         utilization=utilization,
     )
+
+
+def micro(deployment: Deployment, workload: Workload) -> Workload:
+    """The workload with its prompts in as many steps as a pipeline takes, unless asked for."""
+    if deployment.layout.pp == 1 or workload.prefill_batch:
+        return workload
+    _, size = workload.turns(deployment.layout)
+    return replace(workload, prefill_batch=size)
 
 
 def check_context(deployment: Deployment, workload: Workload) -> None:
@@ -182,22 +223,22 @@ def check_context(deployment: Deployment, workload: Workload) -> None:
         )
 
 
-def _priced(
-    deployment: Deployment, group: Group, weights: Array | None = None
-) -> dict[str, OpTime]:
-    """Operators of a step; with weights, their mean over the scenario axis."""
+def _mean(value: Number, weights: Array | None) -> float:
+    """Mean over the scenario axis; of a scalar, itself."""
+    if weights is None or not hasattr(value, "shape") or not value.shape:
+        return float(value)
+    return float(weights @ value)
 
-    def mean(value: Number) -> float:
-        if weights is None or not isinstance(value, np.ndarray):
-            return float(value)
-        return float(weights @ value)
 
-    priced = {}
-    for name, op in step(deployment, group).items():
-        time = roof(op, deployment, float(op.repeat))
-        limits = (time.overlapped, time.compute, time.memory, time.wire)
-        work = Work(*(mean(getattr(op.work, part.name)) for part in fields(Work)))
-        dims = {key: mean(value) for key, value in op.dims.items()}
-        shown = replace(op, work=work, dims=dims)
-        priced[name] = OpTime(shown, *map(mean, limits))
-    return priced
+def _operators(stage: Priced, weights: Array | None = None) -> dict[str, OpTime]:
+    """Operators of a stage; with weights, their mean over the scenario axis."""
+
+    def shown(op: Op, time: Time) -> OpTime:
+        limits = (stage.exposed(op, time), time.compute, time.memory, time.wire, time.host)
+        work = Work(*(_mean(getattr(op.work, part.name), weights) for part in fields(Work)))
+        dims = {key: _mean(value, weights) for key, value in op.dims.items()}
+        wired = _mean(op.wire_s, weights)
+        mean = replace(op, work=work, dims=dims, wire_s=wired)
+        return OpTime(mean, *(_mean(limit, weights) for limit in limits))
+
+    return {name: shown(op, time) for name, (op, time) in stage.ops.items()}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from roofline.cost.layout import Layout
 from roofline.cost.step import Group, prefill
 from roofline.cost.work import Number
 from roofline.errors import InputError
@@ -91,7 +92,13 @@ class Workload:
         """Prefill step of that many prompts."""
         return prefill(prompts, float(self.prompt), float(self.cached))
 
-    def decode(self, context: Number) -> Group:
+    def decode(self, context: Number, sequences: Number) -> Group:
         """Decode step that ends at a context: one new token, or all of them without a cache."""
         new = 1.0 if self.kv_cache else context
-        return Group(float(self.batch), new, context)
+        return Group(sequences, new, context)
+
+    def turns(self, layout: Layout) -> tuple[int, int]:
+        """Micro-batches that take turns in a pipeline, and sequences of each. [1]"""
+        asked = min(layout.microbatches or layout.pp, self.batch)
+        size = -(-self.batch // asked)
+        return -(-self.batch // size), size

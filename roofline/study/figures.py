@@ -6,6 +6,7 @@ from math import floor
 from typing import Literal
 
 from roofline.cost.deployment import Deployment, Options
+from roofline.cost.layout import Layout
 from roofline.errors import LayoutError
 from roofline.hardware.catalog import default_node
 from roofline.hardware.engine import Engine
@@ -110,7 +111,7 @@ def deployment(setup: Setup, conditions: Conditions) -> Deployment:
             network.weight_format, setup.kv_format, setup.gpu, also=parameters.formats(network)
         ),
         engine=conditions.engine,
-        tp=setup.tp,
+        layout=Layout(tp=setup.tp),
         options=conditions.options,
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment, Options
+from roofline.cost.layout import Layout
 from roofline.cost.step import Group
 from roofline.cost.work import Number, Op, Work
 from roofline.hardware.engine import Engine
@@ -54,7 +55,7 @@ def deployed(
 ) -> Deployment:
     """The network on the round machine."""
     formats = resolve(weights, kv, node.gpu)
-    return Deployment(network, node, formats, engine, tp, Options(**options))
+    return Deployment(network, node, formats, engine, Layout(tp=tp), Options(**options))
 
 
 def with_rates(deployment: Deployment, **factors: float) -> Deployment:
@@ -83,7 +84,7 @@ def setting(deployment: Deployment) -> Setting:
         weights=Fraction(formats.weights.width),
         plain=Fraction(formats.activations.width),
         cache=Fraction(formats.kv.width),
-        tp=deployment.tp,
+        tp=int(deployment.tp),
         square=options.mask == "square" or not deployment.architecture.causal,
         naive=options.attention == "naive",
         logits_of_all=options.logits == "all",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.latent import chosen
+from roofline.cost.layout import Layout
 from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.roof import seconds
 from roofline.cost.step import decode, prefill, step
@@ -190,7 +191,7 @@ def deepseek(form: Literal["auto", "expanded", "absorbed"] = "auto") -> Deployme
         node,
         precision,
         engine("ideal"),
-        tp=8,
+        layout=Layout(tp=8),
         options=Options(mla=form),
     )
 

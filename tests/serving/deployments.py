@@ -3,6 +3,7 @@
 from typing import Any
 
 from roofline.cost.deployment import Deployment, Options
+from roofline.cost.layout import Layout
 from roofline.hardware.catalog import default_node, gpu
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.catalog import architecture
@@ -26,6 +27,6 @@ def on(
         default_node(machine, tp),
         resolve(weights, kv, machine),
         engine_named(engine),
-        tp,
+        Layout(tp=tp),
         Options(**options),
     )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Layout
 from roofline.hardware.catalog import default_node
 from roofline.model.precision import resolve
 from roofline.serving.advice import changes, sentences, shares
@@ -29,7 +30,7 @@ def changed(deployment: Deployment, work: Workload, name: str) -> tuple[Deployme
         return deployment, replace(work, batch=2 * work.batch)
     if name.endswith("GPUs"):
         tp = int(name.split()[0])
-        return replace(deployment, node=default_node(gpu, tp), tp=tp), work
+        return replace(deployment, node=default_node(gpu, tp), layout=Layout(tp=tp)), work
     what, part = name.split(" ", 1)
     weights = what if part == "weights" else formats.weights.name
     kv = what if part == "KV cache" else formats.kv.name
@@ -104,6 +105,6 @@ def test_the_way_out_of_a_full_memory_is_one_that_fits(model: str, tp: int, work
         assert static_batch(deployment, replace(work, batch=most)).memory.fits
     elif "--tp" in sentence:
         wider = int(sentence.split("--tp ")[1].split(")")[0])
-        assert static_batch(replace(deployment, tp=wider), work).memory.fits
+        assert static_batch(replace(deployment, layout=Layout(tp=wider)), work).memory.fits
     else:
         assert "Nothing" in sentence

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from roofline.cost import latent
 from roofline.cost.attention import Mask, attention, naive_attention
-from roofline.cost.deployment import kv_heads_per_device, qkv_biased_per_device
 from roofline.cost.layers.common import Pass, elementwise, phase_kind, product, split
+from roofline.cost.layers.sharing import context_parallel
+from roofline.cost.placement import kv_heads_per_device, qkv_biased_per_device
 from roofline.cost.work import Kind, Op, Work, times
 from roofline.model.architecture import Attention, Indexer
 
@@ -14,7 +15,7 @@ from roofline.model.architecture import Attention, Indexer
 def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     """Projections, norms, rotation, cache, attention of each group, output projection."""
     deployment, precision = p.deployment, p.deployment.precision
-    tp, h, v = deployment.tp, float(part.head_dim), float(part.value_width)
+    tp, h, v = p.tp, float(part.head_dim), float(part.value_width)
     heads, kv_heads = part.heads / tp, kv_heads_per_device(part, tp)
     queries, keys = heads * h, kv_heads * h * (not part.reuses_kv)
     cached = kv_heads * (h + v) * (not part.reuses_kv)
@@ -29,7 +30,7 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
         yield elementwise(p, "qk-norm", turned, turned, layers, parameters=part.norm_parameters)
     if part.rotary:
         yield elementwise(p, "rotary", turned, turned, layers)
-    if cached and part.cached:
+    if part.cached and not part.reuses_kv:
         store = Work(
             activation_bytes=(cached * p.width) * p.tokens,
             kv_bytes=(cached * precision.kv.width) * p.tokens,
@@ -61,7 +62,7 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             each = kv_heads * (h + v) * precision.kv.width
             work = replace(work, kv_bytes=each * times(count, chosen))
         kind: Kind = "decode-attention" if phase_kind(new) == "decode" else "prefill-attention"
-        yield Op(
+        op = Op(
             "-".join(["attention", *told, *([name] if name else [])]),
             kind,
             work,
@@ -72,7 +73,9 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             | {"value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0},
             formats={"activations": precision.activations.name, "kv": precision.kv.name},
         )
-    if gate or head_gate:
+        cache = (kv_heads * (h + v) * precision.kv.width) * times(count, context)
+        yield from context_parallel(p, op, cache=cache, out=heads * (v + 2.0))
+    if part.gate or part.head_gate:
         out = heads * v
         yield elementwise(p, "output-gate", out + gate + head_gate, out, layers)
     bias = d if part.out_bias else 0.0

@@ -1,4 +1,4 @@
-"""Operators of each kind of layer, as one device of a tensor-parallel group sees them.
+"""Operators of each kind of layer, as one device sees them.
 
 A kind of mixer or feed-forward part is one module here with a function that yields its operators;
 `MIXERS` and `FEEDFORWARDS` say which.
@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from roofline.cost import collectives, linear
+from roofline.cost.collectives import Ranks, Transfer
 from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
-from roofline.cost.layers.common import Pass, all_reduce, norm, product, split
-from roofline.cost.work import Op
+from roofline.cost.layers.common import Pass, collective, norm, product, split
+from roofline.cost.placement import padded
+from roofline.cost.work import Number, Op
 from roofline.model.architecture import (
     Attention,
     Block,
@@ -22,7 +26,7 @@ from roofline.model.architecture import (
     Recurrent,
 )
 
-__all__ = ["Pass", "block", "embedding", "head"]
+__all__ = ["Pass", "block", "embedding", "handover", "head"]
 
 Operators = Callable[[Pass, Any, float, int], Iterator[Op]]
 
@@ -40,7 +44,7 @@ FEEDFORWARDS: Final[Mapping[type, Operators]] = {
 
 def embedding(p: Pass) -> Iterator[Op]:
     """Token (and position) lookup, its norm, its projection."""
-    network, tp = p.deployment.architecture, p.deployment.tp
+    network = p.deployment.architecture
     d = float(network.embedding_width)
     work = linear.lookup(
         p.tokens,
@@ -50,8 +54,10 @@ def embedding(p: Pass) -> Iterator[Op]:
         positions=float(network.d_model) if network.position_rows else 0.0,
     )
     yield Op("embedding", "lookup", work, dims={"n": d})
-    if tp > 1:
-        yield all_reduce(p, "all-reduce-embedding", d, 1)
+    parallel = p.deployment.layout.sequence_parallel
+    after = "reduce-scatter" if parallel else "all-reduce"
+    for op in _combined(p, d, 1, after=after):
+        yield replace(op, name=f"{after}-embedding")
     if network.embedding_norm_parameters:
         yield norm(p, "embedding-norm", network.embedding_norm_parameters, 1)
     if d != network.d_model:
@@ -71,24 +77,94 @@ def block(p: Pass, layer: Block, layers: int) -> Iterator[Op]:
         yield from MIXERS[type(layer.mixer)](p, layer.mixer, d, layers)
     if layer.feedforward is not None:
         yield from FEEDFORWARDS[type(layer.feedforward)](p, layer.feedforward, d, layers)
-    if p.deployment.tp > 1 and layer.parts:
-        yield all_reduce(p, "all-reduce", d, layers * (1 if layer.parallel else len(layer.parts)))
+    if layer.parts:
+        yield from _tensor_parallel(p, layer, d, layers)
+
+
+def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[Op]:
+    """What a layer's devices tell each other so that all see what each of them computed.
+
+    Each part ends in a sum over the group: an all-reduce, or under sequence parallelism an
+    all-gather before and a reduce-scatter after. Experts that are sent their tokens take and leave
+    them split by tokens: the part before them ends in a reduce-scatter, they in an all-gather.
+    """
+    layout = p.deployment.layout
+    sums = 1 if layer.parallel else len(layer.parts)
+    routed = isinstance(layer.feedforward, Moe)
+    if layout.sequence_parallel:
+        apart = layout.apart if routed and not layer.parallel else 0.0
+        inside = sums - apart
+        yield from _combined(p, d, layers, after="all-gather", times=inside)
+        yield from _combined(p, d, layers, after="reduce-scatter", times=inside)
+        yield from _combined(p, d, layers, after="all-gather", times=apart, size=p.copies)
+        return
+    apart = layout.apart if routed else 0.0
+    yield from _combined(p, d, layers, after="all-reduce", times=sums - apart * sums)
+    if np.any(apart):
+        before = apart * (layer.mixer is not None)
+        yield from _combined(p, d, layers, after="reduce-scatter", times=before)
+        everywhere = p.tp * p.copies
+        yield from _combined(p, d, layers, after="all-gather", times=apart, size=everywhere)
+
+
+_COLLECTIVES: Final[Mapping[str, Callable[[Number, Ranks], Transfer]]] = {
+    "all-reduce": collectives.all_reduce,
+    "reduce-scatter": collectives.reduce_scatter,
+    "all-gather": collectives.all_gather,
+}
+
+
+def _combined(
+    p: Pass,
+    d: float,
+    layers: int,
+    *,
+    after: str,
+    times: Number = 1.0,
+    size: Number | None = None,
+) -> Iterator[Op]:
+    """A collective of a tensor as wide as given, over the tensor-parallel group if not said."""
+    group = p.tp if size is None else size
+    if not np.any(np.asarray(group) > 1) or not np.any(times):
+        return
+    ranks, payload = p.deployment.ranks(group), (d * p.width) * p.tokens
+    op = collective(after, _COLLECTIVES[after](payload, ranks), payload, ranks, layers)
+    if isinstance(times, np.ndarray):  # differs along the scenario axis
+        yield replace(op, work=op.work * times, wire_s=op.wire_s * times)
+    else:
+        yield replace(op, repeat=layers * int(times))
 
 
 def head(p: Pass) -> Iterator[Op]:
     """Final norm and LM head, over the last token of each sequence or over all tokens."""
-    network, tp = p.deployment.architecture, p.deployment.tp
+    network, tp = p.deployment.architecture, p.tp
     d = float(network.embedding_width)
     rows = p.tokens if p.deployment.options.logits == "all" else p.rows
     if network.final_norm_parameters:
         yield norm(p, "final-norm", network.final_norm_parameters, 1)
     if d != network.d_model:
         yield from product(p, "project-out", d, network.d_model, 1)
-    n = network.vocab / tp
+    if p.deployment.layout.sequence_parallel:
+        yield from _combined(replace(p, tokens=rows), d, 1, after="all-gather")
+    n = padded(network.vocab, tp)
     biased = n if network.head_bias else 0.0
     yield from product(p, "lm-head", n, d, 1, biased=biased, tokens=rows)
-    if tp > 1:
-        payload = (network.vocab * p.width) * rows
-        work = collectives.all_gather(payload, tp)
-        dims = {"bytes": payload, "ranks": float(tp)}
-        yield Op("all-gather-logits", "collective", work, dims=dims)
+    if np.any(np.asarray(tp) > 1):
+        payload, ranks = (network.vocab * p.width) * rows, p.deployment.ranks(tp)
+        gathered = collectives.all_gather(payload, ranks)
+        yield collective("all-gather-logits", gathered, payload, ranks, 1)
+
+
+def handover(p: Pass, crosses: Number) -> Iterator[Op]:
+    """To the next stage: each device sends its share of the stream, which is gathered there.
+
+    The residual is added before; engines that send it beside the update send twice as much.
+    """
+    d = float(p.deployment.architecture.d_model)
+    payload = (d * p.width) * p.tokens
+    ranks = p.deployment.ranks(p.tp)
+    share = payload / p.tp
+    pair = replace(ranks, size=2.0)
+    yield collective("send", collectives.send(share, ranks, crosses), share, pair, 1)
+    if not p.deployment.layout.sequence_parallel:
+        yield from _combined(p, d, 1, after="all-gather")

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from roofline.cost import collectives, linear
+import numpy as np
+
+from roofline.cost import linear
+from roofline.cost.collectives import Ranks, Transfer
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Block, Linear
@@ -13,18 +16,25 @@ from roofline.units import BITS_PER_BYTE
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One forward step.
+    """One forward step, as one device sees it.
 
     Attributes
     ----------
     deployment
         Network, formats, layout and options.
     groups
-        Name, count [1], new tokens and context [token] of each group.
+        Name, count [1], new tokens and context [token] of each group of sequences of this device
+        and those it shares them with.
     tokens
-        New tokens of all groups. [token]
+        New tokens that the device's products see. [token]
     rows
         Sequences of all groups. [1]
+    tp
+        Devices that share the matrices. [1]
+    copies
+        Devices that hold the same tokens beside those: of context parallelism in decode. [1]
+    everyone
+        New tokens of all devices of the stage. [token]
     block
         The layer whose operators are being made; None outside the layers.
     """
@@ -33,6 +43,9 @@ class Pass:
     groups: tuple[tuple[str, Number, Number, Number], ...]
     tokens: Number
     rows: Number
+    tp: Number
+    copies: Number
+    everyone: Number
     block: Block | None = None
 
     @property
@@ -48,11 +61,11 @@ class Pass:
 def product(
     p: Pass,
     name: str,
-    n: float,
-    k: float,
+    n: Number,
+    k: Number,
     layers: int,
     *,
-    biased: float = 0.0,
+    biased: Number = 0.0,
     tokens: Number | None = None,
     role: str = "",
 ) -> Iterator[Op]:
@@ -77,10 +90,10 @@ def product(
     m = p.tokens if tokens is None else tokens
     work = linear.gemm(m, n, k, weight_width=made.stored.width, width=p.width)
     beside = biased * p.width + n * made.stored.row_bits / BITS_PER_BYTE
-    if beside:
+    if np.any(beside):
         work = work + Work(weight_bytes=beside)
     copied = dequantisation(made, n, k)
-    if copied.bytes_read:
+    if np.any(copied.bytes_read):
         work = work + Work(weight_bytes=copied.bytes_read + copied.bytes_written)
     if made.quantised is not None:
         yield quantised(made, name, m, k, layers)
@@ -94,7 +107,7 @@ def product(
         yield Op(called, "gemm", part, layers, arithmetic, dims=shape, formats=formats)
 
 
-def quantised(made: Product, name: str, m: Number, k: float, layers: int) -> Op:
+def quantised(made: Product, name: str, m: Number, k: Number, layers: int) -> Op:
     """Activations are read and written in the format of the product: a kernel of its own."""
     each = quantisation(made, 1.0, k)
     work = Work(activation_bytes=(each.bytes_read + each.bytes_written) * m)
@@ -104,7 +117,7 @@ def quantised(made: Product, name: str, m: Number, k: float, layers: int) -> Op:
 
 def split(p: Pass, matrix: Linear, layers: int, tokens: Number | None = None) -> Iterator[Op]:
     """Product with a matrix that is split as it says, over the tensor-parallel group."""
-    tp = p.deployment.tp
+    tp = p.tp
     n = matrix.n / tp if matrix.split == "column" else float(matrix.n)
     k = matrix.k / tp if matrix.split == "row" else float(matrix.k)
     biased = matrix.biased / tp if matrix.split == "column" else float(matrix.biased)
@@ -114,11 +127,11 @@ def split(p: Pass, matrix: Linear, layers: int, tokens: Number | None = None) ->
 def elementwise(
     p: Pass,
     name: str,
-    reads: float,
-    writes: float,
+    reads: Number,
+    writes: Number,
     layers: int,
     *,
-    parameters: float = 0.0,
+    parameters: Number = 0.0,
     tokens: Number | None = None,
 ) -> Op:
     """One pass over activations."""
@@ -131,15 +144,22 @@ def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -
     """Norm fused with the residual add: reads the stream and the update, writes both."""
     d = float(p.deployment.architecture.d_model)
     moved = (1 + streams) * d
-    return elementwise(p, name, moved, moved, layers, parameters=parameters)
+    mine = p.tokens / p.tp if p.deployment.layout.sequence_parallel else p.tokens
+    return elementwise(p, name, moved, moved, layers, parameters=parameters, tokens=mine)
 
 
-def all_reduce(p: Pass, name: str, d: float, layers: int) -> Op:
-    """Sum over the tensor-parallel group of a tensor as wide as given."""
-    tp = p.deployment.tp
-    payload = (d * p.width) * p.tokens
-    dims = {"n": d, "ranks": float(tp)}
-    return Op(name, "collective", collectives.all_reduce(payload, tp), layers, dims=dims)
+def collective(name: str, moved: Transfer, payload: Number, ranks: Ranks, layers: int) -> Op:
+    """Movement of data between devices."""
+    dims = {"bytes": payload, "ranks": ranks.size, "nodes": ranks.nodes}
+    return Op(
+        name,
+        "collective",
+        moved.work,
+        layers,
+        dims=dims,
+        wire_s=moved.seconds,
+        algorithm=moved.algorithm,
+    )
 
 
 def is_one(new: Number) -> bool:

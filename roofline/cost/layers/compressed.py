@@ -18,7 +18,7 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
     A query meets the tokens of its window, and an entry for every ``ratio`` tokens before, or the
     best few. Entries are counted as if groups completed continuously.
     """
-    precision, tp = p.deployment.precision, p.deployment.tp
+    precision, tp = p.deployment.precision, p.tp
     heads, h = part.heads / tp, float(part.head_dim)
     *into, down, up = part.linears(int(d))
     for matrix in into:

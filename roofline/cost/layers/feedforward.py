@@ -1,9 +1,14 @@
 """Operators of feed-forward parts: dense, and mixtures of experts."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from roofline.cost.layers.common import Pass, elementwise, product, quantised, split
-from roofline.cost.moe import experts_gemm, padded_rows, touched
+import numpy as np
+
+from roofline.cost.collectives import all_gather, exchange, reduce_scatter
+from roofline.cost.expert_parallel import busiest, groups_met
+from roofline.cost.layers.common import Pass, collective, elementwise, product, quantised, split
+from roofline.cost.moe import experts_gemm, padded_rows
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Linear, Mlp, Moe
 
@@ -15,7 +20,7 @@ def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
 
 
 def _mlp(p: Pass, up: Linear, down: Linear, gated: bool, layers: int) -> Iterator[Op]:
-    inner = down.k / p.deployment.tp
+    inner = down.k / p.tp
     yield from split(p, up, layers)
     name = "activation" if up.name in ("up", "gate-up") else "shared-activation"
     yield elementwise(p, name, inner * (2 if gated else 1), inner, layers)
@@ -23,45 +28,89 @@ def _mlp(p: Pass, up: Linear, down: Linear, gated: bool, layers: int) -> Iterato
 
 
 def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
-    """Router, shared part, and the routed experts that the tokens of the step touch."""
-    deployment = p.deployment
+    """Router, shared part, and the routed experts that the tokens of the step touch.
+
+    Where the devices of a stage hold different tokens, each routes its own share of them, sends
+    them to the devices of their experts and gets them back; the shared part is whole on each.
+    """
+    deployment, layout = p.deployment, p.deployment.layout
+    apart = np.asarray(layout.apart) > 0
+    mine = replace(
+        p,
+        tokens=p.tokens / np.where(apart, p.tp * p.copies, 1.0)[()],
+        tp=np.where(apart, 1.0, p.tp)[()],
+    )
     matrices = {matrix.name: matrix for matrix in part.linears(int(d))}
     router = matrices["router"]
-    yield from product(p, "router", router.n, router.k, layers, biased=float(router.biased))
+    yield from product(mine, "router", router.n, router.k, layers, biased=float(router.biased))
     if part.latent:
-        yield from split(p, matrices["latent-in"], layers)
+        yield from split(mine, matrices["latent-in"], layers)
     if part.shared_width:
         up = matrices["shared-gate-up" if part.gated else "shared-up"]
-        yield from _mlp(p, up, matrices["shared-down"], part.gated, layers)
+        yield from _mlp(mine, up, matrices["shared-down"], part.gated, layers)
     if part.shared_gate:
         gate = matrices["shared-gate"]
-        yield from product(p, "shared-gate", gate.n, gate.k, layers)
+        yield from product(mine, "shared-gate", gate.n, gate.k, layers)
 
-    met = touched(p.tokens, part.experts, part.active, deployment.options.routing)
-    rows = p.tokens * float(part.active)
     up, down = part.expert_linears(int(d))
-    inner = part.width / deployment.tp
-    yield from _grouped(p, up, up.n / deployment.tp, float(up.k), rows, met, layers, part)
+    yield from _moved(mine, part, up, layers, back=False)
+    rows, met = busiest(p.everyone, part, layout.ep, deployment.options.routing)
+    inner = part.width / layout.expert_tp
+    yield from _grouped(p, up, up.n / layout.expert_tp, float(up.k), rows, met, layers, part)
     wide = inner * (2 if part.gated else 1)
     yield elementwise(p, "experts-activation", wide, inner, layers, tokens=rows)
     yield from _grouped(p, down, float(down.n), inner, rows, met, layers, part)
-    apart = bool(part.latent and part.shared_width)  # added where it is as wide as the stream
-    combined = float(part.active) * down.n + (d if part.shared_width and not apart else 0.0)
-    yield elementwise(p, "experts-combine", combined, float(down.n), layers)
+    yield from _moved(mine, part, up, layers, back=True)
+    added = bool(part.latent and part.shared_width)  # added where it is as wide as the stream
+    combined = float(part.active) * down.n + (d if part.shared_width and not added else 0.0)
+    yield elementwise(mine, "experts-combine", combined, float(down.n), layers)
     if part.latent_norm:
         width = float(part.latent)
-        yield elementwise(p, "latent-norm-out", width, width, layers, parameters=width)
+        yield elementwise(mine, "latent-norm-out", width, width, layers, parameters=width)
     if part.latent:
-        yield from split(p, matrices["latent-out"], layers)
-    if apart:
-        yield elementwise(p, "shared-add", 2 * d, d, layers)
+        yield from split(mine, matrices["latent-out"], layers)
+    if added:
+        yield elementwise(mine, "shared-add", 2 * d, d, layers)
+
+
+def _moved(p: Pass, part: Moe, up: Linear, layers: int, *, back: bool) -> Iterator[Op]:
+    """Tokens to the devices of their experts, or what these made of them back.
+
+    A token goes once to each group of devices with an expert of its own, and across the network
+    once to each node, in the format the experts compute in; it comes back in that of the
+    activations. The busiest group gets more than its share. The devices of a group each take a
+    part of what arrives and gather it; on the way back they sum first.
+    """
+    layout = p.deployment.layout
+    if not np.any(layout.apart):
+        return
+    apart, ep = layout.apart, layout.ep
+    made = p.made(up.name)
+    width = p.width if back or made.quantised is None else made.quantised.width
+    ranks = p.deployment.ranks(ep, layout.expert_tp)
+    rows, _ = busiest(p.everyone, part, ep, p.deployment.options.routing)
+    even = p.everyone * float(part.active) / ep
+    each = (float(up.k) * width) * p.tokens * np.maximum(rows / np.maximum(even, 1e-30), 1.0)
+    met, nodes = groups_met(part, ep), groups_met(part, ranks.nodes)
+    far = apart * each * (nodes * (1.0 - 1.0 / ranks.nodes))
+    near = apart * each * (met * (1.0 - 1.0 / ranks.inside))
+    name = "combine" if back else "dispatch"
+    if np.any(np.asarray(ep) > 1):
+        yield collective(name, exchange(near, far, ranks), near + far, ranks, layers)
+    if np.any(np.asarray(layout.expert_tp) > 1):
+        group = p.deployment.ranks(layout.expert_tp)
+        arrived = apart * (float(up.k) * width) * p.everyone * (met / ep)
+        total = reduce_scatter(arrived, group) if back else all_gather(arrived, group)
+        called = f"{name}-{'reduce-scatter' if back else 'all-gather'}"
+        op = collective(called, total, arrived, group, layers)
+        yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart)
 
 
 def _grouped(
     p: Pass,
     matrix: Linear,
-    n: float,
-    k: float,
+    n: Number,
+    k: Number,
     rows: Number,
     met: Number,
     layers: int,

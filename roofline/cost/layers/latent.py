@@ -8,6 +8,7 @@ import numpy as np
 from roofline.cost.latent import absorbed_attention, chosen, expanded_attention
 from roofline.cost.layers.attention import index, mask_of
 from roofline.cost.layers.common import Pass, called, elementwise, is_one, product, split
+from roofline.cost.layers.sharing import context_parallel
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Mla
 
@@ -25,7 +26,7 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
         widths = float(part.query_rank + part.latent)
         yield elementwise(p, "latent-norm", widths, widths, layers, parameters=part.norm_parameters)
     yield from split(p, matrices["q-up" if part.query_rank else "q"], layers)
-    heads = part.heads / p.deployment.tp
+    heads = part.heads / p.tp
     turned = heads * part.rope_dim + part.rope_dim
     yield elementwise(p, "rotary", turned, turned, layers)
     cached = float(part.kv_elements)
@@ -91,9 +92,10 @@ def _expanded(
 ) -> list[Op]:
     """Keys and values are made from the latent of every context token, then attended."""
     name, count, new, context = group
-    precision, heads = p.deployment.precision, part.heads / p.deployment.tp
+    precision, heads = p.deployment.precision, part.heads / p.tp
     top_k = None if part.index is None else float(part.index.top_k)
-    tokens = count * chosen(new, context, top_k)
+    mine = p.deployment.layout.cp if is_one(new) else 1.0  # decode expands its share of the cache
+    tokens = count * chosen(new, context, top_k) * (1.0 / mine)
     n = heads * (part.nope_dim + part.value_dim)
     up = list(
         product(p, called("kv-up", name), n, part.latent, layers, tokens=tokens, role="kv-up")
@@ -127,7 +129,15 @@ def _expanded(
         },
         formats={"activations": precision.activations.name, "kv": precision.activations.name},
     )
-    return [_with(up[0], read), *up[1:], attention]
+    return [_with(up[0], read), *up[1:], *_shared(p, part, attention, shape["value_dim"])]
+
+
+def _shared(p: Pass, part: Mla, attention: Op, out: Number) -> Iterator[Op]:
+    """Attention of one device of a context-parallel group; what is passed on is the latent."""
+    dims = attention.dims
+    each = part.kv_elements * p.deployment.precision.kv.width
+    cache = each * dims["count"] * dims["context"]
+    return context_parallel(p, attention, cache=cache, out=dims["heads"] * (out + 2.0))
 
 
 def _absorbed(
@@ -135,7 +145,7 @@ def _absorbed(
 ) -> list[Op]:
     """Queries are taken into the latent, attended there, and values taken out of it."""
     name, count, new, context = group
-    precision, heads = p.deployment.precision, part.heads / p.deployment.tp
+    precision, heads = p.deployment.precision, part.heads / p.tp
     top_k = None if part.index is None else float(part.index.top_k)
     tokens = count * new
     n_in, n_out = heads * part.latent, heads * part.value_dim
@@ -173,12 +183,12 @@ def _absorbed(
     )
     return [
         *(_own_inputs(p, op, heads, part.nope_dim, tokens) for op in into),
-        attention,
+        *_shared(p, part, attention, float(part.latent)),
         *(_own_inputs(p, op, heads, part.latent, tokens) for op in out),
     ]
 
 
-def _own_inputs(p: Pass, op: Op, heads: float, k: float, tokens: Number) -> Op:
+def _own_inputs(p: Pass, op: Op, heads: Number, k: float, tokens: Number) -> Op:
     """Each head has a matrix of its own, so its inputs are its own: more is read than k a token."""
     if op.kind != "gemm":
         return op

@@ -14,7 +14,7 @@ from roofline.model.precision import named
 
 def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
     """Projections, short convolution, the state of each group, output projection."""
-    tp = p.deployment.tp
+    tp = p.tp
     *into, out = part.linears(int(d))
     for matrix in into:
         yield from split(p, matrix, layers)
@@ -34,7 +34,7 @@ def _taps(part: Recurrent) -> float:
 
 def _convolution(p: Pass, part: Recurrent, layers: int) -> Op:
     """Short convolution over the channels, with the last inputs of each sequence in and out."""
-    tp = p.deployment.tp
+    tp = p.tp
     wide, kept = part.conv_width / tp, (part.state_elements - part.matrix_elements) / tp
     op = elementwise(p, "convolution", wide, wide, layers, parameters=_taps(part) / tp)
     return replace(op, work=op.work + Work(kv_bytes=(2.0 * kept * p.width) * p.rows))
@@ -45,13 +45,13 @@ def _state(
 ) -> Iterator[Op]:
     """One token is a step of the recurrence; several are computed in chunks where there are any."""
     name, count, new, _ = group
-    precision, tp = p.deployment.precision, p.deployment.tp
+    precision, tp = p.deployment.precision, p.tp
     state = named(part.state_format)
     shape = {
         "heads": part.heads / tp,
         "key_dim": float(part.key_dim),
         "value_dim": float(part.value_dim),
-        "key_heads": max(part.key_heads / tp, 1.0),
+        "key_heads": np.maximum(part.key_heads / tp, 1.0),
     }
     widths = {"width": p.width, "state_width": state.width}
     # Decays and skips are read with the state; the taps, with the convolution.

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofline.errors import MissingRateError, UnknownNameError
 from roofline.hardware.machine import Gpu
@@ -9,6 +13,10 @@ from roofline.model.precision.formats import FORMATS, KV_FORMATS, Format
 from roofline.model.precision.naming import named
 from roofline.model.precision.sparse import PATTERN
 from roofline.units import BITS_PER_BYTE
+
+
+Value: TypeAlias = float | NDArray[np.float64]
+"""A number, or one for each scenario."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +69,9 @@ class Conversion:
         Moved through device memory for it; 0 where it happens inside the product. [B]
     """
 
-    elements: float
-    bytes_read: float = 0.0
-    bytes_written: float = 0.0
+    elements: Value
+    bytes_read: Value = 0.0
+    bytes_written: Value = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +244,7 @@ def _activations(stored: Format, gpu: Gpu) -> Format:
     return FORMATS[sixteen]
 
 
-def quantisation(made: Product, tokens: float, k: float) -> Conversion:
+def quantisation(made: Product, tokens: Value, k: Value) -> Conversion:
     """Activations on their way into a product: read, and written in the format it wants.
 
     Parameters
@@ -266,7 +274,7 @@ def quantisation(made: Product, tokens: float, k: float) -> Conversion:
     return Conversion(elements, elements * made.activations.width, written)
 
 
-def dequantisation(made: Product, n: float, k: float) -> Conversion:
+def dequantisation(made: Product, n: Value, k: Value) -> Conversion:
     """Weights on their way into a product: converted as often as the matrix is read.
 
     Parameters

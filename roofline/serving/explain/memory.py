@@ -1,6 +1,6 @@
 """Derivations of what is kept in device memory."""
 
-from roofline.cost.deployment import kv_heads_per_device
+from roofline.cost.placement import kv_heads_per_device
 from roofline.cost.memory import kept_by_layer, kv_bytes_per_sequence
 from roofline.model.architecture import Attention, Block, CompressedAttention, Mla, Recurrent
 from roofline.model.precision import named
@@ -118,7 +118,7 @@ def weights(batch: StaticBatch) -> Derivation:
                 "B",
                 source=f"{stored.name}: {stored.source}",
             ),
-            given("TP", deployment.tp, ""),
+            given("TP", float(deployment.tp), ""),
         ),
         note="on one device",
     )

@@ -1,0 +1,194 @@
+"""Experts spread over groups of devices: how far a token's experts lie apart, and the busiest group.
+
+Symbols: E experts, k of them for each token, e groups of E/e experts each, t tokens routed together.
+"""
+
+from functools import cache
+from math import ceil, comb
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.moe import UNIFORM, Routing, chances, touched
+from roofline.cost.work import Array, Number
+from roofline.model.feedforward import Moe
+
+SHUFFLES: Final = 16
+"""Placements of experts at random that the busiest group is averaged over."""
+_GRID: Final = 96
+
+
+def groups_met(part: Moe, groups: Number) -> Number:
+    """Expected number of groups that the experts of one token lie in.
+
+    Parameters
+    ----------
+    part
+        E, k and, where routing is limited, the groups it is limited to.
+    groups
+        Equal groups that the experts are spread over, in order. [1]
+
+    Notes
+    -----
+    groups · (1 − the chance that none of the k is in a group), k of E without replacement; where a
+    token's experts come from A of G groups at most, over the groups that may be chosen.
+    Source: hypergeometric distribution; DeepSeek-AI 2024 (arXiv 2412.19437), section 2.1.2, for
+    routing limited to M nodes.
+
+    Examples
+    --------
+    Two experts of four are in one pair with a chance of 1/3, in both with 2/3:
+
+    >>> round(groups_met(Moe(experts=4, active=2, width=8), 2), 6)
+    1.666667
+    """
+    if not isinstance(groups, np.ndarray):
+        return _groups_met(part.experts, part.active, part.groups, part.active_groups, int(groups))
+    kinds, where = np.unique(groups, return_inverse=True)
+    found = [groups_met(part, float(number)) for number in kinds]
+    met: Array = np.array(found)[where].reshape(groups.shape)
+    return met
+
+
+@cache
+def _groups_met(experts: int, active: int, limits: int, chosen: int, groups: int) -> float:
+    if groups == 1:
+        return 1.0
+    held, each = ceil(experts / groups), experts // limits
+    drawn = comb(chosen * each, active)
+    if held <= each:
+        rest = comb(max(chosen * each - held, 0), active) / drawn
+        missed = 1 - chosen / limits * (1 - rest)
+    else:  # a group of devices holds several whole groups of routing
+        whole = held // each
+        ways = comb(limits, chosen)
+        missed = sum(
+            comb(whole, mine)
+            * comb(limits - whole, chosen - mine)
+            / ways
+            * (comb((chosen - mine) * each, active) / drawn)
+            for mine in range(min(whole, chosen) + 1)
+        )
+    return groups * (1 - missed)
+
+
+def busiest(
+    tokens: Number, part: Moe, groups: Number, routing: Routing = UNIFORM
+) -> tuple[Number, Number]:
+    """Rows and experts touched in the group of devices that has most to do.
+
+    Parameters
+    ----------
+    tokens
+        Tokens t routed together. [token]
+    part
+        The mixture.
+    groups
+        Groups that the experts are spread over, e; the last one is padded. [1]
+    routing
+        How tokens spread over experts.
+
+    Returns
+    -------
+    tuple
+        Expected rows of the busiest group and the experts it touches. [1]
+
+    Notes
+    -----
+    The rows of a group of experts with chances p are taken as normal, with mean t·Σp and variance
+    t·Σp(1 − p), less under uniform routing, where choices exclude each other; the expected largest
+    of e of them is ∫ (1 − ΠF) of their distribution functions, between the mean of the busiest and
+    t·min(k, E/e). Loads that were given are of experts in order; under a power law experts
+    are placed at random, and that is averaged. With one group all rows are its own.
+    Source: order statistics of independent variables; checked against drawing tokens.
+
+    Examples
+    --------
+    >>> busiest(16.0, Moe(experts=8, active=2, width=4), 1)[0]
+    32.0
+    """
+    if not isinstance(groups, np.ndarray) and groups == 1:
+        met = touched(tokens, part.experts, part.active, routing)
+        return tokens * float(part.active), met
+    many, spread = np.broadcast_arrays(tokens, groups)
+    pairs, where = np.unique(
+        np.stack([many.ravel(), spread.ravel()]).astype(float), axis=1, return_inverse=True
+    )
+    found = np.array([_busiest(float(t), part, int(e), routing) for t, e in pairs.T])
+    rows, met = found[where.ravel()].T
+    return rows.reshape(many.shape)[()], met.reshape(many.shape)[()]
+
+
+@cache
+def _busiest(tokens: float, part: Moe, groups: int, routing: Routing) -> tuple[float, float]:
+    if groups == 1:
+        met = touched(tokens, part.experts, part.active, routing)
+        return tokens * part.active, float(met)
+    means, variances, members = _placed(part, groups, routing)
+    most = tokens * min(part.active, ceil(part.experts / groups))
+    rows = [
+        min(_largest(tokens * mean, tokens * variance), most)
+        for mean, variance in zip(means, variances, strict=True)
+    ]
+    touching = [_touched(tokens, chance) for chance in members]
+    return float(np.mean(rows)), float(np.mean(touching))
+
+
+def _touched(tokens: float, chance: Array) -> float:
+    return float(np.sum(1.0 - (1.0 - chance) ** tokens))
+
+
+@cache
+def _placed(
+    part: Moe, groups: int, routing: Routing
+) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array, ...]]:
+    """Means and variances of the groups' rows per token, and chances in the busiest group."""
+    each = ceil(part.experts / groups)
+    if not routing.skew and not routing.loads:
+        chance = np.full(part.experts, part.active / part.experts)
+        orders: list[NDArray[np.int64]] = [np.arange(part.experts, dtype=np.int64)]
+    else:
+        chance = chances(part.experts, part.active, routing)
+        orders = _orders(part.experts, routing)
+    means, variances, members = [], [], []
+    for order in orders:
+        whole = np.zeros(groups * each)
+        whole[: part.experts] = chance[order]
+        held = whole.reshape(groups, each)
+        mean = held.sum(axis=1)
+        # Experts of one token exclude each other: k draws without replacement.
+        variance = mean * (1 - mean / part.active) * _correction(part, each)
+        means.append(mean)
+        variances.append(np.maximum(variance, 0.0))
+        members.append(held[int(np.argmax(mean))])
+    return tuple(means), tuple(variances), tuple(members)
+
+
+def _correction(part: Moe, each: int) -> float:
+    """Variance of draws without replacement over that of draws with it."""
+    assert each <= part.experts, "a group holds no more experts than there are"
+    return (part.experts - part.active) / max(part.experts - 1, 1)
+
+
+def _orders(experts: int, routing: Routing) -> list[NDArray[np.int64]]:
+    """Experts in the order they are placed in, as indices into chances, largest first."""
+    if routing.loads:
+        ranked = np.argsort(-np.array(routing.loads), kind="stable")
+        return [np.argsort(ranked, kind="stable")]
+    draw = np.random.default_rng(0)
+    return [draw.permutation(experts) for _ in range(SHUFFLES)]
+
+
+def _largest(means: Array, variances: Array) -> float:
+    """Expected largest of independent normal variables."""
+    low, high = float(np.max(means)), float(np.max(means + 6 * np.sqrt(variances)))
+    if high == low:
+        return low
+    start = float(np.max(means - 6 * np.sqrt(variances)))
+    from scipy.special import ndtr
+
+    grid = np.linspace(start, high, _GRID)
+    spread = np.sqrt(np.maximum(variances, 1e-300))
+    below = ndtr((grid[:, None] - means) / spread)
+    return max(start + float(np.trapezoid(1.0 - np.prod(below, axis=1), grid)), low)

@@ -1,0 +1,65 @@
+"""Operators that bring what is kept outside device memory to the device, once for each step."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.memory import layer_bytes
+from roofline.cost.placement import Stage
+from roofline.cost.work import Number, Op, Work, plus
+from roofline.hardware.catalog import host_link, storage_link
+
+
+def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterator[Op]:
+    """Offloaded shares of what the layers of a step move.
+
+    Weights once, of experts those that are touched; what is read of the cache, and what is written
+    to it. They pass through device memory, whose traffic is in the operators already.
+
+    Parameters
+    ----------
+    deployment
+        What is kept outside, and where.
+    layers
+        Operators of the layers.
+    stage
+        The stage that they are of.
+    """
+    offload = deployment.offload
+    if offload.weights:
+        read: Number = 0.0
+        for op in layers:
+            read = plus(read, op.work.weight_bytes * float(op.repeat))
+        stored: Number = 0.0
+        for block, number in stage.layers:
+            stored = stored + number * layer_bytes(deployment, block)
+        yield _load("load-weights", offload.weights * np.minimum(read, stored), deployment)
+    if offload.kv:
+        moved: Number = 0.0
+        for op in layers:
+            moved = plus(moved, op.work.kv_bytes * float(op.repeat))
+        yield _load("load-cache", offload.kv * moved, deployment)
+
+
+def _load(name: str, moved: Number, deployment: Deployment) -> Op:
+    rate = outside_bytes_per_s(deployment)
+    return Op(name, "host", Work(host_bytes=moved), dims={"bytes": moved}, wire_s=moved / rate)
+
+
+def outside_bytes_per_s(deployment: Deployment) -> float:
+    """Rate at which a device is loaded: of its wires to the host, or of a drive behind them. [B/s]
+
+    Parameters
+    ----------
+    deployment
+        What is kept where.
+
+    Notes
+    -----
+    Source: the slower of the two is the rate of both.
+    """
+    link = host_link(deployment.node.gpu)
+    assert link is not None, "a device without wires to the host is refused"
+    rate = link.bytes_per_s
+    return min(rate, storage_link().bytes_per_s) if deployment.offload.to == "nvme" else rate

@@ -1,0 +1,50 @@
+"""Attention of sequences whose tokens are shared by the devices of a context-parallel group."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from roofline.cost.collectives import all_gather, all_reduce, ring
+from roofline.cost.layers.common import Pass, collective, is_one
+from roofline.cost.work import Number, Op
+
+
+def context_parallel(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
+    """One device's share of an attention operator, and what the devices tell each other.
+
+    Prefill: each device has the queries of 1/c of the new tokens, cut so that all have as many
+    pairs, and needs the keys and values of the whole context: gathered before, or passed around a
+    ring while it attends. Decode: each device attends to 1/c of the cache, and outputs are added
+    up with the weights of their softmax.
+
+    Parameters
+    ----------
+    p, op
+        The step; attention as if there were no group.
+    cache
+        Keys and values of the whole context that one device attends to. [B]
+    out
+        Width of a query's output on one device, with its two 16-bit softmax sums. [1]
+    """
+    cp = p.deployment.layout.cp
+    if not np.any(np.asarray(cp) > 1):
+        yield op
+        return
+    work, dims = op.work, op.dims
+    ranks = p.deployment.ranks(cp, p.tp)
+    if is_one(dims["new"]):
+        less = replace(work, flops=work.flops / cp, kv_bytes=work.kv_bytes / cp)
+        yield replace(op, work=less, dims={**dims, "context": dims["context"] / cp})
+        payload = (out * p.width) * dims["count"]
+        moved = all_reduce(payload, ranks)
+        yield collective("all-reduce-context", moved, payload, ranks, op.repeat)
+        return
+    less = replace(work, flops=work.flops / cp, activation_bytes=work.activation_bytes / cp)
+    mine = replace(op, work=less, dims={**dims, "new": dims["new"] / cp})
+    if p.deployment.options.ring_attention:
+        passed = ring(cache, ranks)
+        yield replace(mine, work=less + passed.work, wire_s=passed.seconds, algorithm="ring")
+        return
+    yield collective("gather-context", all_gather(cache, ranks), cache, ranks, op.repeat)
+    yield mine

@@ -1,0 +1,175 @@
+"""How one replica of a network is laid out over devices.
+
+Symbols: t devices share every matrix (tensor parallel), c share a context, d have sequences of
+their own beside them (attention data parallel), p stages follow one another (pipeline parallel).
+A stage is t·c·d devices; its experts are spread over e groups of t·c·d / e devices. Ranks are
+numbered with t innermost, then c, then d, then p.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.work import Number
+from roofline.errors import InputError
+
+MOST: Final = 2**20
+"""Largest degree that is read."""
+_SPELLED: Final = re.compile(r"(tp|cp|dp|ep|pp)(\d{1,7})|(sp)")
+_FILLED: Final = re.compile(r"[\s×x*,+_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Degrees of parallelism of one replica. Those of a stage may be arrays over the scenario axis.
+
+    Attributes
+    ----------
+    tp
+        Tensor parallel t: devices that share heads and widths of every layer. [1]
+    cp
+        Context parallel c: devices that share the tokens of every sequence. [1]
+    dp
+        Attention data parallel d: groups with sequences of their own, which share the experts. [1]
+    ep
+        Expert parallel e: groups that the experts of a stage are spread over; the devices of a
+        group share each expert's matrices. [1]
+    pp
+        Pipeline parallel p: stages. [1]
+    sequence_parallel
+        Whether norms and residuals are split by tokens over the tensor-parallel group, with an
+        all-gather before and a reduce-scatter after each part instead of an all-reduce.
+    stages
+        Layers of each stage; empty for an even split. [1]
+    microbatches
+        Parts a batch is cut into so that stages work at once; 0 for one for each stage. [1]
+
+    Examples
+    --------
+    >>> Layout(tp=8, pp=2).devices, str(Layout(tp=2, dp=8, ep=16))
+    (16, 'TP 2 × DP 8 × EP 16')
+    """
+
+    tp: Number = 1
+    cp: Number = 1
+    dp: Number = 1
+    ep: Number = 1
+    pp: int = 1
+    sequence_parallel: bool = False
+    stages: tuple[int, ...] = ()
+    microbatches: int = 0
+
+    @property
+    def stage_devices(self) -> Number:
+        """Devices of a stage. [1]"""
+        return self.tp * self.cp * self.dp
+
+    @property
+    def devices(self) -> Number:
+        """Devices of the replica. [1]"""
+        return self.stage_devices * self.pp
+
+    @property
+    def expert_tp(self) -> Number:
+        """Devices that share the matrices of an expert. [1]"""
+        return self.stage_devices / self.ep
+
+    @property
+    def apart(self) -> Number:
+        """1 where devices of a stage hold different tokens, so that experts are sent theirs."""
+        return np.where(np.asarray(self.cp * self.dp) > 1, 1.0, 0.0)[()]
+
+    @property
+    def is_axis(self) -> bool:
+        """Whether any degree is an array."""
+        return any(isinstance(n, np.ndarray) for n in (self.tp, self.cp, self.dp, self.ep))
+
+    @property
+    def spelled(self) -> str:
+        """As the command line takes it: ``"tp8-pp2"``."""
+        parts = [f"{name}{degree:g}" for name, degree in self._degrees() if degree != 1]
+        return "-".join(parts + ["sp"] * self.sequence_parallel) or "tp1"
+
+    def __str__(self) -> str:
+        """Degrees above 1, as people write them."""
+        parts = [f"{name.upper()} {degree:g}" for name, degree in self._degrees() if degree != 1]
+        return " × ".join(parts + ["SP"] * self.sequence_parallel) or "TP 1"
+
+    def _degrees(self) -> tuple[tuple[str, float], ...]:
+        assert not self.is_axis, "an axis of layouts has no name"
+        degrees = {"tp": self.tp, "cp": self.cp, "dp": self.dp, "ep": self.ep, "pp": self.pp}
+        return tuple((name, float(degree)) for name, degree in degrees.items())
+
+
+SINGLE: Final = Layout()
+"""One device."""
+
+
+def parse(text: str) -> Layout:
+    """Read a layout: degrees with their names, in any order.
+
+    Parameters
+    ----------
+    text
+        ``"tp8-pp2"``, ``"dp16 ep16"``, ``"tp4 sp"``.
+
+    Raises
+    ------
+    InputError
+        Something in it is no degree, or a degree is there twice.
+
+    Examples
+    --------
+    >>> parse("TP8 x PP2") == Layout(tp=8, pp=2)
+    True
+    """
+    degrees: dict[str, int] = {}
+    for word in filter(None, _FILLED.split(text.strip().lower()[:200])):
+        position = 0
+        while match := _SPELLED.match(word, position):
+            name, degree = match[1] or match[3], int(match[2] or 1)
+            if name in degrees:
+                raise InputError(f"layout {text!r:.60} says {name} twice", hint="say it once")
+            degrees[name], position = degree, match.end()
+        if position != len(word):
+            raise InputError(
+                f"layout {text!r:.60}: {word[position:]!r:.20} is no degree of parallelism",
+                hint="degrees are tp, cp, dp, ep and pp with a number, and sp: tp8-pp2",
+            )
+    if not degrees:
+        raise InputError("the layout is empty", hint="say degrees, like tp8-pp2")
+    return Layout(
+        tp=degrees.get("tp", 1),
+        cp=degrees.get("cp", 1),
+        dp=degrees.get("dp", 1),
+        ep=degrees.get("ep", 1),
+        pp=degrees.get("pp", 1),
+        sequence_parallel="sp" in degrees,
+    )
+
+
+def parts(layers: int, stages: int) -> tuple[int, ...]:
+    """Layers of each stage, as evenly as they go.
+
+    Parameters
+    ----------
+    layers, stages
+        To be divided, and into how many. [1]
+
+    Notes
+    -----
+    What is left over goes to the stages before the last one, which has the LM head, latest first.
+    Source: the split that serving engines use by default.
+
+    Examples
+    --------
+    >>> parts(61, 4)
+    (15, 15, 16, 15)
+    """
+    each, left = divmod(layers, stages)
+    out = [each] * stages
+    for number in range(left):
+        out[(stages - 2 - number) % stages] += 1
+    return tuple(out)

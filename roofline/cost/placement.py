@@ -1,0 +1,286 @@
+"""Which layouts a network and a node allow, and what of it lies where."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofline.cost.collectives import Ranks
+from roofline.cost.layout import MOST, Layout, parts
+from roofline.cost.work import Number
+from roofline.errors import LayoutError
+from roofline.hardware.machine import Node
+from roofline.model.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    CompressedAttention,
+    Mla,
+    Mlp,
+    Moe,
+    Recurrent,
+)
+
+
+def check(architecture: Architecture, layout: Layout, node: Node) -> None:
+    """Refuse a layout that the network's shape or the machine does not allow.
+
+    Heads and feed-forward widths must be divisible; key/value heads are split, or repeated on
+    several devices where there are fewer of them than devices; the rows of the vocabulary and the
+    experts are padded.
+
+    Raises
+    ------
+    LayoutError
+        Names the number that has to be divisible.
+    """
+    for name in ("tp", "cp", "dp", "ep", "pp"):
+        degree = getattr(layout, name)
+        if degree != int(degree) or not 1 <= degree <= MOST:
+            raise LayoutError(
+                f"{_WORDS[name]} over {degree:g} devices",
+                hint=f"use at least 1 device and {MOST:,} at most",
+            )
+    _check_stages(architecture, layout)
+    _check_experts(architecture, layout)
+    _check_context(architecture, layout)
+    for block in architecture.kinds:
+        _check_mixer(architecture, block, int(layout.tp))
+        _check_widths(architecture, block, layout)
+    devices = int(layout.devices)
+    if devices > node.gpus and node.network is None:
+        raise LayoutError(
+            f"{layout} takes {devices} devices, {node.name} has {node.gpus} and no network",
+            hint=f"use {node.gpus} devices or fewer, or a node whose file states its network",
+        )
+    nodes = -(-devices // node.gpus)
+    if devices % nodes:
+        raise LayoutError(
+            f"{layout} takes {devices} devices, which do not spread evenly over {nodes} nodes "
+            f"of {node.gpus}",
+            hint=f"use a multiple of {nodes} devices",
+        )
+
+
+_WORDS = {
+    "tp": "tensor parallel",
+    "cp": "context parallel",
+    "dp": "attention data parallel",
+    "ep": "expert parallel",
+    "pp": "pipeline parallel",
+}
+
+
+def _check_stages(architecture: Architecture, layout: Layout) -> None:
+    layers = len(architecture.layers)
+    if layout.pp > layers:
+        raise LayoutError(
+            f"{architecture.name} has {layers} layers, too few for {layout.pp} stages",
+            hint=f"use --pp {layers} or less",
+        )
+    if layout.stages and (
+        len(layout.stages) != layout.pp or sum(layout.stages) != layers or min(layout.stages) < 1
+    ):
+        said = ", ".join(map(str, layout.stages))
+        raise LayoutError(
+            f"stages of {said} layers are not {layout.pp} stages with the {layers} layers of "
+            f"{architecture.name}",
+            hint=f"give {layout.pp} numbers of 1 or more that add up to {layers}",
+        )
+
+
+def _check_experts(architecture: Architecture, layout: Layout) -> None:
+    mixtures = [b.feedforward for b in architecture.kinds if isinstance(b.feedforward, Moe)]
+    if not mixtures and layout.ep > 1:
+        raise LayoutError(
+            f"{architecture.name} has no experts to spread over {layout.ep:g} groups",
+            hint="leave --ep out",
+        )
+    if not mixtures and layout.dp > 1:
+        raise LayoutError(
+            f"{architecture.name} has no experts for {layout.dp:g} attention groups to share",
+            hint="groups that share nothing are replicas: leave --dp out and give more --gpus",
+        )
+    if layout.stage_devices % layout.ep:
+        raise LayoutError(
+            f"experts over {layout.ep:g} groups, but a stage has {layout.stage_devices:g} devices "
+            "(TP · CP · DP)",
+            hint=f"make --ep one of {_divisors(int(layout.stage_devices))}",
+        )
+    for part in mixtures:
+        if layout.ep > part.experts:
+            raise LayoutError(
+                f"{architecture.name}: {part.experts} experts cannot be spread over "
+                f"{layout.ep:g} groups",
+                hint=f"use --ep {part.experts} or less",
+            )
+
+
+def _check_context(architecture: Architecture, layout: Layout) -> None:
+    if layout.cp == 1:
+        return
+    for block in architecture.kinds:
+        part = block.mixer
+        indexed = isinstance(part, (Attention, Mla)) and part.index is not None
+        if isinstance(part, (Recurrent, CompressedAttention)) or indexed:
+            what = "a recurrent state" if isinstance(part, Recurrent) else "an index or summaries"
+            raise LayoutError(
+                f"{architecture.name} has layers with {what}, which context parallelism is not "
+                "priced for",
+                hint="use tensor or pipeline parallelism",
+            )
+
+
+def _check_mixer(architecture: Architecture, block: Block, tp: int) -> None:
+    mixer = block.mixer
+    if isinstance(mixer, (Attention, Mla, CompressedAttention)):
+        _divides(tp, mixer.heads, "query heads", architecture)
+    if isinstance(mixer, Attention) and mixer.kv_heads % tp and tp % mixer.kv_heads:
+        raise LayoutError(
+            f"{architecture.name}: {mixer.kv_heads} key/value heads can neither be split "
+            f"nor repeated evenly over {tp} devices",
+            hint=_degrees(mixer.heads, tp, mixer.kv_heads),
+        )
+    if isinstance(mixer, Recurrent):
+        _divides(tp, mixer.heads, f"{mixer.kind} heads", architecture)
+
+
+def _check_widths(architecture: Architecture, block: Block, layout: Layout) -> None:
+    part, tp = block.feedforward, int(layout.tp)
+    if isinstance(part, Mlp):
+        _divides(tp, part.width, "feed-forward width", architecture)
+    if isinstance(part, Moe):
+        _divides(int(layout.expert_tp), part.width, "expert width", architecture)
+        if not layout.apart:
+            _divides(tp, part.shared_width, "shared expert width", architecture)
+
+
+def _divides(degree: int, number: int, what: str, architecture: Architecture) -> None:
+    if number % degree:
+        raise LayoutError(
+            f"{architecture.name}: {what} {number} cannot be divided by a degree of {degree}",
+            hint=_degrees(number, degree),
+        )
+
+
+def _degrees(number: int, tp: int, kv_heads: int = 1) -> str:
+    fits = [
+        str(n)
+        for n in range(1, max(tp, 8) + 1)
+        if number % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)
+    ]
+    return f"degrees that divide {number}: {', '.join(fits)}"
+
+
+def _divisors(number: int) -> str:
+    return ", ".join(str(n) for n in range(1, number + 1) if number % n == 0)
+
+
+def kv_heads_per_device(attention: Attention, tp: Number) -> Number:
+    """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]"""
+    return np.maximum(attention.kv_heads / tp, 1.0)
+
+
+def qkv_biased_per_device(attention: Attention, tp: Number) -> Number:
+    """Biases of the q, k and v projections on one device; those of repeated heads repeat. [1]
+
+    Where only some outputs have a bias they are the queries first.
+    """
+    queries = min(attention.qkv_biased, attention.query_width)
+    repeated = kv_heads_per_device(attention, tp) / attention.kv_heads
+    return queries / tp + (attention.qkv_biased - queries) * repeated
+
+
+def padded(rows: int, groups: Number) -> Number:
+    """Rows, or experts, on the fullest of some groups, the last group padded. [1]
+
+    >>> float(padded(50257, 8)), float(padded(50257, 1))
+    (6283.0, 50257.0)
+    """
+    return np.ceil(rows / groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of the pipeline.
+
+    Attributes
+    ----------
+    layers
+        Kinds of layer with the number of each.
+    first, last
+        Whether it has the embedding, and the LM head.
+    crosses
+        1 where what it sends to the next stage leaves the node, 0 where it does not.
+    """
+
+    layers: tuple[tuple[Block, int], ...]
+    first: bool
+    last: bool
+    crosses: Number = 0.0
+
+
+def pipeline(architecture: Architecture, layout: Layout, node: Node) -> tuple[Stage, ...]:
+    """Stages of a layout, in order.
+
+    Parameters
+    ----------
+    architecture, layout, node
+        What is laid out, how, and on what.
+    """
+    counts = layout.stages or parts(len(architecture.layers), layout.pp)
+    wide, local = layout.stage_devices, in_a_node(layout, node)
+
+    def crosses(number: int) -> Number:
+        first, last = number * wide, (number + 2) * wide - 1
+        out = np.where(np.asarray(first // local) != last // local, 1.0, 0.0)[()]
+        same = isinstance(out, np.ndarray) and out.size and np.all(out == out.flat[0])
+        return float(out.flat[0]) if same else out
+
+    return tuple(
+        Stage(
+            tuple(_kinds(architecture, sum(counts[:number]), count)),
+            first=number == 0,
+            last=number == layout.pp - 1,
+            crosses=crosses(number) if number < layout.pp - 1 else 0.0,
+        )
+        for number, count in enumerate(counts)
+    )
+
+
+def different(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Stages that differ in what they hold, the first of each kind."""
+    return tuple({(stage.layers, stage.first, stage.last): stage for stage in stages[::-1]}.values())
+
+
+def _kinds(architecture: Architecture, start: int, count: int) -> Iterator[tuple[Block, int]]:
+    inside = architecture.layers[start : start + count]
+    yield from Counter(inside).items()
+
+
+def in_a_node(layout: Layout, node: Node) -> Number:
+    """Devices of a replica that lie in one node. [1]"""
+    return layout.devices / np.ceil(layout.devices / node.gpus)
+
+
+def group(layout: Layout, node: Node, size: Number, stride: Number = 1) -> Ranks:
+    """Devices that talk to each other, as they lie on nodes.
+
+    Parameters
+    ----------
+    layout, node
+        The replica, and what it lies on.
+    size
+        Devices of the group. [1]
+    stride
+        Distance between neighbours of the group in the numbering of ranks. [1]
+
+    Notes
+    -----
+    Where a group straddles nodes unevenly, as many lie together as do in every node.
+    """
+    local = np.asarray(in_a_node(layout, node)).astype(np.int64)
+    reach = np.asarray(size * stride).astype(np.int64)
+    inside = np.maximum(np.gcd(reach, local) // np.asarray(stride).astype(np.int64), 1)
+    return Ranks(size, inside.astype(float)[()], node.link, node.network, node.gpus)
