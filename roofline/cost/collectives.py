@@ -108,7 +108,9 @@ def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
         2.0 * scattered.seconds + summed.seconds,
         f"hierarchical, {summed.algorithm} between nodes",
     )
-    return _cheapest([*(_where(nodes == 1, way) for way in alone), levels, _flat(payload, ranks, 2)])
+    return _cheapest(
+        [*(_where(nodes == 1, way) for way in alone), levels, _flat(payload, ranks, 2)]
+    )
 
 
 def all_gather(payload: Number, ranks: Ranks) -> Transfer:

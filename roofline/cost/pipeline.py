@@ -65,7 +65,7 @@ def finish(stages: Sequence[Number], number: Number) -> Number:
 
     Examples
     --------
-    >>> finish([1.0, 1.0, 1.0, 1.0], 8) / 8 - 1
+    >>> float(finish([1.0, 1.0, 1.0, 1.0], 8)) / 8 - 1
     0.375
     """
     return fill(stages) + (number - 1.0) * pace(stages)

@@ -74,7 +74,7 @@ _WORDS = {
 
 def _check_stages(architecture: Architecture, layout: Layout) -> None:
     layers = len(architecture.layers)
-    if layout.pp > layers:
+    if layout.pp > max(layers, 1):
         raise LayoutError(
             f"{architecture.name} has {layers} layers, too few for {layout.pp} stages",
             hint=f"use --pp {layers} or less",
@@ -251,7 +251,9 @@ def pipeline(architecture: Architecture, layout: Layout, node: Node) -> tuple[St
 
 def different(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     """Stages that differ in what they hold, the first of each kind."""
-    return tuple({(stage.layers, stage.first, stage.last): stage for stage in stages[::-1]}.values())
+    return tuple(
+        {(stage.layers, stage.first, stage.last): stage for stage in stages[::-1]}.values()
+    )
 
 
 def _kinds(architecture: Architecture, start: int, count: int) -> Iterator[tuple[Block, int]]:

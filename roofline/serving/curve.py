@@ -63,9 +63,7 @@ def _turns(batches: Array, layout: Layout) -> tuple[Array, Array]:
     return np.ceil(batches / sizes), sizes
 
 
-def _first(
-    batch: StaticBatch, work: Workload, together: Array, full: Array, left: Array
-) -> Array:
+def _first(batch: StaticBatch, work: Workload, together: Array, full: Array, left: Array) -> Array:
     """Time to the first token of the last prompt, for every batch. [s]"""
     deployment = batch.deployment
 
