@@ -264,11 +264,3 @@ def _unknown(shelf: Shelf, text: str) -> UnknownNameError:
     word = "GPU" if shelf == "gpus" else "node"
     shown = text if len(text) <= 60 else text[:57] + "..."
     return UnknownNameError(f"no {word} is called {shown!r}", hint=hint)
-
-
-def host_link(gpu: Gpu) -> Link | None:
-    return gpu.links.get("c2c") or gpu.links.get("pcie")
-
-
-def storage_link() -> Link:
-    return Link("nvme", 7e9)

@@ -76,14 +76,6 @@ class Link:
     latency_s: float = 0.0
     title: str = ""
     devices: int = 0
-    topology: str = "switch"
-    reduces: bool = False
-    per_peer_s: float = 0.0
-    oversubscription: float = 1.0
-
-    @property
-    def rate_between_nodes(self) -> float:
-        return self.bytes_per_s / self.oversubscription
 
 
 @dataclass(frozen=True, slots=True)
