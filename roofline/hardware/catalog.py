@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Final, Literal
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, InputError, LayoutError, UnknownNameError
-from roofline.hardware.files import NodeFile
-from roofline.hardware.machine import Fact, Gpu, Link, Node
+from roofline.hardware.assembly import described, improvised
+from roofline.hardware.machine import Gpu, Node
 from roofline.hardware.reading import read_gpu, read_node
 from roofline.schema import decode, parse_yaml
 
@@ -79,7 +78,7 @@ def node(name_or_path: str) -> Node:
     """
     file, facts = read_node(_path("nodes", name_or_path))
     found = gpu(file.gpu)
-    if (built := _node(file, facts, found)) is None:
+    if (built := described(file, facts, found)) is None:
         has = ", ".join(found.links) or "none"
         raise InputError(
             f"node {file.name} is joined by {file.link.kind}, which {found.name} does not have",
@@ -94,7 +93,7 @@ def node_names() -> list[str]:
 
 
 def default_node(gpu: Gpu, gpus: int) -> Node:
-    """Smallest node that holds so many GPUs: from the catalog, else one that is put together.
+    """Smallest node that holds so many GPUs, else the largest of which several can be joined.
 
     Parameters
     ----------
@@ -108,73 +107,49 @@ def default_node(gpu: Gpu, gpus: int) -> Node:
     InputError
         Less than one.
     LayoutError
-        No single node holds so many.
+        No single node holds so many, and none of the catalog has a network.
 
     Notes
     -----
     A node of the catalog is taken if it has that GPU (by name) and enough of them. Otherwise the
     GPU's first link that joins enough devices is used; where its file does not say how many a
-    link joins, `USUAL_BOX` is assumed.
+    link joins, `USUAL_BOX` is assumed. If no link does, the largest node of the catalog with that
+    GPU and a network is returned: it holds fewer than asked for, and several of them are needed.
+
+    Examples
+    --------
+    >>> node = default_node(gpu("h100-sxm"), 1024)
+    >>> node.name, node.gpus, node.network.kind
+    ('hgx-h100-8', 8, 'infiniband')
     """
     if gpus < 1:
         raise InputError(f"{gpus} GPUs cannot run anything", hint="ask for at least one")
-    fitting = [entry for entry in _nodes_of(gpu) if entry.gpus >= gpus]
-    if fitting:
+    nodes = _nodes_of(gpu)
+    if fitting := [entry for entry in nodes if entry.gpus >= gpus]:
         return min(fitting, key=lambda entry: (entry.gpus, entry.name))
     scale_up = [link for kind, link in gpu.links.items() if kind != "c2c"]
     for link in scale_up:
         if gpus <= (link.devices or USUAL_BOX):
-            return _improvised(gpu, gpus, link)
+            return improvised(gpu, gpus, link)
     if gpus == 1:
-        return _improvised(gpu, gpus, None)
+        return improvised(gpu, gpus, None)
+    if networked := [entry for entry in nodes if entry.network]:
+        return min(networked, key=lambda entry: (-entry.gpus, entry.name))
     largest = max(
-        [entry.gpus for entry in _nodes_of(gpu)]
-        + [link.devices or USUAL_BOX for link in scale_up]
-        + [1]
+        [1, *(entry.gpus for entry in nodes), *(link.devices or USUAL_BOX for link in scale_up)]
     )
     raise LayoutError(
         f"{gpus} × {gpu.name} do not fit into one node; the largest holds {largest}",
-        hint=f"ask for at most {largest}; several nodes are not priced yet",
+        hint=f"ask for at most {largest}, or add a file to hwspecs/nodes/ that gives a node of "
+        f"{gpu.name} a network",
     )
-
-
-def _node(file: NodeFile, facts: Mapping[str, Fact], gpu: Gpu) -> Node | None:
-    """Node of a file around a GPU; None if the GPU lacks the link."""
-
-    def value(name: str) -> float:
-        return facts[name].value if name in facts else 0.0
-
-    facts = dict(facts)
-    kind = file.link.kind
-    inherited = gpu.links.get(kind)
-    if file.link.bandwidth is not None:
-        link = Link(kind, value("link.bandwidth"), value("link.latency"))
-    elif inherited is not None:
-        link = replace(inherited, latency_s=value("link.latency") or inherited.latency_s)
-        facts["link.bandwidth"] = gpu.facts[f"links.{kind}.bandwidth"]
-    else:
-        return None
-    network = None
-    if file.network:
-        network = Link(file.network.kind, value("network.bandwidth"), value("network.latency"))
-    return Node(file.name, file.title, gpu, int(value("gpus")), link, network, facts)
 
 
 def _nodes_of(gpu: Gpu) -> list[Node]:
     """Nodes of the catalog that have a GPU of that name, built around this one."""
     files = [read_node(_folder("nodes") / f"{name}.yaml") for name in _nodes_with(gpu.name)]
-    built = [_node(file, facts, gpu) for file, facts in files]
+    built = [described(file, facts, gpu) for file, facts in files]
     return [entry for entry in built if entry is not None]
-
-
-def _improvised(gpu: Gpu, gpus: int, link: Link | None) -> Node:
-    by = f"joined by {link.title or link.kind}" if link else "without links"
-    count = Fact(str(gpus), gpus, "assumed", note=f"no file describes such a node; {by}")
-    facts = {"gpus": count}
-    if link:
-        facts["link.bandwidth"] = gpu.facts[f"links.{link.kind}.bandwidth"]
-    title = f"{gpus} × {gpu.title}, {by}" if gpus > 1 else gpu.title
-    return Node(f"{gpu.name}-x{gpus}", title, gpu, gpus, link, None, facts)
 
 
 def _path(shelf: Shelf, name: str) -> Path:

@@ -97,7 +97,7 @@ def _label(name: str) -> str:
     group, *rest = name.split(".")
     if group == "arithmetic":
         return f"{rest[0]}, dense"
-    return " ".join(rest)  # links.nvlink.bandwidth
+    return " ".join(rest).replace("peer", "each further peer")  # links.nvlink.bandwidth
 
 
 def _position(entry: tuple[str, Fact]) -> int:

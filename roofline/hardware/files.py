@@ -1,4 +1,4 @@
-"""What the files of ``hwspecs/gpus/`` and ``hwspecs/nodes/`` may say."""
+"""What the files of ``hwspecs/gpus/``, ``hwspecs/nodes/`` and ``hwspecs/links/`` may say."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,18 @@ Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
 Arithmetic = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4", "int4"]
 LinkKind = Literal["nvlink", "xgmi", "ici", "ethernet", "infiniband", "c2c", "pcie"]
+Topology = Literal["switch", "mesh", "ring", "host"]
 Confidence = Literal["high", "medium", "assumed"]
+
+
+class Claim(Strict):
+    """That something is so, or is not, and where that is from; as `Sourced` is for figures."""
+
+    value: bool
+    source: Annotated[str, Field(min_length=1)]
+    where: str = ""
+    note: str = ""
+    date: str = ""
 
 
 class MemoryFile(Strict):
@@ -48,11 +59,13 @@ class SparsityFile(Strict):
 
 
 class LinkFile(Strict):
-    """Wires of one device, per direction; how many devices they join."""
+    """Wires of one device, per direction; how many devices they join, and how."""
 
     title: str = ""
+    topology: Topology | None = None
     bandwidth: Sourced
     latency: Sourced | None = None
+    peer: Sourced | None = None
     devices: Sourced | None = None
 
 
@@ -107,11 +120,14 @@ class GpuFile(Strict):
 
 
 class NodeLinkFile(Strict):
-    """Wires between the devices of a node; without figures they are those of the GPU's file."""
+    """Wires between the devices of a node; what is left out is as in the GPU's file."""
 
     kind: LinkKind
+    topology: Topology | None = None
     bandwidth: Sourced | None = None
     latency: Sourced | None = None
+    peer: Sourced | None = None
+    reduces: Claim | None = None
 
 
 class NetworkFile(Strict):
@@ -120,6 +136,15 @@ class NetworkFile(Strict):
     kind: LinkKind
     bandwidth: Sourced
     latency: Sourced | None = None
+    peer: Sourced | None = None
+    oversubscription: Sourced | None = None
+    reduces: Claim | None = None
+
+
+class HostFile(Strict):
+    """Processors of a node, all together."""
+
+    memory: Sourced
 
 
 class NodeFile(Strict):
@@ -132,4 +157,17 @@ class NodeFile(Strict):
     gpus: Sourced
     link: NodeLinkFile
     network: NetworkFile | None = None
+    host: HostFile | None = None
+    sources: dict[str, SourceEntry] = Field(default_factory=dict)
+
+
+class LinkKindFile(Strict):
+    """One file of ``hwspecs/links/``: what all links of a kind have in common."""
+
+    schema_version: Literal[1]
+    name: LinkKind | Literal["nvme"]
+    title: Text
+    bandwidth: Sourced | None = None
+    latency: Sourced
+    peer: Sourced
     sources: dict[str, SourceEntry] = Field(default_factory=dict)

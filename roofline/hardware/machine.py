@@ -15,6 +15,18 @@ NVIDIA A100 and H100 whitepapers; PTX ISA, ``mma.sp``."""
 SPARSE_GAIN: Final = 2.0
 """Half the multiplications are left out. Where a file states another gain it is of fp4."""
 
+TOPOLOGIES: Final[Mapping[str, str]] = {
+    "nvlink": "switch",
+    "infiniband": "switch",
+    "ethernet": "switch",
+    "xgmi": "mesh",
+    "ici": "ring",
+    "pcie": "host",
+    "c2c": "host",
+    "nvme": "host",
+}
+"""How the devices of a link of that kind are usually joined."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -60,15 +72,33 @@ class Link:
     ----------
     kind
         ``"nvlink"``, ``"pcie"``, ``"xgmi"``, ``"ici"``, ``"ethernet"``, ``"infiniband"``;
-        ``"c2c"`` leads to the host's processor.
+        ``"c2c"`` leads to the host's processor, ``"nvme"`` to a drive.
     bytes_per_s
         In one direction, all wires of the device together. [B/s]
     latency_s
-        One message, 0 if unknown. [s]
+        One message between two devices, as a communication library sees it at best; 0 if
+        unknown. [s]
     title
         What the vendor calls it: ``"NVLink4"``.
     devices
         Most that these wires join, 0 if not stated. [1]
+    topology
+        ``"switch"``: any pair at the full rate. ``"mesh"``: a wire of its own for every pair, so
+        that one peer gets 1 / (devices - 1) of the rate. ``"ring"``: neighbours only, along every
+        axis of a torus. ``"host"``: through the host's PCIe. That of the kind if left out.
+    reduces
+        Whether the switch itself sums and multicasts, as NVLink SHARP does.
+    per_peer_s
+        Each further peer that a device addresses in the same round. [s]
+    oversubscription
+        Of a network: rate of the leaves over that of the spine, at least 1. [1]
+
+    Examples
+    --------
+    >>> Link("xgmi", 448.0, devices=8).topology
+    'mesh'
+    >>> Link("infiniband", 50.0, oversubscription=2.0).rate_between_nodes
+    25.0
     """
 
     kind: str
@@ -76,6 +106,19 @@ class Link:
     latency_s: float = 0.0
     title: str = ""
     devices: int = 0
+    topology: str = ""
+    reduces: bool = False
+    per_peer_s: float = 0.0
+    oversubscription: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Take the topology of the kind where none is given."""
+        object.__setattr__(self, "topology", self.topology or TOPOLOGIES[self.kind])
+
+    @property
+    def rate_between_nodes(self) -> float:
+        """What a device sends through the spine when all devices do. [B/s]"""
+        return self.bytes_per_s / self.oversubscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +215,22 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class Host:
+    """Processors of a node, to which weights and cache can be offloaded.
+
+    Attributes
+    ----------
+    memory_bytes
+        Of the node, for all its devices together. [B]
+    link
+        From one device to it; None if its file names none.
+    """
+
+    memory_bytes: float
+    link: Link | None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """Devices that share one scale-up network.
 
@@ -186,7 +245,11 @@ class Node:
     network
         Out of the node, per device; None for a box that stands alone.
     facts
-        The figures with sources.
+        The figures with sources, wherever they are inherited from: ``"link.bandwidth"``,
+        ``"link.latency"``, ``"link.peer"``, the same of ``network`` and ``host``,
+        ``"network.oversubscription"``, ``"host.memory"``.
+    host
+        Its processors; None if their memory is not stated.
     """
 
     name: str
@@ -196,3 +259,4 @@ class Node:
     link: Link | None
     network: Link | None = None
     facts: Mapping[str, Fact] = field(default_factory=dict)
+    host: Host | None = None

@@ -1,66 +1,16 @@
 """From a file of ``hwspecs/`` to a GPU or node: every figure checked, converted and traceable."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
-from roofline.content import shipped
-from roofline.errors import DocumentError, QuantityError
-from roofline.hardware.files import GpuFile, NodeFile
+from roofline.errors import DocumentError
+from roofline.hardware.facts import facts_of
+from roofline.hardware.files import GpuFile, LinkFile, NodeFile
+from roofline.hardware.links import Facts, below, completed, kind, stated, under
 from roofline.hardware.machine import Fact, Gpu, Link
-from roofline.schema import (
-    Document,
-    Sourced,
-    SourceEntry,
-    Strict,
-    check_sources,
-    quantity,
-    read,
-    validate,
-)
-from roofline.units import parse, show
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a figure must be: its unit, the range that exists, whether it is a count."""
-
-    unit: str
-    low: str
-    high: str
-    whole: bool = False
-
-
-_CONTENT: Final = str(shipped("hwspecs").parent / "_")[:-1]  # not worth showing before a place
-_ON_CHIP: Final = Kind("B", "1 KiB", "16 GiB")
-_WIRE: Final = Kind("B/s", "1 MB/s", "1000 TB/s")
-_DELAY: Final = Kind("s", "1 ns", "1 s")
-_COUNT: Final = Kind("", "1", "100000", whole=True)
-# By path, else by the last step of it, else by the first.
-KINDS: Final[Mapping[str, Kind]] = {
-    "memory.nominal": Kind("B", "16 MiB", "1024 TiB"),
-    "memory.visible": Kind("B", "16 MiB", "1024 TiB"),
-    "memory.bandwidth": Kind("B/s", "1 GB/s", "1000 TB/s"),
-    "cache.l2": _ON_CHIP,
-    "cache.l2_bandwidth": Kind("B/s", "1 GB/s", "1000 TB/s"),
-    "cache.l2_bytes_per_clock": Kind("B", "1 B", "16 MiB"),
-    "compute.multiprocessors": _COUNT,
-    "compute.l1": _ON_CHIP,
-    "compute.shared_memory": _ON_CHIP,
-    "compute.shared_memory_per_block": _ON_CHIP,
-    "compute.shared_bytes_per_clock": Kind("B", "1 B", "1 MiB"),
-    "compute.clock": Kind("Hz", "1 MHz", "20 GHz"),
-    "arithmetic": Kind("FLOP/s", "1 GFLOP/s", "1000 PFLOP/s"),
-    "sparsity.factor": Kind("", "1", "16"),
-    "power.tdp": Kind("W", "1 W", "100 kW"),
-    "price.per_hour": Kind("$/h", "0.001 $/h", "10000 $/h"),
-    "gpus": _COUNT,
-    "bandwidth": _WIRE,
-    "latency": _DELAY,
-    "devices": _COUNT,
-}
+from roofline.schema import Document, check_sources, read, validate
+from roofline.units import show
 
 
 def read_gpu(path: Path) -> Gpu:
@@ -79,9 +29,9 @@ def read_gpu(path: Path) -> Gpu:
     document = read(path)
     file = validate(GpuFile, document)
     check_sources(document)
-    facts = dict(_facts(document, file, file.sources, ()))
+    facts = dict(facts_of(document, file, file.sources))
     _check(document, facts)
-    return _gpu(file, _with_products(facts))
+    return _gpu(file, _with_kinds(file, _with_products(facts)))
 
 
 def read_node(path: Path) -> tuple[NodeFile, dict[str, Fact]]:
@@ -100,57 +50,7 @@ def read_node(path: Path) -> tuple[NodeFile, dict[str, Fact]]:
     document = read(path)
     file = validate(NodeFile, document)
     check_sources(document)
-    return file, dict(_facts(document, file, file.sources, ()))
-
-
-def _facts(
-    document: Document, part: object, sources: Mapping[str, SourceEntry], path: tuple[str, ...]
-) -> Iterator[tuple[str, Fact]]:
-    """Every figure below a part of the file, in the order of the file's model."""
-    match part:
-        case Sourced():
-            yield ".".join(path), _fact(document, part, sources, path)
-        case Strict():
-            for name in type(part).model_fields:
-                yield from _facts(document, getattr(part, name), sources, (*path, name))
-        case dict():
-            for name, inside in part.items():
-                yield from _facts(document, inside, sources, (*path, name))
-
-
-def _fact(
-    document: Document, figure: Sourced, sources: Mapping[str, SourceEntry], path: tuple[str, ...]
-) -> Fact:
-    kind = KINDS.get(".".join(path)) or KINDS.get(path[-1]) or KINDS[path[0]]
-    location = document.where(*path, "value")
-    accepted = f"between {kind.low} and {kind.high}"
-    try:
-        value = quantity(document, kind.unit, *path, "value")
-    except QuantityError as error:
-        hint = f"write a number{' and its unit' if kind.unit else ''}, {accepted}"
-        raise DocumentError(error.message, hint=hint, where=location) from None
-    if not parse(kind.low, kind.unit) <= value <= parse(kind.high, kind.unit):
-        message = f"{'.'.join(path)} cannot be {str(figure.value)[:64]!r}"
-        hint = f"check the number and its prefix; what exists is {accepted}"
-        raise DocumentError(message, hint=hint, where=location)
-    if kind.whole and value != int(value):
-        message = f"{'.'.join(path)} cannot be {str(figure.value)[:64]!r}"
-        raise DocumentError(message, hint="write a whole number", where=location)
-    if figure.source != "assumed" and not figure.where:
-        raise DocumentError(
-            f"{'.'.join(path)} does not say where in the source it is",
-            hint="add 'where:' with a table, row, page or section",
-            where=document.where_key(*path),
-        )
-    return Fact(
-        text=str(figure.value),
-        value=value,
-        source="assumed" if figure.source == "assumed" else sources[figure.source].title,
-        where=figure.where,
-        note=figure.note,
-        location=location.removeprefix(_CONTENT),
-        date=figure.date,
-    )
+    return file, dict(facts_of(document, file, file.sources))
 
 
 def _check(document: Document, facts: Mapping[str, Fact]) -> None:
@@ -209,6 +109,20 @@ def _product(factors: list[tuple[str, Fact]]) -> Fact:
     )
 
 
+def _with_kinds(file: GpuFile, facts: Facts) -> dict[str, Fact]:
+    """Figures, and for each link what all links of its kind have."""
+    out = {name: fact for name, fact in facts.items() if not name.startswith("links.")}
+    for name in file.links:
+        path = f"links.{name}"
+        out |= under(completed(below(facts, path), kind(name)[1]), path)
+    return out
+
+
+def _link(name: str, file: LinkFile, facts: Facts) -> Link:
+    plain = Link(name, 0.0, title=file.title, topology=file.topology or "")
+    return stated(plain, below(facts, f"links.{name}"))
+
+
 def _gpu(file: GpuFile, facts: Mapping[str, Fact]) -> Gpu:
     def value(*names: str) -> float:
         """First of the figures that is there, else 0."""
@@ -229,16 +143,7 @@ def _gpu(file: GpuFile, facts: Mapping[str, Fact]) -> Gpu:
         shared_bytes=value("compute.shared_memory_per_block", "compute.shared_memory"),
         shared_bytes_per_s=value("compute.shared_bandwidth"),
         clock_hz=value("compute.clock"),
-        links={
-            kind: Link(
-                kind,
-                value(f"links.{kind}.bandwidth"),
-                value(f"links.{kind}.latency"),
-                title=link.title,
-                devices=int(value(f"links.{kind}.devices")),
-            )
-            for kind, link in file.links.items()
-        },
+        links={name: _link(name, link, facts) for name, link in file.links.items()},
         tdp_w=value("power.tdp"),
         usd_per_hour=value("price.per_hour"),
         facts=facts,

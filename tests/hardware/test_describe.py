@@ -21,6 +21,8 @@ def test_the_h100_is_described_as_its_file_says() -> None:
     assert rows["memory bandwidth"]["value"] == "3.35 TB/s"
     assert rows["bf16, dense"]["value"] == "989.4 TFLOP/s"
     assert rows["nvlink bandwidth"]["value"] == "450 GB/s"
+    assert rows["nvlink latency"]["value"] == "1 µs"
+    assert rows["nvlink each further peer"]["basis"] == "assumed"
     assert rows["ridge, bf16"]["value"] == "295.3 FLOP/B"
     assert rows["ridge, bf16"]["basis"] == "datasheet"
     assert rows["price"]["basis"] == "assumed"

@@ -23,7 +23,7 @@ def test_a_node_loads_and_is_called_after_its_file(path: Path) -> None:
     assert node.facts["gpus"].value == node.gpus
     assert node.facts["link.bandwidth"].value == node.link.bytes_per_s
     if node.network:
-        assert node.network.bytes_per_s <= node.link.bytes_per_s
+        assert node.network.rate_between_nodes <= node.link.bytes_per_s
 
 
 def test_node_names_are_sorted() -> None:
@@ -75,7 +75,12 @@ def test_the_default_node_holds_what_is_asked_for_and_no_smaller_one_does(name: 
     [
         ("h100-sxm", 1, "hgx-h100-8", "nvlink"),
         ("h100-sxm", 8, "hgx-h100-8", "nvlink"),
+        ("h100-sxm", 16, "hgx-h100-8", "nvlink"),
+        ("h100-sxm", 1024, "hgx-h100-8", "nvlink"),
         ("gb200", 72, "gb200-nvl72", "nvlink"),
+        ("gb200", 73, "gb200-nvl72", "nvlink"),
+        ("gh200-96gb", 1, "gh200-96gb-1", "nvlink"),
+        ("gh200-96gb", 2, "gh200-96gb-x2", "nvlink"),
         ("l40s", 4, "l40s-pcie-8", "pcie"),
         ("l40", 4, "l40-x4", "pcie"),
         ("h100-nvl", 2, "h100-nvl-x2", "nvlink"),
@@ -90,13 +95,37 @@ def test_default_nodes_of_known_gpus(name: str, gpus: int, node: str, kind: str)
     assert (found.name, found.link.kind) == (node, kind)
 
 
-@pytest.mark.parametrize(("name", "largest"), [("h100", 8), ("gb200", 72), ("l40", 8), ("cpu", 8)])
-def test_more_than_a_node_holds_is_refused_with_the_largest(name: str, largest: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "largest"), [("l40", 8), ("rtx-4090", 8), ("cpu", 8), ("tpu-v5e", 256)]
+)
+def test_more_than_a_node_without_network_holds_is_refused(name: str, largest: int) -> None:
     gpu = catalog.gpu(name)
     assert catalog.default_node(gpu, largest).gpus == largest
     with pytest.raises(LayoutError, match=f"the largest holds {largest}") as caught:
         catalog.default_node(gpu, largest + 1)
     assert f"at most {largest}" in caught.value.hint
+    assert f"a node of {gpu.name} a network" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", catalog.gpu_names())
+def test_more_than_a_node_holds_takes_the_largest_with_a_network(name: str) -> None:
+    gpu = catalog.gpu(name)
+    files = [n for n in map(catalog.node, catalog.node_names()) if n.gpu.name == name and n.network]
+    if not files:
+        with pytest.raises(LayoutError):
+            catalog.default_node(gpu, 100_000)
+        return
+    node = catalog.default_node(gpu, 100_000)
+    assert node.network
+    assert node.gpus == max(other.gpus for other in files)
+
+
+def test_of_two_nodes_with_a_network_the_larger_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    rack = catalog.node("gb200-nvl72")
+    tray, alone = replace(rack, name="tray", gpus=4), replace(rack, name="alone", network=None)
+    monkeypatch.setattr(catalog, "_nodes_of", lambda _: [tray, rack, alone])
+    assert catalog.default_node(rack.gpu, 4) is tray
+    assert catalog.default_node(rack.gpu, 1000) is rack
 
 
 @pytest.mark.parametrize("gpus", [0, -1, -(10**30)])
@@ -111,7 +140,7 @@ def test_the_default_node_is_built_around_the_gpu_that_was_given() -> None:
     node = catalog.default_node(mine, 8)
     assert node.name == "hgx-h100-8"
     assert node.gpu is mine
-    assert node.link == slow
+    assert node.link == replace(slow, reduces=True)  # the switch is the node's
 
 
 def test_a_gpu_without_links_runs_alone() -> None:
