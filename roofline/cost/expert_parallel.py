@@ -1,6 +1,6 @@
-"""Experts spread over groups of devices: how far a token's experts lie apart, and the busiest group.
+"""Experts spread over groups of devices: how far a token's lie apart, and the busiest group.
 
-Symbols: E experts, k of them for each token, e groups of E/e experts each, t tokens routed together.
+Symbols: E experts, k of them for each token, e groups of E/e experts, t tokens routed together.
 """
 
 from functools import cache

@@ -8,7 +8,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.memory import layer_bytes
 from roofline.cost.placement import Stage
 from roofline.cost.work import Number, Op, Work, plus
-from roofline.hardware.catalog import host_link, storage_link
+from roofline.hardware.links import host_link, storage_link
 
 
 def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterator[Op]:

@@ -14,7 +14,6 @@ from roofline.model.precision.naming import named
 from roofline.model.precision.sparse import PATTERN
 from roofline.units import BITS_PER_BYTE
 
-
 Value: TypeAlias = float | NDArray[np.float64]
 """A number, or one for each scenario."""
 

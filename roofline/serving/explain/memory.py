@@ -1,7 +1,7 @@
 """Derivations of what is kept in device memory."""
 
-from roofline.cost.placement import kv_heads_per_device
 from roofline.cost.memory import kept_by_layer, kv_bytes_per_sequence
+from roofline.cost.placement import kv_heads_per_device
 from roofline.model.architecture import Attention, Block, CompressedAttention, Mla, Recurrent
 from roofline.model.precision import named
 from roofline.serving.explain.parts import config, fact, given
