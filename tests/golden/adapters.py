@@ -8,6 +8,7 @@ from tests.golden import (
     adapters_latency,
     adapters_memory,
     adapters_networks,
+    adapters_parallelism,
     adapters_precision,
     adapters_training,
     engine,
@@ -36,6 +37,11 @@ ADAPTERS: Final[Mapping[str, Entry]] = {
     **adapters_latency.UTILISATION,
     **adapters_latency.THROUGHPUT,
     **adapters_latency.MODELS,
+    **adapters_parallelism.COLLECTIVES,
+    **adapters_parallelism.PARALLELISM,
+    **adapters_parallelism.PIPELINE,
+    **adapters_parallelism.EXPERT_PARALLEL,
+    **adapters_parallelism.DISAGGREGATION,
 }
 
 FIGURE_2: Final = {

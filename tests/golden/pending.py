@@ -4,11 +4,6 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 PENDING: Final[Mapping[str, Literal["all"] | tuple[str, ...]]] = {
-    "collectives": "all",
-    "disaggregation": "all",
-    "expert_parallel": "all",
-    "parallelism": "all",
-    "pipeline": "all",
     "scheduling": "all",
     "speculative": "all",
 }
