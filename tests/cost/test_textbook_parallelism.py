@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cost import collectives, textbook
+from roofline.hardware.machine import Link
 
 sizes = st.integers(1, 65536).map(float)
 ranks = st.integers(2, 4096)
@@ -17,8 +18,9 @@ WIDTH = 2.0
 
 @given(payloads, rates, ranks)
 def test_a_ring_sends_what_the_engine_says(payload: float, rate: float, n: int) -> None:
-    gathered = collectives.all_gather(payload, n).wire_bytes / rate
-    reduced = collectives.all_reduce(payload, n).wire_bytes / rate
+    ring = collectives.Ranks(n, n, Link("pcie", rate, topology="host"))
+    gathered = collectives.all_gather(payload, ring).work.wire_bytes / rate
+    reduced = collectives.all_reduce(payload, ring).work.wire_bytes / rate
     assert textbook.all_gather_time(payload, rate, n) == pytest.approx(gathered)
     assert textbook.all_reduce_time(payload, rate, n) == pytest.approx(reduced)
 
