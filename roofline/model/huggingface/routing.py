@@ -16,10 +16,12 @@ _ROUTING: Final = """
 """
 ROUTING: Final = frozenset(_ROUTING.split())
 """Fields of a mixture of experts that decide which experts are chosen and how they are weighed, not
-how many: groups, scores, losses, noise. The bias of a score is a buffer, not a parameter."""
+how many: groups (see `routed`), scores, losses, noise. The bias of a score is a buffer, not a parameter."""
 
 EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts")
 ACTIVE: Final = ("num_experts_per_tok",)
+GROUPS: Final = ("n_group", "num_expert_group")
+CHOSEN: Final = ("topk_group",)
 
 
 def routed(
@@ -55,13 +57,39 @@ def routed(
             f"{each} of {number} experts cannot be active",
             "give as many experts as are active, or more",
         )
+    groups, chosen = _limited(fields, number, each)
     return Moe(
         number,
         each,
         constant(fields, "expert_width", *width),
         activation=activation(fields),
+        groups=groups,
+        active_groups=chosen,
         **more,
     )
+
+
+def _limited(fields: Fields, experts: int, active: int) -> tuple[int, int]:
+    """Groups of experts, and how many of them a token's experts may come from; 1, 1 for no limit.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Experts are not equal groups, or those that may be chosen hold too few.
+    """
+    if fields.data.get("topk_method") == "greedy":
+        return 1, 1
+    groups = fields.optional("expert_groups", *GROUPS, low=1) or 1
+    chosen = fields.optional("active_groups", *CHOSEN, low=1) or groups
+    if groups == 1 or chosen >= groups:
+        return 1, 1
+    if experts % groups or chosen * (experts // groups) < active:
+        fields.refuse(
+            next(key for key in GROUPS if key in fields.data),
+            f"{active} of {experts} experts cannot come from {chosen} of {groups} equal groups",
+            "give groups that divide the experts, and enough of them to choose from",
+        )
+    return groups, chosen
 
 
 def constant(fields: Fields, name: str, *keys: str) -> int:
