@@ -1,0 +1,19 @@
+"""The questions people ask, one function each. They return tables; nothing here prints."""
+
+from roofline.api.analysis import analyze, explain
+from roofline.api.comparison import compare
+from roofline.api.disaggregation import disaggregate
+from roofline.api.placing import layouts
+from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
+
+__all__ = [
+    "DEFAULT_GPU",
+    "DEFAULT_MODEL",
+    "MOST_GPUS",
+    "Convention",
+    "analyze",
+    "compare",
+    "disaggregate",
+    "explain",
+    "layouts",
+]

@@ -1,0 +1,269 @@
+"""From what people write to what the cost model takes: machine, layout, formats, options."""
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from roofline.cost.deployment import Deployment, Options
+from roofline.cost.layout import SINGLE, Layout, parse
+from roofline.cost.moe import UNIFORM, Routing
+from roofline.cost.offload import KEPT, Offload
+from roofline.errors import InputError, LayoutError
+from roofline.hardware import catalog as hardware
+from roofline.hardware.engine import engine as engine_named
+from roofline.hardware.machine import Gpu, Node
+from roofline.model import catalog as networks
+from roofline.model import parameters, precision
+from roofline.model.architecture import Architecture
+from roofline.serving.asking import one_of
+
+DEFAULT_MODEL: Final = "llama-3.1-8b"
+DEFAULT_GPU: Final = "h100-sxm"
+MOST_GPUS: Final = 2**20
+
+Convention = Literal["engine", "textbook"]
+Attending = Literal["flash", "naive"]
+Masking = Literal["causal", "square"]
+Form = Literal["auto", "expanded", "absorbed"]
+Outside = Literal["cpu", "nvme"]
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """How a layout was asked for: spelled out, degree by degree, or left to be chosen.
+
+    Attributes
+    ----------
+    spelled
+        ``"tp8-pp2"``; empty to give degrees one by one; ``"auto"`` to have it chosen.
+    tp, cp, dp, ep, pp
+        Degrees; None where not given. [1]
+    stages
+        Layers of each stage, where not even. [1]
+    sequence_parallel, microbatches
+        As in `Layout`.
+    """
+
+    spelled: str = ""
+    tp: int | None = None
+    cp: int | None = None
+    dp: int | None = None
+    ep: int | None = None
+    pp: int | None = None
+    stages: tuple[int, ...] = ()
+    sequence_parallel: bool = False
+    microbatches: int = 0
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the layout is to be chosen."""
+        return self.spelled.strip().lower() == "auto"
+
+
+def network_of(model: str | Architecture) -> Architecture:
+    """Network by name, or as it is."""
+    return networks.architecture(model) if isinstance(model, str) else model
+
+
+def machine_of(
+    gpu: str | Gpu, node: str | Node | None, usd_per_hour: float | None
+) -> tuple[Gpu, Node | None]:
+    """GPU and, where one was named, the node that it is in.
+
+    Raises
+    ------
+    InputError
+        The node has other GPUs than were asked for, or the price has no meaning.
+    """
+    box = hardware.node(node) if isinstance(node, str) else node
+    if box is None:
+        device = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
+    else:
+        device = box.gpu
+        if gpu != DEFAULT_GPU:
+            asked = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
+            if asked.name != device.name:
+                raise InputError(
+                    f"{box.name} has {device.name}, not {asked.name}",
+                    hint="leave --gpu out, or give a node with that GPU",
+                )
+    if usd_per_hour is not None:
+        device = priced(device, usd_per_hour)
+        box = None if box is None else replace(box, gpu=device)
+    return device, box
+
+
+def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:
+    """The GPU at another price.
+
+    Raises
+    ------
+    InputError
+        The price is negative or beyond all measure.
+    """
+    if not 0 <= usd_per_hour < MOST_GPUS:
+        raise InputError(
+            f"price is {usd_per_hour:g} $/h", hint="give dollars for a device and hour"
+        )
+    facts = {key: fact for key, fact in gpu.facts.items() if key != "price.per_hour"}
+    return replace(gpu, usd_per_hour=usd_per_hour, facts=facts)
+
+
+def check_gpus(gpus: int | None) -> None:
+    """Refuse a number of GPUs that has no meaning."""
+    if gpus is not None and not 1 <= gpus <= MOST_GPUS:
+        raise InputError(f"gpus is {gpus}", hint=f"give a number from 1 to {MOST_GPUS:,}")
+
+
+def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
+    """Layout and replicas of a number of GPUs.
+
+    Without degrees all GPUs share every layer; where only tensor parallelism is left out, it takes
+    what the other degrees leave.
+
+    Raises
+    ------
+    InputError, LayoutError
+        A number out of range, a layout said twice, or GPUs that are not whole replicas.
+    """
+    check_gpus(gpus)
+    given = {
+        name: value
+        for name in ("tp", "cp", "dp", "ep", "pp")
+        if (value := getattr(degrees, name)) is not None
+    }
+    for name, value in given.items():
+        if not 1 <= value <= MOST_GPUS:
+            raise InputError(f"{name} is {value}", hint=f"give a number from 1 to {MOST_GPUS:,}")
+    if degrees.microbatches < 0:
+        raise InputError(
+            f"{degrees.microbatches} micro-batches", hint="give 1 or more, or 0 for the default"
+        )
+    if degrees.spelled:
+        if given:
+            named = ", ".join(f"--{name}" for name in given)
+            raise InputError(
+                f"--layout {degrees.spelled!r:.40} and {named} say the same",
+                hint="give the layout, or its degrees",
+            )
+        layout = parse(degrees.spelled)
+    else:
+        others = given.get("cp", 1) * given.get("dp", 1) * given.get("pp", 1)
+        layout = Layout(
+            tp=given.get("tp") or _left(gpus, others),
+            cp=given.get("cp", 1),
+            dp=given.get("dp", 1),
+            ep=given.get("ep", 1),
+            pp=given.get("pp", 1),
+        )
+    layout = replace(
+        layout,
+        sequence_parallel=layout.sequence_parallel or degrees.sequence_parallel,
+        stages=degrees.stages,
+        microbatches=degrees.microbatches,
+    )
+    whole = gpus or int(layout.devices)
+    if whole % int(layout.devices):
+        size = f"{int(layout.devices)}" + (f" ({layout})" if layout.devices != layout.tp else "")
+        raise LayoutError(
+            f"{whole} GPUs cannot be divided into groups of {size}",
+            hint="make --gpus a multiple of the devices of a replica: --tp and the other degrees",
+        )
+    return layout, whole // int(layout.devices)
+
+
+def _left(gpus: int | None, others: int) -> int:
+    if gpus is None:
+        return 1
+    if gpus % others:
+        raise LayoutError(
+            f"{gpus} GPUs cannot be divided into groups of {others}",
+            hint="make --gpus a multiple of the product of the degrees",
+        )
+    return gpus // others
+
+
+def check_share(share: float | None) -> None:
+    """Refuse a share of memory that has no meaning."""
+    if share is not None and not 0 < share <= 1:
+        raise InputError(
+            f"memory utilization is {share:g}", hint="give a share above 0 and up to 1, like 0.9"
+        )
+
+
+def options_of(
+    *,
+    attention: Attending = "flash",
+    mask: Masking = "causal",
+    mla: Form = "auto",
+    routing: Routing = UNIFORM,
+    ring_attention: bool = False,
+    overlap: float = 0.0,
+) -> Options:
+    """Choices of how the network is run and counted.
+
+    Raises
+    ------
+    InputError
+        A word is not one of those allowed.
+    """
+    one_of("attention", attention, ("flash", "naive"))
+    one_of("mask", mask, ("causal", "square"))
+    one_of("mla", mla, ("auto", "expanded", "absorbed"))
+    return Options(
+        attention=attention,
+        mask=mask,
+        mla=mla,
+        routing=routing,
+        ring_attention=ring_attention,
+        overlap=overlap,
+    )
+
+
+def deployed(
+    network: Architecture,
+    device: Gpu,
+    box: Node | None,
+    layout: Layout = SINGLE,
+    *,
+    weights: str | None = None,
+    kv: str = "auto",
+    engine: str = "vllm",
+    options: Options | None = None,
+    offload: Offload = KEPT,
+    gpus: int | None = None,
+) -> Deployment:
+    """A network as an engine loads it, on the nodes that hold its layout.
+
+    Parameters
+    ----------
+    network, device, box, layout
+        What runs on what; the node is the smallest of the catalog that is large enough, or the
+        largest with a network, where none was named.
+    weights, kv, engine, options, offload
+        Formats, memory policy, choices, and what is kept outside.
+    gpus
+        Devices that the node should hold; None for those of the layout. [1]
+    """
+    stored = precision.named(weights or default_format(network)).name
+    whole = weights is not None or stored != network.weight_format
+    checkpoint = network.stored_as(stored) if whole else network
+    kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
+    return Deployment(
+        architecture=checkpoint,
+        node=box or hardware.default_node(device, gpus or int(layout.devices)),
+        precision=precision.resolve(
+            weights or default_format(network),
+            kv_format,
+            device,
+            also=parameters.formats(checkpoint),
+        ),
+        engine=engine_named(engine),
+        layout=layout,
+        options=options or Options(),
+        offload=offload,
+    )
+
+
+def default_format(network: Architecture) -> str:
+    """Format of the checkpoint; engines load fp32 checkpoints as 16 bits."""
+    return "bf16" if network.weight_format == "fp32" else network.weight_format
