@@ -1,0 +1,1 @@
+"""Constants from measurements, and how far they can be trusted."""

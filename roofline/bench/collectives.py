@@ -1,0 +1,239 @@
+"""Fit the constants of `roofline.cost.regimes` to measured collectives."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.regimes import (
+    BOUNDS,
+    IN_SWITCH,
+    Constants,
+    Regime,
+    by_regime,
+    moved,
+    seconds,
+    usable,
+)
+from roofline.cost.work import Array
+from roofline.errors import InputError
+
+NCCL: Final[Mapping[str, tuple[str, ...]]] = {
+    "all_reduce": ("chain", "ring", "ring", IN_SWITCH),
+    "all_gather": ("ring",) * 3,
+    "reduce_scatter": ("ring",) * 3,
+    "all_to_all": ("direct",) * 3,
+    "send_recv": ("direct",) * 3,
+}
+"""Algorithms by operation; a path that repeats is one per protocol (LL, LL128, Simple)."""
+CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {
+    "all_reduce": ("one-shot", "two-shot", "ring", IN_SWITCH),
+}
+"""Of engines with kernels of their own, which leave large tensors to NCCL."""
+
+HOP_S: Final = 6e-7
+"""A message of a ring, where the rows cannot tell: NVLink, LL, in NCCL ``src/graph/tuning.cc``."""
+STORE_S: Final = 1e-7
+"""A flag stored to one more peer, where the rows cannot tell; assumed."""
+STARTS_S: Final = (5e-6, 1.5e-5, 4.5e-5)
+"""Starts, from the shortest way to the widest, where the rows cannot tell; assumed, after 6.6 µs
+and 14 µs of NCCL's table."""
+EFFICIENCIES: Final = (0.25, 0.5, 0.75)
+"""The same of efficiencies; assumed, after the LL protocol's quarter to half."""
+SHARPNESS: Final = 8.0
+WEIGHT: Final = 0.05
+"""A constant a factor of e from the values above weighs as much as a row that is 5 % off."""
+ERROR_SCALE: Final = 0.1
+"""Relative errors beyond this count linearly, not squared."""
+SEED: Final = 0
+SPREAD: Final = 0.7
+"""Of random beginnings around those values, in natural logarithms."""
+TOLERANCE: Final = 1e-4
+"""Relative, of constants and cost; also how far from its bounds a search begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Measured times of one operation of one library on one machine.
+
+    Attributes
+    ----------
+    payload
+        As `roofline.cost.regimes.PATHS` defines it. [B]
+    ranks
+        Devices. [1]
+    measured
+        Time. [s]
+    in_switch
+        Whether the switch could have added this type of number.
+    """
+
+    payload: Array
+    ranks: Array
+    measured: Array
+    in_switch: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.payload)
+
+    def __getitem__(self, which: NDArray[np.bool_]) -> "Rows":
+        """Some of the rows."""
+        return Rows(
+            self.payload[which], self.ranks[which], self.measured[which], self.in_switch[which]
+        )
+
+
+def algorithms(
+    library: Mapping[str, tuple[str, ...]], op: str, *, in_switch: bool
+) -> tuple[str, ...]:
+    """Algorithms of a library on a machine whose switch adds, or does not."""
+    return tuple(path for path in library[op] if in_switch or path != IN_SWITCH)
+
+
+def predict(constants: Constants, rows: Rows, bytes_per_s: float) -> Array:
+    """Time of each row. [s]"""
+    return np.asarray(
+        seconds(rows.payload, rows.ranks, bytes_per_s, constants, in_switch=rows.in_switch)
+    )
+
+
+def regime(constants: Constants, rows: Rows, bytes_per_s: float) -> NDArray[np.intp]:
+    """Fastest regime of each row, by its place in ``constants.regimes``."""
+    times = by_regime(rows.payload, rows.ranks, bytes_per_s, constants, in_switch=rows.in_switch)
+    fastest: NDArray[np.intp] = times.argmin(axis=0)
+    return fastest
+
+
+def fit(
+    rows: Rows, op: str, paths: Sequence[str], bytes_per_s: float, *, starts: int = 3
+) -> Constants:
+    """Constants that make the logarithms of the times agree best, robustly, within bounds.
+
+    Parameters
+    ----------
+    rows
+        Of one operation, library and machine.
+    op, paths
+        Keys of `roofline.cost.regimes.PATHS`.
+    bytes_per_s
+        Published rate of a device's link in one direction. [B/s]
+    starts
+        Beginnings of the search: the prior values, then random ones from a fixed seed. [1]
+
+    Raises
+    ------
+    InputError
+        Fewer rows than constants, or a size, rank count or time that has no meaning.
+    """
+    from scipy.optimize import least_squares
+
+    problem = _Problem(rows, op, paths, bytes_per_s)
+    low, high = problem.bounds
+    random = np.random.default_rng(SEED)
+    best = None
+    for start in range(starts):
+        begin = problem.prior + (random.normal(0, SPREAD, low.shape) if start else 0.0)
+        found = least_squares(
+            problem.residuals,
+            np.clip(begin, low + TOLERANCE, high - TOLERANCE),
+            problem.jacobian,
+            bounds=(low, high),
+            loss="soft_l1",
+            f_scale=ERROR_SCALE,
+            ftol=TOLERANCE,
+            xtol=TOLERANCE,
+            gtol=TOLERANCE,
+        )
+        if best is None or found.cost < best.cost:
+            best = found
+    assert best is not None, "no start"
+    return problem.constants(best.x)
+
+
+class _Problem:
+    """Residuals and their exact derivatives, in the logarithms of the constants.
+
+    The vector holds starts, messages and efficiencies of all regimes, then the sharpness.
+    """
+
+    def __init__(self, rows: Rows, op: str, paths: Sequence[str], bytes_per_s: float) -> None:
+        check(rows, 3 * len(paths) + 1)
+        self.op, self.paths, count = op, tuple(paths), len(paths)
+        self.measured = np.log(rows.measured)
+        pairs = [moved(op, path, rows.ranks) for path in paths]
+        self.messages = np.array([messages for messages, _ in pairs])
+        self.wire = np.array([share * rows.payload / bytes_per_s for _, share in pairs])
+        can = np.array([usable(path, rows.ranks, rows.in_switch) for path in paths])
+        self.bar = np.where(can, 0.0, -np.inf)
+        names = ["start", "message", "efficiency"]
+        limits = [BOUNDS[name] for name in names for _ in paths] + [BOUNDS["sharpness"]]
+        self.bounds = tuple(np.log(np.array(limits)).T)
+        order = [min(i, len(STARTS_S) - 1) for i in range(count)]
+        shots = {"one-shot", "two-shot"}
+        self.prior = np.log(
+            [STARTS_S[i] for i in order]
+            + [STORE_S if path in shots else HOP_S for path in paths]
+            + [EFFICIENCIES[i] for i in order]
+            + [SHARPNESS]
+        )
+
+    def parts(self, x: Array) -> tuple[Array, Array, Array]:
+        """Start, messages and wire of each regime and row."""
+        start, message, efficiency = np.exp(x[:-1]).reshape(3, -1, 1)
+        begin = np.broadcast_to(start, self.wire.shape)
+        return begin, message * self.messages, self.wire / efficiency
+
+    def logarithms(self, x: Array) -> tuple[Array, Array, Array]:
+        """Of the time of each regime, and of their soft minimum; share of each regime in it."""
+        sharpness = np.exp(x[-1])
+        start, messages, wire = self.parts(x)
+        alone: Array = np.log(start + messages + wire)
+        exponent = self.bar - sharpness * alone
+        top = exponent.max(axis=0)
+        weight = np.exp(exponent - top)
+        total = weight.sum(axis=0)
+        return alone, -(top + np.log(total)) / sharpness, weight / total
+
+    def residuals(self, x: Array) -> Array:
+        """Logarithm of predicted over measured, then the pull of the prior."""
+        _, time, _ = self.logarithms(x)
+        return np.concatenate([time - self.measured, WEIGHT * (x - self.prior)])
+
+    def jacobian(self, x: Array) -> Array:
+        """Derivatives of `residuals`, one column per constant."""
+        alone, time, share = self.logarithms(x)
+        start, messages, wire = self.parts(x)
+        scaled = share / np.exp(alone)
+        sharper = (share * alone).sum(axis=0) - time
+        rows = np.concatenate([scaled * start, scaled * messages, -scaled * wire, sharper[None]]).T
+        return np.concatenate([rows, WEIGHT * np.eye(len(x))])
+
+    def constants(self, x: Array) -> Constants:
+        """The vector as constants, rounding at the bounds undone."""
+        low, high = np.exp(self.bounds)
+        values = np.clip(np.exp(x), low, high)
+        each = values[:-1].reshape(3, -1).T
+        found = zip(self.paths, each.tolist(), strict=True)
+        return Constants(
+            self.op, tuple(Regime(path, *three) for path, three in found), float(values[-1])
+        )
+
+
+def check(rows: Rows, constants: int) -> None:
+    """Refuse rows that cannot fit that many constants."""
+    if len(rows) < constants:
+        raise InputError(
+            f"{len(rows)} measured collectives cannot fit {constants} constants",
+            hint=f"measure at least {constants} sizes, from below 1 KiB to above 100 MiB",
+        )
+    for name, least in (("payload", 0.0), ("ranks", 1.0), ("measured", 0.0)):
+        values = getattr(rows, name)
+        wrong = ~(np.isfinite(values) & (values > least))
+        if wrong.any():
+            raise InputError(
+                f"row {int(wrong.argmax())} has {name} = {values[wrong][0]:g}",
+                hint=f"leave out rows whose {name} is not above {least:g}",
+            )

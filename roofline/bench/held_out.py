@@ -1,0 +1,136 @@
+"""How a fit does on what it did not see, and an interval that follows from that."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+from roofline.errors import InputError
+
+Mask: TypeAlias = NDArray[np.bool_]
+Labels: TypeAlias = NDArray[np.int64]
+Fit: TypeAlias = Callable[[Mask], Any]
+"""Model of the rows that are marked."""
+Predict: TypeAlias = Callable[[Any, Mask], Array]
+"""Times of the marked rows."""
+Classify: TypeAlias = Callable[[Any, Mask], NDArray[np.intp]]
+"""Regime of the marked rows, a small integer."""
+
+CENTRAL: Final = 0.8
+DEVIATIONS: Final = NormalDist().inv_cdf((1.0 + CENTRAL) / 2.0)
+"""Standard deviations from the median to either end of the central 80 %."""
+ENOUGH: Final = 10
+"""Residuals that a regime must have for a spread of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Absolute errors as shares of the measured time. [1]"""
+
+    median: float
+    mean: float
+    p90: float
+
+    def __str__(self) -> str:
+        """In percent, as tables print it."""
+        return " / ".join(f"{100 * value:4.1f}" for value in (self.median, self.mean, self.p90))
+
+
+def errors(predicted: Array, measured: Array) -> Errors:
+    """Median, mean and 90th percentile of the absolute errors.
+
+    >>> print(errors(np.array([1.0, 1.2]), np.array([1.0, 1.0])))
+    10.0 / 10.0 / 18.0
+    """
+    off = np.abs(predicted / measured - 1.0)
+    return Errors(float(np.median(off)), float(off.mean()), float(np.quantile(off, 0.9)))
+
+
+def octaves(sizes: Array) -> Labels:
+    """Octave of each size: the power of two below it.
+
+    >>> octaves(np.array([512.0, 1023.0, 1024.0])).tolist()
+    [9, 9, 10]
+    """
+    return np.frexp(sizes)[1].astype(np.int64) - 1
+
+
+def leave_out(folds: Labels, fit: Fit, predict: Predict) -> Array:
+    """Predict each row by a fit that saw no row of its fold."""
+    kinds = _kinds(folds, 2)
+    out = np.full(folds.shape, np.nan)
+    for fold in kinds:
+        held = folds == fold
+        out[held] = predict(fit(~held), held)
+    return out
+
+
+def with_spread(
+    folds: Labels, measured: Array, fit: Fit, predict: Predict, classify: Classify
+) -> tuple[Array, Array]:
+    """Prediction and lognormal spread of each row, from rows of other folds alone.
+
+    The spread of a fold comes from the other folds, each predicted by a fit that saw neither: the
+    rows scored fit neither the constants nor their interval.
+    """
+    kinds = _kinds(folds, 3)
+    missed: dict[tuple[int, int], tuple[Array, NDArray[np.intp]]] = {}
+    for pair in combinations(kinds, 2):
+        model = fit(~np.isin(folds, pair))
+        for scored, other in (pair, pair[::-1]):
+            held = folds == other
+            residuals = np.log(measured[held] / predict(model, held))
+            missed[scored, other] = residuals, classify(model, held)
+    predicted, spread = np.full((2, *folds.shape), np.nan)
+    for fold in kinds:
+        others = [found for (scored, _), found in missed.items() if scored == fold]
+        residuals, regimes = (np.concatenate(part) for part in zip(*others, strict=True))
+        held = folds == fold
+        model = fit(~held)
+        predicted[held] = predict(model, held)
+        spread[held] = spreads(residuals, regimes, classify(model, held))
+    return predicted, spread
+
+
+def coverage(predicted: Array, spread: Array, measured: Array) -> float:
+    """Share of rows in their central 80 % interval. [1]
+
+    >>> coverage(np.array([1.0, 1.0]), np.array([0.1, 0.1]), np.array([1.1, 1.2]))
+    0.5
+    """
+    off = np.abs(np.log(measured / predicted))
+    return float((off <= DEVIATIONS * spread).mean())
+
+
+def spreads(residuals: Array, regimes: NDArray[np.intp], wanted: NDArray[np.intp]) -> Array:
+    """Standard deviation of the logarithm for each of the wanted regimes.
+
+    So that the central 80 % of a lognormal holds four of five residuals of the regime; of all
+    residuals where the regime has fewer than `ENOUGH`.
+    """
+    every = _spread(residuals)
+    own = {
+        int(kind): _spread(residuals[regimes == kind])
+        for kind in np.unique(regimes)
+        if (regimes == kind).sum() >= ENOUGH
+    }
+    return np.array([own.get(int(kind), every) for kind in wanted])
+
+
+def _spread(residuals: Array) -> float:
+    return float(np.quantile(np.abs(residuals), CENTRAL)) / DEVIATIONS
+
+
+def _kinds(folds: Labels, least: int) -> list[int]:
+    kinds = [int(fold) for fold in np.unique(folds)]
+    if len(kinds) < least:
+        raise InputError(
+            f"{len(kinds)} folds are too few to hold one out",
+            hint=f"measure sizes in at least {least} octaves",
+        )
+    return kinds

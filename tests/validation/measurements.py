@@ -1,0 +1,128 @@
+"""Measured collectives in groups that one fit may hold: one library, machine and operation."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.bench.collectives import CUSTOM, NCCL, Rows, algorithms
+from roofline.bench.held_out import octaves
+from roofline.hardware.catalog import gpu, node
+
+if TYPE_CHECKING:
+    import pandas
+
+FOLDER: Final = Path(__file__).resolve().parents[2].parent / "shared" / "measurements"
+COLLECTIVES: Final = FOLDER / "collectives.parquet"
+
+NODES: Final = {"a100_sxm": "hgx-a100-8", "h100_sxm": "hgx-h100-8"}
+SWITCH_ADDS: Final = {"a100_sxm": False, "h100_sxm": True}
+"""NVSwitch of the Hopper generation and later."""
+INTEGERS: Final = {"int8"}
+"""Types that NCCL does not add in the switch."""
+OPS: Final = {"alltoall": "all_to_all"}
+RELEASES: Final = {
+    "2.23": "2.23",
+    "2.27.3": "2.27-2.29",
+    "2.29.2": "2.27-2.29",
+    "1.0.0": "1.0",
+    "1.2.0rc5": "1.2",
+    "1.3.0rc10": "1.3",
+    "1.3.0rc20": "1.3",
+    "sarathi-vidur": "vidur",
+}
+"""Releases are one library where their times agree: 2.27 and 2.29, and the two of 1.3, within 1 %
+(median); 2.23 and 2.27 differ by 5-9 %, 1.2 and 1.3 by 8 %."""
+DENSE: Final = 8
+"""Rows kept of each octave and rank count: one source has up to 256, 1 µs of noise apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows of one library, machine and operation.
+
+    ``layout`` is what the source calls it: ``dpn4`` uses 4 devices of each node. ``across`` is
+    that number where the ranks are on several nodes, else 0.
+    """
+
+    gpu: str
+    library: str
+    release: str
+    op: str
+    layout: str
+    across: int
+    bytes_per_s: float
+    paths: tuple[str, ...]
+    rows: Rows
+
+    @property
+    def name(self) -> str:
+        ranks = f" n={self.rows.ranks.max():.0f}" if self.layout else ""
+        words = [self.gpu[:4], self.library, self.release, self.op, self.layout]
+        return " ".join(word for word in words if word) + ranks
+
+
+def link(machine: str, across: int) -> float:
+    """Published rate in one direction: of a device's NVLink, or of a node's network adapters."""
+    network = node(NODES[machine]).network
+    assert network is not None, machine
+    return across * network.bytes_per_s if across else gpu(machine).links["nvlink"].bytes_per_s
+
+
+@cache
+def groups() -> tuple[Group, ...]:
+    import pandas as pd
+
+    frame = pd.read_parquet(COLLECTIVES)
+    for column in ("gpu", "backend", "version", "topology", "op", "dtype"):
+        frame[column] = frame[column].astype(str)
+    per_node = frame.topology.str.extract(r"dpn(\d+)$")[0].astype(float).fillna(8.0)
+    frame["across"] = per_node.where(frame.n_ranks > per_node, 0.0).astype(int)
+    frame["release"] = frame.version.map(RELEASES)
+    frame["op"] = frame.op.replace(OPS)
+    return tuple(_split(frame))
+
+
+def _split(frame: "pandas.DataFrame") -> Iterator[Group]:
+    for _, part in frame.groupby(["backend", "gpu", "release", "op", "topology", "across"]):
+        first = part.iloc[0]
+        machine, library, op = str(first.gpu), str(first.backend), str(first.op)
+        across = int(first.across)
+        adds = SWITCH_ADDS[machine] and not across
+        rows = Rows(
+            part.bytes.to_numpy(np.float64),
+            part.n_ranks.to_numpy(np.float64),
+            part.time_s.to_numpy(np.float64),
+            adds & ~part.dtype.isin(INTEGERS).to_numpy(np.bool_),
+        )
+        yield Group(
+            machine,
+            library,
+            str(first.release),
+            op,
+            str(first.topology).partition("dgx_")[2],
+            across,
+            link(machine, across),
+            algorithms(
+                CUSTOM if library == "trtllm-custom" else NCCL,
+                op,
+                in_switch=adds and op == "all_reduce",
+            ),
+            rows[_thinned(rows)] if library == "torch-nccl" else rows,
+        )
+
+
+def _thinned(rows: Rows) -> NDArray[np.bool_]:
+    """Evenly spaced sizes of each octave and rank count."""
+    keep = np.zeros(len(rows), dtype=np.bool_)
+    octave = octaves(rows.payload)
+    for kind in np.unique(octave):
+        for ranks in np.unique(rows.ranks):
+            found = np.flatnonzero((octave == kind) & (rows.ranks == ranks))
+            found = found[np.argsort(rows.payload[found])]
+            keep[found[np.linspace(0, len(found) - 1, min(DENSE, len(found))).astype(int)]] = True
+    return keep

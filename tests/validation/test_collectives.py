@@ -1,0 +1,148 @@
+"""Calibrated collectives on sizes the fit did not see, beside simpler models of the same rows."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pytest
+
+from roofline.bench.collectives import fit, predict, regime
+from roofline.bench.held_out import (
+    Errors,
+    Mask,
+    coverage,
+    errors,
+    leave_out,
+    octaves,
+    with_spread,
+)
+from roofline.cost.regimes import Constants, moved
+from roofline.cost.work import Array
+from tests.validation.measurements import COLLECTIVES, Group, groups, link
+
+pytestmark = pytest.mark.skipif(
+    not COLLECTIVES.is_file(), reason=f"no measurements to compare with: {COLLECTIVES} is missing"
+)
+
+MEDIAN: Final = 0.07
+FOLDS: Final = 5
+"""Of the intervals: every fifth octave is held out together, its neighbours stay."""
+MESSAGE_S: Final = 1e-6
+STARTS: Final = {"torch-nccl": 1}
+"""Fewer where a group has one rank count and one layout: three regimes hardly beat one."""
+
+
+def datasheet(op: str, payload: Array, ranks: Array, gpu: str, *, across: int = 0) -> Array:
+    """Uncalibrated time: a ring at the published link rate, 1 µs a message. [s]"""
+    path = "direct" if op in {"all_to_all", "send_recv"} else "ring"
+    messages, share = moved(op, path, ranks)
+    return messages * MESSAGE_S + share * payload / link(gpu, across)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    held_out: Errors
+    alpha_beta: Errors
+    datasheet: Errors
+    ranks: dict[str, Errors]
+    inside: float
+    constants: Constants
+
+
+def report(group: Group) -> Report:
+    rows = group.rows
+    every = np.ones(len(rows), dtype=np.bool_)
+    starts = STARTS.get(group.library, 2)
+
+    def fitted(
+        which: Mask, paths: tuple[str, ...] = group.paths, starts: int = starts
+    ) -> Constants:
+        return fit(rows[which], group.op, paths, group.bytes_per_s, starts=starts)
+
+    def times(constants: Constants, which: Mask) -> Array:
+        return predict(constants, rows[which], group.bytes_per_s)
+
+    octave = octaves(rows.payload)
+    widest = group.paths[2:3]
+    predicted, spread = with_spread(
+        octave % FOLDS,
+        rows.measured,
+        lambda which: fitted(which, starts=1),
+        times,
+        lambda constants, which: regime(constants, rows[which], group.bytes_per_s),
+    )
+    ranks = {}
+    for seen, unseen in ((2, 8), (8, 2)):
+        here, there = rows.ranks == seen, rows.ranks == unseen
+        if here.any() and there.any():
+            found = times(fitted(here), there)
+            ranks[f"{seen} -> {unseen}"] = errors(found, rows.measured[there])
+    bare = datasheet(group.op, rows.payload, rows.ranks, group.gpu, across=group.across)
+    return Report(
+        held_out=errors(leave_out(octave, fitted, times), rows.measured),
+        alpha_beta=errors(
+            leave_out(octave, lambda which: fitted(which, widest, 1), times), rows.measured
+        ),
+        datasheet=errors(bare, rows.measured),
+        ranks=ranks,
+        inside=coverage(predicted, spread, rows.measured),
+        constants=fitted(every),
+    )
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, tuple[Group, Report]]:
+    return {group.name: (group, report(group)) for group in groups()}
+
+
+def test_the_errors_of_all_groups_are_printed(reports: dict[str, tuple[Group, Report]]) -> None:
+    none = "-".center(18)
+    titles = ["left out", "alpha-beta", "datasheet", "ranks 2 -> 8", "ranks 8 -> 2"]
+    head = "".join(f"{title:21}" for title in titles)
+    print(f"\n{'median / mean / p90 error, %':46} rows  inside  {head}")
+    for name, (group, found) in reports.items():
+        columns = [str(found.held_out), str(found.alpha_beta), str(found.datasheet)]
+        columns += [str(found.ranks.get(key, none)) for key in ("2 -> 8", "8 -> 2")]
+        inside = f"{100 * found.inside:4.0f} %"
+        print(f"{name:46} {len(group.rows):4}  {inside}  {''.join(f'{c:21}' for c in columns)}")
+    print("start µs, message µs, share of the link's rate, by algorithm")
+    for name, (_, found) in reports.items():
+        each = [
+            f"{r.path} {r.start * 1e6:.3g} {r.message * 1e6:.2g} {r.efficiency:.2g}"
+            for r in found.constants.regimes
+        ]
+        print(f"{name:46} {'; '.join(each)}; q {found.constants.sharpness:.2g}")
+    assert len(reports) == len(groups())
+
+
+@pytest.mark.parametrize(
+    "name", ["h100 nccl-tests 2.27-2.29 all_reduce", "a100 nccl-tests 2.27-2.29 all_reduce"]
+)
+def test_nccl_all_reduce_is_known_at_sizes_left_out(
+    reports: dict[str, tuple[Group, Report]], name: str
+) -> None:
+    found = reports[name][1]
+    assert found.held_out.median <= MEDIAN
+    assert found.held_out.median < found.alpha_beta.median < found.datasheet.median
+
+
+def test_intervals_hold_on_rows_that_made_neither_them_nor_the_constants(
+    reports: dict[str, tuple[Group, Report]],
+) -> None:
+    sizes = [len(group.rows) for group, _ in reports.values()]
+    inside = [found.inside for _, found in reports.values()]
+    overall = float(np.average(inside, weights=sizes))
+    print(f"\n{100 * overall:.0f} % of all rows lie in their central 80 % interval")
+    assert 0.72 <= overall <= 0.88
+
+
+def test_a_size_is_of_the_whole_tensor() -> None:
+    """If it were of a rank's shard, eight ranks would send more than the published rate."""
+    for group in groups():
+        if group.library != "nccl-tests" or group.op == "all_reduce":
+            continue
+        rows = group.rows[group.rows.ranks == 8]
+        largest = rows[rows.payload == rows.payload.max()]
+        sent = 7 / 8 * largest.payload / largest.measured
+        assert (sent < group.bytes_per_s).all(), group.name
+        assert (8 * sent > group.bytes_per_s).all(), group.name
