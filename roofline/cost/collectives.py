@@ -401,20 +401,22 @@ def _cheapest(ways: Sequence[Transfer], *, named: bool = False) -> Transfer:
         best = min(ways, key=lambda way: float(way.seconds))
         moves = named or float(best.seconds) or np.any(best.work.wire_bytes)
         return Transfer(best.work, best.seconds, best.algorithm if moves else "")
-    times = np.stack(np.broadcast_arrays(*(way.seconds for way in ways)))
-    chosen = np.argmin(times, axis=0)
+    least, chosen = ways[0].seconds, np.zeros(1, dtype=np.intp)
+    for number, way in enumerate(ways[1:], start=1):
+        chosen = np.where(way.seconds < least, number, chosen)
+        least = np.minimum(least, way.seconds)
+    one = int(chosen.flat[0])
+    if np.all(chosen == one):
+        return Transfer(ways[one].work, least, ways[one].algorithm)
 
     def pick(field: str) -> Number:
-        values = np.broadcast_arrays(*(getattr(way.work, field) for way in ways), chosen)[:-1]
-        picked: Number = np.take_along_axis(np.stack(values), chosen[None], axis=0)[0]
+        values = [getattr(way.work, field) for way in ways]
+        if all(isinstance(value, float) and value == 0.0 for value in values):
+            return 0.0
+        picked: Number = np.choose(chosen, values)
         return picked
 
-    used = np.unique(chosen)
-    return Transfer(
-        Work(**{field: pick(field) for field in _WIRED}),
-        np.take_along_axis(times, chosen[None], axis=0)[0],
-        ways[used[0]].algorithm if len(used) == 1 else "several",
-    )
+    return Transfer(Work(**{field: pick(field) for field in _WIRED}), least, "several")
 
 
 _WIRED: Final = ("wire_bytes", "messages", "network_bytes", "network_messages")

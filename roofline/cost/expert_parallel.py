@@ -45,10 +45,19 @@ def groups_met(part: Moe, groups: Number) -> Number:
     """
     if not isinstance(groups, np.ndarray):
         return _groups_met(part.experts, part.active, part.groups, part.active_groups, int(groups))
-    kinds, where = np.unique(groups, return_inverse=True)
-    found = [groups_met(part, float(number)) for number in kinds]
-    met: Array = np.array(found)[where].reshape(groups.shape)
+    met = np.empty(groups.shape)
+    for number in _different(groups):
+        met[groups == number] = groups_met(part, number)
     return met
+
+
+def _different(values: Array) -> list[float]:
+    """Values of an array that has few of them, without sorting it."""
+    left, found = values.ravel(), []
+    while left.size:
+        found.append(float(left[0]))
+        left = left[left != left[0]]
+    return found
 
 
 @cache
@@ -111,13 +120,14 @@ def busiest(
     if not isinstance(groups, np.ndarray) and groups == 1:
         met = touched(tokens, part.experts, part.active, routing)
         return tokens * float(part.active), met
-    many, spread = np.broadcast_arrays(tokens, groups)
-    pairs, where = np.unique(
-        np.stack([many.ravel(), spread.ravel()]).astype(float), axis=1, return_inverse=True
-    )
-    found = np.array([_busiest(float(t), part, int(e), routing) for t, e in pairs.T])
-    rows, met = found[where.ravel()].T
-    return rows.reshape(many.shape)[()], met.reshape(many.shape)[()]
+    many, spread = np.broadcast_arrays(np.asarray(tokens, float), np.asarray(groups, float))
+    rows, met = np.empty(many.shape), np.empty(many.shape)
+    for number in _different(spread):
+        there = spread == number
+        counts, where = np.unique(many[there], return_inverse=True)
+        found = np.array([_busiest(float(count), part, int(number), routing) for count in counts])
+        rows[there], met[there] = found[where].T
+    return rows[()], met[()]
 
 
 @cache

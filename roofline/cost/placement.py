@@ -44,10 +44,10 @@ def check(architecture: Architecture, layout: Layout, node: Node) -> None:
             )
     _check_stages(architecture, layout)
     _check_experts(architecture, layout)
-    _check_context(architecture, layout)
+    check_context(architecture, layout)
+    check_layer(architecture, int(layout.tp))
     for block in architecture.kinds:
-        _check_mixer(architecture, block, int(layout.tp))
-        _check_widths(architecture, block, layout)
+        _check_expert_widths(architecture, block, layout)
     devices = int(layout.devices)
     if devices > node.gpus and node.network is None:
         raise LayoutError(
@@ -117,7 +117,14 @@ def _check_experts(architecture: Architecture, layout: Layout) -> None:
             )
 
 
-def _check_context(architecture: Architecture, layout: Layout) -> None:
+def check_context(architecture: Architecture, layout: Layout) -> None:
+    """Refuse context parallelism of layers that it is not priced for.
+
+    Raises
+    ------
+    LayoutError
+        Names what they have.
+    """
     if layout.cp == 1:
         return
     for block in architecture.kinds:
@@ -130,6 +137,20 @@ def _check_context(architecture: Architecture, layout: Layout) -> None:
                 "priced for",
                 hint="use tensor or pipeline parallelism",
             )
+
+
+def check_layer(architecture: Architecture, tp: int) -> None:
+    """Refuse a tensor-parallel degree that heads and dense widths do not allow.
+
+    Raises
+    ------
+    LayoutError
+        Names the number that has to be divisible.
+    """
+    for block in architecture.kinds:
+        _check_mixer(architecture, block, tp)
+        if isinstance(block.feedforward, Mlp):
+            _divides(tp, block.feedforward.width, "feed-forward width", architecture)
 
 
 def _check_mixer(architecture: Architecture, block: Block, tp: int) -> None:
@@ -146,10 +167,8 @@ def _check_mixer(architecture: Architecture, block: Block, tp: int) -> None:
         _divides(tp, mixer.heads, f"{mixer.kind} heads", architecture)
 
 
-def _check_widths(architecture: Architecture, block: Block, layout: Layout) -> None:
+def _check_expert_widths(architecture: Architecture, block: Block, layout: Layout) -> None:
     part, tp = block.feedforward, int(layout.tp)
-    if isinstance(part, Mlp):
-        _divides(tp, part.width, "feed-forward width", architecture)
     if isinstance(part, Moe):
         _divides(int(layout.expert_tp), part.width, "expert width", architecture)
         if not layout.apart:
