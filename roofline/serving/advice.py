@@ -88,9 +88,21 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     faster = replace(gpu, hbm_bytes_per_s=2 * gpu.hbm_bytes_per_s)
     node = replace(deployment.node, gpu=faster)
     yield "twice the memory bandwidth", "", replace(deployment, node=node), workload
+    if batch.devices > 1:
+        yield "twice the rate of all wires", "", _twice_the_wires(deployment), workload
     rates = {name: 2 * rate for name, rate in gpu.flops_per_s.items()}
     node = replace(deployment.node, gpu=replace(gpu, flops_per_s=rates))
     yield "twice the arithmetic", "", replace(deployment, node=node), workload
+
+
+def _twice_the_wires(deployment: Deployment) -> Deployment:
+    node = deployment.node
+    wired = {
+        name: replace(link, bytes_per_s=2 * link.bytes_per_s)
+        for name, link in (("link", node.link), ("network", node.network))
+        if link is not None
+    }
+    return replace(deployment, node=replace(node, **wired))
 
 
 def shares(ops: dict[str, OpTime]) -> dict[str, float]:
@@ -111,6 +123,9 @@ def shares(ops: dict[str, OpTime]) -> dict[str, float]:
             out["KV cache"] += entry.seconds * float(work.kv_bytes) / moved
             out["activations"] += entry.seconds * float(work.activation_bytes) / moved
     total = sum(out.values())
+    loading = sum(entry.host for entry in ops.values())
+    if loading and loading >= total * (1 - 1e-9):  # all else is done before it is
+        return {**dict.fromkeys(PARTS, 0.0), "host": 1.0}
     return {name: value / total for name, value in out.items()} if total else out
 
 

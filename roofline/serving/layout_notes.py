@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from roofline.cost.deployment import Deployment
 from roofline.cost.expert_parallel import busiest
 from roofline.model.architecture import Attention, Mla, Moe
 from roofline.serving.room import host_memory
-from roofline.serving.stages import slowest_number
+from roofline.serving.stages import slowest_number, through
 from roofline.serving.static import StaticBatch
+from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.units import show, show_binary
 
 
@@ -111,5 +115,45 @@ def _outside(batch: StaticBatch) -> Iterator[str]:
     else:
         verdict = "which holds" if total <= room else "which is too small with"
         yield f"{text}, {verdict} {show_binary(room)} ({show_binary(total)} asked of a node)."
+    if offload.weights and offload.prefetch and batch.workload.output > 1:
+        hides = hiding_batch(deployment, batch.workload)
+        yield (
+            f"Loading hides behind the rest of a decode step from a batch of {hides:,} on."
+            if hides
+            else "No batch makes a decode step long enough to hide the loading."
+        )
     how = "loaded while the one before computes" if offload.prefetch else "loaded when it is needed"
     yield f"The next layer is {how}; experts count as far as tokens of the step touch them."
+
+
+def hiding_batch(deployment: Deployment, workload: Workload) -> int:
+    """Smallest batch whose decode step is long enough to hide what is loaded.
+
+    At the middle of the answer; 0 where none does. [1]
+
+    Parameters
+    ----------
+    deployment
+        What is kept outside.
+    workload
+        Lengths.
+    """
+    context = np.asarray((workload.prompt + 1 + workload.longest) / 2)
+
+    def hidden(batch: int) -> bool:
+        stages = through(deployment, workload.decode(context, float(batch)))
+        return all(
+            float(stage.parts.host) <= float(stage.parts.local) + float(stage.parts.wire)
+            for stage in stages
+        )
+
+    high = 1
+    while not hidden(high):
+        high *= 2
+        if high > MOST_SEQUENCES:
+            return 0
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if hidden(middle) else (middle, high)
+    return high
