@@ -197,7 +197,19 @@ def _divisors(number: int) -> str:
 
 
 def kv_heads_per_device(attention: Attention, tp: Number) -> Number:
-    """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]"""
+    """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]
+
+    Parameters
+    ----------
+    attention
+        The layer.
+    tp
+        Devices that share it. [1]
+
+    Notes
+    -----
+    max(K / TP, 1). Source: definition; engines repeat heads so that each device has one.
+    """
     return np.maximum(attention.kv_heads / tp, 1.0)
 
 
@@ -205,6 +217,17 @@ def qkv_biased_per_device(attention: Attention, tp: Number) -> Number:
     """Biases of the q, k and v projections on one device; those of repeated heads repeat. [1]
 
     Where only some outputs have a bias they are the queries first.
+
+    Parameters
+    ----------
+    attention
+        The layer.
+    tp
+        Devices that share it. [1]
+
+    Notes
+    -----
+    Source: biases go with the rows of the matrix that they are added to.
     """
     queries = min(attention.qkv_biased, attention.query_width)
     repeated = kv_heads_per_device(attention, tp) / attention.kv_heads
@@ -214,6 +237,19 @@ def qkv_biased_per_device(attention: Attention, tp: Number) -> Number:
 def padded(rows: int, groups: Number) -> Number:
     """Rows, or experts, on the fullest of some groups, the last group padded. [1]
 
+    Parameters
+    ----------
+    rows
+        To be divided. [1]
+    groups
+        Groups of devices. [1]
+
+    Notes
+    -----
+    Source: ⌈rows / groups⌉; engines pad to multiples that are larger still.
+
+    Examples
+    --------
     >>> float(padded(50257, 8)), float(padded(50257, 1))
     (6283.0, 50257.0)
     """
@@ -281,7 +317,17 @@ def _kinds(architecture: Architecture, start: int, count: int) -> Iterator[tuple
 
 
 def in_a_node(layout: Layout, node: Node) -> Number:
-    """Devices of a replica that lie in one node. [1]"""
+    """Devices of a replica that lie in one node. [1]
+
+    Parameters
+    ----------
+    layout, node
+        The replica, and what it lies on.
+
+    Notes
+    -----
+    Source: as few nodes as hold it, all alike.
+    """
     return layout.devices / np.ceil(layout.devices / node.gpus)
 
 

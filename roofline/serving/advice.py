@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import isclose
 from typing import Final
 
 from roofline.cost.deployment import Deployment
 from roofline.errors import RooflineError
+from roofline.hardware.machine import Link
 from roofline.model import parameters, precision
 from roofline.serving import room
 from roofline.serving.static import OpTime, StaticBatch, static_batch
@@ -97,12 +99,12 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
 
 def _twice_the_wires(deployment: Deployment) -> Deployment:
     node = deployment.node
-    wired = {
-        name: replace(link, bytes_per_s=2 * link.bytes_per_s)
-        for name, link in (("link", node.link), ("network", node.network))
-        if link is not None
-    }
-    return replace(deployment, node=replace(node, **wired))
+
+    def twice(link: Link | None) -> Link | None:
+        return None if link is None else replace(link, bytes_per_s=2 * link.bytes_per_s)
+
+    faster = replace(node, link=twice(node.link), network=twice(node.network))
+    return replace(deployment, node=faster)
 
 
 def shares(ops: dict[str, OpTime]) -> dict[str, float]:
@@ -124,7 +126,7 @@ def shares(ops: dict[str, OpTime]) -> dict[str, float]:
             out["activations"] += entry.seconds * float(work.activation_bytes) / moved
     total = sum(out.values())
     loading = sum(entry.host for entry in ops.values())
-    if loading and loading >= total * (1 - 1e-9):  # all else is done before it is
+    if loading and isclose(loading, total):  # all else is done before it is
         return {**dict.fromkeys(PARTS, 0.0), "host": 1.0}
     return {name: value / total for name, value in out.items()} if total else out
 

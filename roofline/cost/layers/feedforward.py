@@ -97,7 +97,8 @@ def _moved(
     near = apart * each * (met * (1.0 - 1.0 / ranks.inside))
     name = "combine" if back else "dispatch"
     if np.any(np.asarray(ep) > 1):
-        yield collective(name, exchange(near, far, ranks), near + far, ranks, layers)
+        op = collective(name, exchange(near, far, ranks), near + far, ranks, layers)
+        yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart)
     if np.any(np.asarray(layout.expert_tp) > 1):
         group = p.deployment.ranks(layout.expert_tp)
         arrived = apart * (float(up.k) * width) * p.everyone * (met / ep)

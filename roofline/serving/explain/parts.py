@@ -1,6 +1,7 @@
 """What derivations are made of: facts, given values, operators and steps."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from roofline.cost.collectives import FORMULAS
@@ -67,10 +68,11 @@ def wires(batch: StaticBatch) -> tuple[Derivation, ...]:
     deployment, node = batch.deployment, batch.deployment.node
     out = []
     if batch.devices > 1 and node.link is not None:
-        out += _link(node, "link", "", node.link.bytes_per_s, node.link.latency_s)
+        out.append(_link(node, "link", "W", node.link.bytes_per_s, node.link.latency_s))
     if batch.devices > node.gpus and node.network is not None:
         network = node.network
-        out += _link(node, "network", " network", network.rate_between_nodes, network.latency_s)
+        rate = network.rate_between_nodes
+        out.append(_link(node, "network", "W network", rate, network.latency_s))
     if deployment.offload.any:
         rate = outside_bytes_per_s(deployment)
         known = node.facts.get("host.bandwidth")
@@ -80,11 +82,17 @@ def wires(batch: StaticBatch) -> tuple[Derivation, ...]:
     return tuple(out)
 
 
-def _link(node: Node, key: str, name: str, rate: float, latency: float) -> list[Derivation]:
-    return [
-        _stated(node.facts.get(f"{key}.bandwidth"), f"W{name}", rate, "B/s"),
-        _stated(node.facts.get(f"{key}.latency"), f"α{name}", latency, "s"),
-    ]
+def _link(node: Node, key: str, name: str, rate: float, latency: float) -> Derivation:
+    """Rate of wires, with the latency of a round of messages on them beside it."""
+    wire = _stated(node.facts.get(f"{key}.bandwidth"), name, rate, "B/s")
+    round_trip = _stated(node.facts.get(f"{key}.latency"), "α", latency, "s")
+    note = f"α = {show(latency, 's')} a round of messages, {round_trip.basis or 'given'}"
+    note += f" ({round_trip.source})" if round_trip.basis != "assumed" else ""
+    return replace(
+        wire,
+        basis=worst([wire.basis, round_trip.basis]),
+        note=f"{wire.note}; {note}" if wire.note else note,
+    )
 
 
 def operator(entry: OpTime) -> Derivation:
