@@ -100,8 +100,6 @@ def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
     inside, nodes = ranks.inside, ranks.nodes
     alone: list[Transfer] = []
     if np.any(nodes == 1):
-        alone: list[Transfer] = []
-    if np.any(nodes == 1):
         alone = [_inside(way, ranks) for way in _reducing(payload, ranks.size, ranks.link)]
     if _all(nodes == 1):
         return _cheapest(alone)
