@@ -153,7 +153,8 @@ def _absorbed(
     name, count, new, context = group
     precision, heads = p.deployment.precision, part.heads / p.tp
     top_k = None if part.index is None else float(part.index.top_k)
-    tokens = count * new
+    mine = 1.0 if is_one(new) else p.deployment.layout.cp  # prefill has its share of the queries
+    tokens = count * new * (1.0 / mine)
     n_in, n_out = heads * part.latent, heads * part.value_dim
     q_absorb, v_absorb = called("q-absorb", name), called("v-absorb", name)
     into = product(p, q_absorb, n_in, part.nope_dim, layers, tokens=tokens, role="kv-up")
