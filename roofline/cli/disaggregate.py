@@ -1,0 +1,261 @@
+"""``roofline disaggregate``: prefill and decode on pools of their own, and the ratio of the two."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli import options
+from roofline.cli.answer import print_derivation, to_json
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+
+if TYPE_CHECKING:
+    from roofline.table import Result, Table
+
+
+class Over(StrEnum):
+    """What the cache goes over."""
+
+    NETWORK = "network"
+    LINK = "link"
+
+
+def disaggregate(
+    model: Annotated[
+        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
+    ] = "llama-3.1-8b",
+    prefill: Annotated[
+        str, typer.Option(help="Layout of a prefill instance: tp4, tp4-pp2, dp8-ep8.")
+    ] = "tp1",
+    decode: Annotated[
+        str, typer.Option(help="Layout of a decode instance: tp8, dp16-ep16.")
+    ] = "tp1",
+    gpu: options.Gpu = "h100-sxm",
+    node: Annotated[
+        str | None, typer.Option(help="Node by name, or a YAML file; else the usual one.")
+    ] = None,
+    decode_gpu: Annotated[
+        str | None, typer.Option(help="GPU of the decode pool; else the same.")
+    ] = None,
+    decode_node: Annotated[
+        str | None, typer.Option(help="Node of the decode pool; else the same.")
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(help="Devices in all; else the fewest near the balance.")
+    ] = None,
+    over: Annotated[
+        Over, typer.Option(help="What the cache goes over: link where one node has both pools.")
+    ] = Over.NETWORK,
+    overlapped: Annotated[
+        bool, typer.Option("--overlapped", help="Send each layer's cache as the next computes.")
+    ] = False,
+    prefill_batch: Annotated[
+        int, typer.Option(help="Prompts in a prefill step; 0 for one in each group of --prefill.")
+    ] = 0,
+    batch: Annotated[int, typer.Option(help="Sequences of a decode instance.")] = 64,
+    prompt: options.Prompt = 2048,
+    prefix_hit: options.PrefixHit = 0.0,
+    output: options.Output = 256,
+    weights: options.Weights = None,
+    kv: options.Kv = "auto",
+    engine: options.Engine = "vllm",
+    calibration: options.CalibrationOf = options.Calibration.NONE,
+    mla: options.MlaOf = options.Mla.AUTO,
+    routing_skew: options.RoutingSkew = 0.0,
+    expert_loads: options.ExpertLoads = None,
+    overlap: Annotated[
+        float, typer.Option(help="Share of the time of wires in an instance that is hidden.")
+    ] = 0.0,
+    memory_utilization: options.MemoryUtilization = None,
+    price: options.Price = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            help="Derive ttft, second_token, tpot, latency, kv, transfer, ratio, throughput, "
+            "memory, cost."
+        ),
+    ] = None,
+    format_: options.FormatOf = Format.TABLE,
+) -> None:
+    """Price prefill and decode pools: how many of each, TTFT, TPOT, transfer, price.
+
+    Exits with 1 if a pool does not fit.
+    """
+    del calibration  # the datasheet's rates are the only ones there are
+    from roofline import api
+    from roofline.api.disaggregation import disaggregate as ask
+    from roofline.cli.inputs import network, routing
+
+    result = ask(
+        network(model),
+        gpu,
+        prefill=prefill,
+        decode=decode,
+        node=node,
+        decode_gpu=decode_gpu,
+        decode_node=decode_node,
+        gpus=gpus,
+        over=over.value,
+        overlapped=overlapped,
+        prefill_batch=prefill_batch,
+        batch=batch,
+        prompt=prompt,
+        prefix_hit=prefix_hit,
+        output=output,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        mla=mla.value,
+        routing=routing(routing_skew, expert_loads),
+        overlap=overlap,
+        memory_utilization=memory_utilization,
+        usd_per_hour=price,
+    )
+    derivation = api.explain(result, explain) if explain else None
+    if format_ is Format.JSON:
+        print_json("disaggregate", to_json(result, derivation), result.notes)
+    elif derivation is not None:
+        print_derivation(derivation)
+    else:
+        _print(result, format_)
+    if not result.metadata["fits"]:
+        raise typer.Exit(1)
+
+
+def _print(result: "Result", style: Format) -> None:
+    meta, tables = result.metadata, result.tables
+    if style is Format.CSV:
+        headline = tables["headline"]
+        rows = [[str(value) for value in row.values()] for row in headline.rows()]
+        print_rows(rows, list(headline.columns), style)
+        return
+    if style is Format.TABLE:
+        where = f"{meta['gpus']} × {meta['gpu_title']}"
+        if meta["decode_gpu"] != meta["gpu"]:
+            first, rest = tables["pools"].rows()
+            where = (
+                f"{first['instances'] * first['gpus']} × {meta['gpu_title']} (prefill) and "
+                f"{rest['instances'] * rest['gpus']} × {meta['decode_gpu_title']} (decode)"
+            )
+        echo(wrap(f"{meta['model']}, prefill and decode apart, on {where}"))
+        echo(
+            wrap(
+                f"{meta['weights']} weights, {meta['kv']} KV cache, decode batch {meta['batch']}, "
+                f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention"
+            )
+        )
+        echo("")
+        for sentence in meta["summary"]:
+            echo(wrap(sentence))
+        echo("")
+    _print_headline(tables["headline"], style)
+    _print_pools(tables["pools"], style)
+    _print_transfer(tables["transfer"], style)
+    _print_alternatives(tables["alternatives"], style)
+    for note in result.notes:
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+
+
+LABELS = {
+    "ttft_s": "TTFT",
+    "second_token_s": "second token",
+    "tpot_s": "TPOT",
+    "latency_s": "latency",
+    "requests_per_s": "requests",
+    "throughput_tok_s": "throughput",
+    "throughput_tok_s_per_gpu": "throughput per GPU",
+    "user_tok_s": "speed per user",
+    "joule_per_mtok": "energy",
+    "usd_per_mtok": "cost",
+}
+
+
+def _print_headline(headline: "Table", style: Format) -> None:
+    rows = [
+        [
+            LABELS[row["metric"]],
+            _quantity(row["value"], row["unit"]),
+            _quantity(row["serial"], row["unit"]),
+            row["basis"],
+            row["meaning"],
+        ]
+        for row in headline.rows()
+    ]
+    header = ["", "overlap", "no overlap", "basis", "what it is"]
+    print_rows(rows, header, style, "What users feel")
+
+
+def _quantity(value: float, unit: str) -> str:
+    from roofline.units import show, significant
+
+    if unit == "$":
+        return f"{value:,.3f} $"
+    if unit in ("token/s", "request/s"):
+        short = "tok/s" if unit == "token/s" else "req/s"
+        return f"{value:,.0f} {short}" if value >= 1000 else f"{significant(value)} {short}"
+    if not unit:
+        return f"{value:.1%}"
+    return show(value, unit)
+
+
+def _print_pools(pools: "Table", style: Format) -> None:
+    from roofline.units import show, show_binary
+
+    rows, memory = [], []
+    for row in pools.rows():
+        rows.append(
+            [
+                row["pool"],
+                str(row["instances"]),
+                row["layout"],
+                str(row["gpus"]),
+                str(row["batch"]),
+                show(row["step_s"], "s"),
+                show(row["serial_s"], "s"),
+                _quantity(row["requests_per_s"], "request/s"),
+                f"{row['idle']:.1%}",
+            ]
+        )
+        memory.append(
+            [
+                row["pool"],
+                *(show_binary(row[part]) for part in ("weight_bytes", "kv_bytes")),
+                show_binary(row["activation_bytes"]),
+                show_binary(row["free_bytes"]),
+                "yes" if row["fits"] else "no",
+                str(row["sequences"]),
+            ]
+        )
+    header = ["", "instances", "layout", "GPUs", "batch", "a step", "no overlap", "all", "idle"]
+    print_rows(rows, header, style, "Pools")
+    header = ["", "weights", "KV cache", "activations", "free", "fits", "sequences held"]
+    print_rows(memory, header, style, "Memory, each device")
+
+
+def _print_transfer(transfer: "Table", style: Format) -> None:
+    rows = [
+        [row["what"], _quantity(row["value"], row["unit"]), row["meaning"]]
+        for row in transfer.rows()
+    ]
+    print_rows(rows, ["", "value", "what it is"], style, "KV cache from prefill to decode")
+
+
+def _print_alternatives(alternatives: "Table", style: Format) -> None:
+    from roofline.units import count, show, significant
+
+    rows = [
+        [
+            "apart" if row["serving"] == "disaggregated" else "together",
+            row["layout"],
+            str(row["gpus"]),
+            show(row["ttft_mean_s"], "s"),
+            show(row["tpot_s"], "s"),
+            count(row["throughput_tok_s"]),
+            significant(row["throughput_tok_s_per_gpu"]),
+            f"{row['usd_per_mtok']:.3f}" if row["usd_per_mtok"] else "",
+            "yes" if row["fits"] else "no",
+        ]
+        for row in alternatives.rows()
+    ]
+    header = ["", "layout", "GPUs", "mean TTFT", "TPOT", "tok/s", "a GPU", "$/Mtok", "fits"]
+    print_rows(rows, header, style, "Both phases apart or together")

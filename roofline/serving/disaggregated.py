@@ -1,0 +1,244 @@
+"""Prefill and decode on pools of their own, each with its layout, and the cache handed over.
+
+The prefill makes the first token, so TTFT does not see the transfer; the second token does.
+
+Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al. 2024
+(arXiv 2311.18677).
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.memory import Memory, budget
+from roofline.cost.pipeline import fill, pace
+from roofline.cost.textbook import kv_transfer_rate
+from roofline.errors import InputError, LayoutError
+from roofline.serving.kv_transfer import Transfer, Wires, transfer
+from roofline.serving.pools import Phases, Split, divide
+from roofline.serving.room import memory_of
+from roofline.serving.stages import through
+from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.workload import Workload
+from roofline.units import MILLION, SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Disaggregated:
+    """Two pools and what comes of them. Times at datasheet rates are the least there can be.
+
+    Attributes
+    ----------
+    prefill
+        A prefill instance: a step of its prompts, which answers with one token.
+    decode
+        A decode instance's batch. With its own prefill it is what the decode layout does alone.
+    transfer
+        Hand-over of the cache.
+    overlapped
+        Whether layers are sent as they are computed.
+    overlap, serial
+        Times with perfect overlap and without any.
+    split
+        Instances of each kind.
+    gpus
+        Devices that were given; those of the split where none were. [1]
+    prefill_memory, decode_memory
+        Of a device of each pool.
+    in_flight, arriving
+        Prompts that a prefill instance holds until their cache is sent, and caches on their way
+        to a decode instance. [1]
+    """
+
+    prefill: StaticBatch
+    decode: StaticBatch
+    transfer: Transfer
+    overlapped: bool
+    overlap: Phases
+    serial: Phases
+    split: Split
+    gpus: int
+    prefill_memory: Memory
+    decode_memory: Memory
+    in_flight: int
+    arriving: int
+
+    @property
+    def used(self) -> int:
+        """Devices of all instances. [1]"""
+        return self.split.prefill * self.prefill.devices + self.split.decode * self.decode.devices
+
+    @property
+    def fits(self) -> bool:
+        """Whether both pools have the memory."""
+        return self.prefill_memory.fits and self.decode_memory.fits
+
+    def tok_s(self, phases: Phases) -> float:
+        """Output tokens, first ones included. [token/s]"""
+        return self.split.requests_per_s(phases) * phases.output
+
+    def ideal_tok_s(self, phases: Phases) -> float:
+        """The same if the used devices could be divided as the ratio says. [token/s]"""
+        each = self.prefill.devices / phases.prompts_per_s
+        each += self.decode.devices / phases.answers_per_s
+        return self.used / each * phases.output
+
+    def wire_bytes_per_s(self, phases: Phases) -> tuple[float, float]:
+        """Rate of caches that is needed, and that the slower ends' wires give. [B/s]"""
+        demand = self.split.demand(phases)
+        needed = float(kv_transfer_rate(self.transfer.prompt_bytes, demand))
+        share = self.split.utilisation(phases)
+        return needed, needed / share if share else math.inf
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Price of the devices in use; 0 where one kind has none. [$/h]"""
+        counts = (self.split.prefill, self.split.decode)
+        pools = tuple(zip(counts, (self.prefill, self.decode), strict=True))
+        prices = [n * batch.devices * batch.deployment.node.gpu.usd_per_hour for n, batch in pools]
+        return sum(prices) if all(prices) else 0.0
+
+    @property
+    def watts(self) -> float:
+        """Board power of the devices in use. [W]"""
+        return sum(
+            n * batch.devices * batch.deployment.node.gpu.tdp_w
+            for n, batch in ((self.split.prefill, self.prefill), (self.split.decode, self.decode))
+        )
+
+    def usd_per_mtok(self, phases: Phases) -> float:
+        """Price of a million output tokens. [$]"""
+        return self.usd_per_hour / SECONDS_PER_HOUR / self.tok_s(phases) * MILLION
+
+    def joule_per_mtok(self, phases: Phases) -> float:
+        """Energy of a million output tokens at board power. [J]"""
+        return self.watts / self.tok_s(phases) * MILLION
+
+
+def disaggregated(
+    prefill: Deployment,
+    decode: Deployment,
+    workload: Workload,
+    *,
+    prefill_batch: int = 0,
+    gpus: int | None = None,
+    wires: Wires = "network",
+    overlapped: bool = False,
+    utilization: float | None = None,
+) -> Disaggregated:
+    """Price prefill and decode pools.
+
+    Parameters
+    ----------
+    prefill, decode
+        An instance of each kind, with its own layout and devices.
+    workload
+        Lengths, and the batch of a decode instance.
+    prefill_batch
+        Prompts in a step of a prefill instance; 0 for one in each of its groups that have
+        sequences of their own. [1]
+    gpus
+        Devices in all; None for the fewest instances near the ratio that balances, or for those
+        of the node where both pools are in one. [1]
+    wires
+        What the cache goes over: ``"network"``, or ``"link"`` inside one node.
+    overlapped
+        Whether layers are sent as they are computed; the bound without overlap never does.
+    utilization
+        Share of device memory the engine takes; None for its default. [1]
+
+    Raises
+    ------
+    InputError, LayoutError
+        Nothing to decode, too few devices, no wires between the pools.
+    """
+    _check(prefill, decode, workload)
+    together = prefill_batch or int(prefill.layout.dp)
+    alone = replace(workload, batch=together, output=1, prefill_batch=0)
+    first = static_batch(prefill, alone, utilization=utilization)
+    own = min(prefill_batch or int(decode.layout.dp), workload.batch)
+    rest = static_batch(decode, replace(workload, prefill_batch=own), utilization=utilization)
+    handed = transfer(prefill, decode, workload.prompt, first.workload.together, wires)
+    overlap, serial = (_phases(first, rest, handed, overlapped, bound) for bound in (False, True))
+    room = gpus or (prefill.node.gpus if wires == "link" else None)
+    split = divide(overlap, first.devices, rest.devices, room)
+    used = split.prefill * first.devices + split.decode * rest.devices
+    _check_place(prefill, decode, used, wires)
+    waiting = overlap.prefill_s + overlap.transfer_s
+    in_flight = max(math.ceil(overlap.prompts_per_s * waiting), together)
+    arriving = math.ceil(overlap.answers_per_s * (waiting if overlapped else overlap.transfer_s))
+    return Disaggregated(
+        prefill=first,
+        decode=rest,
+        transfer=handed,
+        overlapped=overlapped,
+        overlap=overlap,
+        serial=serial,
+        split=split,
+        gpus=gpus or used,
+        prefill_memory=memory_of(
+            prefill,
+            replace(alone, batch=in_flight, prefill_batch=first.workload.together),
+            utilization,
+        ),
+        decode_memory=budget(
+            decode,
+            batch=workload.batch + arriving,
+            context=workload.longest,
+            step_tokens=workload.batch,
+            step_rows=workload.batch,
+            utilization=utilization,
+        ),
+        in_flight=in_flight,
+        arriving=arriving,
+    )
+
+
+def _phases(
+    first: StaticBatch, rest: StaticBatch, handed: Transfer, overlapped: bool, serial: bool
+) -> Phases:
+    work, output = first.workload, rest.workload.output
+    priced = through(first.deployment, work.prefill(float(work.together)))
+    stages = [float(stage.seconds(serial)) for stage in priced]
+    wait = handed.seconds
+    if overlapped and not serial:
+        wait = handed.exposed(float(fill(stages)) / len(stages))
+    step_s = rest.tpot_serial_s if serial else rest.tpot_s
+    return Phases(
+        output=output,
+        prefill_s=first.ttft_serial_s if serial else first.ttft_s,
+        transfer_s=wait,
+        step_s=step_s,
+        prompt_s=float(pace(stages)) / work.together,
+        answer_s=step_s * (output - 1) / rest.workload.batch,
+        send_s=handed.send.cache_s,
+        receive_s=handed.receive.cache_s,
+    )
+
+
+def _check(prefill: Deployment, decode: Deployment, workload: Workload) -> None:
+    network = prefill.architecture
+    if not network.causal or network.is_encoder:
+        raise InputError(
+            f"{network.name} does not decode token by token", hint="ask analyze what it costs"
+        )
+    if workload.output < 2:
+        raise InputError(
+            "an answer of one token is made by the prefill, nothing is decoded",
+            hint="give --output 2 or more",
+        )
+    if prefill.precision.kv.name != decode.precision.kv.name:
+        raise InputError(
+            f"prefill keeps its cache in {prefill.precision.kv.name}, decode reads "
+            f"{decode.precision.kv.name}",
+            hint=f"give one format for both, like --kv {prefill.precision.kv.name}",
+        )
+
+
+def _check_place(prefill: Deployment, decode: Deployment, used: int, wires: Wires) -> None:
+    node = prefill.node
+    if wires == "link" and (decode.node.name != node.name or used > node.gpus):
+        raise LayoutError(
+            f"{used} GPUs in both pools are not in one node of {node.gpus} ({node.name})",
+            hint="use --over network, smaller layouts or a larger node",
+        )

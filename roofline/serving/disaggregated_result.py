@@ -1,0 +1,219 @@
+"""Priced pools as a result: sentences first, tables, derivations, what a reader must know."""
+
+from typing import Final
+
+import roofline
+from roofline.serving import disaggregated_tables as tables
+from roofline.serving.advice import shares
+from roofline.serving.disaggregated import Disaggregated
+from roofline.serving.explain.disaggregated import explain_all
+from roofline.serving.static import StaticBatch
+from roofline.table import Result, Table
+from roofline.units import count, show, show_binary, significant
+
+READS: Final = {"weights": "reading weights", "KV cache": "reading the KV cache"}
+BINDS: Final = {"wires": "the wires between devices"}
+
+
+def result_of(pools: Disaggregated) -> Result:
+    """Tables, derivations, notes and inputs of two pools."""
+    first, rest = pools.prefill.deployment, pools.decode.deployment
+    work, derivations = pools.decode.workload, explain_all(pools)
+    beside = tables.alternatives(pools)
+    return Result(
+        kind="disaggregate",
+        tables={
+            "headline": tables.headline(pools, derivations),
+            "pools": tables.pools(pools),
+            "transfer": tables.transfer(pools),
+            "alternatives": beside,
+        },
+        derivations=derivations,
+        notes=tuple(dict.fromkeys(notes(pools))),
+        metadata={
+            "version": roofline.__version__,
+            "model": rest.architecture.name,
+            "gpu": first.node.gpu.name,
+            "gpu_title": first.node.gpu.title,
+            "node": first.node.name,
+            "decode_gpu": rest.node.gpu.name,
+            "decode_gpu_title": rest.node.gpu.title,
+            "decode_node": rest.node.name,
+            "gpus": pools.gpus,
+            "gpus_used": pools.used,
+            "prefill": first.layout.spelled,
+            "decode": rest.layout.spelled,
+            "prefill_instances": pools.split.prefill,
+            "decode_instances": pools.split.decode,
+            "ratio": pools.overlap.ratio,
+            "over": pools.transfer.wires,
+            "overlapped": pools.overlapped,
+            "engine": rest.engine.name,
+            "weights": rest.precision.weights.name,
+            "kv": rest.precision.kv.name,
+            "prefill_batch": pools.prefill.workload.batch,
+            "batch": work.batch,
+            "prompt": work.prompt,
+            "output": work.output,
+            "prefix_hit": work.prefix_hit,
+            "convention": "engine",
+            "basis": "datasheet",
+            "fits": pools.fits,
+            "summary": sentences(pools, beside),
+        },
+    )
+
+
+def sentences(pools: Disaggregated, beside: Table) -> tuple[str, ...]:
+    """What a reader should take away: the ratio, what binds, what it costs, what it gains."""
+    return (
+        _ratio(pools),
+        _split(pools),
+        f"Prefill is bound by {_bound(pools.prefill, 'prefill')}, "
+        f"decode by {_bound(pools.decode, 'decode')}.",
+        _wires(pools),
+        _room(pools),
+        _gain(beside),
+    )
+
+
+def _ratio(pools: Disaggregated) -> str:
+    phases, first, rest = pools.overlap, pools.prefill.deployment, pools.decode.deployment
+    more, fewer = "prefill", "decode"
+    ratio = phases.ratio
+    if ratio < 1:
+        more, fewer, ratio = fewer, more, 1.0 / ratio
+    sending = ", as its wires send caches" * (phases.send_s > phases.prompt_s)
+    receiving = ", as its wires bring caches" * (phases.receive_s > phases.answer_s)
+    return (
+        f"A prefill instance ({first.layout}) takes {significant(phases.prompts_per_s)} prompts/s"
+        f"{sending}, a decode instance ({rest.layout}) gives {significant(phases.answers_per_s)} "
+        f"answers/s{receiving}: "
+        f"{significant(ratio)} {more} instances balance one {fewer} instance."
+    )
+
+
+def _split(pools: Disaggregated) -> str:
+    phases, split = pools.overlap, pools.split
+    idle = split.idle(phases)
+    names = ("prefill", "decode")
+    pace = "the wires set the pace" if split.utilisation(phases) > 1 else ""
+    if not pace:
+        slower = int(idle[1] < idle[0])
+        waits = f", {names[1 - slower]} waits {idle[1 - slower]:.0%} of its time"
+        pace = f"{names[slower]} sets the pace" + (waits if idle[1 - slower] >= 0.005 else "")
+    left = pools.gpus - pools.used
+    over = ""
+    if left:
+        over = f"; {left} GPU{'s are' if left > 1 else ' is'} left over"
+    price = pools.usd_per_mtok(phases)
+    cost = f" at {price:,.3f} $ per million" if price else ""
+    return (
+        f"On {pools.gpus} GPUs, {split.prefill} prefill and {split.decode} decode "
+        f"instance{'s' if split.decode > 1 else ''} serve "
+        f"{significant(split.requests_per_s(phases))} requests/s, "
+        f"{count(pools.tok_s(phases))} tok/s{cost}: {pace}{over}."
+    )
+
+
+def _bound(batch: StaticBatch, phase: str) -> str:
+    parts = shares(batch.prefill if phase == "prefill" else batch.decode)
+    name = max(parts, key=lambda part: parts[part])
+    return f"{READS.get(name) or BINDS.get(name, name)} ({parts[name]:.0%} of its time)"
+
+
+def _wires(pools: Disaggregated) -> str:
+    handed, phases = pools.transfer, pools.overlap
+    needed, given = pools.wire_bytes_per_s(phases)
+    waits = f"The cache of a prompt, {show(handed.prompt_bytes, 'B')}, makes decode wait " + show(
+        phases.transfer_s, "s"
+    )
+    if needed > given:
+        return (
+            f"{waits}. The {handed.wires} binds: {show(needed, 'B/s')} would be needed, "
+            f"{significant(needed / given)} times what its wires give."
+        )
+    return (
+        f"{waits}; all caches need {show(needed, 'B/s')}, "
+        f"{_percent(needed / given)} of what the {handed.wires} gives."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}" if share >= 0.001 else "under 0.1%"
+
+
+def _room(pools: Disaggregated) -> str:
+    held = {"prefill": pools.prefill_memory, "decode": pools.decode_memory}
+    if pools.fits:
+        spare = ", ".join(
+            f"{show_binary(memory.free)} to spare on each {name} device"
+            for name, memory in held.items()
+        )
+        return f"Both pools fit: {spare}."
+    short = " and ".join(
+        f"{show_binary(-memory.free)} too much on each {name} device"
+        for name, memory in held.items()
+        if not memory.fits
+    )
+    return f"Does not fit: {short}."
+
+
+def _gain(beside: Table) -> str:
+    ours, theirs = list(beside.rows())[:2]
+    factors = ", ".join(
+        f"{name} × {significant(ours[key] / theirs[key], 2)}"
+        for name, key in (
+            ("throughput per GPU", "throughput_tok_s_per_gpu"),
+            ("mean TTFT", "ttft_mean_s"),
+            ("TPOT", "tpot_s"),
+        )
+    )
+    unfit = "" if theirs["fits"] else " (which do not fit)"
+    return f"Against static batches on {theirs['layout']}, both phases together{unfit}: {factors}."
+
+
+def notes(pools: Disaggregated) -> tuple[str, ...]:
+    """Conventions, omissions and choices behind the figures."""
+    first, rest = pools.prefill.deployment, pools.decode.deployment
+    work = pools.prefill.workload
+    out = [
+        "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
+        "kernels take longer. The second figure is the sum without overlap at the same rates.",
+        "TTFT ends with the prefill, which makes the first token; the transfer comes before the "
+        "second and counts in TPOT = (latency − TTFT) / (tokens − 1). Queues are left out.",
+    ]
+    if pools.overlapped:
+        out.append(
+            "Each layer's cache is sent while the next is computed; the figures without overlap "
+            "send it all after the prefill."
+        )
+    else:
+        out.append(
+            "The cache is sent after the prefill; layer by layer (--overlapped) most of that time "
+            "is hidden."
+        )
+    out.append(
+        "What several devices hold alike is sent once; copies inside an instance, and its own "
+        f"traffic on the same {pools.transfer.wires}, are left out."
+    )
+    out.append(
+        f"A prefill instance holds {pools.in_flight} prompts until they are sent; a decode "
+        f"instance its batch and {pools.arriving} on their way."
+    )
+    out.append(
+        "Static batches are a coarser model than the pools: all prompts of a batch arrive at once "
+        "and nothing decodes while they are prefilled. With equal layouts and free wires both "
+        "serve as much; layouts or devices of their own can gain, whole instances lose."
+    )
+    if work.cached:
+        out.append("The cache of a prefix hit is sent too: the decode pool may not have it.")
+    limit = first.engine.step_tokens
+    if limit and work.together * (work.prompt - work.cached) > limit * float(first.layout.dp):
+        out.append(
+            f"Prefill is priced as one step; the memory of its activations is that of the "
+            f"{limit:,.0f}-token chunks {first.engine.title} cuts it into."
+        )
+    if not pools.usd_per_hour:
+        out.append("No price is assumed for a device of these pools: give one with --price.")
+    return (*out, *first.precision.notes, *rest.precision.notes, *rest.architecture.notes)

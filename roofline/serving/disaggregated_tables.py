@@ -1,0 +1,205 @@
+"""Disaggregated serving as tables: what users feel, the pools, the transfer, the alternatives."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from roofline.cost.memory import Memory
+from roofline.serving.disaggregated import Disaggregated
+from roofline.serving.pools import Phases
+from roofline.serving.static import StaticBatch, static_batch
+from roofline.table import Derivation, Table, table
+
+DATASHEET: Final = "datasheet"
+
+
+def headline(pools: Disaggregated, derivations: Mapping[str, Derivation]) -> Table:
+    """Metrics of the deployment, one row each: with perfect overlap and without any."""
+
+    def figures(phases: Phases) -> dict[str, float]:
+        tokens = pools.tok_s(phases)
+        return {
+            "ttft_s": phases.ttft_s,
+            "second_token_s": phases.second_token_s,
+            "tpot_s": phases.tpot_s,
+            "latency_s": phases.latency_s,
+            "requests_per_s": pools.split.requests_per_s(phases),
+            "throughput_tok_s": tokens,
+            "throughput_tok_s_per_gpu": tokens / pools.used,
+            "user_tok_s": 1.0 / phases.tpot_s,
+            "joule_per_mtok": pools.joule_per_mtok(phases),
+            "usd_per_mtok": pools.usd_per_mtok(phases),
+        }
+
+    overlap, serial = figures(pools.overlap), figures(pools.serial)
+    rows = [
+        {
+            "metric": metric,
+            "value": overlap[metric],
+            "serial": serial[metric],
+            "unit": unit,
+            "basis": derivations[explained].basis,
+            "meaning": meaning,
+        }
+        for metric, unit, explained, meaning in _METRICS
+        if metric != "usd_per_mtok" or pools.usd_per_hour
+    ]
+    return table(rows, {})
+
+
+_METRICS: Final = (
+    ("ttft_s", "s", "ttft", "start of the prefill to the first token"),
+    ("second_token_s", "s", "second_token", "the same to the second: transfer and a decode step"),
+    ("tpot_s", "s", "tpot", "between tokens, mean over the answer, transfer included"),
+    ("latency_s", "s", "latency", "start of the prefill to the last token"),
+    ("requests_per_s", "request/s", "throughput", "prompts in, answers out"),
+    ("throughput_tok_s", "token/s", "throughput", "output tokens, both pools"),
+    ("throughput_tok_s_per_gpu", "token/s", "throughput", "output tokens, each GPU in use"),
+    ("user_tok_s", "token/s", "tpot", "one user, after the first token"),
+    ("joule_per_mtok", "J", "throughput", "energy per million output tokens at board power"),
+    ("usd_per_mtok", "$", "cost", "per million output tokens"),
+)
+
+POOL_UNITS: Final = {
+    "step_s": "s",
+    "request_s": "s",
+    "serial_s": "s",
+    "requests_per_s": "request/s",
+    "weight_bytes": "B",
+    "kv_bytes": "B",
+    "activation_bytes": "B",
+    "free_bytes": "B",
+}
+
+
+def pools(both: Disaggregated) -> Table:
+    """The two pools: instances, steps, rates, how long they wait, memory of one device."""
+    idle = both.split.idle(both.overlap)
+
+    def row(
+        pool: str, batch: StaticBatch, number: int, waits: float, memory: Memory, held: int
+    ) -> dict[str, Any]:
+        prefills = pool == "prefill"
+        at = (both.overlap, both.serial)
+        steps = [phases.prefill_s if prefills else phases.step_s for phases in at]
+        each = [phases.prompt_s if prefills else phases.answer_s for phases in at]
+        return {
+            "pool": pool,
+            "instances": number,
+            "layout": batch.deployment.layout.spelled,
+            "gpu": batch.deployment.node.gpu.name,
+            "gpus": batch.devices,
+            "batch": batch.workload.batch,
+            "step_s": steps[0],
+            "serial_s": steps[1],
+            "request_s": each[0],
+            "requests_per_s": number / each[0],
+            "idle": waits,
+            "sequences": held,
+            "weight_bytes": memory.weights,
+            "kv_bytes": memory.kv,
+            "activation_bytes": memory.activations,
+            "free_bytes": memory.free,
+            "fits": memory.fits,
+        }
+
+    decoded = both.decode.workload.batch + both.arriving
+    split, held = both.split, both.in_flight
+    rows = [
+        row("prefill", both.prefill, split.prefill, idle[0], both.prefill_memory, held),
+        row("decode", both.decode, split.decode, idle[1], both.decode_memory, decoded),
+    ]
+    return table(rows, POOL_UNITS, DATASHEET)
+
+
+def transfer(both: Disaggregated) -> Table:
+    """What is handed over, how long that takes, and what of the wires it needs."""
+    handed = both.transfer
+    needed, given = both.wire_bytes_per_s(both.overlap)
+    rows = [
+        {"what": what, "value": value, "unit": unit, "meaning": meaning}
+        for what, value, unit, meaning in (
+            ("cache", handed.prompt_bytes, "B", "of a prompt, all layers, each part once"),
+            ("sent", handed.send.busiest_bytes, "B", _shared(handed.send.sharing, "sender")),
+            (
+                "received",
+                handed.receive.busiest_bytes,
+                "B",
+                _shared(handed.receive.sharing, "receiver"),
+            ),
+            ("time", handed.seconds, "s", _together(handed.together)),
+            ("waited", both.overlap.transfer_s, "s", "of it before decode can start"),
+            ("needed", needed, "B/s", "caches of all requests, if wires were no limit"),
+            ("given", given, "B/s", f"by the {handed.wires} of the slower end's devices"),
+            ("utilisation", needed / given, "", "needed of given; above 1 the wires bind"),
+        )
+    ]
+    return table(rows, {})
+
+
+def _shared(devices: int, end: str) -> str:
+    whole = f"its part on the busiest of {devices} {end}s"
+    return whole if devices > 1 else f"by the one {end}"
+
+
+def _together(prompts: int) -> str:
+    after = f"the {prompts} prompts of a step" if prompts > 1 else "a prompt"
+    return f"to hand {after} over, at the slower end"
+
+
+ALTERNATIVE_UNITS: Final = {
+    "ttft_mean_s": "s",
+    "tpot_s": "s",
+    "latency_s": "s",
+    "throughput_tok_s": "token/s",
+    "throughput_tok_s_per_gpu": "token/s",
+    "usd_per_mtok": "$",
+}
+
+
+def alternatives(both: Disaggregated) -> Table:
+    """The pools beside static batches of either layout that do both phases, on as many devices."""
+    tokens = both.tok_s(both.overlap)
+    split = both.split
+    rows = [
+        {
+            "serving": "disaggregated",
+            "layout": f"{both.prefill.deployment.layout.spelled} × {split.prefill} + "
+            f"{both.decode.deployment.layout.spelled} × {split.decode}",
+            "gpus": both.used,
+            "ttft_mean_s": both.prefill.ttft_mean_s,
+            "tpot_s": both.overlap.tpot_s,
+            "latency_s": both.overlap.latency_s,
+            "throughput_tok_s": tokens,
+            "throughput_tok_s_per_gpu": tokens / both.used,
+            "usd_per_mtok": both.usd_per_mtok(both.overlap),
+            "fits": both.fits,
+        },
+        _static(both, both.decode),
+    ]
+    first, rest = both.prefill.deployment, both.decode.deployment
+    if (first.layout, first.node) != (rest.layout, rest.node) and first.devices <= both.gpus:
+        work = both.decode.workload
+        together = min(both.prefill.workload.batch, work.batch)
+        other = static_batch(
+            first, replace(work, prefill_batch=together), utilization=both.decode.utilization
+        )
+        rows.append(_static(both, other))
+    return table(rows, ALTERNATIVE_UNITS, DATASHEET)
+
+
+def _static(both: Disaggregated, batch: StaticBatch) -> dict[str, Any]:
+    replicas = both.gpus // batch.devices
+    tokens = batch.throughput_tok_s
+    return {
+        "serving": "aggregated",
+        "layout": f"{batch.deployment.layout.spelled} × {replicas}",
+        "gpus": replicas * batch.devices,
+        "ttft_mean_s": batch.ttft_mean_s,
+        "tpot_s": batch.tpot_s,
+        "latency_s": batch.latency_s,
+        "throughput_tok_s": tokens * replicas,
+        "throughput_tok_s_per_gpu": tokens / batch.devices,
+        "usd_per_mtok": batch.usd_per_mtok,
+        "fits": batch.memory.fits,
+    }

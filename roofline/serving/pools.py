@@ -1,0 +1,171 @@
+"""Instances that prefill beside instances that decode: rates, and how many of each.
+
+A prefill instance takes prompts in a steady stream, a decode instance keeps its batch full: as one
+answer ends, the next prompt's cache takes its place. Waiting in queues is left out.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from roofline.cost.textbook import prefill_servers
+from roofline.errors import LayoutError
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """Times of a prefill and a decode instance, at one bound of the roofline.
+
+    Attributes
+    ----------
+    output
+        Tokens of an answer. [token]
+    prefill_s
+        A prefill step, from its start to the first tokens. [s]
+    transfer_s
+        What decode waits for the cache. [s]
+    step_s
+        A decode step, mean over the answer. [s]
+    prompt_s, answer_s
+        Of a prefill instance for each prompt of a steady stream, of a decode instance for each
+        answer; their wires apart. [s]
+    send_s, receive_s
+        Of their wires for each cache. [s]
+    """
+
+    output: int
+    prefill_s: float
+    transfer_s: float
+    step_s: float
+    prompt_s: float
+    answer_s: float
+    send_s: float
+    receive_s: float
+
+    @property
+    def ttft_s(self) -> float:
+        """Start of the prefill to the first token, which the prefill instance makes. [s]"""
+        return self.prefill_s
+
+    @property
+    def second_token_s(self) -> float:
+        """Start of the prefill to the second token: prefill, transfer and a decode step. [s]"""
+        return self.prefill_s + self.transfer_s + self.step_s
+
+    @property
+    def latency_s(self) -> float:
+        """Start of the prefill to the last token. [s]"""
+        return self.prefill_s + self.transfer_s + self.step_s * (self.output - 1)
+
+    @property
+    def tpot_s(self) -> float:
+        """(latency − TTFT) / (tokens − 1), so with the transfer. [s]"""
+        return (self.latency_s - self.ttft_s) / (self.output - 1)
+
+    @property
+    def prompts_per_s(self) -> float:
+        """Of a prefill instance, as far as its wires carry the caches away. [1/s]"""
+        return 1.0 / max(self.prompt_s, self.send_s)
+
+    @property
+    def answers_per_s(self) -> float:
+        """Of a decode instance, as far as its wires bring the caches. [1/s]"""
+        return 1.0 / max(self.answer_s, self.receive_s)
+
+    @property
+    def ratio(self) -> float:
+        """Prefill instances that keep one decode instance full. [1]"""
+        return float(prefill_servers(1.0 / self.prompts_per_s, self.answers_per_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Instances of each kind. [1]"""
+
+    prefill: int
+    decode: int
+
+    def demand(self, phases: Phases) -> float:
+        """Requests that the instances would serve if wires were no limit. [1/s]"""
+        return min(self.prefill / phases.prompt_s, self.decode / phases.answer_s)
+
+    def requests_per_s(self, phases: Phases) -> float:
+        """Requests that they serve: the least of prefill, decode and both ends' wires. [1/s]"""
+        return min(self.prefill * phases.prompts_per_s, self.decode * phases.answers_per_s)
+
+    def utilisation(self, phases: Phases) -> float:
+        """Share of their time that the busier wires would need; above 1 they bind. [1]"""
+        return self.demand(phases) * max(
+            phases.send_s / self.prefill, phases.receive_s / self.decode
+        )
+
+    def idle(self, phases: Phases) -> tuple[float, float]:
+        """Share of their time that prefill and decode instances wait for others. [1]"""
+        served = self.requests_per_s(phases)
+        return (
+            1.0 - served * phases.prompt_s / self.prefill,
+            1.0 - served * phases.answer_s / self.decode,
+        )
+
+
+def divide(phases: Phases, prefill_gpus: int, decode_gpus: int, gpus: int | None) -> Split:
+    """Instances of each kind that serve most requests, the fewest that do.
+
+    Parameters
+    ----------
+    phases
+        Times of an instance of each kind.
+    prefill_gpus, decode_gpus
+        Devices of an instance of each kind. [1]
+    gpus
+        Devices in all. None for a single instance of the kind of which fewer are needed, and as
+        many of the other kind as serve most for each device. [1]
+
+    Raises
+    ------
+    LayoutError
+        They do not hold one instance of each kind.
+
+    Notes
+    -----
+    Every number of prefill instances is tried, the other devices decode. Source: of two stages in a
+    row, the slower sets the pace.
+    """
+    if gpus is None:
+        return _near(phases, prefill_gpus, decode_gpus)
+    if gpus < prefill_gpus + decode_gpus:
+        raise LayoutError(
+            f"{gpus} GPUs do not hold a prefill instance of {prefill_gpus} and a decode instance "
+            f"of {decode_gpus}",
+            hint=f"give --gpus {prefill_gpus + decode_gpus} or more, or smaller layouts",
+        )
+    prefill = np.arange(1, (gpus - decode_gpus) // prefill_gpus + 1)
+    decode = (gpus - prefill * prefill_gpus) // decode_gpus
+    served = np.minimum(prefill * phases.prompts_per_s, decode * phases.answers_per_s)
+    best = int(np.argmax(served))
+    most = float(served[best])
+    return Split(
+        min(int(prefill[best]), _enough(most, phases.prompts_per_s)),
+        min(int(decode[best]), _enough(most, phases.answers_per_s)),
+    )
+
+
+def _enough(requests_per_s: float, each: float) -> int:
+    """Instances that serve so many requests; a rounding error is no further instance."""
+    return max(math.ceil(requests_per_s / each * (1.0 - 2.0**-40)), 1)
+
+
+def _near(phases: Phases, prefill_gpus: int, decode_gpus: int) -> Split:
+    """The fewest instances whose numbers are next to the ratio that balances."""
+    ratio = phases.ratio
+    more = ratio if ratio >= 1.0 else 1.0 / ratio
+    near = {math.floor(more), math.ceil(more)}
+    splits = [Split(n, 1) if ratio >= 1.0 else Split(1, n) for n in sorted(near)]
+    return max(
+        splits,
+        key=lambda split: (
+            split.requests_per_s(phases)
+            / (split.prefill * prefill_gpus + split.decode * decode_gpus)
+        ),
+    )
