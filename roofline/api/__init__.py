@@ -2,6 +2,7 @@
 
 from roofline.api.analysis import analyze, explain
 from roofline.api.comparison import compare
+from roofline.api.disaggregation import disaggregate
 from roofline.api.placing import layouts
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
 
@@ -12,6 +13,7 @@ __all__ = [
     "Convention",
     "analyze",
     "compare",
+    "disaggregate",
     "explain",
     "layouts",
 ]
