@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 
 COST: Final = Path(__file__).resolve().parent.parent / "roofline" / "cost"
-FORMULA_RESULTS: Final = {"Number", "Work"}
+FORMULA_RESULTS: Final = {"Number", "Work", "Transfer"}
 NUMERIC: Final = {"Number", "float", "int", "float | None", "int | None"}
-HELPERS: Final = {"plus", "times"}
+HELPERS: Final = {"plus", "times", "scaled"}
 """Return a Number and are not formulas: ``a + b`` and ``a * b`` without a needless pass."""
 UNIT: Final = re.compile(r"\[(?:1|[A-Za-z$%]+(?:/[A-Za-z]+)?)\]")
 REFERENCE: Final = re.compile(r"As in `(\w+)`")

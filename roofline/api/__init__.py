@@ -2,6 +2,7 @@
 
 from roofline.api.analysis import analyze, explain
 from roofline.api.comparison import compare
+from roofline.api.placing import layouts
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
 
 __all__ = [
@@ -12,4 +13,5 @@ __all__ = [
     "analyze",
     "compare",
     "explain",
+    "layouts",
 ]

@@ -151,9 +151,7 @@ def analyze(
     network = network_of(model)
     device, box = machine_of(gpu, node, usd_per_hour)
     workload = Workload(batch, prompt, output, prefill_batch, prefix_hit, kv_cache)
-    degrees = Degrees(
-        layout, tp, cp, dp, ep, pp, tuple(stages), sequence_parallel, microbatches
-    )
+    degrees = Degrees(layout, tp, cp, dp, ep, pp, tuple(stages), sequence_parallel, microbatches)
     check_share(memory_utilization)
     check_parts(network, mla, routing)
     check_gpus(gpus)
@@ -171,7 +169,13 @@ def analyze(
             | {"--stages": bool(stages), "--microbatches": microbatches != 0},
         )
         base = deployed(
-            network, device, box, weights=weights, kv=kv, engine=engine, options=options,
+            network,
+            device,
+            box,
+            weights=weights,
+            kv=kv,
+            engine=engine,
+            options=options,
             gpus=gpus or 1,
         )
         chosen = placing.choose(base, workload, gpus or 1, objective, memory_utilization)

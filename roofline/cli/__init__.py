@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from roofline import __version__
-from roofline.cli import analyze, compare, gpus, models
+from roofline.cli import analyze, compare, gpus, layouts, models
 from roofline.errors import RooflineError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(analyze.analyze)
 app.command()(compare.compare)
+app.command()(layouts.layouts)
 app.add_typer(gpus.app, name="gpus")
 app.add_typer(models.app, name="models")
 

@@ -137,7 +137,7 @@ def _print_ops(ops: "Table", phase: str, style: Format) -> None:
             str(row["repeat"]),
             show(row["seconds"], "s"),
             f"{row['share']:.1%}",
-            row["bound"],
+            row["bound"] + (f", {row['algorithm']}" if row["algorithm"] else ""),
             show(row["flops"], "FLOP") if row["flops"] else "",
             show(row["hbm_bytes"], "B") if row["hbm_bytes"] else "",
             significant(row["intensity"]) if row["intensity"] else "",
@@ -146,7 +146,7 @@ def _print_ops(ops: "Table", phase: str, style: Format) -> None:
         if row["phase"] == phase
     ]
     if rows:
-        header = ["", "times", "time", "share", "bound", "FLOPs", "memory traffic", "FLOP/B"]
+        header = ["", "times", "time", "share", "bound", "FLOPs", "traffic", "FLOP/B"]
         title = "Prefill step" if phase == "prefill" else "Decode step, mean over the answer"
         print_rows(rows, header, style, f"{title}, each device")
 

@@ -38,3 +38,13 @@ def routing(skew: float, path: Path | None) -> Routing:
     except InputError as error:
         where = document.where("loads")
         raise DocumentError(error.message, hint=error.hint, where=where) from None
+
+
+def numbers(option: str, text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between them; none of an empty text."""
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    if not all(word.isdecimal() and len(word) < 8 for word in words):
+        raise InputError(
+            f"{option} {text!r:.60} is not a list of whole numbers", hint="write 20,21,20"
+        )
+    return tuple(int(word) for word in words)

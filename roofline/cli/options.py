@@ -44,9 +44,73 @@ class Calibration(StrEnum):
     NONE = "none"
 
 
+class Outside(StrEnum):
+    """Where an offloaded share is kept."""
+
+    CPU = "cpu"
+    NVME = "nvme"
+
+
+class Objective(StrEnum):
+    """What the best layout is best for."""
+
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
+    COST = "cost"
+
+
 Gpu: TypeAlias = Annotated[str, typer.Option(help="GPU by name, or a YAML file.")]
-Gpus: TypeAlias = Annotated[int | None, typer.Option(help="Devices in all; replicas beyond --tp.")]
-Tp: TypeAlias = Annotated[int | None, typer.Option(help="Devices that share every layer.")]
+Node: TypeAlias = Annotated[
+    str | None, typer.Option(help="Node the GPUs are in, by name or a YAML file; else the usual.")
+]
+Gpus: TypeAlias = Annotated[
+    int | None, typer.Option(help="Devices in all; beyond those of a layout they are replicas.")
+]
+LayoutOf: TypeAlias = Annotated[
+    str, typer.Option(help="Degrees together, like tp8-pp2, or auto to have the best one chosen.")
+]
+ObjectiveOf: TypeAlias = Annotated[
+    Objective, typer.Option(help="What the best layout is best for.")
+]
+Tp: TypeAlias = Annotated[
+    int | None, typer.Option(help="Tensor parallel: devices that share every layer.")
+]
+Pp: TypeAlias = Annotated[int | None, typer.Option(help="Pipeline parallel: stages of layers.")]
+Ep: TypeAlias = Annotated[
+    int | None, typer.Option(help="Expert parallel: groups that experts are spread over.")
+]
+Dp: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="Attention data parallel: groups with sequences of their own, same experts."),
+]
+Cp: TypeAlias = Annotated[
+    int | None, typer.Option(help="Context parallel: devices that share every context.")
+]
+Sp: TypeAlias = Annotated[
+    bool, typer.Option("--sp", help="Sequence parallel: norms split by tokens over --tp.")
+]
+Stages: TypeAlias = Annotated[
+    str, typer.Option(help="Layers of each pipeline stage, like 20,21,20; else evenly.")
+]
+Microbatches: TypeAlias = Annotated[
+    int, typer.Option(help="Parts of a batch in a pipeline; 0 for one for each stage.")
+]
+RingAttention: TypeAlias = Annotated[
+    bool, typer.Option("--ring-attention", help="Pass keys around under --cp, not gather them.")
+]
+Overlap: TypeAlias = Annotated[
+    float, typer.Option(help="Share of the wires' time that is hidden behind compute, 0 to 1.")
+]
+OffloadWeights: TypeAlias = Annotated[
+    str, typer.Option(help="Share of the layers kept on the host, 0 to 1; auto for what must be.")
+]
+OffloadKv: TypeAlias = Annotated[
+    float, typer.Option(help="Share of the KV cache kept on the host, 0 to 1.")
+]
+OffloadTo: TypeAlias = Annotated[Outside, typer.Option(help="The host's memory, or its storage.")]
+Prefetch: TypeAlias = Annotated[
+    bool, typer.Option("--prefetch/--no-prefetch", help="Load the next layer while one computes.")
+]
 Batch: TypeAlias = Annotated[int, typer.Option(help="Sequences decoded together.")]
 PrefillBatch: TypeAlias = Annotated[
     int, typer.Option(help="Prompts prefilled in one step; 0 for the whole batch.")

@@ -98,7 +98,9 @@ def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
     12.0
     """
     inside, nodes = ranks.inside, ranks.nodes
-    alone = [_inside(way, ranks) for way in _reducing(payload, ranks.size, ranks.link)]
+    alone: list[Transfer] = []
+    if np.any(nodes == 1):
+        alone = [_inside(way, ranks) for way in _reducing(payload, ranks.size, ranks.link)]
     if _all(nodes == 1):
         return _cheapest(alone)
     scattered = _least([_inside(w, ranks) for w in _passing(payload, inside, ranks.link)])
@@ -108,9 +110,7 @@ def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
         2.0 * scattered.seconds + summed.seconds,
         f"hierarchical, {summed.algorithm} between nodes",
     )
-    return _cheapest(
-        [*(_where(nodes == 1, way) for way in alone), levels, _flat(payload, ranks, 2)]
-    )
+    return _placed(alone, [levels, _flat(payload, ranks, 2)], nodes)
 
 
 def all_gather(payload: Number, ranks: Ranks) -> Transfer:
@@ -133,7 +133,9 @@ def all_gather(payload: Number, ranks: Ranks) -> Transfer:
     >>> all_gather(8.0, Ranks(4, 4, Link("pcie", 1.0, topology="host"))).work.wire_bytes
     6.0
     """
-    alone = [_inside(way, ranks) for way in _passing(payload, ranks.size, ranks.link)]
+    alone: list[Transfer] = []
+    if np.any(ranks.nodes == 1):
+        alone = [_inside(way, ranks) for way in _passing(payload, ranks.size, ranks.link)]
     if _all(ranks.nodes == 1):
         return _cheapest(alone)
     near = _least([_inside(w, ranks) for w in _passing(payload, ranks.inside, ranks.link)])
@@ -144,8 +146,7 @@ def all_gather(payload: Number, ranks: Ranks) -> Transfer:
         near.seconds + far.seconds,
         f"hierarchical, {far.algorithm} between nodes",
     )
-    ways = [*(_where(ranks.nodes == 1, way) for way in alone), levels, _flat(payload, ranks, 1)]
-    return _cheapest(ways)
+    return _placed(alone, [levels, _flat(payload, ranks, 1)], ranks.nodes)
 
 
 def reduce_scatter(payload: Number, ranks: Ranks) -> Transfer:
@@ -180,15 +181,11 @@ def ring(payload: Number, ranks: Ranks) -> Transfer:
     n − 1 rounds of M/n over the slowest link on the way. Source: ring attention, Liu, Zaharia and
     Abbeel 2023 (arXiv 2310.01889).
     """
-    sent = ((ranks.size - 1.0) / ranks.size) * payload
-    near = _inside(_Way("ring", sent, ranks.size - 1.0), ranks)
+    sent, rounds = ((ranks.size - 1.0) / ranks.size) * payload, ranks.size - 1.0
     if _all(ranks.nodes == 1):
-        return near
-    far = _across(_Way("ring", sent, ranks.size - 1.0), ranks)
-    crosses = _some(ranks.nodes)
-    seconds: Number = np.maximum(near.seconds, far.seconds * crosses)
-    # One device in g hands over to another node.
-    return Transfer(near.work + far.work * (crosses / ranks.inside), seconds, "ring")
+        return _inside(_Way("ring", sent, rounds), ranks)
+    alone = [_inside(_Way("ring", sent, rounds), ranks)] if np.any(ranks.nodes == 1) else []
+    return _placed(alone, [_around(sent, rounds, ranks, "ring")], ranks.nodes)
 
 
 def all_to_all(payload: Number, ranks: Ranks) -> Transfer:
@@ -327,18 +324,25 @@ def _passing(payload: Number, n: Number, link: Link | None) -> list[_Way]:
 
 
 def _flat(payload: Number, ranks: Ranks, times: int) -> Transfer:
-    """A ring through all devices of all nodes; each rail carries one, every round is the slowest.
-
-    A node's rails together carry what leaves it, so each device's share is 1/g of that.
-    """
-    assert ranks.network is not None, "several nodes have a network"
+    """A ring through all devices of all nodes, one for each rail."""
     sent = (times * (ranks.size - 1.0) / ranks.size) * payload
-    rounds = times * (ranks.size - 1.0)
-    work = Work(wire_bytes=sent, network_bytes=sent / ranks.inside, network_messages=rounds)
-    near = sent / _rate(ranks, ranks.inside)
-    far = sent / ranks.inside / ranks.network.rate_between_nodes
-    slower: Number = np.maximum(near, far)
-    return Transfer(work, slower + rounds * ranks.network.latency_s, "flat ring")
+    return _around(sent, times * (ranks.size - 1.0), ranks, "flat ring")
+
+
+def _around(sent: Number, rounds: Number, ranks: Ranks, name: str) -> Transfer:
+    """Rings through all nodes, as many as there are rails, each device crossing on one of them.
+
+    So 1/g of what a device sends leaves its node, and every round waits for those that do.
+    """
+    network = ranks.network
+    assert network is not None, "several nodes have a network"
+    far = sent / ranks.inside
+    near = sent - far
+    work = Work(wire_bytes=near, network_bytes=far, network_messages=rounds)
+    seconds: Number = far / network.rate_between_nodes
+    if ranks.link is not None:
+        seconds = np.maximum(seconds, near / _rate(ranks, ranks.inside))
+    return Transfer(work, seconds + rounds * network.latency_s, name)
 
 
 def _inside(way: _Way, ranks: Ranks, peers: int = 0) -> Transfer:
@@ -385,6 +389,12 @@ def _all(condition: Any) -> bool:
     return bool(np.all(condition))
 
 
+def _placed(alone: Sequence[Transfer], across: Sequence[Transfer], nodes: Number) -> Transfer:
+    """The cheapest of the ways inside a node where there is one, of those across elsewhere."""
+    inside = [_where(nodes == 1, way) for way in alone]
+    return _cheapest([*inside, *(_where(nodes > 1, way) for way in across)])
+
+
 def _where(condition: Any, way: Transfer) -> Transfer:
     """The way where the condition holds; never chosen elsewhere."""
     return Transfer(way.work, np.where(condition, way.seconds, np.inf)[()], way.algorithm)
@@ -401,20 +411,22 @@ def _cheapest(ways: Sequence[Transfer], *, named: bool = False) -> Transfer:
         best = min(ways, key=lambda way: float(way.seconds))
         moves = named or float(best.seconds) or np.any(best.work.wire_bytes)
         return Transfer(best.work, best.seconds, best.algorithm if moves else "")
-    times = np.stack(np.broadcast_arrays(*(way.seconds for way in ways)))
-    chosen = np.argmin(times, axis=0)
+    least, chosen = ways[0].seconds, np.zeros(1, dtype=np.intp)
+    for number, way in enumerate(ways[1:], start=1):
+        chosen = np.where(way.seconds < least, number, chosen)
+        least = np.minimum(least, way.seconds)
+    one = int(chosen.flat[0])
+    if np.all(chosen == one):
+        return Transfer(ways[one].work, least, ways[one].algorithm)
 
     def pick(field: str) -> Number:
-        values = np.broadcast_arrays(*(getattr(way.work, field) for way in ways), chosen)[:-1]
-        picked: Number = np.take_along_axis(np.stack(values), chosen[None], axis=0)[0]
+        values = [getattr(way.work, field) for way in ways]
+        if all(isinstance(value, float) and value == 0.0 for value in values):
+            return 0.0
+        picked: Number = np.choose(chosen, values)
         return picked
 
-    used = np.unique(chosen)
-    return Transfer(
-        Work(**{field: pick(field) for field in _WIRED}),
-        np.take_along_axis(times, chosen[None], axis=0)[0],
-        ways[used[0]].algorithm if len(used) == 1 else "several",
-    )
+    return Transfer(Work(**{field: pick(field) for field in _WIRED}), least, "several")
 
 
 _WIRED: Final = ("wire_bytes", "messages", "network_bytes", "network_messages")

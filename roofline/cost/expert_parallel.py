@@ -3,7 +3,9 @@
 Symbols: E experts, k of them for each token, e groups of E/e experts, t tokens routed together.
 """
 
+from fractions import Fraction
 from functools import cache
+from itertools import product
 from math import ceil, comb
 from typing import Final
 
@@ -31,8 +33,9 @@ def groups_met(part: Moe, groups: Number) -> Number:
 
     Notes
     -----
-    groups · (1 − the chance that none of the k is in a group), k of E without replacement; where a
-    token's experts come from A of G groups at most, over the groups that may be chosen.
+    The sum over groups of the chance that one of the k is in it, k of E without replacement; where
+    a token's experts come from A of G groups at most, over all choices of A. The last group has
+    what is left over.
     Source: hypergeometric distribution; DeepSeek-AI 2024 (arXiv 2412.19437), section 2.1.2, for
     routing limited to M nodes.
 
@@ -45,32 +48,52 @@ def groups_met(part: Moe, groups: Number) -> Number:
     """
     if not isinstance(groups, np.ndarray):
         return _groups_met(part.experts, part.active, part.groups, part.active_groups, int(groups))
-    kinds, where = np.unique(groups, return_inverse=True)
-    found = [groups_met(part, float(number)) for number in kinds]
-    met: Array = np.array(found)[where].reshape(groups.shape)
+    met = np.empty(groups.shape)
+    for number in _different(groups):
+        met[groups == number] = groups_met(part, number)
     return met
+
+
+def _different(values: Array) -> list[float]:
+    """Values of an array that has few of them, without sorting it."""
+    left, found = values.ravel(), []
+    while left.size:
+        found.append(float(left[0]))
+        left = left[left != left[0]]
+    return found
 
 
 @cache
 def _groups_met(experts: int, active: int, limits: int, chosen: int, groups: int) -> float:
-    if groups == 1:
-        return 1.0
-    held, each = ceil(experts / groups), experts // limits
-    drawn = comb(chosen * each, active)
-    if held <= each:
-        rest = comb(max(chosen * each - held, 0), active) / drawn
-        missed = 1 - chosen / limits * (1 - rest)
-    else:  # a group of devices holds several whole groups of routing
-        whole = held // each
-        ways = comb(limits, chosen)
-        missed = sum(
-            comb(whole, mine)
-            * comb(limits - whole, chosen - mine)
-            / ways
-            * (comb((chosen - mine) * each, active) / drawn)
-            for mine in range(min(whole, chosen) + 1)
-        )
-    return groups * (1 - missed)
+    held = ceil(experts / groups)
+    starts = range(0, experts, held)
+    each = experts // limits
+
+    def missed(start: int) -> Fraction:
+        stop = min(start + held, experts)
+        return _missed(range(start, stop), each, limits, chosen, active)
+
+    return float(sum(1 - missed(start) for start in starts))
+
+
+def _missed(held: range, each: int, limits: int, chosen: int, active: int) -> Fraction:
+    """Chance that none of a token's experts is among those that are held.
+
+    Routing groups are inside that range, cut by one of its ends, or outside; sum over how many of
+    those inside are among the chosen ones, and which of those that are cut.
+    """
+    starts = [group * each for group in range(limits)]
+    inside = [max(min(held.stop, s + each) - max(held.start, s), 0) for s in starts]
+    whole = sum(count == each for count in inside)
+    cut = [count for count in inside if 0 < count < each]
+    total = Fraction(0)
+    for taken in product((0, 1), repeat=len(cut)):
+        lost = sum(count for count, here in zip(cut, taken, strict=True) if here)
+        for mine in range(min(whole, chosen - sum(taken)) + 1):
+            others = chosen - mine - sum(taken)
+            ways = comb(whole, mine) * comb(limits - whole - len(cut), others)
+            total += ways * comb(max((chosen - mine) * each - lost, 0), active)
+    return total / (comb(limits, chosen) * comb(chosen * each, active))
 
 
 def busiest(
@@ -96,12 +119,13 @@ def busiest(
 
     Notes
     -----
-    The rows of a group of experts with chances p are taken as normal, with mean t·Σp and variance
-    t·Σp(1 − p), less under uniform routing, where choices exclude each other; the expected largest
-    of e of them is ∫ (1 − ΠF) of their distribution functions, between the mean of the busiest and
-    t·min(k, E/e). Loads that were given are of experts in order; under a power law experts
-    are placed at random, and that is averaged. With one group all rows are its own.
-    Source: order statistics of independent variables; checked against drawing tokens.
+    The rows of a group whose experts have a share q of all choices are taken as normal, with mean
+    t·k·q and variance t·k·q(1 − q)·(E − k)/(E − 1), as of k draws without replacement. The expected
+    largest of e independent ones is ∫ (1 − ΠF) of their distribution functions; rows that add up to
+    t·k lie √(e/(e − 1)) further apart. It is at least the mean of the busiest and at most
+    t·min(k, E/e). Loads that were given are of experts in order; under a power law experts are
+    placed at random, and that is averaged. With one group all rows are its own.
+    Source: order statistics of exchangeable normal variables; checked against drawing tokens.
 
     Examples
     --------
@@ -111,13 +135,14 @@ def busiest(
     if not isinstance(groups, np.ndarray) and groups == 1:
         met = touched(tokens, part.experts, part.active, routing)
         return tokens * float(part.active), met
-    many, spread = np.broadcast_arrays(tokens, groups)
-    pairs, where = np.unique(
-        np.stack([many.ravel(), spread.ravel()]).astype(float), axis=1, return_inverse=True
-    )
-    found = np.array([_busiest(float(t), part, int(e), routing) for t, e in pairs.T])
-    rows, met = found[where.ravel()].T
-    return rows.reshape(many.shape)[()], met.reshape(many.shape)[()]
+    many, spread = np.broadcast_arrays(np.asarray(tokens, float), np.asarray(groups, float))
+    rows, met = np.empty(many.shape), np.empty(many.shape)
+    for number in _different(spread):
+        there = spread == number
+        counts, where = np.unique(many[there], return_inverse=True)
+        found = np.array([_busiest(float(count), part, int(number), routing) for count in counts])
+        rows[there], met[there] = found[where].T
+    return rows[()], met[()]
 
 
 @cache
@@ -158,16 +183,15 @@ def _placed(
         held = whole.reshape(groups, each)
         mean = held.sum(axis=1)
         # Experts of one token exclude each other: k draws without replacement.
-        variance = mean * (1 - mean / part.active) * _correction(part, each)
+        variance = mean * (1 - mean / part.active) * _correction(part) * groups / (groups - 1)
         means.append(mean)
         variances.append(np.maximum(variance, 0.0))
         members.append(held[int(np.argmax(mean))])
     return tuple(means), tuple(variances), tuple(members)
 
 
-def _correction(part: Moe, each: int) -> float:
+def _correction(part: Moe) -> float:
     """Variance of draws without replacement over that of draws with it."""
-    assert each <= part.experts, "a group holds no more experts than there are"
     return (part.experts - part.active) / max(part.experts - 1, 1)
 
 

@@ -47,6 +47,8 @@ class Memory:
         Kept in the host's memory or storage for this device, not part of the others.
     buffer
         Layers on their way from there.
+    stage
+        Which stage of the pipeline it is, the first one being 0. [1]
     """
 
     capacity: float
@@ -58,6 +60,7 @@ class Memory:
     kv: float
     host: float = 0.0
     buffer: float = 0.0
+    stage: int = 0
 
     @property
     def pool(self) -> float:
@@ -84,6 +87,8 @@ class Held:
     ----------
     weights, activations, kv, host, buffer
         As in `Memory`.
+    stage
+        Which of the stages that differ it is. [1]
     """
 
     weights: Number
@@ -91,6 +96,7 @@ class Held:
     kv: Number
     host: Number
     buffer: Number
+    stage: Number = 0.0
 
     @property
     def taken(self) -> Number:
@@ -342,7 +348,16 @@ def budget(
         kv=float(parts.kv),
         host=float(parts.host),
         buffer=float(parts.buffer),
+        stage=_number(deployment, int(parts.stage)),
     )
+
+
+def _number(deployment: Deployment, kind: int) -> int:
+    """Place in the pipeline of the first stage of a kind. [1]"""
+    stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
+    wanted = different(stages)[kind]
+    places = (stage.layers == wanted.layers and stage.first == wanted.first for stage in stages)
+    return next(place for place, found in enumerate(places) if found)
 
 
 def held(
@@ -384,24 +399,23 @@ def held(
         activations = activations + naive_score_bytes(deployment, rows, new, context)
     parts = []
     for stage in different(pipeline(deployment.architecture, layout, deployment.node)):
-        weights = weight_bytes(deployment, stage)
-        layers = weights - _outside(deployment, stage.first, stage.last)
-        kept = mine * kv_bytes_per_sequence(deployment, context, stage=stage) * cached
-        outside = offload.weights * layers + offload.kv * kept
+        whole = weight_bytes(deployment, stage)
+        layers = whole - _outside(deployment, stage.first, stage.last)
+        cache = mine * kv_bytes_per_sequence(deployment, context, stage=stage) * cached
+        outside = offload.weights * layers + offload.kv * cache
         under_way = min(2.0 / sum(count for _, count in stage.layers), 1.0) * outside
-        on_device = (weights - offload.weights * layers, kept - offload.kv * kept)
+        on_device = (whole - offload.weights * layers, cache - offload.kv * cache)
         parts.append((*on_device, outside, under_way))
     fullest = _fullest(parts)
     return Held(fullest[0], activations, *fullest[1:])
 
 
 def _fullest(parts: Sequence[tuple[Number, ...]]) -> tuple[Number, ...]:
-    """Weights, cache, what is outside and its buffer, of the stage that takes most."""
+    """Weights, cache, what is outside and its buffer, of the stage that takes most; its number."""
     if len(parts) == 1:
-        return parts[0]
+        return (*parts[0], 0.0)
     taken = np.stack(np.broadcast_arrays(*(part[0] + part[1] + part[3] for part in parts)))
     most = np.argmax(taken, axis=0)
-    return tuple(
-        np.take_along_axis(np.stack(np.broadcast_arrays(*column, taken[0])[:-1]), most[None], 0)[0]
-        for column in zip(*parts, strict=True)
-    )
+    columns = zip(*parts, strict=True)
+    picked = (np.choose(most, list(column)) for column in columns)
+    return (*(np.asarray(value)[()] for value in picked), np.asarray(most, float)[()])

@@ -44,10 +44,10 @@ def check(architecture: Architecture, layout: Layout, node: Node) -> None:
             )
     _check_stages(architecture, layout)
     _check_experts(architecture, layout)
-    _check_context(architecture, layout)
+    check_context(architecture, layout)
+    check_layer(architecture, int(layout.tp))
     for block in architecture.kinds:
-        _check_mixer(architecture, block, int(layout.tp))
-        _check_widths(architecture, block, layout)
+        _check_expert_widths(architecture, block, layout)
     devices = int(layout.devices)
     if devices > node.gpus and node.network is None:
         raise LayoutError(
@@ -117,7 +117,14 @@ def _check_experts(architecture: Architecture, layout: Layout) -> None:
             )
 
 
-def _check_context(architecture: Architecture, layout: Layout) -> None:
+def check_context(architecture: Architecture, layout: Layout) -> None:
+    """Refuse context parallelism of layers that it is not priced for.
+
+    Raises
+    ------
+    LayoutError
+        Names what they have.
+    """
     if layout.cp == 1:
         return
     for block in architecture.kinds:
@@ -130,6 +137,20 @@ def _check_context(architecture: Architecture, layout: Layout) -> None:
                 "priced for",
                 hint="use tensor or pipeline parallelism",
             )
+
+
+def check_layer(architecture: Architecture, tp: int) -> None:
+    """Refuse a tensor-parallel degree that heads and dense widths do not allow.
+
+    Raises
+    ------
+    LayoutError
+        Names the number that has to be divisible.
+    """
+    for block in architecture.kinds:
+        _check_mixer(architecture, block, tp)
+        if isinstance(block.feedforward, Mlp):
+            _divides(tp, block.feedforward.width, "feed-forward width", architecture)
 
 
 def _check_mixer(architecture: Architecture, block: Block, tp: int) -> None:
@@ -146,10 +167,8 @@ def _check_mixer(architecture: Architecture, block: Block, tp: int) -> None:
         _divides(tp, mixer.heads, f"{mixer.kind} heads", architecture)
 
 
-def _check_widths(architecture: Architecture, block: Block, layout: Layout) -> None:
+def _check_expert_widths(architecture: Architecture, block: Block, layout: Layout) -> None:
     part, tp = block.feedforward, int(layout.tp)
-    if isinstance(part, Mlp):
-        _divides(tp, part.width, "feed-forward width", architecture)
     if isinstance(part, Moe):
         _divides(int(layout.expert_tp), part.width, "expert width", architecture)
         if not layout.apart:
@@ -178,7 +197,19 @@ def _divisors(number: int) -> str:
 
 
 def kv_heads_per_device(attention: Attention, tp: Number) -> Number:
-    """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]"""
+    """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]
+
+    Parameters
+    ----------
+    attention
+        The layer.
+    tp
+        Devices that share it. [1]
+
+    Notes
+    -----
+    max(K / TP, 1). Source: definition; engines repeat heads so that each device has one.
+    """
     return np.maximum(attention.kv_heads / tp, 1.0)
 
 
@@ -186,6 +217,17 @@ def qkv_biased_per_device(attention: Attention, tp: Number) -> Number:
     """Biases of the q, k and v projections on one device; those of repeated heads repeat. [1]
 
     Where only some outputs have a bias they are the queries first.
+
+    Parameters
+    ----------
+    attention
+        The layer.
+    tp
+        Devices that share it. [1]
+
+    Notes
+    -----
+    Source: biases go with the rows of the matrix that they are added to.
     """
     queries = min(attention.qkv_biased, attention.query_width)
     repeated = kv_heads_per_device(attention, tp) / attention.kv_heads
@@ -195,6 +237,19 @@ def qkv_biased_per_device(attention: Attention, tp: Number) -> Number:
 def padded(rows: int, groups: Number) -> Number:
     """Rows, or experts, on the fullest of some groups, the last group padded. [1]
 
+    Parameters
+    ----------
+    rows
+        To be divided. [1]
+    groups
+        Groups of devices. [1]
+
+    Notes
+    -----
+    Source: ⌈rows / groups⌉; engines pad to multiples that are larger still.
+
+    Examples
+    --------
     >>> float(padded(50257, 8)), float(padded(50257, 1))
     (6283.0, 50257.0)
     """
@@ -262,7 +317,17 @@ def _kinds(architecture: Architecture, start: int, count: int) -> Iterator[tuple
 
 
 def in_a_node(layout: Layout, node: Node) -> Number:
-    """Devices of a replica that lie in one node. [1]"""
+    """Devices of a replica that lie in one node. [1]
+
+    Parameters
+    ----------
+    layout, node
+        The replica, and what it lies on.
+
+    Notes
+    -----
+    Source: as few nodes as hold it, all alike.
+    """
     return layout.devices / np.ceil(layout.devices / node.gpus)
 
 

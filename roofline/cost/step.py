@@ -15,6 +15,7 @@ from roofline.cost.layers.common import Pass, is_one
 from roofline.cost.layers.loading import loads
 from roofline.cost.placement import Stage
 from roofline.cost.work import Number, Op, times
+from roofline.model.architecture import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,34 @@ def step(
     Source: the layers of Vaswani et al. 2017 (arXiv 1706.03762), fused as serving engines do;
     Shoeybi et al. 2019 (arXiv 1909.08053) for how devices share a layer.
     """
-    every = [groups] if isinstance(groups, Group) else groups
+    pass_ = _pass(deployment, [groups] if isinstance(groups, Group) else groups)
+    here = stage or Stage(tuple(deployment.architecture.kinds.items()), first=True, last=True)
+    return _step(pass_, here, {})
+
+
+def steps(
+    deployment: Deployment, groups: Sequence[Group] | Group, stages: Sequence[Stage]
+) -> list[dict[str, Op]]:
+    """Operators of one forward step on several stages; layers they have in common are made once.
+
+    Parameters
+    ----------
+    deployment, groups
+        As for `step`.
+    stages
+        Stages of the pipeline.
+
+    Notes
+    -----
+    Source: `step` of each.
+    """
+    pass_ = _pass(deployment, [groups] if isinstance(groups, Group) else groups)
+    made: dict[Block, tuple[Op, ...]] = {}
+    return [_step(pass_, stage, made) for stage in stages]
+
+
+def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
+    """What one device sees of the groups."""
     layout = deployment.layout
     numbers = tuple(
         (group.name, _float(group.count), _float(group.new), _float(group.context))
@@ -118,7 +146,7 @@ def step(
     alone = all(is_one(new) for _, _, new, _ in numbers)
     split = 1.0 if alone else layout.cp
     tokens = _total([times(count, new) for _, count, new, _ in mine])
-    pass_ = Pass(
+    return Pass(
         deployment,
         mine,
         tokens=tokens if _one(split) else tokens / split,
@@ -127,14 +155,22 @@ def step(
         copies=layout.cp if alone else 1.0,
         everyone=_total([times(count, new) for _, count, new, _ in numbers]),
     )
-    here = stage or Stage(tuple(deployment.architecture.kinds.items()), first=True, last=True)
-    layers = [op for block, number in here.layers for op in blocks.block(pass_, block, number)]
+
+
+def _step(pass_: Pass, stage: Stage, made: dict[Block, tuple[Op, ...]]) -> dict[str, Op]:
+    """Operators of a stage, of whose layers some may be made already."""
+    layers = []
+    for block, number in stage.layers:
+        if block not in made:
+            made[block] = tuple(blocks.block(pass_, block, 1))
+        layers += [replace(op, repeat=op.repeat * number) for op in made[block]]
+    loaded = loads(pass_.deployment, layers, stage) if pass_.deployment.offload.any else ()
     return _merged(
         [
-            *(blocks.embedding(pass_) if here.first else ()),
-            *(loads(deployment, layers, here) if deployment.offload.any else ()),
+            *(blocks.embedding(pass_) if stage.first else ()),
+            *loaded,
             *layers,
-            *(blocks.head(pass_) if here.last else blocks.handover(pass_, here.crosses)),
+            *(blocks.head(pass_) if stage.last else blocks.handover(pass_, stage.crosses)),
         ]
     )
 

@@ -3,14 +3,20 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import isclose
+from typing import Final
 
 from roofline.cost.deployment import Deployment
 from roofline.errors import RooflineError
+from roofline.hardware.machine import Link
 from roofline.model import parameters, precision
 from roofline.serving import room
 from roofline.serving.static import OpTime, StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.units import show_binary
+
+PARTS: Final = ("arithmetic", "weights", "KV cache", "activations", "wires", "host")
+"""What the time of a step is divided into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,35 +90,58 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     faster = replace(gpu, hbm_bytes_per_s=2 * gpu.hbm_bytes_per_s)
     node = replace(deployment.node, gpu=faster)
     yield "twice the memory bandwidth", "", replace(deployment, node=node), workload
+    if batch.devices > 1:
+        yield "twice the rate of all wires", "", _twice_the_wires(deployment), workload
     rates = {name: 2 * rate for name, rate in gpu.flops_per_s.items()}
     node = replace(deployment.node, gpu=replace(gpu, flops_per_s=rates))
     yield "twice the arithmetic", "", replace(deployment, node=node), workload
 
 
+def _twice_the_wires(deployment: Deployment) -> Deployment:
+    node = deployment.node
+
+    def twice(link: Link | None) -> Link | None:
+        return None if link is None else replace(link, bytes_per_s=2 * link.bytes_per_s)
+
+    faster = replace(node, link=twice(node.link), network=twice(node.network))
+    return replace(deployment, node=faster)
+
+
 def shares(ops: dict[str, OpTime]) -> dict[str, float]:
-    """Share of a step's time by what binds it: arithmetic, weights, cache, activations, wires.
+    """Share of a step's time by what binds it: arithmetic, what is moved, wires, the host.
 
     The time of an operator that is bound by memory is divided by what it moves.
     """
-    out = dict.fromkeys(("arithmetic", "weights", "KV cache", "activations", "wires"), 0.0)
+    out = dict.fromkeys(PARTS, 0.0)
     for entry in ops.values():
         work = entry.op.work
         if entry.bound == "compute":
             out["arithmetic"] += entry.seconds
-        elif entry.bound == "wire":
-            out["wires"] += entry.seconds
+        elif entry.bound in ("wire", "host"):
+            out["wires" if entry.bound == "wire" else "host"] += entry.seconds
         else:
             moved = float(work.hbm_bytes)
             out["weights"] += entry.seconds * float(work.weight_bytes) / moved
             out["KV cache"] += entry.seconds * float(work.kv_bytes) / moved
             out["activations"] += entry.seconds * float(work.activation_bytes) / moved
     total = sum(out.values())
+    loading = sum(entry.host for entry in ops.values())
+    if loading and isclose(loading, total):  # all else is done before it is
+        return {**dict.fromkeys(PARTS, 0.0), "host": 1.0}
     return {name: value / total for name, value in out.items()} if total else out
 
 
-def sentences(batch: StaticBatch, priced: tuple[Change, ...]) -> tuple[str, ...]:
-    """What a reader should take away: whether it fits, what binds, what would help most."""
-    out = [_memory_sentence(batch)]
+def sentences(batch: StaticBatch, priced: tuple[Change, ...], reason: str = "") -> tuple[str, ...]:
+    """What a reader should take away: whether it fits, what binds, what would help most.
+
+    Parameters
+    ----------
+    batch, priced
+        What was asked, and changes of it.
+    reason
+        Why the layout was taken, where it was chosen.
+    """
+    out = [*([reason] if reason else []), _memory_sentence(batch)]
     for phase, ops in (("Prefill", batch.prefill), ("Decode", batch.decode)):
         if ops:
             out.append(f"{phase} is bound by {_listed(shares(ops))}.")
@@ -140,6 +169,7 @@ def _listed(parts: dict[str, float]) -> str:
     lead = {
         "arithmetic": "arithmetic",
         "wires": "the wires between devices",
+        "host": "loading from the host",
     }.get(name, f"memory: reading {name}" if name != "activations" else "memory: activations")
     others = [f"{other} {part:.0%}" for other, part in largest[1:3] if part >= 0.05]
     return f"{lead} ({share:.0%} of its time{''.join(f', {other}' for other in others)})"
@@ -159,4 +189,6 @@ def _memory_sentence(batch: StaticBatch) -> str:
         return f"{short} A batch of {most:,} fits."
     if tp := room.fewest_devices(deployment, work, batch.utilization):
         return f"{short} It fits on {tp} (--tp {tp})."
+    if deployment.node.network is not None:
+        return f"{short} Give more devices (--gpus N --layout auto) or a smaller format."
     return f"{short} Nothing on this node fits: use larger devices or a smaller format."

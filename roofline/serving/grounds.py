@@ -56,6 +56,18 @@ def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
                     "note": fact.note,
                 }
             )
+    node = batch.deployment.node
+    for key, fact in node.facts.items():
+        if _wired(key, batch):
+            rows.append(
+                {
+                    "what": f"{node.name} {key}",
+                    "value": fact.text,
+                    "basis": fact.basis,
+                    "source": ", ".join(text for text in (fact.source, fact.where) if text),
+                    "note": fact.note,
+                }
+            )
     for field, text in network.provenance.items():
         value, _, where = text.partition(", ")
         rows.append(
@@ -82,8 +94,8 @@ def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
 
 
 def _used(key: str, batch: StaticBatch) -> bool:
-    precision, link = batch.deployment.precision, batch.deployment.node.link
-    used = {
+    precision = batch.deployment.precision
+    return key in {
         f"arithmetic.{precision.linear_arithmetic}",
         f"arithmetic.{precision.attention_arithmetic}",
         "hbm",
@@ -93,5 +105,13 @@ def _used(key: str, batch: StaticBatch) -> bool:
         "power.tdp",
         "cache.l2_bandwidth",
     }
-    wired = batch.devices > 1 and link is not None and key.startswith(f"links.{link.kind}")
-    return key in used or wired
+
+
+def _wired(key: str, batch: StaticBatch) -> bool:
+    """Whether a figure of the node's wires is used."""
+    node, part = batch.deployment.node, key.partition(".")[0]
+    return {
+        "link": batch.devices > 1,
+        "network": batch.devices > node.gpus,
+        "host": batch.deployment.offload.any,
+    }.get(part, False)

@@ -5,7 +5,9 @@ from typing import Final
 
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
+from roofline.cost.placement import pipeline
 from roofline.model.architecture import Mla, Moe, Recurrent
+from roofline.serving import layout_notes
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.units import show, show_binary
 
@@ -37,6 +39,7 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
             "The network sees both ways: it fills answers in by denoising (--denoising-steps); "
             "the decode step here is for comparison."
         )
+    out += layout_notes.notes(batch)
     if replicas > 1:
         out.append(f"{replicas} replicas serve {work.batch} sequences each.")
     attends = any(
@@ -72,10 +75,13 @@ def _kinds(batch: StaticBatch) -> list[str]:
         )
     if any(isinstance(b.mixer, Mla) for b in deployment.architecture.kinds):
         out.append(_latent_forms(batch))
+    layout = deployment.layout
+    stage = pipeline(deployment.architecture, layout, deployment.node)[batch.memory.stage]
+    mine, longest = -(-work.batch // int(layout.dp)), float(work.longest)
     held = float(
-        work.batch * kv_bytes_per_sequence(deployment, float(work.longest), one_page_table=True)
+        mine * kv_bytes_per_sequence(deployment, longest, one_page_table=True, stage=stage)
     )
-    if work.kv_cache and held > batch.memory.kv:
+    if work.kv_cache and held > batch.memory.kv and not deployment.offload.kv:
         out.append(
             f"The cache is {show_binary(batch.memory.kv)} by formula; an engine with one table of "
             f"pages for all layers holds {show_binary(held)}."

@@ -1,7 +1,7 @@
 """A priced static batch as a result: what the command line prints, JSON carries, reports draw."""
 
 import roofline
-from roofline.serving import advice, grounds, tables
+from roofline.serving import advice, grounds, room, tables
 from roofline.serving.curve import curve
 from roofline.serving.explain import explain_all
 from roofline.serving.notes import notes
@@ -9,8 +9,16 @@ from roofline.serving.static import StaticBatch
 from roofline.table import Result
 
 
-def result_of(batch: StaticBatch, replicas: int) -> Result:
-    """Tables, derivations, notes and inputs of a static batch on a number of replicas."""
+def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
+    """Tables, derivations, notes and inputs of a static batch.
+
+    Parameters
+    ----------
+    batch, replicas
+        What one replica does, and how many there are. [1]
+    reason
+        Why the layout was taken, where it was chosen.
+    """
     deployment, work = batch.deployment, batch.workload
     changes, derivations = advice.changes(batch), explain_all(batch)
     given = {
@@ -22,6 +30,8 @@ def result_of(batch: StaticBatch, replicas: int) -> Result:
         "prompt → output": f"{work.prompt} → {work.output} tokens",
         "prefix hit": f"{work.prefix_hit:.0%}",
         "engine": deployment.engine.title,
+        "node": deployment.node.title,
+        "overlap of wires": f"{deployment.options.overlap:.0%}",
     }
     return Result(
         kind="analyze",
@@ -63,7 +73,10 @@ def result_of(batch: StaticBatch, replicas: int) -> Result:
             "kv_cache": work.kv_cache,
             "convention": "engine",
             "basis": "datasheet",
-            "fits": batch.memory.fits,
-            "summary": advice.sentences(batch, changes),
+            "fits": room.fits(deployment, batch.memory),
+            "offload_weights": deployment.offload.weights,
+            "offload_kv": deployment.offload.kv,
+            "host_bytes": batch.memory.host,
+            "summary": advice.sentences(batch, changes, reason),
         },
     )

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
-from roofline.errors import RooflineError
+from roofline.cost.work import Number
+from roofline.errors import LayoutError, RooflineError
 from roofline.serving.workload import MOST_SEQUENCES, MOST_TOKENS, Workload
+from roofline.units import show_binary
 
 
 def memory_of(deployment: Deployment, workload: Workload, utilization: float | None) -> Memory:
@@ -24,11 +28,7 @@ def memory_of(deployment: Deployment, workload: Workload, utilization: float | N
     utilization
         Share of device memory the engine takes; None for its default. [1]
     """
-    tokens = float(workload.together * (workload.prompt - workload.cached))
-    if deployment.engine.step_tokens:  # of each group that has sequences of its own
-        tokens = min(tokens, deployment.engine.step_tokens * float(deployment.layout.dp))
-    if not workload.kv_cache:
-        tokens = float(workload.batch * workload.longest)
+    tokens = float(step_tokens(deployment, workload))
     return budget(
         deployment,
         batch=workload.batch,
@@ -38,6 +38,63 @@ def memory_of(deployment: Deployment, workload: Workload, utilization: float | N
         utilization=utilization,
         cached=workload.kv_cache,
     )
+
+
+def step_tokens(deployment: Deployment, workload: Workload) -> Number:
+    """New tokens of the largest step but decode, of all devices. [token]
+
+    The limit of the engine holds for each group of devices that has sequences of its own.
+
+    Parameters
+    ----------
+    deployment
+        Engine and layout.
+    workload
+        Batch and lengths.
+    """
+    if not workload.kv_cache:
+        return float(workload.batch * workload.longest)
+    tokens = float(workload.together * (workload.prompt - workload.cached))
+    if not deployment.engine.step_tokens:
+        return tokens
+    return np.minimum(tokens, deployment.engine.step_tokens * deployment.layout.dp)
+
+
+def enough(deployment: Deployment, workload: Workload, utilization: float | None) -> Deployment:
+    """The deployment with the least share of its weights on the host that makes it fit.
+
+    Parameters
+    ----------
+    deployment
+        What is to fit; its offload says where to.
+    workload
+        Batch and lengths.
+    utilization
+        Share of device memory the engine takes; None for its default. [1]
+
+    Raises
+    ------
+    LayoutError
+        It does not fit even with every layer on the host.
+    """
+
+    def keeping(share: float) -> Deployment:
+        return replace(deployment, offload=replace(deployment.offload, weights=share))
+
+    if memory_of(deployment, workload, utilization).fits:
+        return deployment
+    held = memory_of(keeping(1.0), workload, utilization)
+    if not held.fits:
+        raise LayoutError(
+            f"{deployment.architecture.name} does not fit with every layer on the host: "
+            f"{show_binary(-held.free)} too much on a device",
+            hint="give a smaller --batch or --prompt, a smaller --kv format, or --offload-kv",
+        )
+    parts = 1000
+    most = _last(
+        lambda kept: memory_of(keeping(1 - kept / parts), workload, utilization).fits, parts
+    )
+    return keeping(1 - most / parts)
 
 
 def largest_batch(deployment: Deployment, workload: Workload, utilization: float | None) -> int:
@@ -65,6 +122,27 @@ def largest_context(deployment: Deployment, workload: Workload, utilization: flo
 
     prompt = _last(fits, most)
     return prompt + workload.output - 1 if prompt else 0
+
+
+def host_memory(deployment: Deployment) -> float | None:
+    """Memory of the host of a node; None where no file says, or storage is used. [B]"""
+    host = deployment.node.host
+    return host.memory_bytes if host is not None and deployment.offload.to == "cpu" else None
+
+
+def fits(deployment: Deployment, memory: Memory) -> bool:
+    """Whether a batch fits on its devices and, as far as is known, on their host.
+
+    Parameters
+    ----------
+    deployment
+        What is kept where.
+    memory
+        What the batch takes of a device.
+    """
+    room = host_memory(deployment)
+    held = memory.host * min(deployment.devices, deployment.node.gpus)
+    return memory.fits and (room is None or held <= room)
 
 
 def fewest_devices(

@@ -8,7 +8,7 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.placement import Stage, pipeline
 from roofline.cost.roof import Parts, Time, parts, roof
-from roofline.cost.step import Group, step
+from roofline.cost.step import Group, steps
 from roofline.cost.work import Number, Op
 
 
@@ -59,21 +59,27 @@ def through(deployment: Deployment, group: Group) -> tuple[Priced, ...]:
         One micro-batch; numbers may be arrays over the scenario axis.
     """
     stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
-    known: dict[object, Priced] = {}
-    out = []
-    for stage in stages:
-        crosses = np.asarray(stage.crosses).tobytes()
-        key = (stage.layers, stage.first, stage.last, crosses)
-        if key not in known:
-            known[key] = _price(deployment, group, stage)
-        out.append(known[key])
-    return tuple(out)
+    keys = [
+        (stage.layers, stage.first, stage.last, np.asarray(stage.crosses).tobytes())
+        for stage in stages
+    ]
+    different = dict(zip(keys, stages, strict=True))
+    made = steps(deployment, group, list(different.values()))
+    known = {
+        key: _price(deployment, stage, ops)
+        for (key, stage), ops in zip(different.items(), made, strict=True)
+    }
+    return tuple(known[key] for key in keys)
 
 
-def _price(deployment: Deployment, group: Group, stage: Stage) -> Priced:
-    ops = step(deployment, group, stage)
+def _price(deployment: Deployment, stage: Stage, ops: Mapping[str, Op]) -> Priced:
     timed = {name: (op, roof(op, deployment, float(op.repeat))) for name, op in ops.items()}
     return Priced(deployment, stage, timed, parts(timed.values()))
+
+
+def slowest_number(seconds: Sequence[float]) -> int:
+    """Place of the stage that takes longest; the first of equals. [1]"""
+    return max(range(len(seconds)), key=lambda place: seconds[place])
 
 
 def slowest(stages: Sequence[Priced]) -> Priced:

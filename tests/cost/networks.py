@@ -18,7 +18,14 @@ from roofline.model.architecture import Architecture, Attention, Block, Mlp
 from roofline.model.precision import resolve
 from tests.cost.reference import Sequences, Setting
 
-LINK = Link("nvlink", bytes_per_s=100.0, latency_s=0.25)
+
+def wires(bytes_per_s: float, latency_s: float = 0.0, **more: Any) -> Link:
+    """Wires of a device, in one place for all tests."""
+    return Link("nvlink", bytes_per_s=bytes_per_s, latency_s=latency_s, **more)
+
+
+LINK = wires(100.0, 0.25)
+NETWORK = wires(20.0, 1.0)
 GPU = Gpu(
     name="round",
     title="A device with round rates",
@@ -41,6 +48,7 @@ GPU = Gpu(
 WEIGHTS = ("bf16", "fp8", "int4")
 BARE = Engine("bare", "", 1.0, 0.0, 0.0, 0.0, 1.0)
 NODE = Node("box", "", GPU, 64, LINK)
+BOXES = replace(NODE, gpus=8, network=NETWORK)
 
 
 def deployed(
@@ -59,20 +67,23 @@ def deployed(
 
 
 def with_rates(deployment: Deployment, **factors: float) -> Deployment:
-    """The same deployment with rates of arithmetic, memory or link times a factor."""
+    """The same deployment with rates of arithmetic, memory, link or network times a factor."""
     node = deployment.node
-    assert node.link is not None
     gpu = replace(
         node.gpu,
         flops_per_s={k: v * factors.get("compute", 1.0) for k, v in node.gpu.flops_per_s.items()},
         hbm_bytes_per_s=node.gpu.hbm_bytes_per_s * factors.get("memory", 1.0),
     )
-    link = replace(
-        node.link,
-        bytes_per_s=node.link.bytes_per_s * factors.get("link", 1.0),
-        latency_s=node.link.latency_s / factors.get("link", 1.0),
+    link, network = (
+        None if wired is None else _faster(wired, factors.get(level, 1.0))
+        for level, wired in (("link", node.link), ("network", node.network))
     )
-    return replace(deployment, node=replace(node, gpu=gpu, link=link))
+    return replace(deployment, node=replace(node, gpu=gpu, link=link, network=network))
+
+
+def _faster(link: Link, factor: float) -> Link:
+    rate, latency = link.bytes_per_s * factor, link.latency_s / factor
+    return replace(link, bytes_per_s=rate, latency_s=latency)
 
 
 def setting(deployment: Deployment) -> Setting:

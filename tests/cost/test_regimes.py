@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cost import collectives
+from roofline.cost.collectives import Ranks
 from roofline.cost.regimes import (
     BOUNDS,
     PATHS,
@@ -17,6 +18,7 @@ from roofline.cost.regimes import (
     usable,
 )
 from roofline.errors import InputError
+from roofline.hardware.machine import Link
 
 RATE = 450e9
 RANKS = [2.0, 3.0, 4.0, 8.0, 16.0, 72.0]
@@ -83,7 +85,7 @@ def test_a_ring_moves_what_the_uncalibrated_model_moves() -> None:
             ("all_gather", collectives.all_gather),
         ):
             messages, share = moved(op, "ring", float(ranks))
-            work = formula(1.0, ranks)
+            work = formula(1.0, Ranks(ranks, ranks, Link("pcie", 1.0, topology="host"))).work
             assert (float(messages), float(share)) == (work.messages, work.wire_bytes)
 
 

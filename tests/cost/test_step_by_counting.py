@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.cost import collectives
 from roofline.cost.attention import Mask, keys_read, pairs
+from roofline.cost.collectives import Ranks
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence, weight_bytes
 from roofline.cost.step import step
@@ -24,6 +25,7 @@ from tests.cost.networks import (
     groups,
     setting,
     total,
+    wires,
 )
 from tests.cost.reference import Sequences, count_step
 
@@ -87,7 +89,9 @@ def test_the_activations_of_a_step_are_what_its_operators_read_and_write(
 def test_a_device_sends_what_the_rings_of_its_layers_send(
     deployment: Deployment, some: list[Sequences]
 ) -> None:
-    tp = deployment.tp
+    # Where messages cost nothing and wires meet in the host, nothing is cheaper than a ring.
+    wired = replace(deployment.node, link=wires(100.0, topology="host"))
+    deployment, tp = replace(deployment, node=wired), int(deployment.tp)
     slow = count_step(deployment.architecture, some, setting(deployment))
     sent, rounds = reference.ring_all_reduce(tp)
     around = sum(slow.reduced, start=Fraction(0)) * sent[0] / tp
@@ -148,7 +152,8 @@ def test_the_keys_read_are_those_that_some_query_sees(
 @pytest.mark.parametrize("ranks", range(1, 9))
 def test_an_all_reduce_sends_what_a_simulated_ring_sends(ranks: int) -> None:
     sent, rounds = reference.ring_all_reduce(ranks)
-    work = collectives.all_reduce(float(ranks), ranks)  # a part of the tensor is one byte
+    group = Ranks(ranks, ranks, wires(1.0, topology="host"))
+    work = collectives.all_reduce(float(ranks), group).work  # a part of the tensor is one byte
     assert [work.wire_bytes] * ranks == sent
     assert work.messages == rounds
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import roofline
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.hardware.catalog import default_node
@@ -26,6 +27,11 @@ def changed(deployment: Deployment, work: Workload, name: str) -> tuple[Deployme
     if name in machine:
         node = replace(deployment.node, gpu=replace(gpu, **machine[name]))
         return replace(deployment, node=node), work
+    if name == "twice the rate of all wires":
+        link = deployment.node.link
+        assert link is not None
+        faster = replace(link, bytes_per_s=2 * link.bytes_per_s)
+        return replace(deployment, node=replace(deployment.node, link=faster)), work
     if name == "twice the batch":
         return deployment, replace(work, batch=2 * work.batch)
     if name.endswith("GPUs"):
@@ -107,4 +113,6 @@ def test_the_way_out_of_a_full_memory_is_one_that_fits(model: str, tp: int, work
         wider = int(sentence.split("--tp ")[1].split(")")[0])
         assert static_batch(replace(deployment, layout=Layout(tp=wider)), work).memory.fits
     else:
-        assert "Nothing" in sentence
+        assert "--layout auto" in sentence
+        found = roofline.analyze(model, gpus=2 * tp, layout="auto", batch=1, prompt=100, output=10)
+        assert found.metadata["fits"]

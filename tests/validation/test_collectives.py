@@ -1,5 +1,6 @@
 """Calibrated collectives on sizes the fit did not see, beside simpler models of the same rows."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,9 +17,19 @@ from roofline.bench.held_out import (
     octaves,
     with_spread,
 )
-from roofline.cost.regimes import Constants, moved
-from roofline.cost.work import Array
-from tests.validation.measurements import COLLECTIVES, Group, groups, link
+from roofline.cost.collectives import (
+    Ranks,
+    Transfer,
+    all_gather,
+    all_reduce,
+    all_to_all,
+    reduce_scatter,
+    send,
+)
+from roofline.cost.regimes import Constants
+from roofline.cost.work import Array, Number
+from roofline.hardware.catalog import node
+from tests.validation.measurements import COLLECTIVES, NODES, Group, groups
 
 pytestmark = pytest.mark.skipif(
     not COLLECTIVES.is_file(), reason=f"no measurements to compare with: {COLLECTIVES} is missing"
@@ -27,16 +38,24 @@ pytestmark = pytest.mark.skipif(
 MEDIAN: Final = 0.07
 FOLDS: Final = 5
 """Of the intervals: every fifth octave is held out together, its neighbours stay."""
-MESSAGE_S: Final = 1e-6
+FORMULAS: Final[Mapping[str, Callable[[Number, Ranks], Transfer]]] = {
+    "all_reduce": all_reduce,
+    "all_gather": all_gather,
+    "reduce_scatter": reduce_scatter,
+    "all_to_all": all_to_all,
+}
 STARTS: Final = {"torch-nccl": 1}
 """Fewer where a group has one rank count and one layout: three regimes hardly beat one."""
 
 
 def datasheet(op: str, payload: Array, ranks: Array, gpu: str, *, across: int = 0) -> Array:
-    """Uncalibrated time: a ring at the published link rate, 1 µs a message. [s]"""
-    path = "direct" if op in {"all_to_all", "send_recv"} else "ring"
-    messages, share = moved(op, path, ranks)
-    return messages * MESSAGE_S + share * payload / link(gpu, across)
+    """Uncalibrated time: the cheapest algorithm at published rates and assumed latencies. [s]"""
+    box = node(NODES[gpu])
+    inside = np.full_like(ranks, across) if across else ranks
+    group = Ranks(ranks, inside, box.link, box.network, box.gpus)
+    if op == "send_recv":
+        return np.asarray(send(payload, group, 1.0 if across else 0.0).seconds)
+    return np.asarray(FORMULAS[op](payload, group).seconds)
 
 
 @dataclass(frozen=True, slots=True)

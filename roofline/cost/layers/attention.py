@@ -6,7 +6,7 @@ from dataclasses import replace
 from roofline.cost import latent
 from roofline.cost.attention import Mask, attention, naive_attention
 from roofline.cost.layers.common import Pass, elementwise, phase_kind, product, split
-from roofline.cost.layers.sharing import context_parallel
+from roofline.cost.layers.sharing import gathered, shared
 from roofline.cost.placement import kv_heads_per_device, qkv_biased_per_device
 from roofline.cost.work import Kind, Op, Work, times
 from roofline.model.architecture import Attention, Indexer
@@ -74,7 +74,8 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             formats={"activations": precision.activations.name, "kv": precision.kv.name},
         )
         cache = (kv_heads * (h + v) * precision.kv.width) * times(count, context)
-        yield from context_parallel(p, op, cache=cache, out=heads * (v + 2.0))
+        yield from gathered(p, new, cache, layers)
+        yield from shared(p, op, cache=cache, out=heads * (v + 2.0))
     if part.gate or part.head_gate:
         out = heads * v
         yield elementwise(p, "output-gate", out + gate + head_gate, out, layers)

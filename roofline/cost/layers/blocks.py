@@ -96,7 +96,12 @@ def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[O
         inside = sums - apart
         yield from _combined(p, d, layers, after="all-gather", times=inside)
         yield from _combined(p, d, layers, after="reduce-scatter", times=inside)
-        yield from _combined(p, d, layers, after="all-gather", times=apart, size=p.copies)
+        if np.any(apart) and np.any(np.asarray(p.copies) > 1):
+            # Each device has its part of a t-th of the tokens; those with the others lie t apart.
+            share, ranks = (d * p.width) * p.tokens / p.tp, p.deployment.ranks(p.copies, p.tp)
+            moved = collectives.all_gather(share, ranks)
+            op = collective("all-gather-copies", moved, share, ranks, layers)
+            yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart)
         return
     apart = layout.apart if routed else 0.0
     yield from _combined(p, d, layers, after="all-reduce", times=sums - apart * sums)

@@ -53,14 +53,14 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
         yield from product(mine, "shared-gate", gate.n, gate.k, layers)
 
     up, down = part.expert_linears(int(d))
-    yield from _moved(mine, part, up, layers, back=False)
     rows, met = busiest(p.everyone, part, layout.ep, deployment.options.routing)
+    yield from _moved(mine, part, up, rows, layers, back=False)
     inner = part.width / layout.expert_tp
     yield from _grouped(p, up, up.n / layout.expert_tp, float(up.k), rows, met, layers, part)
     wide = inner * (2 if part.gated else 1)
     yield elementwise(p, "experts-activation", wide, inner, layers, tokens=rows)
     yield from _grouped(p, down, float(down.n), inner, rows, met, layers, part)
-    yield from _moved(mine, part, up, layers, back=True)
+    yield from _moved(mine, part, up, rows, layers, back=True)
     added = bool(part.latent and part.shared_width)  # added where it is as wide as the stream
     combined = float(part.active) * down.n + (d if part.shared_width and not added else 0.0)
     yield elementwise(mine, "experts-combine", combined, float(down.n), layers)
@@ -73,7 +73,9 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
         yield elementwise(mine, "shared-add", 2 * d, d, layers)
 
 
-def _moved(p: Pass, part: Moe, up: Linear, layers: int, *, back: bool) -> Iterator[Op]:
+def _moved(
+    p: Pass, part: Moe, up: Linear, rows: Number, layers: int, *, back: bool
+) -> Iterator[Op]:
     """Tokens to the devices of their experts, or what these made of them back.
 
     A token goes once to each group of devices with an expert of its own, and across the network
@@ -88,7 +90,6 @@ def _moved(p: Pass, part: Moe, up: Linear, layers: int, *, back: bool) -> Iterat
     made = p.made(up.name)
     width = p.width if back or made.quantised is None else made.quantised.width
     ranks = p.deployment.ranks(ep, layout.expert_tp)
-    rows, _ = busiest(p.everyone, part, ep, p.deployment.options.routing)
     even = p.everyone * float(part.active) / ep
     each = (float(up.k) * width) * p.tokens * np.maximum(rows / np.maximum(even, 1e-30), 1.0)
     met, nodes = groups_met(part, ep), groups_met(part, ranks.nodes)
@@ -96,7 +97,8 @@ def _moved(p: Pass, part: Moe, up: Linear, layers: int, *, back: bool) -> Iterat
     near = apart * each * (met * (1.0 - 1.0 / ranks.inside))
     name = "combine" if back else "dispatch"
     if np.any(np.asarray(ep) > 1):
-        yield collective(name, exchange(near, far, ranks), near + far, ranks, layers)
+        op = collective(name, exchange(near, far, ranks), near + far, ranks, layers)
+        yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart)
     if np.any(np.asarray(layout.expert_tp) > 1):
         group = p.deployment.ranks(layout.expert_tp)
         arrived = apart * (float(up.k) * width) * p.everyone * (met / ep)

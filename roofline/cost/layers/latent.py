@@ -8,7 +8,7 @@ import numpy as np
 from roofline.cost.latent import absorbed_attention, chosen, expanded_attention
 from roofline.cost.layers.attention import index, mask_of
 from roofline.cost.layers.common import Pass, called, elementwise, is_one, product, split
-from roofline.cost.layers.sharing import context_parallel
+from roofline.cost.layers.sharing import gathered, shared
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Mla
 
@@ -39,6 +39,8 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     if part.index is not None:
         yield from index(p, part.index, layers)
     for group in p.groups:
+        _, count, new, context = group
+        yield from gathered(p, new, _cache(p, part, count, context), layers)
         yield from _group(p, part, group, layers)
     if part.gate:
         values = heads * part.value_dim
@@ -72,7 +74,7 @@ def _group(
 
 def _masked(op: Op, used: Number) -> Op:
     """The operator where it is used, nothing elsewhere."""
-    return replace(op, work=op.work * used)
+    return replace(op, work=op.work * used, wire_s=op.wire_s * used)
 
 
 def _seconds(p: Pass, ops: list[Op]) -> Number:
@@ -132,12 +134,16 @@ def _expanded(
     return [_with(up[0], read), *up[1:], *_shared(p, part, attention, shape["value_dim"])]
 
 
+def _cache(p: Pass, part: Mla, count: Number, context: Number) -> Number:
+    """Latents of the whole context, which is what devices that share it pass on. [B]"""
+    return part.kv_elements * p.deployment.precision.kv.width * count * context
+
+
 def _shared(p: Pass, part: Mla, attention: Op, out: Number) -> Iterator[Op]:
-    """Attention of one device of a context-parallel group; what is passed on is the latent."""
+    """Attention of one of the devices that share a context."""
     dims = attention.dims
-    each = part.kv_elements * p.deployment.precision.kv.width
-    cache = each * dims["count"] * dims["context"]
-    return context_parallel(p, attention, cache=cache, out=dims["heads"] * (out + 2.0))
+    cache = _cache(p, part, dims["count"], dims["context"])
+    return shared(p, attention, cache=cache, out=dims["heads"] * (out + 2.0))
 
 
 def _absorbed(
@@ -147,7 +153,8 @@ def _absorbed(
     name, count, new, context = group
     precision, heads = p.deployment.precision, part.heads / p.tp
     top_k = None if part.index is None else float(part.index.top_k)
-    tokens = count * new
+    mine = 1.0 if is_one(new) else p.deployment.layout.cp  # prefill has its share of the queries
+    tokens = count * new * (1.0 / mine)
     n_in, n_out = heads * part.latent, heads * part.value_dim
     q_absorb, v_absorb = called("q-absorb", name), called("v-absorb", name)
     into = product(p, q_absorb, n_in, part.nope_dim, layers, tokens=tokens, role="kv-up")

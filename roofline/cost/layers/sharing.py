@@ -10,8 +10,27 @@ from roofline.cost.layers.common import Pass, collective, is_one
 from roofline.cost.work import Number, Op
 
 
-def context_parallel(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
-    """One device's share of an attention operator, and what the devices tell each other.
+def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
+    """Keys and values of the whole context on every device that shares it, before prefill attends.
+
+    Parameters
+    ----------
+    p, layers
+        The step; how often.
+    new
+        New tokens of each sequence. [token]
+    cache
+        Keys and values of the whole context that one device attends to. [B]
+    """
+    cp = p.deployment.layout.cp
+    if np.all(np.asarray(cp) == 1) or is_one(new) or p.deployment.options.ring_attention:
+        return
+    ranks = p.deployment.ranks(cp, p.tp)
+    yield collective("gather-context", all_gather(cache, ranks), cache, ranks, layers)
+
+
+def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
+    """One device's share of an attention operator, and the sum of outputs in decode.
 
     Prefill: each device has the queries of 1/c of the new tokens, cut so that all have as many
     pairs, and needs the keys and values of the whole context: gathered before, or passed around a
@@ -28,7 +47,7 @@ def context_parallel(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator
         Width of a query's output on one device, with its two 16-bit softmax sums. [1]
     """
     cp = p.deployment.layout.cp
-    if not np.any(np.asarray(cp) > 1):
+    if np.all(np.asarray(cp) == 1):
         yield op
         return
     work, dims = op.work, op.dims
@@ -38,13 +57,11 @@ def context_parallel(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator
         yield replace(op, work=less, dims={**dims, "context": dims["context"] / cp})
         payload = (out * p.width) * dims["count"]
         moved = all_reduce(payload, ranks)
-        yield collective("all-reduce-context", moved, payload, ranks, op.repeat)
+        yield collective(f"all-reduce-{op.name}", moved, payload, ranks, op.repeat)
         return
     less = replace(work, flops=work.flops / cp, activation_bytes=work.activation_bytes / cp)
     mine = replace(op, work=less, dims={**dims, "new": dims["new"] / cp})
     if p.deployment.options.ring_attention:
         passed = ring(cache, ranks)
-        yield replace(mine, work=less + passed.work, wire_s=passed.seconds, algorithm="ring")
-        return
-    yield collective("gather-context", all_gather(cache, ranks), cache, ranks, op.repeat)
+        mine = replace(mine, work=less + passed.work, wire_s=passed.seconds, algorithm="ring")
     yield mine

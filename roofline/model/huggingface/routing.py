@@ -16,7 +16,8 @@ _ROUTING: Final = """
 """
 ROUTING: Final = frozenset(_ROUTING.split())
 """Fields of a mixture of experts that decide which experts are chosen and how they are weighed, not
-how many: groups (see `routed`), scores, losses, noise. The bias of a score is a buffer, not a parameter."""
+how many: scores, losses, noise; groups are read by `routed`. The bias of a score is a buffer, not a
+parameter."""
 
 EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts")
 ACTIVE: Final = ("num_experts_per_tok",)

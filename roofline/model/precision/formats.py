@@ -1,7 +1,7 @@
 """What a number format is: bits of an element, and what groups of elements share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
@@ -48,6 +48,8 @@ class Format:
         Per value, zeros included: what says where the stored ones are. [bit]
     dense
         Name of the format of the values, where only some are stored.
+    width
+        Bytes per value, what groups share included. [B]
     """
 
     name: str
@@ -65,6 +67,11 @@ class Format:
     kept: Fraction = Fraction(1)
     place_bits: Fraction = Fraction(0)
     dense: str = ""
+    width: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Work the width out once: it is asked for at every operator."""
+        object.__setattr__(self, "width", float(self.exact_bits) / BITS_PER_BYTE)
 
     @property
     def exact_bits(self) -> Fraction:
@@ -76,11 +83,6 @@ class Format:
     def bits(self) -> float:
         """Per value, scales and zero points of groups included. [bit]"""
         return float(self.exact_bits)
-
-    @property
-    def width(self) -> float:
-        """Bytes per value. [B]"""
-        return float(self.exact_bits) / BITS_PER_BYTE
 
     @property
     def expression(self) -> str:

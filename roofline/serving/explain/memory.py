@@ -1,8 +1,15 @@
 """Derivations of what is kept in device memory."""
 
 from roofline.cost.memory import kept_by_layer, kv_bytes_per_sequence
-from roofline.cost.placement import kv_heads_per_device
-from roofline.model.architecture import Attention, Block, CompressedAttention, Mla, Recurrent
+from roofline.cost.placement import kv_heads_per_device, pipeline
+from roofline.model.architecture import (
+    Attention,
+    Block,
+    CompressedAttention,
+    Mla,
+    Moe,
+    Recurrent,
+)
 from roofline.model.precision import named
 from roofline.serving.explain.parts import config, fact, given
 from roofline.serving.static import StaticBatch
@@ -20,20 +27,32 @@ def kv(batch: StaticBatch) -> Derivation:
             "B",
             source="nothing is cached: the context is computed again for every token",
         )
-    kinds = deployment.architecture.kinds.items()
-    layers = [_layers(batch, block, number) for block, number in kinds if block.mixer]
+    layout = deployment.layout
+    stages = pipeline(deployment.architecture, layout, deployment.node)
+    stage = stages[batch.memory.stage]
+    layers = [_layers(batch, block, number) for block, number in stage.layers if block.mixer]
+    context, mine = float(work.longest), -(-work.batch // int(layout.dp))
     held = float(
-        work.batch * kv_bytes_per_sequence(deployment, float(work.longest), one_page_table=True)
+        mine * kv_bytes_per_sequence(deployment, context, one_page_table=True, stage=stage)
     )
+    kept = 1 - deployment.offload.kv
+    formula = "B · sum over layers of what each keeps of a sequence"
+    shared = f"{mine} · ({' + '.join(f'{each.value:,.12g}' for each in layers)})"
     note = "on one device; rounding up to pages is left out"
-    if held > batch.memory.kv:
+    if layout.dp > 1:
+        formula = formula.replace("B ·", "⌈B / DP⌉ ·")
+    if kept != 1:
+        formula, shared = f"kept share · {formula}", f"{kept:g} · {shared}"
+    if len(stages) > 1:
+        note += f"; stage {batch.memory.stage + 1} of {len(stages)}, which takes most"
+    if held > batch.memory.kv and not deployment.offload.kv:
         note += f"; an engine with one table of pages for all layers holds {show_binary(held)}"
     return Derivation(
         "KV cache",
         batch.memory.kv,
         "B",
-        formula="B · sum over layers of what each keeps of a sequence",
-        substituted=f"{work.batch} · ({' + '.join(f'{each.value:,.12g}' for each in layers)})",
+        formula=formula,
+        substituted=shared,
         inputs=(
             *layers,
             given("B", work.batch, ""),
@@ -54,6 +73,7 @@ def _layers(batch: StaticBatch, block: Block, number: int) -> Derivation:
     deployment, context = batch.deployment, batch.workload.longest
     part, tp, width = block.mixer, deployment.tp, deployment.precision.kv.width
     kept = number * float(kept_by_layer(deployment, block, float(context)))
+    cp = float(deployment.layout.cp)
     name, formula, numbers = "layers", "", ""
     inputs: tuple[Derivation, ...] = ()
     if isinstance(part, Attention):
@@ -94,6 +114,8 @@ def _layers(batch: StaticBatch, block: Block, number: int) -> Derivation:
         numbers += (
             f" + {number} · {float(index.bytes_per_token):g} · {context:,}" if numbers else ""
         )
+    if cp > 1:
+        formula, numbers = f"({formula}) / CP", f"({numbers}) / {cp:g}" if numbers else ""
     return Derivation(
         f"{number} {name}", kept, "B", formula=formula, substituted=numbers, inputs=inputs
     )
@@ -103,11 +125,23 @@ def weights(batch: StaticBatch) -> Derivation:
     """Weights on one device."""
     deployment = batch.deployment
     network, stored = deployment.architecture, deployment.precision.weights
+    layout = deployment.layout
+    formula = "matrices · bytes / TP + (embedding + LM head) · bytes / TP + norms"
+    degrees = {"TP": layout.tp, "EP": layout.ep, "PP": layout.pp, "DP": layout.dp, "CP": layout.cp}
+    if (
+        any(isinstance(block.feedforward, Moe) for block in network.kinds)
+        and layout.stage_devices > 1
+    ):
+        formula += " + ⌈E / EP⌉ experts · bytes · EP / (TP · DP · CP)"
+    if layout.pp > 1:
+        formula += f", of stage {batch.memory.stage + 1} of {layout.pp}"
+    if deployment.offload.weights:
+        formula += f", less the {deployment.offload.weights:.0%} of its layers that is kept outside"
     return Derivation(
         "weights",
         batch.memory.weights,
         "B",
-        formula="matrices · bytes / TP + (embedding + LM head) · bytes / TP + norms",
+        formula=formula,
         inputs=(
             config(batch, "D", "d_model", network.d_model),
             config(batch, "V", "vocab", network.vocab),
@@ -118,7 +152,11 @@ def weights(batch: StaticBatch) -> Derivation:
                 "B",
                 source=f"{stored.name}: {stored.source}",
             ),
-            given("TP", float(deployment.tp), ""),
+            *(
+                given(name, float(degree), "")
+                for name, degree in degrees.items()
+                if name == "TP" or degree != 1
+            ),
         ),
         note="on one device",
     )
@@ -132,9 +170,10 @@ def memory(batch: StaticBatch) -> Derivation:
     share = held.budget / held.capacity
     return Derivation(
         "memory in use",
-        held.weights + held.activations + held.runtime + held.graphs + held.kv,
+        held.weights + held.activations + held.runtime + held.graphs + held.kv + held.buffer,
         "B",
-        formula="weights + KV cache + activations + runtime + graphs",
+        formula="weights + KV cache + activations + runtime + graphs"
+        + " + layers being loaded" * bool(held.buffer),
         substituted=" + ".join(
             show_binary(value)
             for value in (
@@ -143,6 +182,7 @@ def memory(batch: StaticBatch) -> Derivation:
                 held.activations,
                 held.runtime,
                 held.graphs,
+                *([held.buffer] if held.buffer else []),
             )
         ),
         inputs=(

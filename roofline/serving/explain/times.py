@@ -9,6 +9,8 @@ from roofline.units import SECONDS_PER_HOUR, count, show
 def ttft(batch: StaticBatch) -> Derivation:
     """Arrival to first token of the prompt that is prefilled last."""
     work = batch.workload
+    if len(batch.prefill_stages) > 1:
+        return _piped(batch)
     one = step("prefill step", batch.prefill, batch)
     formula = "ceil(batch / prefill batch) · prefill step"
     substituted = f"{work.full_steps} · {show(one.value, 's')}"
@@ -39,13 +41,71 @@ def ttft(batch: StaticBatch) -> Derivation:
     )
 
 
+def _piped(batch: StaticBatch) -> Derivation:
+    """The same through the stages of a pipeline."""
+    work, stages = batch.workload, batch.prefill_stages
+    one = step("prefill step of the slowest stage", batch.prefill, batch)
+    number = work.full_steps
+    left = batch.ttft_s - sum(stages) - (number - 1) * max(stages)
+    formula = "sum of stages + (micro-batches − 1) · slowest stage"
+    substituted = f"{show(sum(stages), 's')} + {number - 1} · {show(max(stages), 's')}"
+    if work.left_over:
+        formula += " + what the last, smaller one adds"
+        substituted += f" + {show(left, 's')}"
+    return Derivation(
+        "TTFT",
+        batch.ttft_s,
+        "s",
+        formula=formula,
+        substituted=substituted,
+        inputs=(
+            one,
+            Derivation(
+                "sum of stages", sum(stages), "s", source=f"{len(stages)} stages, each so priced"
+            ),
+            given("batch", work.batch, ""),
+            given("prompts of a micro-batch", work.together, ""),
+            given("prompt", work.prompt, "token"),
+            given("of it cached", work.cached, "token"),
+        ),
+        source="Narayanan et al. 2021 (arXiv 2104.04473)",
+        basis=one.basis,
+        note="of the prompt prefilled last; no queueing, all prompts arrive at once",
+    )
+
+
 def tpot(batch: StaticBatch) -> Derivation:
     """Mean time between tokens."""
     work = batch.workload
     if work.output == 1:
         return Derivation("TPOT", 0.0, "s", source="a single token has no time between tokens")
-    one = step("mean decode step", batch.decode, batch)
+    stages = batch.decode_stages
+    one = step(
+        "mean decode step" + " of the slowest stage" * (len(stages) > 1), batch.decode, batch
+    )
     first, last = work.prompt + 1, work.longest
+    if len(stages) > 1:
+        turns, size = work.turns(batch.deployment.layout)
+        return Derivation(
+            "TPOT",
+            batch.tpot_s,
+            "s",
+            formula="mean of max(sum of stages, micro-batches · slowest stage) over the answer",
+            substituted=f"max({show(sum(stages), 's')}, {turns} · {show(max(stages), 's')})",
+            inputs=(
+                one,
+                Derivation(
+                    "sum of stages",
+                    sum(stages),
+                    "s",
+                    source=f"{len(stages)} stages, each so priced",
+                ),
+                given("micro-batches", turns, ""),
+                given("sequences of a micro-batch", size, ""),
+            ),
+            source="a sequence's next token starts when its last is out, and waits its turn",
+            basis=one.basis,
+        )
     return Derivation(
         "TPOT",
         batch.tpot_s,

@@ -1,0 +1,141 @@
+"""``roofline layouts``: every way to lay a network out on a number of GPUs, best first."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli import options
+from roofline.cli.render import Format, echo, print_json, print_rows, wrap
+
+if TYPE_CHECKING:
+    from roofline.table import Result
+
+
+def layouts(
+    model: Annotated[
+        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
+    ] = "llama-3.1-8b",
+    gpu: options.Gpu = "h100-sxm",
+    gpus: Annotated[int, typer.Option(help="Devices in all.")] = 8,
+    node: options.Node = None,
+    objective: options.ObjectiveOf = options.Objective.LATENCY,
+    top: Annotated[int, typer.Option(help="Layouts to print; 0 for all.")] = 20,
+    batch: Annotated[int, typer.Option(help="Sequences decoded together in one replica.")] = 16,
+    prefill_batch: options.PrefillBatch = 0,
+    prompt: options.Prompt = 2048,
+    prefix_hit: options.PrefixHit = 0.0,
+    output: options.Output = 256,
+    weights: options.Weights = None,
+    kv: options.Kv = "auto",
+    engine: options.Engine = "vllm",
+    kv_cache: options.KvCache = True,
+    attention: options.AttentionOf = options.Attention.FLASH,
+    mask: options.MaskOf = options.Mask.CAUSAL,
+    mla: options.MlaOf = options.Mla.AUTO,
+    routing_skew: options.RoutingSkew = 0.0,
+    expert_loads: options.ExpertLoads = None,
+    ring_attention: options.RingAttention = False,
+    overlap: options.Overlap = 0.0,
+    memory_utilization: options.MemoryUtilization = None,
+    price: options.Price = None,
+    format_: options.FormatOf = Format.TABLE,
+) -> None:
+    """Price every layout of a network on a number of GPUs, and say which is best for what."""
+    from roofline import api
+    from roofline.cli.inputs import network, routing
+
+    result = api.layouts(
+        network(model),
+        gpu,
+        gpus=gpus,
+        node=node,
+        objective=objective.value,
+        batch=batch,
+        prefill_batch=prefill_batch,
+        prompt=prompt,
+        prefix_hit=prefix_hit,
+        output=output,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        kv_cache=kv_cache,
+        attention=attention.value,
+        mask=mask.value,
+        mla=mla.value,
+        routing=routing(routing_skew, expert_loads),
+        ring_attention=ring_attention,
+        overlap=overlap,
+        memory_utilization=memory_utilization,
+        usd_per_hour=price,
+    )
+    if format_ is Format.JSON:
+        tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
+        print_json("layouts", {**result.metadata, **tables}, result.notes)
+    else:
+        _print(result, format_, top)
+    if not result.metadata["fits"]:
+        raise typer.Exit(1)
+
+
+def _print(result: "Result", style: Format, top: int) -> None:
+    meta, every = result.metadata, result.tables["layouts"]
+    if style is Format.CSV:
+        rows = [[str(value) for value in row.values()] for row in every.rows()]
+        print_rows(rows, list(every.columns), style)
+        return
+    if style is Format.TABLE:
+        echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"))
+        echo(
+            wrap(
+                f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']} in each "
+                f"replica, {meta['prompt']} → {meta['output']} tokens"
+            )
+        )
+        echo("")
+        for sentence in meta["summary"]:
+            echo(wrap(sentence))
+        echo("")
+    shown = [row for row in every.rows() if row["fits"] or not meta["fits"]]
+    shown = shown[:top] if top > 0 else list(every.rows())
+    title = (
+        f"{len(shown):,} of {meta['layouts']:,} layouts, of which {meta['fitting']:,} fit; "
+        "× is replicas, memory is of each device"
+    )
+    print_rows([_row(row) for row in shown], _HEADER, style, title)
+    for note in result.notes:
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {note}")
+
+
+_HEADER = [
+    "layout",
+    "×",
+    "in use",
+    "free",
+    "TTFT",
+    "TPOT",
+    "latency",
+    "tok/s/GPU",
+    "$/Mtok",
+    "wires",
+]
+
+
+def _row(row: dict[str, object]) -> list[str]:
+    from roofline.units import show, show_binary
+
+    def number(name: str) -> float:
+        return float(str(row[name]))
+
+    free = number("free_bytes")
+    return [
+        str(row["layout"]),
+        str(row["replicas"]),
+        show_binary(number("memory_bytes")),
+        show_binary(free) if free >= 0 else f"−{show_binary(-free)}",
+        show(number("ttft_s"), "s"),
+        show(number("tpot_s"), "s") if number("tpot_s") else "",
+        show(number("latency_s"), "s"),
+        f"{number('throughput_tok_s_per_gpu'):,.0f}",
+        f"{number('usd_per_mtok'):.3f}" if number("usd_per_mtok") else "",
+        f"{number('wire_share'):.0%}",
+    ]

@@ -1,0 +1,159 @@
+"""What a reader must know of a layout: what is repeated, who waits for whom, what lies outside."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.expert_parallel import busiest
+from roofline.model.architecture import Attention, Mla, Moe
+from roofline.serving.room import host_memory
+from roofline.serving.stages import slowest_number, through
+from roofline.serving.static import StaticBatch
+from roofline.serving.workload import MOST_SEQUENCES, Workload
+from roofline.units import show, show_binary
+
+
+def notes(batch: StaticBatch) -> Iterator[str]:
+    """Sentences about many devices and about what is kept outside them."""
+    deployment = batch.deployment
+    node, layout = deployment.node, deployment.layout
+    if batch.devices > node.gpus:
+        across = -(-batch.devices // node.gpus)
+        yield f"{layout} lies on {across} nodes: {node.title}."
+    if batch.devices > 1:
+        yield from _shared(batch)
+        yield from _wires(batch)
+    if layout.pp > 1:
+        yield from _pipeline(batch)
+    if deployment.offload.any:
+        yield from _outside(batch)
+
+
+def _shared(batch: StaticBatch) -> Iterator[str]:
+    """What is on several devices, and which device has most to do."""
+    deployment, work = batch.deployment, batch.workload
+    layout, network = deployment.layout, deployment.architecture
+    tp = int(layout.tp)
+    mixers = [block.mixer for block in network.kinds]
+    heads = {part.kv_heads for part in mixers if isinstance(part, Attention)}
+    if few := [number for number in sorted(heads) if number < tp]:
+        yield f"{few[0]} key/value heads are repeated on {tp} devices: {tp // few[0]} copies."
+    if tp > 1 and any(isinstance(part, Mla) for part in mixers):
+        yield f"Each of {tp} devices keeps the whole latent cache of its sequences."
+    if tp > 1 and network.vocab % tp:
+        yield f"The vocabulary of {network.vocab:,} rows is padded to a multiple of {tp}."
+    if layout.dp > 1:
+        most = -(-work.batch // int(layout.dp))
+        yield (
+            f"Sequences are divided over {layout.dp:g} groups of attention, {most} in the fullest; "
+            "dense parts are whole in each group."
+        )
+    if layout.cp > 1:
+        how = "around a ring" if deployment.options.ring_attention else "gathered"
+        yield (
+            f"{layout.cp:g} devices share each context: keys and values are {how} in prefill, "
+            "outputs are added up in decode; weights are on each."
+        )
+    mixtures = [b.feedforward for b in network.kinds if isinstance(b.feedforward, Moe)]
+    if layout.ep > 1 and mixtures:
+        part = mixtures[0]
+        rows = float(busiest(float(work.batch), part, layout.ep, deployment.options.routing)[0])
+        even = work.batch * part.active / float(layout.ep)
+        yield (
+            f"The busiest of {layout.ep:g} groups of experts has {rows:,.3g} rows in a decode "
+            f"step, {rows / even:.2f} times its share; it sets the pace."
+        )
+        if part.experts % layout.ep:
+            padded = f"{part.experts} experts do not divide by {layout.ep:g}"
+            yield f"{padded}: the last group is filled up."
+
+
+def _wires(batch: StaticBatch) -> Iterator[str]:
+    """How far wires overlap, and what is assumed of them."""
+    deployment = batch.deployment
+    link, overlap = deployment.node.link, deployment.options.overlap
+    if overlap:
+        yield (
+            f"{overlap:.0%} of the time of wires is taken to be hidden behind other operators; the "
+            "second figure hides nothing."
+        )
+    known = deployment.node.facts.get("link.latency")
+    if link is not None and link.latency_s and known is not None and known.basis == "assumed":
+        yield (
+            f"A round of messages between devices is taken to cost {show(link.latency_s, 's')}, "
+            "which is assumed; each collective uses the algorithm that takes least time."
+        )
+
+
+def _pipeline(batch: StaticBatch) -> Iterator[str]:
+    deployment, work = batch.deployment, batch.workload
+    layout = deployment.layout
+    turns, size = work.turns(layout)
+    slow = slowest_number(batch.decode_stages or batch.prefill_stages)
+    yield (
+        f"{layout.pp} stages work on {turns} micro-batches of {size} in turn; operators are those "
+        f"of the slowest stage, {slow + 1} of {layout.pp}, on one micro-batch."
+    )
+
+
+def _outside(batch: StaticBatch) -> Iterator[str]:
+    """What is on the host, whether it holds that, and where loading stops to bind."""
+    deployment, held = batch.deployment, batch.memory
+    offload = deployment.offload
+    where = "the host's memory" if offload.to == "cpu" else "storage"
+    shares = [
+        f"{share:.0%} of {name}"
+        for name, share in (("the layers", offload.weights), ("the cache", offload.kv))
+        if share
+    ]
+    total = held.host * min(batch.devices, deployment.node.gpus)
+    text = f"{' and '.join(shares)}, {show_binary(held.host)} of each device, is kept in {where}"
+    room = host_memory(deployment)
+    if room is None:
+        yield f"{text}; no file says how much that holds."
+    else:
+        verdict = "which holds" if total <= room else "which is too small with"
+        yield f"{text}, {verdict} {show_binary(room)} ({show_binary(total)} asked of a node)."
+    if offload.weights and offload.prefetch and batch.workload.output > 1:
+        hides = hiding_batch(deployment, batch.workload)
+        yield (
+            f"Loading hides behind the rest of a decode step from a batch of {hides:,} on."
+            if hides
+            else "No batch makes a decode step long enough to hide the loading."
+        )
+    how = "loaded while the one before computes" if offload.prefetch else "loaded when it is needed"
+    yield f"The next layer is {how}; experts count as far as tokens of the step touch them."
+
+
+def hiding_batch(deployment: Deployment, workload: Workload) -> int:
+    """Smallest batch whose decode step is long enough to hide what is loaded.
+
+    At the middle of the answer; 0 where none does. [1]
+
+    Parameters
+    ----------
+    deployment
+        What is kept outside.
+    workload
+        Lengths.
+    """
+    context = np.asarray((workload.prompt + 1 + workload.longest) / 2)
+
+    def hidden(batch: int) -> bool:
+        stages = through(deployment, workload.decode(context, float(batch)))
+        return all(
+            float(stage.parts.host) <= float(stage.parts.local) + float(stage.parts.wire)
+            for stage in stages
+        )
+
+    high = 1
+    while not hidden(high):
+        high *= 2
+        if high > MOST_SEQUENCES:
+            return 0
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if hidden(middle) else (middle, high)
+    return high

@@ -1,0 +1,141 @@
+"""Layouts as a result: what the command line prints and JSON carries."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import roofline
+from roofline.cost.deployment import Deployment
+from roofline.serving.workload import Workload
+from roofline.study.layouts import OBJECTIVES, Layouts, Objective, price, ranked, reason
+from roofline.table import Result, table
+from roofline.units import show_binary
+
+__all__ = ["Objective", "layouts"]
+
+UNITS: Final = {
+    "weight_bytes": "B",
+    "kv_bytes": "B",
+    "memory_bytes": "B",
+    "free_bytes": "B",
+    "ttft_s": "s",
+    "tpot_s": "s",
+    "latency_s": "s",
+    "throughput_tok_s": "token/s",
+    "throughput_tok_s_per_gpu": "token/s",
+    "usd_per_mtok": "$",
+}
+
+
+def layouts(
+    base: Deployment,
+    workload: Workload,
+    gpus: int,
+    objective: Objective = "latency",
+    utilization: float | None = None,
+) -> Result:
+    """Tables of all layouts, best first.
+
+    Parameters
+    ----------
+    base, workload, gpus, utilization
+        As for `roofline.study.layouts.price`.
+    objective
+        What the order is by.
+
+    Raises
+    ------
+    LayoutError
+        No layout is possible.
+    """
+    priced = price(base, workload, gpus, utilization)
+    orders = {name: ranked(priced, name) for name in OBJECTIVES}
+    order = [int(number) for number in orders[objective]]
+    placed = set(order)
+    rest = [n for n in range(len(priced)) if n not in placed]
+    rest.sort(key=lambda number: -float(priced.free[number]))
+    best = [
+        {
+            "objective": name,
+            "layout": priced.layout(int(found[0])).spelled,
+            "reason": reason(priced, found, name),
+        }
+        for name, found in orders.items()
+        if len(found)
+    ]
+    return Result(
+        kind="layouts",
+        tables={
+            "layouts": table(_rows(priced, [*order, *rest]), UNITS, "assumed"),
+            "best": table(best, {"objective": "", "layout": "", "reason": ""} if not best else {}),
+        },
+        notes=(
+            f"Each replica has a batch of {workload.batch}; replicas beyond the first raise "
+            "throughput, not latency.",
+            "Times are the roofline at datasheet rates with perfect overlap inside an operator and "
+            "assumed latencies of wires: the least the hardware allows, for comparison.",
+        ),
+        metadata={
+            "version": roofline.__version__,
+            "model": base.architecture.name,
+            "gpu": base.node.gpu.name,
+            "gpu_title": base.node.gpu.title,
+            "node": base.node.name,
+            "gpus": gpus,
+            "engine": base.engine.name,
+            "weights": base.precision.weights.name,
+            "kv": base.precision.kv.name,
+            "batch": workload.batch,
+            "prompt": workload.prompt,
+            "output": workload.output,
+            "objective": objective,
+            "layouts": len(priced),
+            "fitting": len(order),
+            "fits": bool(order),
+            "summary": _summary(priced, best, order, objective),
+        },
+    )
+
+
+def _summary(
+    priced: Layouts, best: Sequence[dict[str, str]], order: list[int], objective: Objective
+) -> tuple[str, ...]:
+    """What a reader should take away."""
+    if not order:
+        short = show_binary(-float(priced.free.max()))
+        return (f"None of {len(priced):,} layouts fits: the best lacks {short} on a device.",)
+    others = [row["reason"] for row in best if row["objective"] != objective]
+    first = [row["reason"] for row in best if row["objective"] == objective]
+    return (*first, *dict.fromkeys(others))
+
+
+def _rows(priced: Layouts, order: list[int]) -> list[dict[str, Any]]:
+    def row(number: int) -> dict[str, Any]:
+        layout, replicas = priced.layout(number), int(priced.replicas[number])
+        used = replicas * int(layout.devices)
+        rate = float(priced.throughput_tok_s[number])
+        return {
+            "layout": layout.spelled,
+            "tp": int(layout.tp),
+            "cp": int(layout.cp),
+            "dp": int(layout.dp),
+            "ep": int(layout.ep),
+            "pp": layout.pp,
+            "sequence_parallel": layout.sequence_parallel,
+            "devices": int(layout.devices),
+            "replicas": replicas,
+            "gpus_used": used,
+            "fits": bool(priced.fits[number]),
+            "weight_bytes": float(priced.weights[number]),
+            "kv_bytes": float(priced.kv[number]),
+            "memory_bytes": float(priced.taken[number]),
+            "free_bytes": float(priced.free[number]),
+            "ttft_s": float(priced.ttft_s[number]),
+            "tpot_s": float(priced.tpot_s[number]),
+            "latency_s": float(priced.latency_s[number]),
+            "throughput_tok_s": rate,
+            "throughput_tok_s_per_gpu": rate / used,
+            "usd_per_mtok": float(priced.usd_per_mtok[number]),
+            "wire_share": float(priced.wires[number]),
+        }
+
+    return [row(number) for number in order]
