@@ -31,9 +31,7 @@ def disaggregate(
         str, typer.Option(help="Layout of a decode instance: tp8, dp16-ep16.")
     ] = "tp1",
     gpu: options.Gpu = "h100-sxm",
-    node: Annotated[
-        str | None, typer.Option(help="Node by name, or a YAML file; else the usual one.")
-    ] = None,
+    node: options.Node = None,
     decode_gpu: Annotated[
         str | None, typer.Option(help="GPU of the decode pool; else the same.")
     ] = None,

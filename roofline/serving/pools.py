@@ -146,7 +146,7 @@ def divide(phases: Phases, prefill_gpus: int, decode_gpus: int, gpus: int | None
     best = int(np.argmax(served))
     most = float(served[best])
     return Split(
-        min(int(prefill[best]), _enough(most, phases.prompts_per_s)),
+        int(prefill[best]),  # the first of equals, so the fewest
         min(int(decode[best]), _enough(most, phases.answers_per_s)),
     )
 

@@ -1,7 +1,7 @@
 """Prefill and decode on pools of their own: what is handed over, how many of each."""
 
 from dataclasses import replace
-from math import inf
+from math import ceil, inf
 from typing import Any
 
 import pytest
@@ -300,6 +300,17 @@ def test_sending_by_layer_shows_in_the_overlapped_bound_only() -> None:
     assert after.overlap.transfer_s == after.serial.transfer_s == after.transfer.seconds
 
 
+def test_each_stage_sends_its_own_layers_while_it_computes() -> None:
+    # Slow enough that sending a layer takes longer than computing it.
+    slow = Link("ethernet", bytes_per_s=1e9)
+    first, rest = (networked(laid_out(layout), slow) for layout in ("tp2-pp2", "tp4"))
+    pools = disaggregated(first, rest, WORK, overlapped=True)
+    sent = pools.transfer.seconds / 16  # of 32 layers, 16 in each stage
+    computed = pools.overlap.prefill_s / 32
+    assert sent > computed
+    assert pools.overlap.transfer_s == pytest.approx(16 * sent - 15 * computed, rel=0.01)
+
+
 def test_a_pipeline_takes_prompts_as_fast_as_its_slowest_stage() -> None:
     one = disaggregated(laid_out("tp2"), laid_out("tp4"), WORK).overlap
     two = disaggregated(laid_out("tp2-pp2"), laid_out("tp4"), WORK).overlap
@@ -325,6 +336,13 @@ def test_a_prefill_pool_holds_only_the_prompts_in_flight() -> None:
     assert pools.prefill_memory.kv == 2 * each
     longest = float(kv_bytes_per_sequence(laid_out("tp4"), float(WORK.longest)))
     assert pools.decode_memory.kv == (WORK.batch + 1) * longest
+
+
+def test_a_cache_that_comes_during_the_prefill_has_its_place_all_the_while() -> None:
+    first, rest = laid_out("tp1"), laid_out("tp4")
+    pools = disaggregated(first, rest, WORK, overlapped=True)
+    wait = pools.overlap.prefill_s + pools.overlap.transfer_s
+    assert pools.arriving == ceil(pools.overlap.answers_per_s * wait) > 1
 
 
 def test_each_pool_has_to_fit() -> None:
@@ -389,6 +407,19 @@ def test_derivations_have_the_values_of_the_headline(overlapped: bool) -> None:
     for name, row in rows.items():
         better = name.endswith(("tok_s", "per_gpu", "requests_per_s"))
         assert (row["serial"] <= row["value"]) if better else (row["serial"] >= row["value"])
+
+
+def test_a_price_is_that_of_both_pools_or_none() -> None:
+    first, rest = laid_out("tp2"), laid_out("tp2", device="h200-sxm")
+    pools = disaggregated(first, rest, WORK)
+    split = pools.split
+    prices = [each.node.gpu.usd_per_hour for each in (first, rest)]
+    assert pools.usd_per_hour == 2 * (split.prefill * prices[0] + split.decode * prices[1])
+    unknown = laid_out("tp2", device="h20")
+    assert unknown.node.gpu.usd_per_hour == 0
+    result = result_of(disaggregated(first, unknown, WORK))
+    assert "usd_per_mtok" not in result.tables["headline"]["metric"]
+    assert any("No price is assumed" in note for note in result.notes)
 
 
 def test_the_alternatives_are_static_batches_on_as_many_devices() -> None:
