@@ -217,7 +217,10 @@ def _equal(a: Op, b: Op) -> bool:
     def same(x: Number, y: Number) -> bool:
         return x is y or np.array_equal(x, y)
 
-    # Weights tell layers apart that differ in a bias or a norm only.
-    return same(a.work.weight_bytes, b.work.weight_bytes) and all(
-        same(a.dims[key], value) for key, value in b.dims.items()
+    # Weights tell layers apart that differ in a bias or a norm only; wires, collectives that are
+    # not everywhere on the scenario axis.
+    return (
+        same(a.work.weight_bytes, b.work.weight_bytes)
+        and same(a.wire_s, b.wire_s)
+        and all(same(a.dims[key], value) for key, value in b.dims.items())
     )

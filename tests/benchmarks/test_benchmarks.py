@@ -18,7 +18,10 @@ from roofline.cost.work import Number
 from roofline.hardware import catalog
 from roofline.hardware.engine import engine
 from roofline.model import catalog as networks
+from roofline.model.parameters import formats as stored
 from roofline.model.precision import resolve
+from roofline.serving.workload import Workload
+from roofline.study.layouts import price
 
 CONFIGURATIONS = 2**21
 
@@ -86,3 +89,18 @@ def test_processor_time_of_the_command(tmp_path: Path) -> None:
     ):
         print(f"\n  roofline {name}: {processor_seconds(*arguments) * 1000:.0f} ms", end="")
     print()
+
+
+def test_layouts_of_a_cluster_priced_together() -> None:
+    box = catalog.node("hgx-h800-8")
+    network = networks.architecture("deepseek-v3")
+    formats = resolve(network.weight_format, "auto", box.gpu, also=stored(network))
+    deployment = Deployment(network, box, formats, engine("vllm"))
+    work = Workload(batch=64)
+    price(deployment, work, 16)  # imports and caches are not what is measured
+
+    began = time.perf_counter()
+    priced = price(deployment, work, 1024)
+    took = time.perf_counter() - began
+    print(f"\n  {len(priced):,} layouts of {network.name} on 1024 GPUs enumerated and priced")
+    print(f"  in {took:.2f} s, {priced.fits.sum():,} of them fit")

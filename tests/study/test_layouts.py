@@ -1,0 +1,148 @@
+"""Choosing a layout: all that can be are found, priced as they are alone, and the best one wins."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+import roofline
+from roofline.cost.deployment import Deployment, Options
+from roofline.cost.layout import Layout
+from roofline.errors import InputError, LayoutError
+from roofline.hardware.catalog import gpu, node
+from roofline.hardware.engine import engine
+from roofline.model import parameters
+from roofline.model.catalog import architecture
+from roofline.model.precision import resolve
+from roofline.serving.room import memory_of
+from roofline.serving.static import static_batch
+from roofline.serving.workload import Workload
+from roofline.study.enumeration import candidates, degrees
+from roofline.study.layouts import OBJECTIVES, Layouts, choose, price, ranked
+
+WORK = Workload(batch=24, prompt=700, output=90)
+
+
+def base(model: str, box: str = "hgx-h100-8") -> Deployment:
+    network, where = architecture(model), node(box)
+    formats = parameters.formats(network)
+    precision = resolve(network.weight_format, "auto", where.gpu, also=formats)
+    return Deployment(network, where, precision, engine("vllm"))
+
+
+def found(deployment: Deployment, gpus: int) -> list[Layout]:
+    """Layouts of the enumeration, one by one."""
+    out = []
+    for axis in candidates(deployment.architecture, deployment.node, gpus, deployment.options):
+        columns = zip(*(np.asarray(n) for n in (axis.tp, axis.cp, axis.dp, axis.ep)), strict=True)
+        out += [
+            Layout(*map(int, row), pp=axis.pp, sequence_parallel=axis.sequence_parallel)
+            for row in columns
+        ]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus"),
+    [("llama-3.1-8b", 8), ("mixtral-8x7b-v0.1", 12), ("deepseek-v3", 16), ("qwen3-30b-a3b", 6)],
+)
+def test_the_layouts_found_are_those_that_can_be_deployed(model: str, gpus: int) -> None:
+    deployment = base(model)
+    mine = found(deployment, gpus)
+    assert len(mine) == len(set(mine))
+    possible = set()
+    tried = degrees(gpus)
+    for tp, cp, dp, ep, pp in product(tried, repeat=5):
+        for parallel in {False, tp > 1}:
+            layout = Layout(tp, cp, dp, ep, pp, sequence_parallel=parallel)
+            if layout.devices > gpus:
+                continue
+            try:
+                replace(deployment, layout=layout)
+            except LayoutError:
+                continue
+            possible.add(layout)
+    assert set(mine) == possible
+
+
+@pytest.mark.parametrize("model", ["gemma-2-9b", "deepseek-v2-lite", "qwen3-30b-a3b"])
+def test_each_is_priced_as_it_is_alone(model: str) -> None:
+    deployment = base(model)
+    priced = price(deployment, WORK, 16)
+    random = np.random.default_rng(3)
+    for number in random.choice(len(priced), 25, replace=False):
+        alone = replace(deployment, layout=priced.layout(int(number)))
+        batch = static_batch(alone, WORK)
+        assert priced.ttft_s[number] == pytest.approx(batch.ttft_s, rel=1e-9)
+        assert priced.tpot_s[number] == pytest.approx(batch.tpot_s, rel=1e-4)
+        held = memory_of(alone, batch.workload, None)
+        assert priced.weights[number] == pytest.approx(held.weights, rel=1e-12)
+        assert priced.free[number] == pytest.approx(held.free, rel=1e-9, abs=1.0)
+        assert bool(priced.fits[number]) is held.fits
+        rate = batch.throughput_tok_s * (16 // batch.devices)
+        assert priced.throughput_tok_s[number] == pytest.approx(rate, rel=1e-4)
+
+
+def test_the_first_of_an_order_is_the_best_that_fits() -> None:
+    priced = price(base("mixtral-8x7b-v0.1"), WORK, 8)
+    values = {
+        "latency": priced.latency_s,
+        "throughput": -priced.throughput_tok_s,
+        "cost": priced.usd_per_mtok,
+    }
+    for objective in OBJECTIVES:
+        order = ranked(priced, objective)
+        assert len(order) == priced.fits.sum() < len(priced)
+        assert np.all(priced.fits[order])
+        best = values[objective][order]
+        assert best[0] == pytest.approx(values[objective][priced.fits].min(), rel=1e-8)
+        assert np.all(np.diff(best) >= -1e-8 * np.abs(best[1:]))
+
+
+def test_the_cheapest_may_leave_gpus_idle_and_says_so() -> None:
+    # Five GPUs hold one replica on four, or five on one each: heads divide by neither 5 nor 3.
+    chosen = choose(base("llama-3.1-70b"), WORK, 5, "latency")
+    assert chosen.layout.devices == 4
+    assert "1 GPUs stay idle" in chosen.reason
+    with pytest.raises(LayoutError, match="none of"):
+        choose(base("llama-3.1-405b"), WORK, 2)
+
+
+def test_the_reason_names_the_best_and_another() -> None:
+    deployment = base("llama-3.1-70b")
+    chosen = choose(deployment, WORK, 8)
+    assert chosen.reason.startswith(f"{chosen.layout} has the least latency of ")
+    alone = static_batch(replace(deployment, layout=chosen.layout), WORK)
+    assert f"{alone.latency_s:.3g}"[:4] in chosen.reason
+    assert "; " in chosen.reason
+    with pytest.raises(InputError, match="objective"):
+        choose(deployment, WORK, 8, "speed")  # type: ignore[arg-type]
+
+
+def test_analyze_takes_the_layout_that_is_chosen() -> None:
+    chosen = roofline.analyze("llama-3.1-70b", gpus=16, layout="auto", objective="throughput")
+    table = roofline.layouts("llama-3.1-70b", gpus=16, objective="throughput")
+    first = next(iter(table.tables["layouts"].rows()))
+    assert chosen.metadata["layout"] == first["layout"]
+    assert chosen.metadata["replicas"] == first["replicas"]
+    by_name = {row["metric"]: row["value"] for row in chosen.tables["headline"].rows()}
+    assert by_name["throughput_tok_s"] == pytest.approx(first["throughput_tok_s"], rel=1e-4)
+    assert chosen.metadata["summary"][0] in table.metadata["summary"]
+
+
+def test_a_box_without_network_has_layouts_inside_it() -> None:
+    network = architecture("llama-3.1-8b")
+    box = node("rtx-4090-pcie-8")
+    assert box.network is None
+    every = list(candidates(network, box, 64, Options()))
+    assert max(float(np.max(axis.devices)) for axis in every) == 8
+
+
+def test_concatenation_keeps_every_column() -> None:
+    priced = price(base("llama-3.1-8b"), Workload(batch=1, prompt=32, output=1), 4)
+    assert isinstance(priced, Layouts)
+    assert np.all(priced.tpot_s == 0)
+    assert {len(getattr(priced, name)) for name in Layouts.__slots__} == {len(priced)}
+    assert gpu("h100-sxm").usd_per_hour > 0
+    assert np.all(priced.usd_per_mtok > 0)
