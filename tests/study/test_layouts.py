@@ -37,8 +37,8 @@ def found(deployment: Deployment, gpus: int) -> list[Layout]:
     for axis in candidates(deployment.architecture, deployment.node, gpus, deployment.options):
         columns = zip(*(np.asarray(n) for n in (axis.tp, axis.cp, axis.dp, axis.ep)), strict=True)
         out += [
-            Layout(*map(int, row), pp=axis.pp, sequence_parallel=axis.sequence_parallel)
-            for row in columns
+            Layout(tp, cp, dp, ep, pp=axis.pp, sequence_parallel=axis.sequence_parallel)
+            for tp, cp, dp, ep in columns
         ]
     return out
 
