@@ -125,7 +125,7 @@ def test_a_ring_of_keys_hides_behind_the_attention() -> None:
 def test_outputs_of_parts_of_a_cache_are_summed_with_their_two_weights(cp: int) -> None:
     deployment = laid(DENSE, Layout(cp=cp))
     node = replace(deployment.node, link=wires(100.0, topology="host"))
-    op = step(replace(deployment, node=node), DECODE)["all-reduce-context"]
+    op = step(replace(deployment, node=node), DECODE)["all-reduce-attention"]
     out = COUNT * 8 * (4 + 2) * 2.0  # heads, width 4 and two sums, 16 bits
     assert op.work.wire_bytes == pytest.approx(2 * (cp - 1) / cp * out)
 
