@@ -34,8 +34,8 @@ from roofline.serving.result import result_of
 from roofline.serving.room import enough
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
-from roofline.study import layouts as placing
-from roofline.study.layouts import Objective
+from roofline.study.choice import Objective, choose
+from roofline.study.layouts import DEGREES
 from roofline.table import Derivation, Result
 
 
@@ -165,7 +165,7 @@ def analyze(
             "--layout auto",
             {"--convention textbook": convention == "textbook", "an offload": moved}
             | {"--denoising-steps": denoising_steps != 0}
-            | {f"--{name}": getattr(degrees, name) is not None for name in placing.DEGREES}
+            | {f"--{name}": getattr(degrees, name) is not None for name in DEGREES}
             | {"--stages": bool(stages), "--microbatches": microbatches != 0},
         )
         base = deployed(
@@ -178,7 +178,7 @@ def analyze(
             options=options,
             gpus=gpus or 1,
         )
-        chosen = placing.choose(base, workload, gpus or 1, objective, memory_utilization)
+        chosen = choose(base, workload, gpus or 1, objective, memory_utilization)
         arranged, replicas, reason = chosen.layout, chosen.replicas, chosen.reason
     else:
         arranged, replicas = layout_of(gpus, degrees)

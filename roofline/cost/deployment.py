@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from roofline.cost import placement
+from roofline.cost import placement, stages
 from roofline.cost.attention import Mask
 from roofline.cost.collectives import Ranks
 from roofline.cost.layout import SINGLE, Layout
@@ -125,4 +125,4 @@ class Deployment:
 
     def ranks(self, size: Number, stride: Number = 1) -> Ranks:
         """Devices that talk to each other, as they lie on nodes."""
-        return placement.group(self.layout, self.node, size, stride)
+        return stages.group(self.layout, self.node, size, stride)

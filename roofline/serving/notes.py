@@ -5,7 +5,7 @@ from typing import Final
 
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
-from roofline.cost.placement import pipeline
+from roofline.cost.stages import pipeline
 from roofline.model.architecture import Mla, Moe, Recurrent
 from roofline.serving import layout_notes
 from roofline.serving.static import StaticBatch, static_batch

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.placement import Stage, pipeline
 from roofline.cost.roof import Parts, Time, parts, roof
+from roofline.cost.stages import Stage, pipeline
 from roofline.cost.step import Group, steps
 from roofline.cost.work import Number, Op
 

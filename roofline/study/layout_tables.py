@@ -6,7 +6,8 @@ from typing import Any, Final
 import roofline
 from roofline.cost.deployment import Deployment
 from roofline.serving.workload import Workload
-from roofline.study.layouts import OBJECTIVES, Layouts, Objective, price, ranked, reason
+from roofline.study.choice import OBJECTIVES, Objective, ranked, reason
+from roofline.study.layouts import Layouts, price
 from roofline.table import Result, table
 from roofline.units import show_binary
 

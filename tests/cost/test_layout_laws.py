@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from roofline.cost.activations import activation_peak
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
-from roofline.cost.memory import held, kv_bytes_per_sequence, weight_bytes
+from roofline.cost.memory import held, kv_bytes_per_sequence
 from roofline.cost.roof import Parts, parts, roof, seconds
 from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Work
 from roofline.model.architecture import Architecture
 from tests.cost.networks import flops, total, wires

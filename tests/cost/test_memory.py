@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from roofline.cost.activations import activation_peak, naive_score_bytes
-from roofline.cost.memory import budget, kv_bytes_per_sequence, weight_bytes
+from roofline.cost.memory import budget, kv_bytes_per_sequence
+from roofline.cost.weights import weight_bytes
 from roofline.hardware.engine import Engine
 from roofline.model import parameters
 from roofline.model.architecture import Architecture

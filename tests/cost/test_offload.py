@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
-from roofline.cost.memory import Held, held, layer_bytes
+from roofline.cost.memory import Held, held
 from roofline.cost.offload import KEPT, Offload
 from roofline.cost.roof import Parts, parts, roof, seconds
 from roofline.cost.step import Group, decode, prefill, step
+from roofline.cost.weights import layer_bytes
 from roofline.errors import InputError
 from tests.cost.networks import total
 from tests.cost.spread import DENSE, NETWORKS, laid, spreads

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.placement import pipeline
+from roofline.cost.stages import pipeline
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Link
 from roofline.model.architecture import Architecture

@@ -18,8 +18,9 @@ from roofline.model.precision import resolve
 from roofline.serving.room import memory_of
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
+from roofline.study.choice import OBJECTIVES, choose, ranked
 from roofline.study.enumeration import candidates, degrees
-from roofline.study.layouts import OBJECTIVES, Layouts, choose, price, ranked
+from roofline.study.layouts import Layouts, price
 
 WORK = Workload(batch=24, prompt=700, output=90)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import layer_bytes
-from roofline.cost.placement import Stage
+from roofline.cost.stages import Stage
+from roofline.cost.weights import layer_bytes
 from roofline.cost.work import Number, Op, Work, plus
 from roofline.hardware.links import host_link, storage_link
 

@@ -1,7 +1,8 @@
 """Derivations of what is kept in device memory."""
 
 from roofline.cost.memory import kept_by_layer, kv_bytes_per_sequence
-from roofline.cost.placement import kv_heads_per_device, pipeline
+from roofline.cost.placement import kv_heads_per_device
+from roofline.cost.stages import pipeline
 from roofline.model.architecture import (
     Attention,
     Block,

@@ -1,0 +1,324 @@
+"""Algorithms of collectives: what each of them sends on a link, in how many rounds, how long.
+
+Symbols as in `roofline.cost.collectives`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from roofline.cost.work import Number, Work
+from roofline.hardware.machine import Link
+
+FORMULAS: Final[Mapping[str, str]] = {
+    "ring": "rounds · α + parts · (n − 1)/n · M / W, around a ring",
+    "tree": "2·⌈log₂ n⌉ · α + 2·M / W, up and down two trees",
+    "one-shot": "α + (n − 2)·s + (n − 1)·M / W, all to all at once",
+    "two-shot": "2·(α + (n − 2)·s) + 2·(n − 1)/n · M / W, scattered and gathered",
+    "in-switch": "2·α + (1 + 1/n) · M / W, summed and multicast by the switch",
+    "direct": "α + (n − 2)·s + sent / W, to every peer at once",
+}
+"""What each algorithm takes inside one link. An all-reduce goes around its ring twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Devices that talk to each other.
+
+    Attributes
+    ----------
+    size
+        Devices n. [1]
+    inside
+        Those of them in one node, g. [1]
+    link, network
+        Wires between devices of a node, and out of it; None where there are none.
+    joined
+        Devices that the link joins, in the group or not. [1]
+    """
+
+    size: Number
+    inside: Number
+    link: Link | None
+    network: Link | None = None
+    joined: int = 0
+
+    @property
+    def nodes(self) -> Number:
+        """Nodes they lie on. [1]"""
+        return np.ceil(self.size / self.inside)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A movement of data, by the algorithm that takes least time.
+
+    Attributes
+    ----------
+    work
+        Bytes and rounds of messages on each level.
+    seconds
+        Time at the links' rates and latencies. [s]
+    algorithm
+        Its name; ``"several"`` where it differs along the scenario axis, empty where nothing moves.
+    """
+
+    work: Work
+    seconds: Number
+    algorithm: str
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """An algorithm on one link.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    sent
+        By each device, over all rounds. [B]
+    rounds
+        Of messages that follow one another. [1]
+    group
+        Devices that each addresses in a round, itself included. [1]
+    """
+
+    name: str
+    sent: Number
+    rounds: Number
+    group: Number = 2.0
+
+
+def reducing(payload: Number, n: Number, link: Link | None) -> list[Way]:
+    """All-reduces of a tensor [B] among n devices of one link. [1]"""
+    some = several(n)
+    ways = [
+        Way("ring", (2.0 * (n - 1.0) / n) * payload, 2.0 * (n - 1.0)),
+        Way("tree", (2.0 * some) * payload, 2.0 * np.ceil(np.log2(n))),
+    ]
+    if topology(link) in ("switch", "mesh"):
+        ways += [
+            Way("one-shot", (n - 1.0) * payload, some, n),
+            Way("two-shot", (2.0 * (n - 1.0) / n) * payload, 2.0 * some, n),
+        ]
+    if link is not None and link.reduces:
+        ways.append(Way("in-switch", ((1.0 + 1.0 / n) * some) * payload, 2.0 * some))
+    return ways
+
+
+def passing(payload: Number, n: Number, link: Link | None) -> list[Way]:
+    """All-gathers, or reduce-scatters, of a tensor [B] among n devices of one link. [1]"""
+    sent = ((n - 1.0) / n) * payload
+    ways = [Way("ring", sent, n - 1.0)]
+    if topology(link) in ("switch", "mesh"):
+        ways.append(Way("direct", sent, several(n), n))
+    return ways
+
+
+def flat(payload: Number, ranks: Ranks, times: int) -> Transfer:
+    """A ring through all devices of all nodes, one for each rail.
+
+    Parameters
+    ----------
+    payload
+        Whole tensor, M. [B]
+    ranks
+        Devices.
+    times
+        How often it goes around: 1 to pass parts on, 2 to add them up first. [1]
+
+    Notes
+    -----
+    times · (n − 1)/n · M from each device in times · (n − 1) rounds. Source: Patarasuk and Yuan
+    2009.
+    """
+    sent = (times * (ranks.size - 1.0) / ranks.size) * payload
+    return around(sent, times * (ranks.size - 1.0), ranks, "flat ring")
+
+
+def around(sent: Number, rounds: Number, ranks: Ranks, name: str) -> Transfer:
+    """Rings through all nodes, as many as there are rails, each device crossing on one of them.
+
+    Parameters
+    ----------
+    sent
+        By each device, over all rounds. [B]
+    rounds
+        One after the other. [1]
+    ranks, name
+        Devices; what the algorithm is called.
+
+    Notes
+    -----
+    1/g of what a device sends leaves its node, and every round waits for those that do. Source: g
+    rings, each of them crossing from another device of the node.
+    """
+    network = ranks.network
+    assert network is not None, "several nodes have a network"
+    far = sent / ranks.inside
+    near = sent - far
+    work = Work(wire_bytes=near, network_bytes=far, network_messages=rounds)
+    seconds: Number = far / network.rate_between_nodes
+    if ranks.link is not None:
+        seconds = np.maximum(seconds, near / _rate(ranks, ranks.inside))
+    return Transfer(work, seconds + rounds * network.latency_s, name)
+
+
+def on_link(way: Way, ranks: Ranks, peers: int = 0) -> Transfer:
+    """Price an algorithm on the link of a node.
+
+    Parameters
+    ----------
+    way, ranks
+        The algorithm, and who takes part.
+    peers
+        Others that a device sends to, where not to all of its node; 0 for all. [1]
+
+    Notes
+    -----
+    rounds · (α + (group − 2)·s) + sent / W. Source: α–β costs, Thakur, Rabenseifner and Gropp 2005.
+    """
+    link = ranks.link
+    if link is None:
+        assert not np.any(way.sent), "devices that talk to each other have a link"
+        return Transfer(Work(), 0.0, "")
+    delay = link.latency_s + link.per_peer_s * np.maximum(way.group - 2.0, 0.0)
+    seconds = way.sent / _rate(ranks, peers + 1.0 if peers else ranks.inside) + way.rounds * delay
+    return Transfer(Work(wire_bytes=way.sent, messages=way.rounds), seconds, way.name)
+
+
+def on_network(way: Way, ranks: Ranks) -> Transfer:
+    """Price an algorithm on the network between nodes.
+
+    Parameters
+    ----------
+    way, ranks
+        The algorithm, and who takes part, one device of each node on each rail.
+
+    Notes
+    -----
+    Source: as `on_link`, at the rate that is left by oversubscription.
+    """
+    network = ranks.network
+    assert network is not None, "several nodes have a network"
+    delay = network.latency_s + network.per_peer_s * np.maximum(way.group - 2.0, 0.0)
+    seconds = way.sent / network.rate_between_nodes + way.rounds * delay
+    work = Work(network_bytes=way.sent, network_messages=way.rounds)
+    return Transfer(work, seconds, way.name)
+
+
+def _rate(ranks: Ranks, n: Number) -> Number:
+    """Rate of a device's wires to the n − 1 others: on a mesh, those that lead to them. [B/s]"""
+    link = ranks.link
+    assert link is not None, "devices that talk to each other have a link"
+    if link.topology != "mesh" or ranks.joined <= 2:
+        return link.bytes_per_s
+    return link.bytes_per_s * np.clip((n - 1.0) / (ranks.joined - 1.0), 1.0 / ranks.joined, 1.0)
+
+
+def topology(link: Link | None) -> str:
+    """How devices are joined; where there is no link, as if through a host."""
+    return link.topology if link is not None else "host"
+
+
+def several(n: Number) -> Number:
+    """1 where there is anybody to talk to, else 0.
+
+    Parameters
+    ----------
+    n
+        Devices. [1]
+
+    Notes
+    -----
+    Source: a group of one sends nothing.
+    """
+    some: Number = np.where(np.asarray(n) > 1, 1.0, 0.0)[()]
+    return some
+
+
+def everywhere(condition: Any) -> bool:
+    """Whether a condition holds in every scenario."""
+    return bool(np.all(condition))
+
+
+def cheapest_placed(
+    alone: Sequence[Transfer], across: Sequence[Transfer], nodes: Number
+) -> Transfer:
+    """The cheapest of the ways inside a node where there is one node, of those across elsewhere.
+
+    Parameters
+    ----------
+    alone, across
+        Ways inside a node, and over several.
+    nodes
+        Nodes that the devices lie on. [1]
+
+    Notes
+    -----
+    Source: as `cheapest`.
+    """
+    inside = [_where(nodes == 1, way) for way in alone]
+    return cheapest([*inside, *(_where(nodes > 1, way) for way in across)])
+
+
+def _where(condition: Any, way: Transfer) -> Transfer:
+    """The way where the condition holds; never chosen elsewhere."""
+    return Transfer(way.work, np.where(condition, way.seconds, np.inf)[()], way.algorithm)
+
+
+def least(ways: Sequence[Transfer]) -> Transfer:
+    """Cheapest of some ways, named even where nothing moves.
+
+    Parameters
+    ----------
+    ways
+        To choose from.
+
+    Notes
+    -----
+    Source: as `cheapest`.
+    """
+    return cheapest(ways, named=True)
+
+
+def cheapest(ways: Sequence[Transfer], *, named: bool = False) -> Transfer:
+    """The way that takes least time, scenario by scenario; the first of equals.
+
+    Parameters
+    ----------
+    ways
+        To choose from.
+    named
+        Whether a way is named where nothing moves.
+
+    Notes
+    -----
+    Source: libraries tune their choice to the machine; the best of it is the least.
+    """
+    if not any(isinstance(way.seconds, np.ndarray) for way in ways):
+        best = min(ways, key=lambda way: float(way.seconds))
+        moves = named or float(best.seconds) or np.any(best.work.wire_bytes)
+        return Transfer(best.work, best.seconds, best.algorithm if moves else "")
+    least, chosen = ways[0].seconds, np.zeros(1, dtype=np.intp)
+    for number, way in enumerate(ways[1:], start=1):
+        chosen = np.where(way.seconds < least, number, chosen)
+        least = np.minimum(least, way.seconds)
+    one = int(chosen.flat[0])
+    if np.all(chosen == one):
+        return Transfer(ways[one].work, least, ways[one].algorithm)
+
+    def pick(field: str) -> Number:
+        values = [getattr(way.work, field) for way in ways]
+        if all(isinstance(value, float) and value == 0.0 for value in values):
+            return 0.0
+        picked: Number = np.choose(chosen, values)
+        return picked
+
+    return Transfer(Work(**{field: pick(field) for field in _WIRED}), least, "several")
+
+
+_WIRED: Final = ("wire_bytes", "messages", "network_bytes", "network_messages")
