@@ -302,11 +302,12 @@ def test_two_of_eight_on_a_mesh_have_one_wire_of_seven_between_them() -> None:
     assert all_reduce(8.0, whole).seconds == pytest.approx(2 * 7 / 8 * 8.0 / 7.0)
 
 
-def test_messages_on_a_ring_of_wires_pass_others_on_their_way() -> None:
-    # From one of eight to the others it is 1, 2, 3, 4, 3, 2 and 1 wires: 16 over 8 places.
-    around = Ranks(8.0, 8.0, wires(1.0, topology="ring"), None, 8)
-    hops = sum(min(i, 8 - i) for i in range(8)) / 8
-    assert exchange(3.0, 0.0, around).work.wire_bytes == 3.0 * hops
+@pytest.mark.parametrize("n", range(2, 10))
+def test_messages_on_a_ring_of_wires_pass_others_on_their_way(n: int) -> None:
+    # Eight: the others are 1, 2, 3, 4, 3, 2 and 1 wires away, whichever way is shorter.
+    around = Ranks(float(n), float(n), wires(1.0, topology="ring"), None, n)
+    hops = sum(min(i, n - i) for i in range(1, n)) / (n - 1)
+    assert exchange(3.0, 0.0, around).work.wire_bytes == pytest.approx(3.0 * hops)
 
 
 def test_each_further_peer_costs_its_share_of_a_round() -> None:
