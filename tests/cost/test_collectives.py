@@ -279,6 +279,14 @@ def test_a_column_of_groups_moves_like_its_rows(
             assert ours == pytest.approx(getattr(alone.work, part), rel=1e-12), part
 
 
+def test_a_sum_over_nodes_takes_its_three_parts_by_hand() -> None:
+    # 12 bytes over 2 nodes of 3: 8 bytes inside twice, 4 between, each in 2 rounds.
+    ranks = Ranks(6.0, 3.0, wires(1.0, 0.25, topology="host"), wires(0.5, 4.0, topology="host"), 3)
+    moved = all_reduce(12.0, ranks)
+    assert moved.algorithm == "hierarchical, ring between nodes"
+    assert moved.seconds == 2 * (8 / 1.0 + 2 * 0.25) + 4 / 0.5 + 2 * 4.0
+
+
 def test_what_everybody_sends_everybody_by_hand() -> None:
     # 8 bytes each for 8 ranks, 4 in a node: 3 of them for the node, 4 for the other one.
     moved = all_to_all(8.0, Ranks(8.0, 4.0, wires(1.0, 0.5), wires(0.5, 1.0), 4))
