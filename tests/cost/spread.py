@@ -34,6 +34,11 @@ def of(
     )
 
 
+def _side_by_side(network: Architecture) -> Architecture:
+    layers = tuple(replace(block, parallel=True) for block in network.layers)
+    return replace(network, layers=layers)
+
+
 DENSE: Final = of(HEADS, WIDE)
 MIXED: Final = of(HEADS, WIDE, EXPERTS)
 LATENTS: Final = of(LATENT, WIDE, EXPERTS)
@@ -43,6 +48,8 @@ NETWORKS: Final = {
     "window": of(replace(GROUPED, window=6), WIDE),
     "mixed": MIXED,
     "latents": LATENTS,
+    "parallel": _side_by_side(of(HEADS, WIDE, EXPERTS)),
+    "narrow": of(HEADS, replace(EXPERTS, latent=8)),
     "limited": of(GROUPED, replace(EXPERTS, groups=4, active_groups=2)),
 }
 

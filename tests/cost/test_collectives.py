@@ -279,6 +279,14 @@ def test_a_column_of_groups_moves_like_its_rows(
             assert ours == pytest.approx(getattr(alone.work, part), rel=1e-12), part
 
 
+def test_a_sum_over_nodes_takes_its_three_parts_by_hand() -> None:
+    # 12 bytes over 2 nodes of 3: 8 bytes inside twice, 4 between, each in 2 rounds.
+    ranks = Ranks(6.0, 3.0, wires(1.0, 0.25, topology="host"), wires(0.5, 4.0, topology="host"), 3)
+    moved = all_reduce(12.0, ranks)
+    assert moved.algorithm == "hierarchical, ring between nodes"
+    assert moved.seconds == 2 * (8 / 1.0 + 2 * 0.25) + 4 / 0.5 + 2 * 4.0
+
+
 def test_what_everybody_sends_everybody_by_hand() -> None:
     # 8 bytes each for 8 ranks, 4 in a node: 3 of them for the node, 4 for the other one.
     moved = all_to_all(8.0, Ranks(8.0, 4.0, wires(1.0, 0.5), wires(0.5, 1.0), 4))
@@ -302,11 +310,12 @@ def test_two_of_eight_on_a_mesh_have_one_wire_of_seven_between_them() -> None:
     assert all_reduce(8.0, whole).seconds == pytest.approx(2 * 7 / 8 * 8.0 / 7.0)
 
 
-def test_messages_on_a_ring_of_wires_pass_others_on_their_way() -> None:
-    # From one of eight to the others it is 1, 2, 3, 4, 3, 2 and 1 wires: 16 over 8 places.
-    around = Ranks(8.0, 8.0, wires(1.0, topology="ring"), None, 8)
-    hops = sum(min(i, 8 - i) for i in range(8)) / 8
-    assert exchange(3.0, 0.0, around).work.wire_bytes == 3.0 * hops
+@pytest.mark.parametrize("n", range(2, 10))
+def test_messages_on_a_ring_of_wires_pass_others_on_their_way(n: int) -> None:
+    # Eight: the others are 1, 2, 3, 4, 3, 2 and 1 wires away, whichever way is shorter.
+    around = Ranks(float(n), float(n), wires(1.0, topology="ring"), None, n)
+    hops = sum(min(i, n - i) for i in range(1, n)) / (n - 1)
+    assert exchange(3.0, 0.0, around).work.wire_bytes == pytest.approx(3.0 * hops)
 
 
 def test_each_further_peer_costs_its_share_of_a_round() -> None:

@@ -169,7 +169,7 @@ def test_all_devices_together_keep_every_token_once(case: tuple[str, Layout], co
     each = [
         kv_bytes_per_sequence(spread, float(context), stage=stage) for stage in stages_of(spread)
     ]
-    heads = {"dense": 8, "mixed": 8, "latents": 1}.get(kind, 2)
+    heads = {"latents": 1, "grouped": 2, "window": 2, "limited": 2}.get(kind, 8)
     repeated = max(int(layout.tp) // heads, 1)  # a latent is on every device
     owners = layout.cp * layout.tp / repeated
     assert float(sum(each) * owners) == pytest.approx(float(alone), rel=1e-13)

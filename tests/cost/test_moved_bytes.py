@@ -113,6 +113,17 @@ def test_keys_of_the_whole_context_come_to_every_device_that_has_queries(tp: int
     assert latents["gather-context"].work.wire_bytes == pytest.approx(wanted)
 
 
+def test_devices_that_share_a_context_lie_as_far_apart_as_those_that_share_matrices_reach() -> None:
+    # Eight share matrices in each of two boxes: keys come from the other one.
+    ops = step(laid(DENSE, Layout(tp=8, cp=2)), PREFILL)
+    cache = COUNT * NEW * 2 * 4 * 2.0
+    work = ops["gather-context"].work
+    assert (work.wire_bytes, work.network_bytes) == (0, cache / 2)
+    assert ops["all-reduce"].work.network_bytes == 0
+    inside = step(laid(DENSE, Layout(tp=2, cp=4)), PREFILL)["gather-context"].work
+    assert (inside.wire_bytes, inside.network_bytes) == (4 * cache * 3 / 4, 0)
+
+
 def test_a_ring_of_keys_hides_behind_the_attention() -> None:
     deployment = laid(DENSE, Layout(cp=8), ring_attention=True)
     op = step(deployment, PREFILL)["attention"]
