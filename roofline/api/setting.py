@@ -155,6 +155,10 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
             ep=given.get("ep", 1),
             pp=given.get("pp", 1),
         )
+    if layout.pp == 1 and (degrees.microbatches or degrees.stages):
+        raise InputError(
+            "micro-batches and stages are those of a pipeline", hint="give --pp, or leave them out"
+        )
     layout = replace(
         layout,
         sequence_parallel=layout.sequence_parallel or degrees.sequence_parallel,

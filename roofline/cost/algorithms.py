@@ -95,10 +95,9 @@ class Way:
 def reducing(payload: Number, n: Number, link: Link | None) -> list[Way]:
     """All-reduces of a tensor [B] among n devices of one link. [1]"""
     some = several(n)
-    ways = [
-        Way("ring", (2.0 * (n - 1.0) / n) * payload, 2.0 * (n - 1.0)),
-        Way("tree", (2.0 * some) * payload, 2.0 * np.ceil(np.log2(n))),
-    ]
+    ways = [Way("ring", (2.0 * (n - 1.0) / n) * payload, 2.0 * (n - 1.0))]
+    if topology(link) != "ring":  # where a tree's edges would be several wires long
+        ways.append(Way("tree", (2.0 * some) * payload, 2.0 * np.ceil(np.log2(n))))
     if topology(link) in ("switch", "mesh"):
         ways += [
             Way("one-shot", (n - 1.0) * payload, some, n),

@@ -196,10 +196,13 @@ def exchange(near: Number, far: Number, ranks: Ranks) -> Transfer:
 
     Notes
     -----
-    Link and network are used at once; on a ring a message passes n/4 devices on average.
+    Link and network are used at once; on a ring a message passes ⌊n²/4⌋/(n − 1) wires on average.
     Source: one round of direct messages on each level.
     """
-    hops = np.maximum(ranks.inside / 4.0, 1.0) if topology(ranks.link) == "ring" else 1.0
+    hops: Number = 1.0
+    if topology(ranks.link) == "ring":
+        others = np.maximum(ranks.inside - 1.0, 1.0)
+        hops = np.maximum(np.floor(ranks.inside * ranks.inside / 4.0) / others, 1.0)
     inside = on_link(Way("direct", near * hops, several(ranks.inside), ranks.inside), ranks)
     if everywhere(ranks.nodes == 1):
         return Transfer(inside.work, inside.seconds, "direct" if np.any(near) else "")

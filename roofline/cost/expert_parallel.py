@@ -115,7 +115,8 @@ def busiest(
     Returns
     -------
     tuple
-        Expected rows of the busiest group and the experts it touches. [1]
+        Expected rows of the group with most of them, and experts touched in the group where most
+        are; the slower of the two sets the pace. [1]
 
     Notes
     -----
@@ -123,8 +124,10 @@ def busiest(
     t·k·q and variance t·k·q(1 − q)·(E − k)/(E − 1), as of k draws without replacement. The expected
     largest of e independent ones is ∫ (1 − ΠF) of their distribution functions; rows that add up to
     t·k lie √(e/(e − 1)) further apart. It is at least the mean of the busiest and at most
-    t·min(k, E/e). Loads that were given are of experts in order; under a power law experts are
-    placed at random, and that is averaged. With one group all rows are its own.
+    t·min(k, E/e). Experts touched alike, with their own mean and variance; one row touches one
+    expert, so at least one is and never more than there are rows. Loads that were given are of
+    experts in order; under a power law experts are placed at random, and that is averaged. With one
+    group all rows are its own.
     Source: order statistics of exchangeable normal variables; checked against drawing tokens.
 
     Examples
@@ -148,27 +151,42 @@ def busiest(
 @cache
 def _busiest(tokens: float, part: Moe, groups: int, routing: Routing) -> tuple[float, float]:
     if groups == 1:
-        met = touched(tokens, part.experts, part.active, routing)
-        return tokens * part.active, float(met)
-    means, variances, members = _placed(part, groups, routing)
-    most = tokens * min(part.active, ceil(part.experts / groups))
-    rows = [
-        min(_largest(tokens * mean, tokens * variance), most)
-        for mean, variance in zip(means, variances, strict=True)
-    ]
-    touching = [_touched(tokens, chance) for chance in members]
-    return float(np.mean(rows)), float(np.mean(touching))
+        return tokens * part.active, float(touched(tokens, part.experts, part.active, routing))
+    every, most = part.active * tokens, ceil(part.experts / groups)
+    uniform = not routing.skew and not routing.loads
+    rows, met = [], []
+    for held in _placed(part, groups, routing):
+        share = held.sum(axis=1)
+        # Experts of one token exclude each other: k draws without replacement.
+        apart = share * (1 - share / part.active) * _correction(part) * groups / (groups - 1)
+        largest = _largest(tokens * share, tokens * np.maximum(apart, 0.0))
+        rows.append(min(max(largest, min(every, 1.0)), tokens * min(part.active, most)))
+        seen = 1.0 - (1.0 - held) ** tokens
+        spread = np.sum(seen * (1 - seen), axis=1)
+        if uniform:
+            spread = np.full(groups, _spread(tokens, part, groups))
+        largest = _largest(seen.sum(axis=1), spread)
+        met.append(min(max(largest, min(every, 1.0)), rows[-1], most))
+    return float(np.mean(rows)), float(np.mean(met))
 
 
-def _touched(tokens: float, chance: Array) -> float:
-    return float(np.sum(1.0 - (1.0 - chance) ** tokens))
+def _spread(tokens: float, part: Moe, groups: int) -> float:
+    """Variance of the experts touched in a group, less their covariance with those of another.
+
+    Whether two experts are missed is not independent: (E − k)(E − k − 1) / (E(E − 1)) of the
+    tokens miss both. [1]
+    """
+    e, k = part.experts, part.active
+    missed = (1 - k / e) ** tokens
+    both = ((e - k) * max(e - k - 1, 0) / (e * max(e - 1, 1))) ** tokens
+    held, covariance = e / groups, both - missed * missed
+    own = held * missed * (1 - missed) + held * (held - 1) * covariance
+    return float(max(own - held * held * covariance, 0.0))
 
 
 @cache
-def _placed(
-    part: Moe, groups: int, routing: Routing
-) -> tuple[tuple[Array, ...], tuple[Array, ...], tuple[Array, ...]]:
-    """Means and variances of the groups' rows per token, and chances in the busiest group."""
+def _placed(part: Moe, groups: int, routing: Routing) -> tuple[Array, ...]:
+    """Chances of the experts of each group, one row a group, for each way of placing them."""
     each = ceil(part.experts / groups)
     if not routing.skew and not routing.loads:
         chance = np.full(part.experts, part.active / part.experts)
@@ -176,18 +194,12 @@ def _placed(
     else:
         chance = chances(part.experts, part.active, routing)
         orders = _orders(part.experts, routing)
-    means, variances, members = [], [], []
+    out = []
     for order in orders:
         whole = np.zeros(groups * each)
         whole[: part.experts] = chance[order]
-        held = whole.reshape(groups, each)
-        mean = held.sum(axis=1)
-        # Experts of one token exclude each other: k draws without replacement.
-        variance = mean * (1 - mean / part.active) * _correction(part) * groups / (groups - 1)
-        means.append(mean)
-        variances.append(np.maximum(variance, 0.0))
-        members.append(held[int(np.argmax(mean))])
-    return tuple(means), tuple(variances), tuple(members)
+        out.append(whole.reshape(groups, each))
+    return tuple(out)
 
 
 def _correction(part: Moe) -> float:

@@ -130,6 +130,10 @@ def parse(text: str) -> Layout:
         position = 0
         while match := _SPELLED.match(word, position):
             name, degree = match[1] or match[3], int(match[2] or 1)
+            if not degree:
+                raise InputError(
+                    f"layout {text!r:.60}: {name} over 0 devices", hint="use at least 1 device"
+                )
             if name in degrees:
                 raise InputError(f"layout {text!r:.60} says {name} twice", hint="say it once")
             degrees[name], position = degree, match.end()

@@ -20,12 +20,15 @@ class Offload:
         ``"cpu"``: the host's memory. ``"nvme"``: its storage, through that memory.
     prefetch
         Whether the next layer is loaded while one computes.
+    least
+        Whether the share of the weights is the least with which they fit, and follows changes.
     """
 
     weights: float = 0.0
     kv: float = 0.0
     to: Literal["cpu", "nvme"] = "cpu"
     prefetch: bool = True
+    least: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -41,6 +44,11 @@ class Offload:
     def any(self) -> bool:
         """Whether anything is kept outside."""
         return self.weights > 0 or self.kv > 0
+
+    @property
+    def ahead(self) -> bool:
+        """Whether something is loaded ahead."""
+        return self.any and self.prefetch
 
 
 KEPT: Final = Offload()

@@ -119,8 +119,7 @@ class Parts:
         if deployment.options.overlap:
             wire = np.minimum(deployment.options.overlap * self.wire, self.local)
         rest = plus(self.local, self.wire) - wire
-        ahead = deployment.offload.any and deployment.offload.prefetch
-        return wire, np.minimum(self.host, rest) if ahead else 0.0
+        return wire, np.minimum(self.host, rest) if deployment.offload.ahead else 0.0
 
     def seconds(self, deployment: Deployment) -> Number:
         """Time of the step with what the deployment hides. [s]"""

@@ -46,8 +46,11 @@ class Change:
 def changes(batch: StaticBatch) -> tuple[Change, ...]:
     """Price each change that applies; those that cannot be asked for are left out."""
     out = []
-    for name, option, deployment, workload in _candidates(batch):
+    for name, option, changed, workload in _candidates(batch):
+        deployment = changed
         try:
+            if changed.offload.least:
+                deployment = room.enough(changed, workload, batch.utilization)
             other = static_batch(deployment, workload, utilization=batch.utilization)
         except RooflineError:
             continue
@@ -187,8 +190,10 @@ def _memory_sentence(batch: StaticBatch) -> str:
     short = f"Does not fit: {show_binary(-memory.free)} too much on {where}."
     if most:
         return f"{short} A batch of {most:,} fits."
-    if tp := room.fewest_devices(deployment, work, batch.utilization):
-        return f"{short} It fits on {tp} (--tp {tp})."
+    if wider := room.fewest_devices(deployment, work, batch.utilization):
+        devices = int(wider.devices)
+        option = f"--tp {devices}" if devices == wider.tp else f"--layout {wider.spelled}"
+        return f"{short} It fits on {devices} ({option})."
     if deployment.node.network is not None:
         return f"{short} Give more devices (--gpus N --layout auto) or a smaller format."
     return f"{short} Nothing on this node fits: use larger devices or a smaller format."

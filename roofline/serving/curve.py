@@ -1,5 +1,7 @@
 """A static batch at other batch sizes."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from roofline.cost.layout import Layout
@@ -8,7 +10,7 @@ from roofline.cost.work import Array
 from roofline.serving import room
 from roofline.serving.quadrature import nodes
 from roofline.serving.stages import through
-from roofline.serving.static import StaticBatch
+from roofline.serving.static import StaticBatch, micro
 from roofline.serving.workload import Workload
 from roofline.table import Table, table
 
@@ -22,8 +24,10 @@ def curve(batch: StaticBatch) -> Table:
     batches = np.unique(np.append(batches, work.batch))
     turns, sizes = _turns(batches, deployment.layout)
     together = np.minimum(batches, work.prefill_batch or np.inf)
-    if deployment.layout.pp > 1 and work.together == work.turns(deployment.layout)[1]:
+    if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
         together = sizes  # prompts go through the pipeline as the answers do
+        if not deployment.layout.microbatches:
+            together = np.minimum(sizes, room.prompts_in_a_step(deployment, work))
     full, left = np.divmod(batches, together)
     ttft = _first(batch, work, together, full, left)
     tpot = np.zeros_like(batches)

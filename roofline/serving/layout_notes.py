@@ -1,13 +1,14 @@
 """What a reader must know of a layout: what is repeated, who waits for whom, what lies outside."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.expert_parallel import busiest
 from roofline.model.architecture import Attention, Mla, Moe
-from roofline.serving.room import host_memory
+from roofline.serving.room import host_memory, largest_batch
 from roofline.serving.stages import slowest_number, through
 from roofline.serving.static import StaticBatch
 from roofline.serving.workload import MOST_SEQUENCES, Workload
@@ -58,8 +59,9 @@ def _shared(batch: StaticBatch) -> Iterator[str]:
     mixtures = [b.feedforward for b in network.kinds if isinstance(b.feedforward, Moe)]
     if layout.ep > 1 and mixtures:
         part = mixtures[0]
-        rows = float(busiest(float(work.batch), part, layout.ep, deployment.options.routing)[0])
-        even = work.batch * part.active / float(layout.ep)
+        _, size = work.turns(layout)
+        rows = float(busiest(float(size), part, layout.ep, deployment.options.routing)[0])
+        even = size * part.active / float(layout.ep)
         yield (
             f"The busiest of {layout.ep:g} groups of experts has {rows:,.3g} rows in a decode "
             f"step, {rows / even:.2f} times its share; it sets the pace."
@@ -92,8 +94,9 @@ def _pipeline(batch: StaticBatch) -> Iterator[str]:
     turns, size = work.turns(layout)
     slow = slowest_number(batch.decode_stages or batch.prefill_stages)
     yield (
-        f"{layout.pp} stages work on {turns} micro-batches of {size} in turn; operators are those "
-        f"of the slowest stage, {slow + 1} of {layout.pp}, on one micro-batch."
+        f"{layout.pp} stages work on {turns} micro-batches of {size} in turn, and on prompts "
+        f"{work.together} at a time; operators are those of the slowest stage, {slow + 1} of "
+        f"{layout.pp}, on one micro-batch."
     )
 
 
@@ -117,8 +120,10 @@ def _outside(batch: StaticBatch) -> Iterator[str]:
         yield f"{text}, {verdict} {show_binary(room)} ({show_binary(total)} asked of a node)."
     if offload.weights and offload.prefetch and batch.workload.output > 1:
         hides = hiding_batch(deployment, batch.workload)
+        most = largest_batch(deployment, batch.workload, batch.utilization)
+        fits = f"; {most:,} fit" if most < hides else ""
         yield (
-            f"Loading hides behind the rest of a decode step from a batch of {hides:,} on."
+            f"Loading hides behind the rest of a decode step from a batch of {hides:,} on{fits}."
             if hides
             else "No batch makes a decode step long enough to hide the loading."
         )
@@ -141,7 +146,8 @@ def hiding_batch(deployment: Deployment, workload: Workload) -> int:
     context = np.asarray((workload.prompt + 1 + workload.longest) / 2)
 
     def hidden(batch: int) -> bool:
-        stages = through(deployment, workload.decode(context, float(batch)))
+        _, size = replace(workload, batch=batch, prefill_batch=0).turns(deployment.layout)
+        stages = through(deployment, workload.decode(context, float(size)))
         return all(
             float(stage.parts.host) <= float(stage.parts.local) + float(stage.parts.wire)
             for stage in stages

@@ -26,8 +26,9 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     ]
     limit = batch.deployment.engine.step_tokens
     if limit and work.together * (work.prompt - work.cached) > limit:
+        step = "one step" if batch.deployment.layout.pp == 1 else "steps of whole prompts"
         out.append(
-            f"Prefill is priced as one step; the memory of its activations is that of the "
+            f"Prefill is priced as {step}; the memory of its activations is that of the "
             f"{limit:,.0f}-token chunks {batch.deployment.engine.title} cuts it into."
         )
     if batch.deployment.architecture.is_encoder:
@@ -68,9 +69,10 @@ def _kinds(batch: StaticBatch) -> list[str]:
         spread = "uniform routing"
         if routing.loads or routing.skew:
             spread = "the loads given" if routing.loads else f"power-law routing {routing.skew:g}"
-        met = float(touched(float(work.batch), part.experts, part.active, routing))
+        _, size = work.turns(deployment.layout)
+        met = float(touched(float(size), part.experts, part.active, routing))
         out.append(
-            f"A decode step of {work.batch} tokens touches {met:.3g} of {part.experts} experts "
+            f"A decode step of {size} tokens touches {met:.3g} of {part.experts} experts "
             f"under {spread}; their weights are read, not those of {part.active} a token."
         )
     if any(isinstance(b.mixer, Mla) for b in deployment.architecture.kinds):

@@ -20,7 +20,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
         Why the layout was taken, where it was chosen.
     """
     deployment, work = batch.deployment, batch.workload
-    changes, derivations = advice.changes(batch), explain_all(batch)
+    changes, derivations = advice.changes(batch), explain_all(batch, replicas)
     given = {
         "model": deployment.architecture.name,
         "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Layout
 from roofline.cost.memory import Memory, budget
 from roofline.cost.work import Number
 from roofline.errors import LayoutError, RooflineError
@@ -40,7 +41,9 @@ def memory_of(deployment: Deployment, workload: Workload, utilization: float | N
     )
 
 
-def step_tokens(deployment: Deployment, workload: Workload) -> Number:
+def step_tokens(
+    deployment: Deployment, workload: Workload, together: Number | None = None
+) -> Number:
     """New tokens of the largest step but decode, of all devices. [token]
 
     The limit of the engine holds for each group of devices that has sequences of its own.
@@ -51,13 +54,32 @@ def step_tokens(deployment: Deployment, workload: Workload) -> Number:
         Engine and layout.
     workload
         Batch and lengths.
+    together
+        Prompts prefilled in one step, where not as the workload says. [1]
     """
     if not workload.kv_cache:
         return float(workload.batch * workload.longest)
-    tokens = float(workload.together * (workload.prompt - workload.cached))
+    prompts = float(workload.together) if together is None else together
+    tokens = prompts * (workload.prompt - workload.cached)
     if not deployment.engine.step_tokens:
         return tokens
     return np.minimum(tokens, deployment.engine.step_tokens * deployment.layout.dp)
+
+
+def prompts_in_a_step(deployment: Deployment, workload: Workload) -> Number:
+    """Whole prompts that a step of the engine has room for; at least one. [1]
+
+    Parameters
+    ----------
+    deployment
+        Engine and layout.
+    workload
+        Lengths.
+    """
+    if not deployment.engine.step_tokens:
+        return float(MOST_SEQUENCES)
+    limit = deployment.engine.step_tokens * deployment.layout.dp
+    return np.maximum(np.floor(limit / (workload.prompt - workload.cached)), 1.0)
 
 
 def enough(deployment: Deployment, workload: Workload, utilization: float | None) -> Deployment:
@@ -79,10 +101,11 @@ def enough(deployment: Deployment, workload: Workload, utilization: float | None
     """
 
     def keeping(share: float) -> Deployment:
-        return replace(deployment, offload=replace(deployment.offload, weights=share))
+        offload = replace(deployment.offload, weights=share, least=True)
+        return replace(deployment, offload=offload)
 
-    if memory_of(deployment, workload, utilization).fits:
-        return deployment
+    if memory_of(keeping(0.0), workload, utilization).fits:
+        return keeping(0.0)
     held = memory_of(keeping(1.0), workload, utilization)
     if not held.fits:
         raise LayoutError(
@@ -147,15 +170,19 @@ def fits(deployment: Deployment, memory: Memory) -> bool:
 
 def fewest_devices(
     deployment: Deployment, workload: Workload, utilization: float | None
-) -> int | None:
-    """Fewest devices of the node, beyond those in use, on which the workload fits. [1]"""
-    for tp in range(int(deployment.tp) + 1, deployment.node.gpus + 1):
+) -> Layout | None:
+    """Layout with the least tensor parallelism, beyond that in use, that fits on one node."""
+    layout = deployment.layout
+    for tp in range(int(layout.tp) + 1, deployment.node.gpus + 1):
+        wider = replace(layout, tp=tp)
+        if wider.devices > deployment.node.gpus:
+            return None
         try:
-            other = replace(deployment, layout=replace(deployment.layout, tp=tp))
+            other = replace(deployment, layout=wider)
         except RooflineError:
             continue
         if memory_of(other, workload, utilization).fits:
-            return tp
+            return wider
     return None
 
 

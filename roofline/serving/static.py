@@ -9,7 +9,7 @@ from roofline.cost.roof import Time
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.errors import InputError
 from roofline.serving.quadrature import nodes
-from roofline.serving.room import memory_of
+from roofline.serving.room import memory_of, prompts_in_a_step
 from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.workload import Workload
 from roofline.units import MILLION, SECONDS_PER_HOUR
@@ -203,10 +203,16 @@ def static_batch(
 
 
 def micro(deployment: Deployment, workload: Workload) -> Workload:
-    """The workload with its prompts in as many steps as a pipeline takes, unless asked for."""
-    if deployment.layout.pp == 1 or workload.prefill_batch:
+    """The workload with its prompts in as many steps as a pipeline takes, unless asked for.
+
+    As many as take turns in decode, or more where the engine's steps hold fewer prompts.
+    """
+    layout = deployment.layout
+    if layout.pp == 1 or workload.prefill_batch:
         return workload
-    _, size = workload.turns(deployment.layout)
+    _, size = workload.turns(layout)
+    if not layout.microbatches:
+        size = min(size, int(prompts_in_a_step(deployment, workload)))
     return replace(workload, prefill_batch=size)
 
 

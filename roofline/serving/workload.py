@@ -99,6 +99,8 @@ class Workload:
 
     def turns(self, layout: Layout) -> tuple[int, int]:
         """Micro-batches that take turns in a pipeline, and sequences of each. [1]"""
+        if layout.pp == 1:
+            return 1, self.batch
         asked = min(layout.microbatches or layout.pp, self.batch)
         size = -(-self.batch // asked)
         return -(-self.batch // size), size

@@ -14,9 +14,9 @@ from roofline.cost.pipeline import finish, finish_with, period
 from roofline.cost.work import Array, Number
 from roofline.errors import LayoutError
 from roofline.serving.quadrature import nodes
-from roofline.serving.room import step_tokens
+from roofline.serving.room import prompts_in_a_step, step_tokens
 from roofline.serving.stages import through
-from roofline.serving.static import check_context, micro
+from roofline.serving.static import check_context
 from roofline.serving.workload import Workload
 from roofline.study.enumeration import candidates
 from roofline.units import MILLION, SECONDS_PER_HOUR
@@ -129,16 +129,15 @@ def price(
 def _price(
     base: Deployment,
     layout: Layout,
-    workload: Workload,
+    work: Workload,
     gpus: int,
     utilization: float | None,
     contexts: int,
 ) -> Layouts:
     """Figures of layouts that have their stages in common."""
     deployment = replace(base, layout=layout)
-    work = micro(deployment, workload)
-    like = np.asarray(layout.tp, float)
-    ttft = np.broadcast_to(_first(deployment, work), like.shape)
+    like, together = np.asarray(layout.tp, float), _together(deployment, work)
+    ttft = np.broadcast_to(_first(deployment, work, together), like.shape)
     tpot, wires = _decode(base, layout, work, contexts)
     latency = ttft + tpot * (work.output - 1)
     devices = np.asarray(layout.devices, float)
@@ -151,7 +150,7 @@ def _price(
         deployment,
         batch=float(work.batch),
         context=work.longest,
-        step_tokens=np.maximum(step_tokens(deployment, work), float(work.batch)),
+        step_tokens=np.maximum(step_tokens(deployment, work, together), float(work.batch)),
         step_rows=float(work.batch),
         cached=work.kv_cache,
     )
@@ -182,13 +181,24 @@ def _price(
     )
 
 
-def _first(deployment: Deployment, work: Workload) -> Number:
+def _together(deployment: Deployment, work: Workload) -> Number:
+    """Prompts of one step: as `roofline.serving.static.micro` has them, for every layout. [1]"""
+    layout = deployment.layout
+    if layout.pp == 1 or work.prefill_batch:
+        return float(work.together)
+    return np.minimum(float(work.turns(layout)[1]), prompts_in_a_step(deployment, work))
+
+
+def _first(deployment: Deployment, work: Workload, together: Number) -> Number:
     """Time to the first token of the last prompt. [s]"""
-    stages = [stage.seconds() for stage in through(deployment, work.prefill(float(work.together)))]
-    if not work.left_over:
-        return finish(stages, work.full_steps)
-    tails = through(deployment, work.prefill(float(work.left_over)))
-    return finish_with(stages, work.full_steps, [stage.seconds() for stage in tails])
+    full = np.floor(work.batch / together)
+    left = work.batch - full * together
+    stages = [stage.seconds() for stage in through(deployment, work.prefill(together))]
+    if not np.any(left):
+        return finish(stages, full)
+    tails = through(deployment, work.prefill(np.where(left > 0, left, 1.0)[()]))
+    ends = finish_with(stages, full, [stage.seconds() for stage in tails])
+    return np.where(left > 0, ends, finish(stages, full))
 
 
 def _decode(base: Deployment, layout: Layout, work: Workload, contexts: int) -> tuple[Array, Array]:

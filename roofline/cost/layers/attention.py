@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from roofline.cost import latent
 from roofline.cost.attention import Mask, attention, naive_attention
 from roofline.cost.layers.common import Pass, elementwise, phase_kind, product, split
 from roofline.cost.layers.sharing import gathered, shared
 from roofline.cost.placement import kv_heads_per_device, qkv_biased_per_device
-from roofline.cost.work import Kind, Op, Work, times
+from roofline.cost.work import Kind, Number, Op, Work, times
 from roofline.model.architecture import Attention, Indexer
 
 
@@ -73,7 +75,8 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             | {"value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0},
             formats={"activations": precision.activations.name, "kv": precision.kv.name},
         )
-        cache = (kv_heads * (h + v) * precision.kv.width) * times(count, context)
+        seen = _seen(part, context, deployment.layout.cp)
+        cache = (kv_heads * (h + v) * precision.kv.width) * times(count, seen)
         yield from gathered(p, new, cache, layers)
         yield from shared(p, op, cache=cache, out=heads * (v + 2.0))
     if part.gate or part.head_gate:
@@ -81,6 +84,18 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
         yield elementwise(p, "output-gate", out + gate + head_gate, out, layers)
     bias = d if part.out_bias else 0.0
     yield from product(p, "attn-out", d, heads * v, layers, biased=bias)
+
+
+def _seen(part: Attention, context: Number, cp: Number) -> Number:
+    """Keys that devices which share a context have to pass around. [token]
+
+    Where each query sees a span only, a device lacks the spans before its two parts of the context.
+    """
+    span = part.window if part.window is not None else part.chunk
+    if span is None:
+        return context
+    seen: Number = np.minimum(context, 2.0 * span * cp / np.maximum(cp - 1.0, 1.0))
+    return seen
 
 
 def _told(p: Pass, part: Attention) -> list[str]:

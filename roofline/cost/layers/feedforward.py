@@ -80,8 +80,9 @@ def _moved(
 
     A token goes once to each group of devices with an expert of its own, and across the network
     once to each node, in the format the experts compute in; it comes back in that of the
-    activations. The busiest group gets more than its share. The devices of a group each take a
-    part of what arrives and gather it; on the way back they sum first.
+    activations. The busiest group gets more than its share, the fullest device sends more: the
+    larger counts. The devices of a group each take a part of what arrives and gather it; on the way
+    back they sum first.
     """
     layout = p.deployment.layout
     if not np.any(layout.apart):
@@ -90,8 +91,9 @@ def _moved(
     made = p.made(up.name)
     width = p.width if back or made.quantised is None else made.quantised.width
     ranks = p.deployment.ranks(ep, layout.expert_tp)
-    even = p.everyone * float(part.active) / ep
-    each = (float(up.k) * width) * p.tokens * np.maximum(rows / np.maximum(even, 1e-30), 1.0)
+    # The device with most to send, or that with most to receive.
+    arriving = rows * ep / (layout.stage_devices * float(part.active))
+    each = (float(up.k) * width) * np.maximum(p.tokens, arriving)
     met, nodes = groups_met(part, ep), groups_met(part, ranks.nodes)
     far = apart * each * (nodes * (1.0 - 1.0 / ranks.nodes))
     near = apart * each * (met * (1.0 - 1.0 / ranks.inside))

@@ -41,6 +41,7 @@ def explain(batch: StaticBatch, metric: str) -> Derivation:
     return METRICS[metric](batch)
 
 
-def explain_all(batch: StaticBatch) -> dict[str, Derivation]:
-    """Derivations of every metric."""
-    return {name: derive(batch) for name, derive in METRICS.items()}
+def explain_all(batch: StaticBatch, replicas: int = 1) -> dict[str, Derivation]:
+    """Derivations of every metric; throughput is that of all replicas."""
+    every = {name: derive(batch) for name, derive in METRICS.items()}
+    return {**every, "throughput": throughput(batch, replicas)}

@@ -64,7 +64,9 @@ def _piped(batch: StaticBatch) -> Derivation:
                 "sum of stages", sum(stages), "s", source=f"{len(stages)} stages, each so priced"
             ),
             given("batch", work.batch, ""),
-            given("prompts of a micro-batch", work.together, ""),
+            Derivation(
+                "prompts of a micro-batch", work.together, "", source="given, or what a step holds"
+            ),
             given("prompt", work.prompt, "token"),
             given("of it cached", work.cached, "token"),
         ),
@@ -100,8 +102,8 @@ def tpot(batch: StaticBatch) -> Derivation:
                     "s",
                     source=f"{len(stages)} stages, each so priced",
                 ),
-                given("micro-batches", turns, ""),
-                given("sequences of a micro-batch", size, ""),
+                Derivation("micro-batches", turns, "", source="given, or one for each stage"),
+                Derivation("sequences of one", size, "", source="batch over micro-batches"),
             ),
             source="a sequence's next token starts when its last is out, and waits its turn",
             basis=one.basis,
@@ -138,16 +140,18 @@ def latency(batch: StaticBatch) -> Derivation:
     )
 
 
-def throughput(batch: StaticBatch) -> Derivation:
-    """Output tokens of the batch over its latency."""
+def throughput(batch: StaticBatch, replicas: int = 1) -> Derivation:
+    """Output tokens of the batch over its latency, of all replicas."""
     whole, work = latency(batch), batch.workload
+    several = replicas > 1
     return Derivation(
         "throughput",
-        batch.throughput_tok_s,
+        batch.throughput_tok_s * replicas,
         "token/s",
-        formula="batch · output / latency",
-        substituted=f"{work.batch} · {work.output} / {show(whole.value, 's')}",
-        inputs=(whole,),
+        formula="replicas · " * several + "batch · output / latency",
+        substituted=f"{replicas} · " * several
+        + f"{work.batch} · {work.output} / {show(whole.value, 's')}",
+        inputs=(whole, *([given("replicas", replicas, "")] if several else [])),
         basis=whole.basis,
         note="output tokens only; prefill time included",
     )
