@@ -38,7 +38,7 @@ WEIGHT: Final = 0.05
 """A constant a factor of e from its prior weighs as much as a row that is 5 % off."""
 SPREAD: Final = 0.7
 """Of random beginnings around the priors, in natural logarithms."""
-TOLERANCE: Final = 1e-6
+TOLERANCE: Final = 2e-6
 """Relative, of constants and cost; also how far from its bounds a search begins."""
 SEED: Final = 0
 

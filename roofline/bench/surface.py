@@ -13,7 +13,7 @@ NOISE: Final = 0.3
 """Variance of a row about the surface over that of the surface itself; assumed. [1]"""
 PASSES: Final = 3
 """Of reweighting."""
-JITTER: Final = 1e-9
+JITTER: Final = 2e-9
 """Keeps the normal equations solvable where two points nearly coincide."""
 
 

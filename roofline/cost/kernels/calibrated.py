@@ -25,7 +25,7 @@ FADE: Final = 1.0
 """Octaves outside the hull over which a residual falls by a factor of e; assumed."""
 WIDEN: Final = 0.1
 """Log standard deviation that each octave outside the hull adds; assumed."""
-TOUCHING: Final = 1e-9
+TOUCHING: Final = 2e-9
 """Octaves: a row this close to the hull is in it."""
 INTERPOLATED: Final = BASES.index("interpolated")
 EXTRAPOLATED: Final = BASES.index("extrapolated")
