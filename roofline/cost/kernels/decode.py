@@ -1,0 +1,231 @@
+"""Calibrated time of decode attention: few query rows over a long cache, split over its keys.
+
+The query heads that share a key/value head are rows of one unit of work. Where units are fewer
+than SMs, the keys of each are split, and a reduction joins the parts. Time is the start of a block,
+its tiles one after the other, the load of an SM, or the cache over the bandwidth: of memory, or
+of the last-level cache where the whole KV cache stays in it between calls.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.work import Array
+
+ROWS: Final = 64
+"""Query rows of a block: the least that tensor-core kernels take."""
+KEYS: Final = 128.0
+"""Keys of a tile at head widths up to 128; fewer beyond, so that the tile fits on chip."""
+HEAD_DIM: Final = 128.0
+"""Head width that constants refer to."""
+MARGIN: Final = 1.1
+"""Share of tiles that a planner adds before it divides them (FlashAttention-3,
+``hopper/flash_prepare_scheduler.cu``)."""
+REDUCED: Final = 16
+"""Query rows that a block of the reduction joins."""
+MISS: Final = 4.0
+"""How sharply reads miss the last-level cache once the KV cache outgrows it, as an exponent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """How a library schedules decoding; facts of its source, not fitted.
+
+    Attributes
+    ----------
+    splits
+        Most parts that the keys of a unit are split into. [1]
+    slots
+        Blocks per SM that it plans for. [1]
+    planned
+        Batch up to which the reduction is launched, split or not. [1]
+    swaps
+        Whether query heads become rows by a copy, and keys are split only then.
+    """
+
+    splits: float
+    slots: float
+    planned: float = 0.0
+    swaps: bool = False
+
+
+KERNELS: Final[Mapping[str, Kernel]] = {
+    "vllm_flash_attn": Kernel(splits=128.0, slots=2.0, swaps=True),
+    "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
+}
+"""By the kernel's name. FlashAttention-2: ``flash_api.cpp``, ``mha_varlen_fwd`` swaps the heads of
+a group into rows where a sequence has one query, and sets splits only then; its heuristic counts
+two blocks per SM. FlashAttention-3 in vLLM: splits are bounded by 32, and planned on the device,
+up to the largest batch of a CUDA graph, 512 (``VLLM_FLASH_ATTN_MAX_NUM_SPLITS_FOR_CUDA_GRAPH``)."""
+USUAL: Final = Kernel(splits=32.0, slots=1.0)
+"""Of a kernel not named here; assumed."""
+
+
+def decode_dims(
+    batch: Array,
+    new: Array,
+    context: Array,
+    heads: Array,
+    kv_heads: Array,
+    head_dim: Array,
+    window: Array,
+    width: Array,
+    kv_width: Array,
+    *,
+    kernel: str = "",
+) -> dict[str, Array]:
+    """Columns of the form; the window is 0 for none, widths are bytes per element.
+
+    The rest follows: ``units`` of work, how far back the last query sees (``reach``), and how the
+    kernel schedules them.
+    """
+    known = KERNELS.get(kernel, USUAL)
+    group = heads / kv_heads
+    swapped = (group > 1) & (new == 1)
+    ones = np.ones_like(batch)
+    return {
+        "batch": batch,
+        "new": new,
+        "context": context,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "width": width,
+        "kv_width": kv_width,
+        "reach": np.where(window > 0, np.minimum(window, context), context),
+        "units": batch * kv_heads * np.ceil(group * new / ROWS),
+        "splits": np.where(swapped | (not known.swaps), known.splits, 1.0),
+        "slots": known.slots * ones,
+        "planned": known.planned * ones,
+        # A transposed view needs no copy where one of its sides is 1.
+        "copies": np.where(known.swaps & swapped & (kv_heads > 1) & (batch > 1), 1.0, 0.0),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the time is made of.
+
+    Attributes
+    ----------
+    block
+        One block: its start and its tiles. [s]
+    load
+        All blocks, spread evenly over the SMs. [s]
+    memory
+        Cache, queries and outputs over the bandwidth they come at. [s]
+    join
+        The reduction over splits, and copies. [s]
+    """
+
+    block: Array
+    load: Array
+    memory: Array
+    join: Array
+
+
+def tiles(dims: Dims) -> tuple[Array, Array]:
+    """Tiles of a unit, and keys of a tile. [1]"""
+    keys = np.minimum(KEYS, KEYS * HEAD_DIM / dims["head_dim"])
+    # A window begins inside a tile and ends inside another.
+    windowed = dims["reach"] < dims["context"]
+    return np.ceil(dims["reach"] / keys) + windowed, keys
+
+
+def splits(dims: Dims, machine: Machine) -> Array:
+    """Parts that the keys of a unit are split into. [1]
+
+    A slot gets ⌈1.1 · units · tiles / slots⌉ tiles. Source: ``prepare_varlen_num_blocks`` of
+    FlashAttention-3.
+    """
+    count, _ = tiles(dims)
+    slots = dims["slots"] * machine.multiprocessors
+    each = np.ceil(MARGIN * dims["units"] * count / slots)
+    return np.clip(np.ceil(count / each), 1.0, dims["splits"])
+
+
+def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
+    """Times that the equation puts together."""
+    batch, heads, h = dims["batch"], dims["heads"], dims["head_dim"]
+    sms, width = machine.multiprocessors, h / HEAD_DIM
+    count, keys = tiles(dims)
+    split = splits(dims, machine)
+    windowed = dims["reach"] < dims["context"]
+    per_sm = constants["compute"] * machine.flops_per_s / sms
+    arithmetic = 4.0 * ROWS * keys * HEAD_DIM * width ** constants["wide"] / per_sm
+    tile = (constants["step"] + arithmetic) * np.where(windowed, constants["masked"], 1.0)
+    full = np.where(windowed, 1.0, dims["reach"] / (count * keys))
+    start = constants["unit"] + constants["edge"] * width
+    block = start + np.ceil(count / split) * tile * np.where(count > 1, 1.0, full)
+    load = dims["units"] * (split * start + count * full * tile) / (sms * constants["together"])
+    cache = batch * dims["kv_heads"] * (dims["reach"] + dims["new"] - 1.0) * 2.0 * h
+    cache *= dims["kv_width"]
+    missed = _missed(cache, machine, constants)
+    hbm = constants["memory"] * machine.hbm_bytes_per_s
+    hit = (1.0 - missed) / (constants["l2"] * machine.l2_bytes_per_s)
+    memory = (
+        cache * (missed / hbm + hit) + 2.0 * batch * dims["new"] * heads * h * dims["width"] / hbm
+    )
+    joined = ((split > 1) | (batch <= dims["planned"])) * batch
+    join = (
+        constants["combine"] * (split > 1)
+        + constants["merge"] * np.log2(split)
+        + constants["reduce"] * joined * np.ceil(heads * dims["new"] / REDUCED) / sms
+        + constants["copy"] * dims["copies"]
+    )
+    return Parts(block, load, memory, join)
+
+
+def _missed(cache: Array, machine: Machine, constants: Values) -> Array:
+    """Share of a cache of that many bytes that is not in the last-level cache any more. [1]"""
+    if not machine.l2_bytes or not machine.l2_bytes_per_s:
+        return np.ones_like(cache)
+    missed: Array = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / cache) ** MISS)
+    return missed
+
+
+def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Launch, the largest of block, load and memory, and what joins the splits. [s]"""
+    part, q = parts(dims, machine, constants), constants["sharpness"]
+    longest = (part.block**q + part.load**q + part.memory**q) ** (1.0 / q)
+    return constants["launch"] + longest + part.join
+
+
+def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """Block, load or memory; memory apart where the KV cache stays in the last-level cache."""
+    part = parts(dims, machine, constants)
+    bound = np.argmax(np.stack([part.block, part.load, part.memory]), axis=0)
+    windowed = dims["reach"] < dims["context"]
+    return (bound + 3 * windowed).astype(np.intp)
+
+
+FORM: Final = Form(
+    "decode-attention",
+    (
+        Constant("launch", 1e-6, 5e-5, 8e-6, "s", "launch of the kernel"),
+        Constant("unit", 1e-7, 2e-5, 2e-6, "s", "start and end of a block"),
+        Constant("edge", 1e-8, 2e-5, 1e-6, "s", "its queries and outputs at head width 128"),
+        Constant("step", 1e-8, 1e-5, 5e-7, "s", "latency of a tile that no other work hides"),
+        Constant("compute", 0.02, 1.0, 0.4, "1", "share of the tensor rate inside a tile"),
+        Constant("wide", 0.5, 2.5, 1.0, "1", "growth of a tile with head width, as an exponent"),
+        Constant("masked", 1.0, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"),
+        Constant("together", 1.0, 4.0, 1.1, "1", "blocks that an SM works on at the same time"),
+        Constant("memory", 0.2, 1.0, 0.85, "1", "share of memory bandwidth"),
+        Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
+        Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
+        Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
+        Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
+        Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
+        Constant("copy", 1e-7, 2e-5, 5e-6, "s", "copies that swap heads into rows"),
+        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+    ),
+    seconds,
+    ("context", "units", "head_dim", "reach"),
+    regime,
+)
+"""Blocks over splits of a cache. Source: split-KV decoding as in Flash-Decoding (Dao et al. 2023,
+https://crfm.stanford.edu/2023/10/12/flashdecoding.html) and FlashAttention-3
+(arXiv 2407.08608)."""

@@ -1,0 +1,150 @@
+"""Calibrated time of prefill attention: thread blocks of query rows over causal tiles of keys.
+
+A block of 128 query rows of one head starts, visits the tiles of keys that its rows may see, and
+ends. Blocks of all heads and sequences are spread over the SMs; where they are few, the block with
+most keys bounds the time. Rotating, quantising and caching what comes in are kernels of their own
+and move memory.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.work import Array
+
+ROWS: Final = 128
+"""Query rows of a thread block (Dao 2023, arXiv 2307.08691; Shah et al. 2024, arXiv 2407.08608)."""
+COLUMNS: Final = 64
+"""Keys of a tile of the smallest such kernel."""
+HEAD_DIM: Final = 128.0
+"""Head width that constants refer to."""
+
+
+def prefill_dims(
+    batch: Array,
+    new: Array,
+    context: Array,
+    heads: Array,
+    kv_heads: Array,
+    head_dim: Array,
+    window: Array,
+    width: Array,
+    kv_width: Array,
+) -> dict[str, Array]:
+    """Columns of the form; the window is 0 for none, widths are bytes per element.
+
+    ``reach`` is how far back the last query sees, ``sequences`` is batch × heads: what the blocks
+    of a residual table are apart in.
+    """
+    return {
+        "batch": batch,
+        "new": new,
+        "context": context,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "width": width,
+        "kv_width": kv_width,
+        "reach": np.where(window > 0, np.minimum(window, context), context),
+        "sequences": batch * heads,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the time is made of.
+
+    Attributes
+    ----------
+    longest
+        The block that visits most tiles, alone. [s]
+    spread
+        All blocks, spread evenly over the SMs. [s]
+    memory
+        Queries, keys, values and outputs through memory. [s]
+    windowed
+        Whether the window hides keys.
+    """
+
+    longest: Array
+    spread: Array
+    memory: Array
+    windowed: Array
+
+
+def visits(dims: Dims) -> tuple[Array, Array, Array]:
+    """Blocks of a sequence and head, tiles they visit together, and tiles of the last block.
+
+    Block i of ⌈T/128⌉ visits the tiles up to its last row's key S − T + 128·(i + 1), or, where a
+    window hides keys, as many as the window and the block's own rows span: an arithmetic
+    progression that stops growing.
+
+    >>> columns = {"new": 256.0, "context": 256.0, "reach": 256.0}
+    >>> [part.tolist() for part in visits({k: np.array([v]) for k, v in columns.items()})]
+    [[2.0], [6.0], [4.0]]
+    """
+    new, context, reach = dims["new"], dims["context"], dims["reach"]
+    blocks = np.ceil(new / ROWS)
+    first = np.ceil((context - new + np.minimum(new, ROWS)) / COLUMNS)
+    last = np.ceil(context / COLUMNS)
+    most = np.where(reach < context, np.ceil(reach / COLUMNS) + ROWS / COLUMNS, last)
+    growing = np.clip((most - first) / (ROWS / COLUMNS), 0.0, blocks)
+    capped = growing * (first + np.minimum(most, last)) / 2 + (blocks - growing) * most
+    together = np.where(reach < context, capped, blocks * (first + last) / 2)
+    return blocks, together, np.minimum(last, most)
+
+
+def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
+    """Times that the equation puts together."""
+    heads, kv_heads, width = dims["heads"], dims["kv_heads"], dims["head_dim"] / HEAD_DIM
+    blocks, together, last = visits(dims)
+    windowed = dims["reach"] < dims["context"]
+    per_sm = constants["compute"] * machine.flops_per_s / machine.multiprocessors
+    wide = HEAD_DIM * width ** constants["wide"] + constants["softmax"]
+    tile = 4.0 * ROWS * COLUMNS * wide / per_sm * np.where(windowed, constants["masked"], 1.0)
+    rows = np.minimum(dims["new"], ROWS) / ROWS
+    start = constants["block"] + constants["edge"] * rows * width
+    spread = dims["batch"] * heads * (blocks * start + together * tile) / machine.multiprocessors
+    queries = dims["width"] * dims["new"] * (heads + kv_heads)
+    keys = dims["kv_width"] * dims["context"] * kv_heads
+    moved = 2.0 * dims["batch"] * (queries + keys) * dims["head_dim"]
+    memory = moved / (constants["memory"] * machine.hbm_bytes_per_s)
+    return Parts(start + last * tile, spread, memory, windowed)
+
+
+def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Launches, memory, and the larger of the longest block and the mean load of an SM. [s]"""
+    part, q = parts(dims, machine, constants), constants["sharpness"]
+    return constants["launch"] + part.memory + (part.longest**q + part.spread**q) ** (1.0 / q)
+
+
+def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """Launch, longest block or all of them; apart where a window hides keys."""
+    part = parts(dims, machine, constants)
+    bound = np.where(part.spread > part.longest, 2, 1)
+    bound = np.where(constants["launch"] > np.maximum(part.spread, part.longest), 0, bound)
+    return (bound + 3 * part.windowed).astype(np.intp)
+
+
+FORM: Final = Form(
+    "prefill-attention",
+    (
+        Constant("launch", 1e-6, 5e-5, 1e-5, "s", "launches of all kernels of the operator"),
+        Constant("block", 1e-7, 2e-5, 2e-6, "s", "start of a thread block until its first tile"),
+        Constant("edge", 1e-8, 2e-5, 1e-6, "s", "queries in and outputs out, of 128 rows of 128"),
+        Constant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
+        Constant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
+        Constant("wide", 0.5, 2.0, 1.0, "1", "growth of a tile with head width, as an exponent"),
+        Constant("masked", 1.0, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"),
+        Constant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth outside the blocks"),
+        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+    ),
+    seconds,
+    ("new", "sequences", "head_dim", "reach"),
+    regime,
+)
+"""Blocks over causal tiles. Source: the schedule of FlashAttention-2, Dao 2023 (arXiv 2307.08691),
+section 3; exponentials beside the tensor cores: Shah et al. 2024 (arXiv 2407.08608), section 3.1.
+"""
