@@ -9,6 +9,7 @@ from roofline.cost import placement, stages
 from roofline.cost.attention import Mask
 from roofline.cost.collectives import Ranks
 from roofline.cost.layout import SINGLE, Layout
+from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.offload import KEPT, Offload
 from roofline.cost.work import Number
@@ -77,6 +78,8 @@ class Deployment:
         How it is run and counted.
     offload
         What is kept in the host's memory or storage.
+    calibration
+        Measured rates of the device; None for the datasheet's.
     """
 
     architecture: Architecture
@@ -86,6 +89,7 @@ class Deployment:
     layout: Layout = SINGLE
     options: Options = Options()
     offload: Offload = KEPT
+    calibration: Calibration | None = None
 
     def stored(self, block: Block | None, role: str) -> str:
         """Number format of the matrix of a role, in a layer or outside all layers."""

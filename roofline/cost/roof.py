@@ -2,15 +2,17 @@
 
 Each operator is roofed by itself and the times are added. At one set of rates,
 max(compute, memory, wire) ≤ time ≤ their sum: the left is perfect overlap, the right is none.
+Where measurements say how long an operator takes, that is its time, with an interval.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import DATASHEET, Measured
 from roofline.cost.work import Number, Op, plus
 
 BOUNDS = ("compute", "memory", "wire", "host")
@@ -18,19 +20,27 @@ BOUNDS = ("compute", "memory", "wire", "host")
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Time of an operator at datasheet rates.
+    """Time of an operator at datasheet rates, and as measured where it is known.
 
     Attributes
     ----------
     compute, memory, wire, host
         If that were the only limit: arithmetic, device memory, wires between devices, and those to
         the host. [s]
+    measured
+        What measurements say of it; None where they say nothing.
     """
 
     compute: Number
     memory: Number
     wire: Number
     host: Number = 0.0
+    measured: Measured | None = None
+
+    @property
+    def seconds(self) -> Number:
+        """Time as it is predicted: measured, else at datasheet rates with perfect overlap. [s]"""
+        return self.overlapped if self.measured is None else self.measured.seconds
 
     @property
     def overlapped(self) -> Number:
@@ -87,7 +97,12 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     wired = op.wire_s * executions
     if op.kind == "host":
         return Time(compute, memory, 0.0, wired)
-    return Time(compute, memory, wired)
+    known = None
+    if deployment.calibration is not None:
+        known = deployment.calibration.price(op, gpu)
+    if known is not None:
+        known = Measured(known.seconds * executions, known.log_sd, known.basis)
+    return Time(compute, memory, wired, measured=known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +117,32 @@ class Parts:
         Collectives; loads from the host. [s]
     serial
         Everything, if nothing overlapped. [s]
+    spreads
+        By kind of operator, the sum of time · log standard deviation of those that were measured:
+        errors of one kind go together. [s]
+    basis
+        Index into `roofline.table.BASES` of the worst of them.
     """
 
     local: Number = 0.0
     wire: Number = 0.0
     host: Number = 0.0
     serial: Number = 0.0
+    spreads: Mapping[str, Number] = field(default_factory=dict)
+    basis: Number = DATASHEET
+
+    @property
+    def log_sd(self) -> Number:
+        """Standard deviation of the logarithm of the step's time, as far as it is measured. [1]
+
+        Spreads of different kinds are independent. Source: the delta method for a sum.
+        """
+        if not self.spreads:
+            return 0.0
+        squares: Number = 0.0
+        for spread in self.spreads.values():
+            squares = squares + spread * spread
+        return np.sqrt(squares) / (self.local + self.wire + self.host)
 
     def hidden(self, deployment: Deployment) -> tuple[Number, Number]:
         """What the deployment hides of wires and of loads. [s]
@@ -141,11 +176,18 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
     """
     sums: dict[str, Number] = {"local": 0.0, "collective": 0.0, "host": 0.0}
     serial: Number = 0.0
+    spreads: dict[str, Number] = {}
+    basis: Number = -1.0
     for op, time in timed:
         kind = op.kind if op.kind in sums else "local"
-        sums[kind] = plus(sums[kind], time.overlapped)
-        serial = plus(serial, time.serial)
-    return Parts(sums["local"], sums["collective"], sums["host"], serial)
+        sums[kind] = plus(sums[kind], time.seconds)
+        known = time.measured
+        serial = plus(serial, time.serial if known is None else known.seconds)
+        if known is not None:
+            spread = known.seconds * known.log_sd
+            spreads[op.kind] = plus(spreads.get(op.kind, 0.0), spread)
+        basis = np.maximum(basis, DATASHEET if known is None else known.basis)
+    return Parts(sums["local"], sums["collective"], sums["host"], serial, spreads, basis)
 
 
 def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:

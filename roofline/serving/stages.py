@@ -43,8 +43,8 @@ class Priced:
             "host": (host, self.parts.host),
         }.get(op.kind, (0.0, 1.0))
         if not np.any(hidden):
-            return time.overlapped
-        shown: Number = time.overlapped * (1.0 - hidden / np.maximum(whole, 1e-300))
+            return time.seconds
+        shown: Number = time.seconds * (1.0 - hidden / np.maximum(whole, 1e-300))
         return shown
 
 

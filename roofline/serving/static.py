@@ -77,6 +77,9 @@ class StaticBatch:
         Arrival to last token. [s]
     ttft_serial_s, tpot_serial_s
         TTFT and TPOT if nothing overlapped. [s]
+    ttft_log_sd, tpot_log_sd
+        Standard deviation of their logarithms, as far as operators were measured; 0 at datasheet
+        rates. [1]
     utilization
         Share of device memory that was asked for; None for the engine's default. [1]
     """
@@ -95,6 +98,20 @@ class StaticBatch:
     ttft_serial_s: float
     tpot_serial_s: float
     utilization: float | None = None
+    ttft_log_sd: float = 0.0
+    tpot_log_sd: float = 0.0
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether operators were priced as measured, so that there are intervals."""
+        return self.deployment.calibration is not None
+
+    @property
+    def latency_log_sd(self) -> float:
+        """That of the latency; errors of both phases are taken to go together. [1]"""
+        tokens = self.workload.output - 1
+        spread = self.ttft_s * self.ttft_log_sd + self.tpot_s * tokens * self.tpot_log_sd
+        return spread / self.latency_s
 
     @property
     def devices(self) -> int:
@@ -171,6 +188,7 @@ def static_batch(
     rest: dict[str, OpTime] = {}
     tpot = tpot_serial = 0.0
     decoding: tuple[float, ...] = ()
+    tpot_sd = 0.0
     if workload.output > 1:
         contexts, weights = nodes(workload.prompt + 1, workload.longest)
         number, size = workload.turns(deployment.layout)
@@ -181,6 +199,7 @@ def static_batch(
         )
         decoding = tuple(_mean(stage.seconds(), weights) for stage in decoders)
         rest = _operators(slowest(decoders), weights)
+        tpot_sd = _mean(slowest(decoders).parts.log_sd, weights)
     # Prompts of full step i have their first token after i steps, those left over at the end.
     steps = workload.full_steps
     waits = workload.together * (steps * filled + steps * (steps - 1) / 2 * paced)
@@ -199,6 +218,8 @@ def static_batch(
         ttft_serial_s=first(serial=True)[3],
         tpot_serial_s=tpot_serial,
         utilization=utilization,
+        ttft_log_sd=float(slowest(stages).parts.log_sd),
+        tpot_log_sd=tpot_sd,
     )
 
 

@@ -1,0 +1,40 @@
+"""What a calibration says of an operator, and who may say it."""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from roofline.cost.work import Number, Op
+from roofline.hardware.machine import Gpu
+from roofline.table import BASES
+
+DATASHEET: Final = float(BASES.index("datasheet"))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Time of one execution of an operator as measurements tell it.
+
+    Attributes
+    ----------
+    seconds
+        Median. [s]
+    log_sd
+        Standard deviation of its logarithm. [1]
+    basis
+        Index into `roofline.table.BASES`: the worst of what it rests on.
+    """
+
+    seconds: Number
+    log_sd: Number
+    basis: Number
+
+
+class Calibration(Protocol):
+    """Measured rates of one device."""
+
+    @property
+    def name(self) -> str:
+        """What the profile is called."""
+
+    def price(self, op: Op, gpu: Gpu) -> Measured | None:
+        """Time of an operator; None where nothing like it was measured."""
