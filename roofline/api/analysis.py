@@ -159,6 +159,17 @@ def analyze(
     if network.is_encoder:
         workload = replace(workload, output=1)
 
+    refuse_unused(
+        "a layout that is not auto",
+        {"--objective": objective != "latency" and not degrees.automatic},
+    )
+    refuse_unused(
+        "a deployment that keeps nothing on the host",
+        {
+            "--offload-to": offload_to != "cpu" and not moved,
+            "--no-prefetch": not (prefetch or moved),
+        },
+    )
     reason = ""
     if degrees.automatic:
         refuse_unused(
@@ -182,6 +193,13 @@ def analyze(
         arranged, replicas, reason = chosen.layout, chosen.replicas, chosen.reason
     else:
         arranged, replicas = layout_of(gpus, degrees)
+    refuse_unused(
+        f"a layout of {arranged}",
+        {
+            "--sp": arranged.sequence_parallel and arranged.tp == 1,
+            "--ring-attention": ring_attention and arranged.cp == 1,
+        },
+    )
     unpriced = {
         "--prefill-batch": prefill_batch != 0,
         "--prefix-hit": prefix_hit != 0,
@@ -195,6 +213,8 @@ def analyze(
             "--convention textbook",
             unpriced
             | {
+                "--overlap": overlap != 0,
+                "--sp": arranged.sequence_parallel,
                 "degrees beside --tp": arranged.devices != arranged.tp or bool(arranged.ep != 1),
                 "--no-kv-cache": not kv_cache,
                 "--attention naive": attention == "naive",

@@ -19,7 +19,7 @@ def layouts(
     gpus: Annotated[int, typer.Option(help="Devices in all.")] = 8,
     node: options.Node = None,
     objective: options.ObjectiveOf = options.Objective.LATENCY,
-    top: Annotated[int, typer.Option(help="Layouts to print; 0 for all.")] = 20,
+    top: Annotated[int, typer.Option(min=0, help="Layouts to print; 0 for all.")] = 20,
     batch: Annotated[int, typer.Option(help="Sequences decoded together in one replica.")] = 16,
     prefill_batch: options.PrefillBatch = 0,
     prompt: options.Prompt = 2048,

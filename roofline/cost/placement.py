@@ -95,7 +95,8 @@ def _check_experts(architecture: Architecture, layout: Layout) -> None:
     if not mixtures and layout.dp > 1:
         raise LayoutError(
             f"{architecture.name} has no experts for {layout.dp:g} attention groups to share",
-            hint="groups that share nothing are replicas: leave --dp out and give more --gpus",
+            hint=f"groups that share nothing are replicas: --tp {layout.tp:g} and "
+            f"--gpus {layout.devices:g}",
         )
     if layout.stage_devices % layout.ep:
         raise LayoutError(
@@ -184,7 +185,7 @@ def _degrees(number: int, tp: int, kv_heads: int = 1) -> str:
         for n in range(1, max(tp, 8) + 1)
         if number % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)
     ]
-    return f"degrees that divide {number}: {', '.join(fits)}"
+    return f"degrees that divide {number}: {', '.join(fits)}; or let --layout auto choose"
 
 
 def _divisors(number: int) -> str:

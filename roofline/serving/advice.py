@@ -7,7 +7,9 @@ from math import isclose
 from typing import Final
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
+from roofline.hardware.links import host_link
 from roofline.hardware.machine import Link
 from roofline.model import parameters, precision
 from roofline.serving import room
@@ -89,7 +91,7 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     if 2 * deployment.devices <= deployment.node.gpus and deployment.node.link is not None:
         with suppress(RooflineError):
             wider = replace(deployment, layout=replace(deployment.layout, tp=tp))
-            yield f"{wider.devices} GPUs", f"--tp {tp}", wider, workload
+            yield f"{wider.devices} GPUs", _asked(wider.layout), wider, workload
     faster = replace(gpu, hbm_bytes_per_s=2 * gpu.hbm_bytes_per_s)
     node = replace(deployment.node, gpu=faster)
     yield "twice the memory bandwidth", "", replace(deployment, node=node), workload
@@ -191,9 +193,28 @@ def _memory_sentence(batch: StaticBatch) -> str:
     if most:
         return f"{short} A batch of {most:,} fits."
     if wider := room.fewest_devices(deployment, work, batch.utilization):
-        devices = int(wider.devices)
-        option = f"--tp {devices}" if devices == wider.tp else f"--layout {wider.spelled}"
-        return f"{short} It fits on {devices} ({option})."
+        return f"{short} It fits on {wider.devices:g} ({_asked(wider)}){_or_on_the_host(batch)}."
     if deployment.node.network is not None:
-        return f"{short} Give more devices (--gpus N --layout auto) or a smaller format."
-    return f"{short} Nothing on this node fits: use larger devices or a smaller format."
+        more = "Give more devices (--gpus N --layout auto) or a smaller format"
+    else:
+        more = "Nothing on this node fits: use larger devices or a smaller format"
+    return f"{short} {more}{_or_on_the_host(batch)}."
+
+
+def _asked(layout: Layout) -> str:
+    """How to ask for a layout on as many devices as it takes."""
+    devices = int(layout.devices)
+    if layout == Layout(tp=devices):
+        return f"--gpus {devices} --tp {devices}"
+    return f"--gpus {devices} --layout {layout.spelled}"
+
+
+def _or_on_the_host(batch: StaticBatch) -> str:
+    """Whether it would fit with part of the weights on the host, in words."""
+    deployment = batch.deployment
+    if deployment.offload.any or host_link(deployment.node.gpu) is None:
+        return ""
+    with suppress(RooflineError):
+        room.enough(deployment, batch.workload, batch.utilization)
+        return ", or with part of the weights on the host (--offload-weights auto)"
+    return ""

@@ -8,14 +8,14 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.expert_parallel import busiest
 from roofline.model.architecture import Attention, Mla, Moe
-from roofline.serving.room import host_memory, largest_batch
+from roofline.serving.room import host_memory, largest_batch, on_a_host
 from roofline.serving.stages import slowest_number, through
 from roofline.serving.static import StaticBatch
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.units import show, show_binary
 
 
-def notes(batch: StaticBatch) -> Iterator[str]:
+def notes(batch: StaticBatch, replicas: int) -> Iterator[str]:
     """Sentences about many devices and about what is kept outside them."""
     deployment = batch.deployment
     node, layout = deployment.node, deployment.layout
@@ -28,7 +28,7 @@ def notes(batch: StaticBatch) -> Iterator[str]:
     if layout.pp > 1:
         yield from _pipeline(batch)
     if deployment.offload.any:
-        yield from _outside(batch)
+        yield from _outside(batch, replicas)
 
 
 def _shared(batch: StaticBatch) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _pipeline(batch: StaticBatch) -> Iterator[str]:
     )
 
 
-def _outside(batch: StaticBatch) -> Iterator[str]:
+def _outside(batch: StaticBatch, replicas: int) -> Iterator[str]:
     """What is on the host, whether it holds that, and where loading stops to bind."""
     deployment, held = batch.deployment, batch.memory
     offload = deployment.offload
@@ -110,7 +110,7 @@ def _outside(batch: StaticBatch) -> Iterator[str]:
         for name, share in (("the layers", offload.weights), ("the cache", offload.kv))
         if share
     ]
-    total = held.host * min(batch.devices, deployment.node.gpus)
+    total = on_a_host(deployment, held, replicas)
     text = f"{' and '.join(shares)}, {show_binary(held.host)} of each device, is kept in {where}"
     room = host_memory(deployment)
     if room is None:

@@ -40,7 +40,7 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
             "The network sees both ways: it fills answers in by denoising (--denoising-steps); "
             "the decode step here is for comparison."
         )
-    out += layout_notes.notes(batch)
+    out += layout_notes.notes(batch, replicas)
     if replicas > 1:
         out.append(f"{replicas} replicas serve {work.batch} sequences each.")
     attends = any(

@@ -73,7 +73,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "kv_cache": work.kv_cache,
             "convention": "engine",
             "basis": "datasheet",
-            "fits": room.fits(deployment, batch.memory),
+            "fits": room.fits(deployment, batch.memory, replicas),
             "offload_weights": deployment.offload.weights,
             "offload_kv": deployment.offload.kv,
             "host_bytes": batch.memory.host,

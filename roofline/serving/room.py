@@ -153,7 +153,20 @@ def host_memory(deployment: Deployment) -> float | None:
     return host.memory_bytes if host is not None and deployment.offload.to == "cpu" else None
 
 
-def fits(deployment: Deployment, memory: Memory) -> bool:
+def on_a_host(deployment: Deployment, memory: Memory, replicas: int = 1) -> float:
+    """What all devices of a node keep on its host. [B]
+
+    Parameters
+    ----------
+    deployment, memory
+        What is kept where, and what the batch takes of a device.
+    replicas
+        Replicas, which share nodes as far as they fit. [1]
+    """
+    return memory.host * min(deployment.devices * replicas, deployment.node.gpus)
+
+
+def fits(deployment: Deployment, memory: Memory, replicas: int = 1) -> bool:
     """Whether a batch fits on its devices and, as far as is known, on their host.
 
     Parameters
@@ -162,10 +175,11 @@ def fits(deployment: Deployment, memory: Memory) -> bool:
         What is kept where.
     memory
         What the batch takes of a device.
+    replicas
+        How many of them there are. [1]
     """
     room = host_memory(deployment)
-    held = memory.host * min(deployment.devices, deployment.node.gpus)
-    return memory.fits and (room is None or held <= room)
+    return memory.fits and (room is None or on_a_host(deployment, memory, replicas) <= room)
 
 
 def fewest_devices(
