@@ -83,18 +83,18 @@ def _print_headline(headline: "Table", style: Format) -> None:
         rows = [[str(value) for value in row.values()] for row in headline.rows()]
         print_rows(rows, list(headline.columns), style)
         return
-    bounded = "serial" in headline.columns
+    ends = [name for name in ("serial", "low", "high") if name in headline.columns]
     rows = []
     for row in headline.rows():
         cells = [
             LABELS.get(row["metric"], row["metric"]),
             _quantity(row["value"], row["unit"], show),
         ]
-        if bounded:
-            cells.append(_quantity(row["serial"], row["unit"], show))
+        cells += [_quantity(row[name], row["unit"], show) for name in ends]
         rows.append([*cells, row["basis"], row["meaning"]])
-    header = ["", "overlap", "no overlap"] if bounded else ["", "value"]
-    print_rows(rows, [*header, "basis", "what it is"], style, "What users feel" if bounded else "")
+    header = {1: ["overlap", "no overlap"], 2: ["predicted", "80 % from", "to"]}
+    named = ["", *header.get(len(ends), ["value"]), "basis", "what it is"]
+    print_rows(rows, named, style, "What users feel" if ends else "")
 
 
 def _quantity(value: float, unit: str, show: Any) -> str:

@@ -1,6 +1,9 @@
 """A static batch as tables: what the command line prints, JSON carries and the report draws."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp
+from statistics import NormalDist
 from typing import Any, Final
 
 from roofline.cost import hierarchy
@@ -10,108 +13,101 @@ from roofline.serving.static import OpTime, StaticBatch
 from roofline.table import Derivation, Table, table
 
 DATASHEET: Final = "datasheet"
+CENTRAL: Final = NormalDist().inv_cdf(0.9)
+"""Standard deviations from the median to either end of the central 80 %."""
 
 
 def headline(batch: StaticBatch, replicas: int, derivations: Mapping[str, Derivation]) -> Table:
-    """Metrics of the deployment, one row each, with the two bounds of the roofline.
+    """Metrics of the deployment, one row each.
 
-    ``value`` is with perfect overlap, ``serial`` without any; both at datasheet rates.
+    At datasheet rates with the two bounds of the roofline: ``value`` is with perfect overlap,
+    ``serial`` without any. Calibrated, ``low`` and ``high`` bound the central 80 %.
     """
     slower = batch.latency_serial_s / batch.latency_s
     devices = replicas * batch.devices
-
-    def row(
-        metric: str, value: float, serial: float, unit: str, meaning: str, explained: str
-    ) -> dict[str, Any]:
-        basis = derivations[explained].basis
-        return {
-            "metric": metric,
-            "value": value,
-            "serial": serial,
-            "unit": unit,
-            "basis": basis,
-            "meaning": meaning,
-        }
-
-    thr = batch.throughput_tok_s * replicas
+    first, each, whole = batch.ttft_log_sd, batch.tpot_log_sd, batch.latency_log_sd
+    thr, serial_tpot = batch.throughput_tok_s * replicas, batch.tpot_serial_s
     rows = [
-        row(
-            "ttft_s",
-            batch.ttft_s,
-            batch.ttft_serial_s,
-            "s",
-            "arrival to first token, last prompt",
-            "ttft",
-        ),
-        row(
+        _Metric("ttft_s", batch.ttft_s, batch.ttft_serial_s, "s", "ttft", first),
+        _Metric(
             "ttft_mean_s",
             batch.ttft_mean_s,
             batch.ttft_mean_s * batch.ttft_serial_s / batch.ttft_s,
             "s",
-            "the same, mean over the batch",
             "ttft",
+            first,
         ),
-        row(
-            "tpot_s",
-            batch.tpot_s,
-            batch.tpot_serial_s,
-            "s",
-            "between tokens, mean over the answer",
-            "tpot",
-        ),
-        row(
-            "latency_s",
-            batch.latency_s,
-            batch.latency_serial_s,
-            "s",
-            "arrival to last token",
-            "latency",
-        ),
-        row(
-            "throughput_tok_s",
-            thr,
-            thr / slower,
-            "token/s",
-            "output tokens, all GPUs",
-            "throughput",
-        ),
-        row(
+        _Metric("tpot_s", batch.tpot_s, serial_tpot, "s", "tpot", each),
+        _Metric("latency_s", batch.latency_s, batch.latency_serial_s, "s", "latency", whole),
+        _Metric("throughput_tok_s", thr, thr / slower, "token/s", "throughput", whole),
+        _Metric(
             "throughput_tok_s_per_gpu",
             thr / devices,
             thr / devices / slower,
             "token/s",
-            "output tokens, each GPU",
             "throughput",
+            whole,
         ),
-        row(
+        _Metric(
             "user_tok_s",
             batch.user_tok_s,
-            1 / batch.tpot_serial_s if batch.tpot_serial_s else 0.0,
+            1 / serial_tpot if serial_tpot else 0.0,
             "token/s",
-            "one user, after the first token",
             "tpot",
+            each,
         ),
-        row(
+        _Metric(
             "joule_per_mtok",
             batch.joule_per_mtok,
             batch.joule_per_mtok * slower,
             "J",
-            "energy per million output tokens at board power",
             "energy",
+            whole,
         ),
     ]
     if batch.usd_per_mtok:
-        rows.append(
-            row(
-                "usd_per_mtok",
-                batch.usd_per_mtok,
-                batch.usd_per_mtok * slower,
-                "$",
-                "per million output tokens",
-                "cost",
-            )
-        )
-    return table(rows, {})
+        cost = batch.usd_per_mtok
+        rows.append(_Metric("usd_per_mtok", cost, cost * slower, "$", "cost", whole))
+    return table([row.shown(derivations, calibrated=batch.calibrated) for row in rows], {})
+
+
+MEANINGS: Final[Mapping[str, str]] = {
+    "ttft_s": "arrival to first token, last prompt",
+    "ttft_mean_s": "the same, mean over the batch",
+    "tpot_s": "between tokens, mean over the answer",
+    "latency_s": "arrival to last token",
+    "throughput_tok_s": "output tokens, all GPUs",
+    "throughput_tok_s_per_gpu": "output tokens, each GPU",
+    "user_tok_s": "one user, after the first token",
+    "joule_per_mtok": "energy per million output tokens at board power",
+    "usd_per_mtok": "per million output tokens",
+}
+"""What each metric is, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    """One row of the headline: with perfect overlap and without any, and its log spread."""
+
+    name: str
+    value: float
+    serial: float
+    unit: str
+    explained: str
+    log_sd: float
+
+    def shown(self, derivations: Mapping[str, Derivation], *, calibrated: bool) -> dict[str, Any]:
+        """The row as it is printed."""
+        wide = exp(CENTRAL * self.log_sd)
+        bounds = {"low": self.value / wide, "high": self.value * wide}
+        return {
+            "metric": self.name,
+            "value": self.value,
+            **(bounds if calibrated else {"serial": self.serial}),
+            "unit": self.unit,
+            "basis": derivations[self.explained].basis,
+            "meaning": MEANINGS[self.name],
+        }
 
 
 def _total(ops: Mapping[str, OpTime]) -> float:
