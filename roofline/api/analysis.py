@@ -20,6 +20,7 @@ from roofline.api.setting import (
     machine_of,
     network_of,
     options_of,
+    roomiest,
 )
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.offload import Offload
@@ -182,12 +183,11 @@ def analyze(
         base = deployed(
             network,
             device,
-            box,
+            box or roomiest(device, gpus or 1),
             weights=weights,
             kv=kv,
             engine=engine,
             options=options,
-            gpus=gpus or 1,
         )
         chosen = choose(base, workload, gpus or 1, objective, memory_utilization)
         arranged, replicas, reason = chosen.layout, chosen.replicas, chosen.reason

@@ -12,6 +12,7 @@ from roofline.api.setting import (
     machine_of,
     network_of,
     options_of,
+    roomiest,
 )
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.hardware.machine import Gpu, Node
@@ -80,7 +81,7 @@ def layouts(
     base = deployed(
         network,
         device,
-        box,
+        box or roomiest(device, gpus),
         weights=weights,
         kv=kv,
         engine=engine,
@@ -92,7 +93,6 @@ def layouts(
             ring_attention=ring_attention,
             overlap=overlap,
         ),
-        gpus=gpus,
     )
     output = 1 if network.is_encoder else output
     work = Workload(batch, prompt, output, prefill_batch, prefix_hit, kv_cache)

@@ -110,6 +110,8 @@ def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:
 
 def check_gpus(gpus: int | None) -> None:
     """Refuse a number of GPUs that has no meaning."""
+    if gpus is not None and (isinstance(gpus, bool) or not isinstance(gpus, int)):
+        raise InputError(f"gpus is {gpus!r:.40}", hint="give a whole number")
     if gpus is not None and not 1 <= gpus <= MOST_GPUS:
         raise InputError(f"gpus is {gpus}", hint=f"give a number from 1 to {MOST_GPUS:,}")
 
@@ -131,6 +133,11 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
         for name in ("tp", "cp", "dp", "ep", "pp")
         if (value := getattr(degrees, name)) is not None
     }
+    for name, value in (*given.items(), ("microbatches", degrees.microbatches)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InputError(f"{name} is {value!r:.40}", hint="give a whole number")
+    if not all(isinstance(layers, int) for layers in degrees.stages):
+        raise InputError("stages are not whole numbers", hint="give layers, like (20, 21, 20)")
     for name, value in given.items():
         if not 1 <= value <= MOST_GPUS:
             raise InputError(f"{name} is {value}", hint=f"give a number from 1 to {MOST_GPUS:,}")
@@ -223,6 +230,22 @@ def options_of(
     )
 
 
+def roomiest(device: Gpu, gpus: int) -> Node:
+    """Node that layouts of a number of GPUs are placed on: one that holds as many as it can.
+
+    Raises
+    ------
+    LayoutError
+        No node holds even one.
+    """
+    try:
+        return hardware.default_node(device, gpus)
+    except LayoutError:
+        if gpus == 1:
+            raise
+        return roomiest(device, gpus // 2)
+
+
 def deployed(
     network: Architecture,
     device: Gpu,
@@ -234,7 +257,6 @@ def deployed(
     engine: str = "vllm",
     options: Options | None = None,
     offload: Offload = KEPT,
-    gpus: int | None = None,
 ) -> Deployment:
     """A network as an engine loads it, on the nodes that hold its layout.
 
@@ -245,8 +267,6 @@ def deployed(
         largest with a network, where none was named.
     weights, kv, engine, options, offload
         Formats, memory policy, choices, and what is kept outside.
-    gpus
-        Devices that the node should hold; None for those of the layout. [1]
     """
     stored = precision.named(weights or default_format(network)).name
     whole = weights is not None or stored != network.weight_format
@@ -254,7 +274,7 @@ def deployed(
     kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
     return Deployment(
         architecture=checkpoint,
-        node=box or hardware.default_node(device, gpus or int(layout.devices)),
+        node=box or hardware.default_node(device, int(layout.devices)),
         precision=precision.resolve(
             weights or default_format(network),
             kv_format,

@@ -1,6 +1,7 @@
 """``roofline layouts``: every way to lay a network out on a number of GPUs, best first."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -99,9 +100,13 @@ def _print(result: "Result", style: Format, top: int) -> None:
     shown = shown[:top] if top > 0 else list(every.rows())
     title = (
         f"{len(shown):,} of {meta['layouts']:,} layouts, of which {meta['fitting']:,} fit; "
-        "× is replicas, memory is of each device"
+        "× is replicas, most the largest batch"
     )
-    print_rows([_row(row) for row in shown], _HEADER, style, title)
+    cells = [_row(row) for row in shown]
+    # A column without a figure says nothing.
+    kept = [i for i in range(len(_HEADER)) if any(row[i] for row in cells)]
+    header = [_HEADER[i] for i in kept]
+    print_rows([[row[i] for i in kept] for row in cells], header, style, title, whole=1)
     for note in result.notes:
         echo(wrap(note, "note: ") if style is Format.TABLE else f"- {note}")
 
@@ -110,32 +115,29 @@ _HEADER = [
     "layout",
     "×",
     "in use",
-    "free",
     "TTFT",
     "TPOT",
     "latency",
-    "tok/s/GPU",
-    "$/Mtok",
     "wires",
+    "most",
+    "tok/s/GPU",
 ]
 
 
-def _row(row: dict[str, object]) -> list[str]:
-    from roofline.units import show, show_binary
+def _row(row: dict[str, Any]) -> list[str]:
+    from roofline.units import show, show_binary, significant
 
-    def number(name: str) -> float:
-        return float(str(row[name]))
+    def shown(name: str, write: Callable[[float], str]) -> str:
+        return "" if row[name] is None else write(float(row[name]))
 
-    free = number("free_bytes")
     return [
         str(row["layout"]),
         str(row["replicas"]),
-        show_binary(number("memory_bytes")),
-        show_binary(free) if free >= 0 else f"−{show_binary(-free)}",
-        show(number("ttft_s"), "s"),
-        show(number("tpot_s"), "s") if number("tpot_s") else "",
-        show(number("latency_s"), "s"),
-        f"{number('throughput_tok_s_per_gpu'):,.0f}",
-        f"{number('usd_per_mtok'):.3f}" if number("usd_per_mtok") else "",
-        f"{number('wire_share'):.0%}",
+        show_binary(float(row["memory_bytes"])),
+        show(row["ttft_s"], "s"),
+        show(row["tpot_s"], "s") if row["tpot_s"] else "",
+        show(row["latency_s"], "s"),
+        f"{row['wire_share']:.0%}",
+        shown("largest_batch", "{:,.0f}".format),
+        shown("filled_tok_s_per_gpu", significant),
     ]

@@ -49,16 +49,24 @@ def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = (
 
 
 def print_rows(
-    rows: Sequence[Sequence[str]], header: Sequence[str], style: Format, title: str = ""
+    rows: Sequence[Sequence[str]],
+    header: Sequence[str],
+    style: Format,
+    title: str = "",
+    *,
+    whole: int = 0,
 ) -> None:
-    """Print a table; numbers are aligned right where a whole column has them."""
+    """Print a table; numbers are aligned right where a whole column has them.
+
+    The first columns, as many as ``whole``, hold names to be copied: they are never broken.
+    """
     cells = [[clean(cell) for cell in row] for row in rows]
     if style is Format.CSV:
         echo(_csv(cells, header))
     elif style is Format.MD:
         echo(_markdown(cells, header, title))
     else:
-        echo(_aligned(cells, header, title))
+        echo(_aligned(cells, header, title, whole))
 
 
 def _csv(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
@@ -97,7 +105,7 @@ def _escaped(cell: str) -> str:
     return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
-def _aligned(rows: Sequence[Sequence[str]], header: Sequence[str], title: str) -> str:
+def _aligned(rows: Sequence[Sequence[str]], header: Sequence[str], title: str, whole: int) -> str:
     """Columns as wide as their cells; the last text column is cut to the page."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -113,9 +121,12 @@ def _aligned(rows: Sequence[Sequence[str]], header: Sequence[str], title: str) -
         show_edge=False,
         header_style="dim",
     )
-    for name, right in zip(header, numeric, strict=True):
+    for place, (name, right) in enumerate(zip(header, numeric, strict=True)):
         grid.add_column(
-            Text(name), justify="right" if right else "left", overflow="fold", no_wrap=right
+            Text(name),
+            justify="right" if right else "left",
+            overflow="fold",
+            no_wrap=right or place < whole,
         )
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))

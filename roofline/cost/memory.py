@@ -267,6 +267,7 @@ def held(
     if deployment.options.attention == "naive":
         new = tokens / np.maximum(rows, 1.0)
         activations = activations + naive_score_bytes(deployment, rows, new, context)
+    activations = activations + _passed_around(deployment, context, step_tokens)
     parts = []
     for stage in different(pipeline(deployment.architecture, layout, deployment.node)):
         whole = weight_bytes(deployment, stage)
@@ -278,6 +279,23 @@ def held(
         parts.append((*on_device, outside, under_way))
     fullest = _fullest(parts)
     return Held(fullest[0], activations, *fullest[1:])
+
+
+def _passed_around(deployment: Deployment, context: float, step_tokens: Number) -> Number:
+    """Keys and values of one layer that devices which share a context bring to each other. [B]
+
+    Of the contexts that a step's tokens make: gathered whole, or the part in use and the next one
+    of a ring.
+    """
+    cp = deployment.layout.cp
+    if np.all(np.asarray(cp) == 1):
+        return 0.0
+    largest: Number = 0.0
+    for block in deployment.architecture.kinds:
+        largest = np.maximum(largest, kept_by_layer(deployment, block, context) * cp)
+    share = 2.0 / cp if deployment.options.ring_attention else 1.0
+    contexts = np.maximum(step_tokens / (deployment.layout.dp * context), 1.0)
+    return np.where(np.asarray(cp) > 1, largest * share * contexts, 0.0)[()]
 
 
 def _fullest(parts: Sequence[tuple[Number, ...]]) -> tuple[Number, ...]:

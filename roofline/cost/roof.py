@@ -7,6 +7,7 @@ Where measurements say how long an operator takes, that is its time, with an int
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.measured import DATASHEET, Measured
 from roofline.cost.work import Number, Op, plus
 
+CHOSEN: Final = "when chosen"
+"""How an operator is marked that loads what is known too late to be loaded ahead."""
 BOUNDS = ("compute", "memory", "wire", "host")
 
 
@@ -113,8 +116,8 @@ class Parts:
     ----------
     local
         Operators of the device itself, each overlapped in itself. [s]
-    wire, host
-        Collectives; loads from the host. [s]
+    wire, host, chosen
+        Collectives; loads from the host that can be made ahead, and those that cannot. [s]
     serial
         Everything, if nothing overlapped. [s]
     spreads
@@ -128,6 +131,7 @@ class Parts:
     wire: Number = 0.0
     host: Number = 0.0
     serial: Number = 0.0
+    chosen: Number = 0.0
     spreads: Mapping[str, Number] = field(default_factory=dict)
     basis: Number = DATASHEET
 
@@ -142,7 +146,7 @@ class Parts:
         squares: Number = 0.0
         for spread in self.spreads.values():
             squares = squares + spread * spread
-        return np.sqrt(squares) / (self.local + self.wire + self.host)
+        return np.sqrt(squares) / (self.local + self.wire + self.host + self.chosen)
 
     def hidden(self, deployment: Deployment) -> tuple[Number, Number]:
         """What the deployment hides of wires and of loads. [s]
@@ -153,13 +157,14 @@ class Parts:
         wire: Number = 0.0
         if deployment.options.overlap:
             wire = np.minimum(deployment.options.overlap * self.wire, self.local)
-        rest = plus(self.local, self.wire) - wire
+        rest = plus(plus(self.local, self.wire), self.chosen) - wire
         return wire, np.minimum(self.host, rest) if deployment.offload.ahead else 0.0
 
     def seconds(self, deployment: Deployment) -> Number:
         """Time of the step with what the deployment hides. [s]"""
         wire, host = self.hidden(deployment)
-        return plus(plus(self.local, self.wire), self.host) - wire - host
+        whole = plus(plus(plus(self.local, self.wire), self.host), self.chosen)
+        return whole - wire - host
 
 
 def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
@@ -174,12 +179,13 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
     -----
     Source: the sum over operators.
     """
-    sums: dict[str, Number] = {"local": 0.0, "collective": 0.0, "host": 0.0}
+    sums: dict[str, Number] = {"local": 0.0, "collective": 0.0, "host": 0.0, CHOSEN: 0.0}
     serial: Number = 0.0
     spreads: dict[str, Number] = {}
     basis: Number = -1.0
     for op, time in timed:
-        kind = op.kind if op.kind in sums else "local"
+        kind: str = CHOSEN if op.algorithm == CHOSEN else op.kind
+        kind = kind if kind in sums else "local"
         sums[kind] = plus(sums[kind], time.seconds)
         known = time.measured
         serial = plus(serial, time.serial if known is None else known.seconds)
@@ -187,7 +193,9 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
             spread = known.seconds * known.log_sd
             spreads[op.kind] = plus(spreads.get(op.kind, 0.0), spread)
         basis = np.maximum(basis, DATASHEET if known is None else known.basis)
-    return Parts(sums["local"], sums["collective"], sums["host"], serial, spreads, basis)
+    return Parts(
+        sums["local"], sums["collective"], sums["host"], serial, sums[CHOSEN], spreads, basis
+    )
 
 
 def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:

@@ -51,7 +51,7 @@ def _shared(batch: StaticBatch) -> Iterator[str]:
             "dense parts are whole in each group."
         )
     if layout.cp > 1:
-        how = "around a ring" if deployment.options.ring_attention else "gathered"
+        how = "passed around a ring" if deployment.options.ring_attention else "gathered"
         yield (
             f"{layout.cp:g} devices share each context: keys and values are {how} in prefill, "
             "outputs are added up in decode; weights are on each."
@@ -128,7 +128,10 @@ def _outside(batch: StaticBatch, replicas: int) -> Iterator[str]:
             else "No batch makes a decode step long enough to hide the loading."
         )
     how = "loaded while the one before computes" if offload.prefetch else "loaded when it is needed"
-    yield f"The next layer is {how}; experts count as far as tokens of the step touch them."
+    yield f"The next layer is {how}."
+    kinds = deployment.architecture.kinds
+    if offload.weights and any(isinstance(block.feedforward, Moe) for block in kinds):
+        yield "Experts are loaded as far as tokens of the step touch them, once they are chosen."
 
 
 def hiding_batch(deployment: Deployment, workload: Workload) -> int:

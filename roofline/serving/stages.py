@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.roof import Parts, Time, parts, roof
+from roofline.cost.roof import CHOSEN, Parts, Time, parts, roof
 from roofline.cost.stages import Stage, pipeline
 from roofline.cost.step import Group, steps
 from roofline.cost.work import Number, Op
@@ -42,7 +42,7 @@ class Priced:
             "collective": (wire, self.parts.wire),
             "host": (host, self.parts.host),
         }.get(op.kind, (0.0, 1.0))
-        if not np.any(hidden):
+        if not np.any(hidden) or op.algorithm == CHOSEN:
             return time.seconds
         shown: Number = time.seconds * (1.0 - hidden / np.maximum(whole, 1e-300))
         return shown

@@ -8,8 +8,9 @@ from roofline.cost.pipeline import fill, finish, finish_with, pace, period
 from roofline.cost.roof import Time
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.errors import InputError
+from roofline.serving.phases import together
 from roofline.serving.quadrature import nodes
-from roofline.serving.room import memory_of, prompts_in_a_step
+from roofline.serving.room import memory_of
 from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.workload import Workload
 from roofline.units import MILLION, SECONDS_PER_HOUR
@@ -228,13 +229,10 @@ def micro(deployment: Deployment, workload: Workload) -> Workload:
 
     As many as take turns in decode, or more where the engine's steps hold fewer prompts.
     """
-    layout = deployment.layout
-    if layout.pp == 1 or workload.prefill_batch:
+    if deployment.layout.pp == 1 or workload.prefill_batch:
         return workload
-    _, size = workload.turns(layout)
-    if not layout.microbatches:
-        size = min(size, int(prompts_in_a_step(deployment, workload)))
-    return replace(workload, prefill_batch=size)
+    prompts = together(deployment, workload, float(workload.batch))
+    return replace(workload, prefill_batch=int(prompts))
 
 
 def check_context(deployment: Deployment, workload: Workload) -> None:

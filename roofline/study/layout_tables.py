@@ -1,15 +1,18 @@
 """Layouts as a result: what the command line prints and JSON carries."""
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any, Final
+
+import numpy as np
 
 import roofline
 from roofline.cost.deployment import Deployment
 from roofline.serving.workload import Workload
 from roofline.study.choice import OBJECTIVES, Objective, ranked, reason
-from roofline.study.layouts import Layouts, price
+from roofline.study.layouts import MANY, Layouts, filled, price
 from roofline.table import Result, table
-from roofline.units import show_binary
+from roofline.units import MILLION, SECONDS_PER_HOUR, show_binary
 
 __all__ = ["Objective", "layouts"]
 
@@ -24,6 +27,8 @@ UNITS: Final = {
     "throughput_tok_s": "token/s",
     "throughput_tok_s_per_gpu": "token/s",
     "usd_per_mtok": "$",
+    "filled_tok_s_per_gpu": "token/s",
+    "filled_usd_per_mtok": "$",
 }
 
 
@@ -49,7 +54,12 @@ def layouts(
         No layout is possible.
     """
     priced = price(base, workload, gpus, utilization)
-    orders = {name: ranked(priced, name) for name in OBJECTIVES}
+    if objective != "latency" or len(priced) <= MANY:
+        priced = filled(base, priced, workload, utilization)
+    usd = base.node.gpu.usd_per_hour
+    full = bool(np.all(np.isfinite(priced.largest)))
+    known = [name for name in OBJECTIVES if full or name == "latency"]
+    orders = {name: ranked(priced, name) for name in known}
     order = [int(number) for number in orders[objective]]
     placed = set(order)
     rest = [n for n in range(len(priced)) if n not in placed]
@@ -58,7 +68,7 @@ def layouts(
         {
             "objective": name,
             "layout": priced.layout(int(found[0])).spelled,
-            "reason": reason(priced, found, name),
+            "reason": reason(priced, found, name, usd),
         }
         for name, found in orders.items()
         if len(found)
@@ -66,12 +76,13 @@ def layouts(
     return Result(
         kind="layouts",
         tables={
-            "layouts": table(_rows(priced, [*order, *rest]), UNITS, "assumed"),
+            "layouts": table(_rows(priced, [*order, *rest], usd), UNITS, "assumed"),
             "best": table(best, {"objective": "", "layout": "", "reason": ""} if not best else {}),
         },
         notes=(
-            f"Each replica has a batch of {workload.batch}; replicas beyond the first raise "
-            "throughput, not latency.",
+            f"TTFT, TPOT and latency are of a batch of {workload.batch} in each replica; throughput "
+            "is with as many sequences as fit, whatever latency that has.",
+            "`roofline analyze … --layout NAME` shows where the time of one goes.",
             "Times are the roofline at datasheet rates with perfect overlap inside an operator and "
             "assumed latencies of wires: the least the hardware allows, for comparison.",
         ),
@@ -104,16 +115,19 @@ def _summary(
     if not order:
         short = show_binary(-float(priced.free.max()))
         return (f"None of {len(priced):,} layouts fits: the best lacks {short} on a device.",)
-    others = [row["reason"] for row in best if row["objective"] != objective]
-    first = [row["reason"] for row in best if row["objective"] == objective]
-    return (*first, *dict.fromkeys(others))
+    first = next(row for row in best if row["objective"] == objective)
+    others = {row["layout"]: row["reason"] for row in reversed(best)}  # throughput before cost
+    others.pop(first["layout"], None)
+    return (first["reason"], *reversed(others.values()))
 
 
-def _rows(priced: Layouts, order: list[int]) -> list[dict[str, Any]]:
+def _rows(priced: Layouts, order: list[int], usd_per_hour: float) -> list[dict[str, Any]]:
     def row(number: int) -> dict[str, Any]:
         layout, replicas = priced.layout(number), int(priced.replicas[number])
         used = replicas * int(layout.devices)
-        rate = float(priced.throughput_tok_s[number])
+        rate, full = float(priced.throughput_tok_s[number]), float(priced.filled_tok_s[number])
+        asked = isfinite(full)
+        usd = usd_per_hour / SECONDS_PER_HOUR * used
         return {
             "layout": layout.spelled,
             "tp": int(layout.tp),
@@ -135,7 +149,10 @@ def _rows(priced: Layouts, order: list[int]) -> list[dict[str, Any]]:
             "latency_s": float(priced.latency_s[number]),
             "throughput_tok_s": rate,
             "throughput_tok_s_per_gpu": rate / used,
-            "usd_per_mtok": float(priced.usd_per_mtok[number]),
+            "usd_per_mtok": usd / rate * MILLION if usd else None,
+            "largest_batch": int(priced.largest[number]) if asked else None,
+            "filled_tok_s_per_gpu": full / used if asked else None,
+            "filled_usd_per_mtok": usd / full * MILLION if asked and usd and full else None,
             "wire_share": float(priced.wires[number]),
         }
 

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
-from roofline.cost.memory import held
-from roofline.cost.pipeline import finish, finish_with, period
+from roofline.cost.memory import Held, held
+from roofline.cost.pipeline import period
 from roofline.cost.work import Array, Number
 from roofline.errors import LayoutError
+from roofline.serving.phases import last_first_token, together, turns
 from roofline.serving.quadrature import nodes
-from roofline.serving.room import prompts_in_a_step, step_tokens
-from roofline.serving.stages import through
+from roofline.serving.room import step_tokens
+from roofline.serving.stages import Priced, through
 from roofline.serving.static import check_context
-from roofline.serving.workload import Workload
+from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.study.enumeration import candidates
-from roofline.units import MILLION, SECONDS_PER_HOUR
 
 DEGREES: Final = ("tp", "cp", "dp", "ep", "pp")
 
@@ -46,10 +46,12 @@ class Layouts:
         Of a replica's batch. [s]
     throughput_tok_s
         Output tokens of all replicas. [token/s]
-    usd_per_mtok
-        Price of a million output tokens on the devices in use; 0 where none is assumed. [$]
     wires
-        Share of the time of a decode step that collectives take. [1]
+        Share of the time of a decode step, or of the only step, that collectives take. [1]
+    largest
+        Most sequences of a replica that fit; nan where nobody asked. [1]
+    filled_tok_s
+        Output tokens of all replicas, each with as many; nan where nobody asked. [token/s]
     """
 
     tp: Array
@@ -68,8 +70,9 @@ class Layouts:
     tpot_s: Array
     latency_s: Array
     throughput_tok_s: Array
-    usd_per_mtok: Array
     wires: Array
+    largest: Array
+    filled_tok_s: Array
 
     def __len__(self) -> int:
         """Layouts."""
@@ -135,25 +138,19 @@ def _price(
     contexts: int,
 ) -> Layouts:
     """Figures of layouts that have their stages in common."""
-    deployment = replace(base, layout=layout)
-    like, together = np.asarray(layout.tp, float), _together(deployment, work)
-    ttft = np.broadcast_to(_first(deployment, work, together), like.shape)
-    tpot, wires = _decode(base, layout, work, contexts)
+    deployment, batch = replace(base, layout=layout), float(work.batch)
+    like, prompts = np.asarray(layout.tp, float), together(deployment, work, batch)
+    ttft = np.broadcast_to(last_first_token(deployment, work, batch, prompts), like.shape)
+    tpot, wires = _decode(base, layout, work, batch, contexts)
+    if work.output == 1:
+        wires = _wired(through(deployment, work.prefill(prompts)), like)
     latency = ttft + tpot * (work.output - 1)
     devices = np.asarray(layout.devices, float)
     replicas = np.floor(gpus / devices)
     each = work.batch * work.output / latency
-    per_second = base.node.gpu.usd_per_hour / SECONDS_PER_HOUR * devices
     engine = base.engine
     share = engine.memory_utilization if utilization is None else utilization
-    parts = held(
-        deployment,
-        batch=float(work.batch),
-        context=work.longest,
-        step_tokens=np.maximum(step_tokens(deployment, work, together), float(work.batch)),
-        step_rows=float(work.batch),
-        cached=work.kv_cache,
-    )
+    parts = _held(deployment, work, batch, prompts)
     taken = parts.taken + engine.runtime_bytes + engine.graph_bytes
 
     def column(value: Number) -> Array:
@@ -176,32 +173,27 @@ def _price(
         tpot_s=tpot,
         latency_s=latency,
         throughput_tok_s=each * replicas,
-        usd_per_mtok=per_second / each * MILLION,
         wires=wires,
+        largest=np.full_like(like, np.nan),
+        filled_tok_s=np.full_like(like, np.nan),
     )
 
 
-def _together(deployment: Deployment, work: Workload) -> Number:
-    """Prompts of one step: as `roofline.serving.static.micro` has them, for every layout. [1]"""
-    layout = deployment.layout
-    if layout.pp == 1 or work.prefill_batch:
-        return float(work.together)
-    return np.minimum(float(work.turns(layout)[1]), prompts_in_a_step(deployment, work))
+def _held(deployment: Deployment, work: Workload, batch: Number, prompts: Number) -> Held:
+    """What a batch takes of the fullest device of each layout."""
+    return held(
+        deployment,
+        batch=batch,
+        context=work.longest,
+        step_tokens=np.maximum(step_tokens(deployment, work, prompts), batch),
+        step_rows=batch,
+        cached=work.kv_cache,
+    )
 
 
-def _first(deployment: Deployment, work: Workload, together: Number) -> Number:
-    """Time to the first token of the last prompt. [s]"""
-    full = np.floor(work.batch / together)
-    left = work.batch - full * together
-    stages = [stage.seconds() for stage in through(deployment, work.prefill(together))]
-    if not np.any(left):
-        return finish(stages, full)
-    tails = through(deployment, work.prefill(np.where(left > 0, left, 1.0)[()]))
-    ends = finish_with(stages, full, [stage.seconds() for stage in tails])
-    return np.where(left > 0, ends, finish(stages, full))
-
-
-def _decode(base: Deployment, layout: Layout, work: Workload, contexts: int) -> tuple[Array, Array]:
+def _decode(
+    base: Deployment, layout: Layout, work: Workload, batch: Number, contexts: int
+) -> tuple[Array, Array]:
     """Mean time between tokens, and the share of it that collectives take. [s], [1]"""
     like = np.asarray(layout.tp, float)
     if work.output == 1:
@@ -215,16 +207,21 @@ def _decode(base: Deployment, layout: Layout, work: Workload, contexts: int) -> 
         dp=np.repeat(layout.dp, many),
         ep=np.repeat(layout.ep, many),
     )
-    number, size = work.turns(layout)
-    group = work.decode(np.tile(points, len(like)), float(size))
-    stages = through(replace(base, layout=axis), group)
-    times = np.broadcast_to(
-        period([stage.seconds() for stage in stages], number), (len(like) * many,)
+    number, size = (
+        np.repeat(np.broadcast_to(value, like.shape), many) for value in turns(batch, layout)
     )
+    group = work.decode(np.tile(points, len(like)), size)
+    stages = through(replace(base, layout=axis), group)
+    times = np.broadcast_to(period([stage.seconds() for stage in stages], number), size.shape)
+    share = _wired(stages, size)
+    return times.reshape(-1, many) @ weights, share.reshape(-1, many) @ weights
+
+
+def _wired(stages: Sequence[Priced], like: Array) -> Array:
+    """Share of the time of all stages that collectives take. [1]"""
     wired = _total([stage.parts.wire for stage in stages])
     whole = _total([stage.seconds() for stage in stages])
-    share = np.broadcast_to(wired / whole, times.shape)
-    return times.reshape(-1, many) @ weights, share.reshape(-1, many) @ weights
+    return np.broadcast_to(wired / whole, like.shape)
 
 
 def _total(values: Sequence[Number]) -> Number:
@@ -232,3 +229,55 @@ def _total(values: Sequence[Number]) -> Number:
     for value in values:
         total = total + value
     return total
+
+
+def filled(
+    base: Deployment, priced: Layouts, work: Workload, utilization: float | None = None
+) -> Layouts:
+    """The layouts with their largest batch, and the throughput of all replicas at it.
+
+    Parameters
+    ----------
+    base, work, utilization
+        As for `price`; the lengths count, not the batch.
+    priced
+        The layouts.
+    """
+    batches, rates = np.zeros(len(priced)), np.zeros(len(priced))
+    kinds = np.stack([priced.pp, priced.sequence_parallel])
+    for pp, parallel in np.unique(kinds, axis=1).T:
+        here = np.flatnonzero((priced.pp == pp) & (priced.sequence_parallel == parallel))
+        layout = Layout(
+            priced.tp[here],
+            priced.cp[here],
+            priced.dp[here],
+            priced.ep[here],
+            pp=int(pp),
+            sequence_parallel=bool(parallel),
+        )
+        found = _most(replace(base, layout=layout), work, utilization)
+        batches[here] = found
+        batch = np.maximum(found, 1.0)
+        deployment = replace(base, layout=layout)
+        prompts = together(deployment, work, batch)
+        ttft = last_first_token(deployment, work, batch, prompts)
+        tpot, _ = _decode(base, layout, work, batch, CONTEXTS_OF_MANY)
+        latency = ttft + tpot * (work.output - 1)
+        rates[here] = priced.replicas[here] * found * work.output / latency
+    return replace(priced, largest=batches, filled_tok_s=rates)
+
+
+def _most(deployment: Deployment, work: Workload, utilization: float | None) -> Array:
+    """Largest batch that fits, by halving the range for all layouts at once. [1]"""
+    engine = deployment.engine
+    share = engine.memory_utilization if utilization is None else utilization
+    reserved = engine.runtime_bytes + engine.graph_bytes
+    room = deployment.node.gpu.memory_bytes * share - reserved
+    like = np.asarray(deployment.layout.tp, float)
+    low, high = np.zeros_like(like), np.full_like(like, float(MOST_SEQUENCES))
+    while np.any(low < high):
+        middle = np.ceil((low + high) / 2)
+        prompts = together(deployment, work, middle)
+        fits = _held(deployment, work, middle, prompts).taken <= room
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+    return low

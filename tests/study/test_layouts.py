@@ -10,7 +10,7 @@ import roofline
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
 from roofline.errors import InputError, LayoutError
-from roofline.hardware.catalog import gpu, node
+from roofline.hardware.catalog import node
 from roofline.hardware.engine import engine
 from roofline.model import parameters
 from roofline.model.catalog import architecture
@@ -20,7 +20,7 @@ from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.study.choice import OBJECTIVES, choose, ranked
 from roofline.study.enumeration import candidates, degrees
-from roofline.study.layouts import Layouts, price
+from roofline.study.layouts import Layouts, filled, price
 
 WORK = Workload(batch=24, prompt=700, output=90)
 
@@ -86,11 +86,12 @@ def test_each_is_priced_as_it_is_alone(model: str) -> None:
 
 
 def test_the_first_of_an_order_is_the_best_that_fits() -> None:
-    priced = price(base("mixtral-8x7b-v0.1"), WORK, 8)
+    deployment = base("mixtral-8x7b-v0.1")
+    priced = filled(deployment, price(deployment, WORK, 8), WORK)
     values = {
         "latency": priced.latency_s,
-        "throughput": -priced.throughput_tok_s,
-        "cost": priced.usd_per_mtok,
+        "throughput": -priced.filled_tok_s,
+        "cost": priced.devices * priced.replicas / np.maximum(priced.filled_tok_s, 1.0),
     }
     for objective in OBJECTIVES:
         order = ranked(priced, objective)
@@ -129,6 +130,7 @@ def test_analyze_takes_the_layout_that_is_chosen() -> None:
     assert chosen.metadata["replicas"] == first["replicas"]
     by_name = {row["metric"]: row["value"] for row in chosen.tables["headline"].rows()}
     assert by_name["throughput_tok_s"] == pytest.approx(first["throughput_tok_s"], rel=1e-4)
+    assert "sequences in each replica" in chosen.metadata["summary"][0]
     assert chosen.metadata["summary"][0] in table.metadata["summary"]
 
 
@@ -145,5 +147,18 @@ def test_concatenation_keeps_every_column() -> None:
     assert isinstance(priced, Layouts)
     assert np.all(priced.tpot_s == 0)
     assert {len(getattr(priced, name)) for name in Layouts.__slots__} == {len(priced)}
-    assert gpu("h100-sxm").usd_per_hour > 0
-    assert np.all(priced.usd_per_mtok > 0)
+    assert np.all(np.isnan(priced.largest))
+
+
+def test_the_largest_batch_fits_and_one_more_does_not() -> None:
+    deployment = base("qwen3-30b-a3b")
+    priced = filled(deployment, price(deployment, WORK, 8), WORK)
+    random = np.random.default_rng(5)
+    for number in random.choice(np.flatnonzero(priced.fits), 12, replace=False):
+        alone = replace(deployment, layout=priced.layout(int(number)))
+        batch = int(priced.largest[number])
+        assert not static_batch(alone, replace(WORK, batch=batch + 1)).memory.fits
+        full = static_batch(alone, replace(WORK, batch=batch))
+        assert full.memory.fits
+        rate = full.throughput_tok_s * (8 // full.devices)
+        assert priced.filled_tok_s[number] == pytest.approx(rate, rel=2e-3)

@@ -1,6 +1,8 @@
 """Operators that bring what is kept outside device memory to the device, once for each step."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -10,12 +12,15 @@ from roofline.cost.weights import layer_bytes
 from roofline.cost.work import Number, Op, Work, plus
 from roofline.hardware.links import host_link, storage_link
 
+EXPERTS: Final = "load-experts"
+"""Which experts a layer needs is known when its router has run: they are not loaded ahead."""
+
 
 def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterator[Op]:
     """Offloaded shares of what the layers of a step move.
 
-    Weights once, of experts those that are touched; what is read of the cache, and what is written
-    to it. They pass through device memory, whose traffic is in the operators already.
+    Weights once, of experts those that are touched, apart; what is read of the cache, and what is
+    written to it. They pass through device memory, whose traffic is in the operators already.
 
     Parameters
     ----------
@@ -29,17 +34,26 @@ def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterato
     offload = deployment.offload
     if offload.weights:
         read: Number = 0.0
+        chosen: Number = 0.0
         for op in layers:
-            read = plus(read, op.work.weight_bytes * float(op.repeat))
+            moved = op.work.weight_bytes * float(op.repeat)
+            if op.kind == "moe":
+                chosen = plus(chosen, moved)
+            else:
+                read = plus(read, moved)
         stored: Number = 0.0
         for block, number in stage.layers:
             stored = stored + number * layer_bytes(deployment, block)
-        yield _load("load-weights", offload.weights * np.minimum(read, stored), deployment)
+        read = np.minimum(read, stored)
+        yield _load("load-weights", offload.weights * read, deployment)
+        if np.any(chosen):
+            experts = offload.weights * np.minimum(chosen, stored - read)
+            yield replace(_load(EXPERTS, experts, deployment), algorithm="when chosen")
     if offload.kv:
-        moved: Number = 0.0
+        cached: Number = 0.0
         for op in layers:
-            moved = plus(moved, op.work.kv_bytes * float(op.repeat))
-        yield _load("load-cache", offload.kv * moved, deployment)
+            cached = plus(cached, op.work.kv_bytes * float(op.repeat))
+        yield _load("load-cache", offload.kv * cached, deployment)
 
 
 def _load(name: str, moved: Number, deployment: Deployment) -> Op:
