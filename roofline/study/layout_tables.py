@@ -80,8 +80,8 @@ def layouts(
             "best": table(best, {"objective": "", "layout": "", "reason": ""} if not best else {}),
         },
         notes=(
-            f"TTFT, TPOT and latency are of a batch of {workload.batch} in each replica; throughput "
-            "is with as many sequences as fit, whatever latency that has.",
+            f"TTFT, TPOT and latency are of a batch of {workload.batch} in each replica; "
+            "throughput is with as many sequences as fit, whatever latency that has.",
             "`roofline analyze … --layout NAME` shows where the time of one goes.",
             "Times are the roofline at datasheet rates with perfect overlap inside an operator and "
             "assumed latencies of wires: the least the hardware allows, for comparison.",
