@@ -12,18 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import ENOUGH, Labels, spreads
-from roofline.bench.surface import cover, surface
-from roofline.cost.kernels.calibrated import Calibrated, Residual, octaves
+from roofline.bench.surface import cover, steps, surface
+from roofline.cost.kernels.calibrated import Calibrated, octaves
 from roofline.cost.kernels.calibrated import log_sd as spread_of
 from roofline.cost.kernels.calibrated import seconds as time_of
 from roofline.cost.kernels.form import Dims, Form, Machine, take
+from roofline.cost.kernels.residual import Hull, Residual, value
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
-POINTS: Final = 224
-"""Of a residual table."""
 REACHES: Final = (1.5, 3.0, 6.0)
 """Lengths of a residual surface that are tried on families left out. [octave]"""
+STEPS_REACH: Final = 3.0
+"""Length of the jumps between families. [octave]"""
 GAIN: Final = 0.98
 """A residual table must take the typical error left out below this share of that without it."""
 INNER: Final = 4
@@ -41,6 +42,17 @@ SPREAD: Final = 0.7
 TOLERANCE: Final = 2e-6
 """Relative, of constants and cost; also how far from its bounds a search begins."""
 SEED: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A residual table to try: length of its surface [octave], and whether jumps are on top."""
+
+    reach: float
+    steps: bool
+
+
+TABLES: Final = (None, *(_Shape(reach, steps) for steps in (False, True) for reach in REACHES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +120,17 @@ def fit(
     """
     rows = _checked(form, machine, dims, measured, families)
     constants = _constants(rows, starts)
-    reaches = REACHES if residual else ()
-    reach, missed, regimes = _left_out(rows, constants, reaches)
+    tables = TABLES if residual else (None,)
+    chosen, missed, regimes = _left_out(rows, constants, tables)
     kinds = [int(kind) for kind in np.unique(regimes) if (regimes == kind).sum() >= ENOUGH]
     every = float(spreads(missed, regimes, np.array([-1]))[0])
     own = spreads(missed, regimes, np.array(kinds, dtype=np.intp))
     at = octaves(form, rows.dims)
-    hull = cover(at, POINTS)
-    table = (
-        None if reach is None else Residual(surface(at, rows.off(constants), hull, reach), reach)
-    )
+    hull = cover(at)
     return Calibrated(
         form,
         constants,
-        table,
+        _table(chosen, at, rows.off(constants), hull),
         dict(zip(kinds, own.tolist(), strict=True)),
         every,
         hull,
@@ -237,37 +246,42 @@ def _constants(
 
 
 def _left_out(
-    rows: _Rows, begin: Mapping[str, float], reaches: tuple[float, ...]
-) -> tuple[float | None, Array, NDArray[np.intp]]:
-    """Best reach, and with it the log residual and regime of each row by a fit without its fold.
+    rows: _Rows, begin: Mapping[str, float], tables: tuple[_Shape | None, ...]
+) -> tuple[_Shape | None, Array, NDArray[np.intp]]:
+    """Best table, and with it the log residual and regime of each row by a fit without its fold.
 
     The searches begin at constants that saw all rows given, and end where the rows of the other
     folds lead them.
     """
-    label = grouped(rows.families, INNER)
-    candidates = (None, *reaches)
-    missed = np.full((len(candidates), len(label)), np.nan)
+    label, at = grouped(rows.families, INNER), octaves(rows.form, rows.dims)
+    missed = np.full((len(tables), len(label)), np.nan)
     regimes = np.zeros(len(label), dtype=np.intp)
     for fold in range(INNER):
         held, seen = label == fold, _thinned(np.flatnonzero(label != fold), INNER_ROWS)
         rest, scored = rows[seen], rows[held]
         constants = _constants(rest, 1, begin)
         regimes[held] = rows.form.regime(scored.dims, rows.machine, constants)
-        here, hull = scored.off(constants), cover(octaves(rows.form, rest.dims), POINTS)
-        for i, reach in enumerate(candidates):
-            missed[i, held] = here
-            if reach is not None:
-                at = octaves(rows.form, rest.dims)
-                table = Residual(surface(at, rest.off(constants), hull, reach), reach)
-                model = Calibrated(rows.form, constants, table, {}, 0.0, hull)
-                missed[i, held] = np.log(
-                    scored.measured / time_of(model, scored.dims, rows.machine)
-                )
+        values, here, hull = rest.off(constants), scored.off(constants), cover(at[seen])
+        for i, shape in enumerate(tables):
+            table = _table(shape, at[seen], values, hull)
+            missed[i, held] = here - (0.0 if table is None else value(table, hull, at[held]))
     typical = np.abs(missed).mean(axis=1)
     best = int(typical.argmin())
     if typical[best] > GAIN * typical[0]:
         best = 0
-    return candidates[best], missed[best], regimes
+    return tables[best], missed[best], regimes
+
+
+def _table(shape: _Shape | None, at: Array, values: Array, hull: Hull) -> Residual | None:
+    """Residual table of that shape."""
+    if shape is None:
+        return None
+    smooth = surface(at, values, hull, shape.reach)
+    if not shape.steps:
+        return smooth
+    left = values - value(smooth, hull, at)
+    found = steps(at, left, STEPS_REACH)
+    return replace(smooth, steps=found, steps_reach=STEPS_REACH)
 
 
 def _thinned(which: NDArray[np.intp], most: int) -> NDArray[np.intp]:
@@ -278,6 +292,11 @@ def _thinned(which: NDArray[np.intp], most: int) -> NDArray[np.intp]:
 
 def _checked(form: Form, machine: Machine, dims: Dims, measured: Array, families: Labels) -> _Rows:
     """Refuse rows that cannot fit the form."""
+    if len({len(families), len(measured), *(len(column) for column in dims.values())}) > 1:
+        raise InputError(
+            f"{form.kind} has columns of different length",
+            hint="give each row all its dimensions, a time and a family",
+        )
     least = 2 * len(form.constants) + INNER
     if len(measured) < least:
         raise InputError(
