@@ -72,7 +72,8 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Start, copies or link."""
     start, copy, link = parts(dims, machine, constants)
-    return np.argmax(np.stack([start, copy, link]), axis=0)
+    found: Regimes = np.argmax(np.stack([start, copy, link]), axis=0)
+    return found
 
 
 FORM: Final = Form(

@@ -130,7 +130,8 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
         first.memory + second.memory,
         constants["launch"] + around,
     ]
-    return np.argmax(np.stack(each), axis=0)
+    found: Regimes = np.argmax(np.stack(each), axis=0)
+    return found
 
 
 FORM: Final = Form(

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.kernels import prefill
+from roofline.cost.kernels.decode import read_again
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
 from roofline.cost.work import Array
 
@@ -29,8 +30,6 @@ PADDED: Final = 16
 """Rows that the tensor cores round up to."""
 KEYS: Final = 64.0
 """Keys of a tile."""
-MISS: Final = 4.0
-"""How sharply reads miss the last-level cache once the KV cache outgrows it, as an exponent."""
 
 SPLITS: Final[Mapping[str, float]] = {"hopper": 128.0, "ampere": 1.0}
 """Most parts that the keys of a block are split into, by generation. TensorRT-LLM plans splits
@@ -105,16 +104,14 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     start = constants["unit"] + constants["edge"] * rows / ROWS
     load = units * (split * start + tiles * tile) / (sms * constants["together"])
     cache = batch * dims["context"] * READ * dims["kv_width"]
-    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / cache) ** MISS)
-    hbm = constants["memory"] * machine.hbm_bytes_per_s
-    hit = (1.0 - missed) / (constants["l2"] * machine.l2_bytes_per_s)
     ends = batch * queries * (READ + WEIGHED) * dims["width"]
     join = (split > 1) * (
         constants["combine"]
         + constants["merge"] * np.log2(split)
         + constants["reduce"] * batch * np.ceil(queries / PADDED) / sms
     )
-    memory = cache * (missed / hbm + hit) + ends / hbm
+    memory = read_again(cache, machine, constants)
+    memory += ends / (constants["memory"] * machine.hbm_bytes_per_s)
     return Parts(start + np.ceil(tiles / split) * tile, load, memory, join)
 
 
@@ -128,7 +125,8 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Block, load or memory."""
     part = parts(dims, machine, constants)
-    return np.argmax(np.stack([part.block, part.load, part.memory]), axis=0)
+    found: Regimes = np.argmax(np.stack([part.block, part.load, part.memory]), axis=0)
+    return found
 
 
 DECODE: Final = Form(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import Labels
-from roofline.cost.kernels import decode, exchange, experts, latent, prefill, routing
+from roofline.cost.kernels import decode, exchange, experts, latent, latent_module, prefill, routing
 from roofline.cost.kernels.form import Form, Machine, machine, take
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
@@ -120,6 +120,45 @@ def latent_prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         yield _group(name, latent.PREFILL, dims, rows, ("n_heads",))
 
 
+def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Multi-head latent attention with its projections; heads absorb the latent while decoding.
+
+    vLLM absorbs short prefills too, where it names the kernel that decodes.
+    """
+    for name, rows in _parts(frame, (*KEY, "phase", "gemm_dtype")):
+        absorbed = name["phase"] == "decode" or "MLA" in name["kernel"]
+        columns = (*_columns(rows, LATENT), *_widths(rows))
+        low = "fp8" in name["gemm_dtype"]
+        own = {
+            "weight_width": _mapped(rows, "gemm_dtype", WEIGHTS),
+            "faster": np.full(len(rows), 2.0 if low else 1.0),
+            "heads": _columns(rows, ("n_heads",))[0],
+        }
+        if absorbed:
+            generation = gpu(name["gpu"]).architecture
+            dims = {**latent.latent_dims(*columns, generation=generation), **own}
+            yield _group(name, latent_module.ABSORBED, dims, rows, ("n_heads",))
+        else:
+            dims = {**latent.expanded_dims(*columns), **own}
+            yield _group(name, latent_module.EXPANDED, dims, rows, ("n_heads",))
+
+
+def head_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Matrices of each head around latent decoding."""
+    for name, rows in _parts(frame, (*LEFT, "op")):
+        tokens, heads = _columns(rows, ("num_tokens", "n_heads"))
+        low = name["dtype"] == "fp8"
+        into = name["op"] == "mla_gen_pre"
+        dims = {
+            "tokens": tokens,
+            "heads": heads,
+            "inner": np.full_like(tokens, latent_module.PLAIN if into else latent_module.LATENT),
+            "weight_width": np.full_like(tokens, WIDTHS[name["dtype"]]),
+            "quantised": np.full_like(tokens, float(low)),
+        }
+        yield _group(name, latent_module.HEADS, dims, rows, ("n_heads",), low=low)
+
+
 def expert_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Mixtures of experts, as the most loaded device sees them."""
     for name, rows in _parts(frame, LEFT):
@@ -211,10 +250,10 @@ def _group(
     """A group in bf16, or in fp8 where the device has it."""
     device = gpu(name["gpu"])
     arithmetic = "fp8" if low and "fp8" in device.flops_per_s else "bf16"
-    families = rows.groupby(list(family), observed=True).ngroup().to_numpy(np.int64)
+    families = rows.groupby(list(family), observed=True).ngroup().to_numpy().astype(np.int64)
     if len(np.unique(families)) < FEW and "ep" in rows:
         more = [*family, "tp", "ep"]
-        families = rows.groupby(more, observed=True).ngroup().to_numpy(np.int64)
+        families = rows.groupby(more, observed=True).ngroup().to_numpy().astype(np.int64)
     return Group(
         name,
         form,
@@ -230,6 +269,8 @@ READERS: Final[Mapping[str, Callable[["pandas.DataFrame"], Iterator[Group]]]] = 
     "attention_decode": decode_groups,
     "mla_prefill": latent_prefill_groups,
     "mla_decode": latent_decode_groups,
+    "mla_module": module_groups,
+    "mla_bmm": head_groups,
     "moe": expert_groups,
     "deepep": exchange_groups,
 }
