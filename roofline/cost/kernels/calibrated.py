@@ -25,6 +25,7 @@ WIDEN: Final = 0.1
 """Log standard deviation that each octave outside the hull adds; assumed."""
 INTERPOLATED: Final = BASES.index("interpolated")
 EXTRAPOLATED: Final = BASES.index("extrapolated")
+TRANSFERRED: Final = BASES.index("transferred")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ class Calibrated:
         Measurements it was fitted to. [1]
     source
         Which ones, in words.
+    scale
+        Factor on the whole that a sample of another device asked for. [1]
+    transferred
+        Whether the constants were fitted on another device.
     """
 
     form: Form
@@ -57,6 +62,8 @@ class Calibrated:
     hull: Hull
     rows: int = 0
     source: str = ""
+    scale: float = 1.0
+    transferred: bool = False
 
     @property
     def digest(self) -> str:
@@ -98,7 +105,7 @@ def seconds(model: Calibrated, dims: Dims, machine: Machine) -> Array:
     out = np.empty(_length(dims))
     for rows in _chunks(len(out)):
         some = take(dims, rows)
-        out[rows] = model.form.seconds(some, machine, model.constants)
+        out[rows] = model.form.seconds(some, machine, model.constants) * model.scale
         if model.residual is not None:
             out[rows] *= np.exp(value(model.residual, model.hull, octaves(model.form, some)))
     return out
@@ -116,7 +123,9 @@ def log_sd(model: Calibrated, dims: Dims, machine: Machine) -> Array:
 
 def basis(model: Calibrated, dims: Dims) -> NDArray[np.intp]:
     """Index into `roofline.table.BASES` of how each row is known."""
-    out = np.empty(_length(dims), dtype=np.intp)
+    out = np.full(_length(dims), TRANSFERRED, dtype=np.intp)
+    if model.transferred:
+        return out
     for rows in _chunks(len(out)):
         beyond = outside(model.hull, octaves(model.form, take(dims, rows)))
         out[rows] = np.where(beyond > TOUCHING, EXTRAPOLATED, INTERPOLATED)
