@@ -163,12 +163,9 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     load = dims["units"] * (split * start + count * full * tile) / (sms * constants["together"])
     cache = batch * dims["kv_heads"] * (dims["reach"] + dims["new"] - 1.0) * 2.0 * h
     cache *= dims["kv_width"]
-    missed = _missed(cache, machine, constants)
-    hbm = constants["memory"] * machine.hbm_bytes_per_s
-    hit = (1.0 - missed) / (constants["l2"] * machine.l2_bytes_per_s)
-    memory = (
-        cache * (missed / hbm + hit) + 2.0 * batch * dims["new"] * heads * h * dims["width"] / hbm
-    )
+    ends = 2.0 * batch * dims["new"] * heads * h * dims["width"]
+    memory = read_again(cache, machine, constants)
+    memory += ends / (constants["memory"] * machine.hbm_bytes_per_s)
     joined = ((split > 1) | (batch <= dims["planned"])) * batch
     join = (
         constants["combine"] * (split > 1)
@@ -179,12 +176,18 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     return Parts(block, load, memory, join)
 
 
-def _missed(cache: Array, machine: Machine, constants: Values) -> Array:
-    """Share of a cache of that many bytes that is not in the last-level cache any more. [1]"""
+def read_again(size: Array, machine: Machine, constants: Values) -> Array:
+    """Time of reading what was read before, and may be in the last-level cache. [s]
+
+    The share that is not, 1/(1 + (resident · cache / size)^4), comes from memory.
+    """
+    hbm = size / (constants["memory"] * machine.hbm_bytes_per_s)
     if not machine.l2_bytes or not machine.l2_bytes_per_s:
-        return np.ones_like(cache)
-    missed: Array = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / cache) ** MISS)
-    return missed
+        return hbm
+    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / size) ** MISS)
+    l2 = size / (constants["l2"] * machine.l2_bytes_per_s)
+    blended: Array = missed * hbm + (1.0 - missed) * l2
+    return blended
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -199,7 +202,8 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     part = parts(dims, machine, constants)
     bound = np.argmax(np.stack([part.block, part.load, part.memory]), axis=0)
     windowed = dims["reach"] < dims["context"]
-    return (bound + 3 * windowed).astype(np.intp)
+    found: Regimes = (bound + 3 * windowed).astype(np.intp)
+    return found
 
 
 FORM: Final = Form(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
 from roofline.cost.work import Array
@@ -71,7 +72,7 @@ class Parts:
     longest: Array
     spread: Array
     memory: Array
-    windowed: Array
+    windowed: NDArray[np.bool_]
 
 
 def visits(dims: Dims) -> tuple[Array, Array, Array]:
@@ -125,7 +126,8 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     part = parts(dims, machine, constants)
     bound = np.where(part.spread > part.longest, 2, 1)
     bound = np.where(constants["launch"] > np.maximum(part.spread, part.longest), 0, bound)
-    return (bound + 3 * part.windowed).astype(np.intp)
+    found: Regimes = (bound + 3 * part.windowed).astype(np.intp)
+    return found
 
 
 FORM: Final = Form(

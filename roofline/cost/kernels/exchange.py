@@ -1,0 +1,94 @@
+"""Calibrated time of exchanging tokens between the devices that hold their experts (DeepEP).
+
+The low-latency mode writes a copy of a token for each of its experts, straight into the receiver's
+memory. The normal mode counts first, then sends a token once to each device that has some of its
+experts, through a number of SMs set aside for it.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.work import Array
+
+
+def exchange_dims(
+    tokens: Array,
+    hidden: Array,
+    copies: Array,
+    experts: Array,
+    sms: Array,
+    width: Array,
+    bytes_per_s: Array,
+) -> dict[str, Array]:
+    """Columns of the form.
+
+    Parameters
+    ----------
+    tokens
+        Of one device. [token]
+    hidden
+        Numbers of a token. [1]
+    copies
+        Times a token is sent: its experts, or the devices that they are on. [1]
+    experts
+        Of all devices. [1]
+    sms
+        Set aside for the exchange; 0 for all of them. [1]
+    width
+        Bytes per number: 1 where dispatch quantises to fp8, 2 of what is combined. [B]
+    bytes_per_s
+        Published rate of a device's link in one direction. [B/s]
+    """
+    return {
+        "tokens": tokens,
+        "hidden": hidden,
+        "copies": copies,
+        "experts": experts,
+        "sms": sms,
+        "width": width,
+        "bytes_per_s": bytes_per_s,
+    }
+
+
+def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array, Array]:
+    """Start, what the SMs need to copy, and what the link needs. [s]"""
+    sms = np.where(dims["sms"] > 0, dims["sms"], machine.multiprocessors)
+    sent = dims["tokens"] * dims["copies"]
+    moved = sent * dims["hidden"] * dims["width"]
+    copy = (constants["message"] * sent + moved / constants["per_sm"]) / sms
+    start = constants["start"] + constants["expert"] * dims["experts"]
+    return start, copy, moved / (constants["link"] * dims["bytes_per_s"])
+
+
+def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Start, and the larger of copies and link. [s]"""
+    start, copy, link = parts(dims, machine, constants)
+    q = constants["sharpness"]
+    return start + (copy**q + link**q) ** (1.0 / q)
+
+
+def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """Start, copies or link."""
+    start, copy, link = parts(dims, machine, constants)
+    found: Regimes = np.argmax(np.stack([start, copy, link]), axis=0)
+    return found
+
+
+FORM: Final = Form(
+    "expert-exchange",
+    (
+        Constant("start", 1e-6, 2e-4, 2e-5, "s", "launch, counting and agreeing"),
+        Constant("expert", 1e-10, 1e-6, 1e-8, "s", "an expert that is counted for"),
+        Constant("message", 1e-9, 1e-5, 1e-7, "s", "a copy of a token, on one SM"),
+        Constant("per_sm", 1e9, 2e11, 2e10, "B/s", "copied by one SM"),
+        Constant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate; own tokens need none"),
+        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+    ),
+    seconds,
+    ("tokens", "hidden", "copies"),
+    regime,
+)
+"""Start, messages and bytes. Source: the two kinds of kernels of DeepEP
+(https://github.com/deepseek-ai/DeepEP, README)."""

@@ -1,0 +1,149 @@
+"""Calibrated time of a whole multi-head latent attention, projections included.
+
+Absorbed, queries are taken into the latent space and outputs out of it, head by head, around a
+`roofline.cost.kernels.latent` decoding: how tokens are decoded. Expanded, the latent is made into
+keys and values around a prefill attention.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.kernels import latent, prefill
+from roofline.cost.kernels.decode import read_again
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.work import Array
+
+HIDDEN: Final = 7168.0
+QUERY: Final = 1536.0
+LATENT: Final = 512.0
+ROTATED: Final = 64.0
+PLAIN: Final = 128.0
+"""Widths of DeepSeek-V3: of the model, of the compressed query, of the latent, of the part of a key
+that is rotated, of the part that is not and of a value (DeepSeek-AI 2024, arXiv 2412.19437,
+section 4.2)."""
+
+
+def projections(heads: Array, *, absorbed: bool) -> list[tuple[Array, Array]]:
+    """Columns and depth of the matrices that every token goes through. [1]
+
+    What is done head by head is one matrix of the same weights and FLOPs here.
+    """
+    ones = np.ones_like(heads)
+    down = ((QUERY + LATENT + ROTATED) * ones, HIDDEN * ones)
+    query = ((PLAIN + ROTATED) * heads, QUERY * ones)
+    up = (2.0 * PLAIN * heads, LATENT * ones)
+    out = (HIDDEN * ones, PLAIN * heads)
+    each = (PLAIN * heads, LATENT * ones)
+    return [down, query, *([each, each] if absorbed else [up]), out]
+
+
+def projected(dims: Dims, machine: Machine, constants: Values, *, absorbed: bool) -> Array:
+    """Time of the projections: FLOPs and weights, each under a soft maximum. [s]"""
+    tokens, q = dims["batch"] * dims["new"], constants["knee"]
+    total = np.zeros_like(tokens)
+    for n, k in projections(dims["heads"], absorbed=absorbed):
+        compute = 2.0 * tokens * n * k / (constants["gemm"] * dims["faster"] * machine.flops_per_s)
+        moved = n * k * dims["weight_width"] + tokens * (n + k) * dims["width"]
+        memory = moved / (constants["weights"] * machine.hbm_bytes_per_s)
+        total += (compute**q + memory**q) ** (1.0 / q)
+    return total
+
+
+def absorbed_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Projections, then latent attention, with the launches of all. [s]"""
+    own = projected(dims, machine, constants, absorbed=True)
+    return latent.seconds(dims, machine, constants) + own
+
+
+def expanded_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Projections, then prefill attention, with the launches of all. [s]"""
+    own = projected(dims, machine, constants, absorbed=False)
+    return prefill.seconds(dims, machine, constants) + own
+
+
+def _regime(attention: Array, own: Array, constants: Values) -> Regimes:
+    launch = np.full_like(own, constants["launch"])
+    found: Regimes = np.argmax(np.stack([launch, attention - launch, own]), axis=0)
+    return found
+
+
+def absorbed_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """Launches, attention or projections."""
+    own = projected(dims, machine, constants, absorbed=True)
+    return _regime(latent.seconds(dims, machine, constants), own, constants)
+
+
+def expanded_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """Launches, attention or projections."""
+    own = projected(dims, machine, constants, absorbed=False)
+    return _regime(prefill.seconds(dims, machine, constants), own, constants)
+
+
+OWN: Final = (
+    Constant("gemm", 0.1, 1.0, 0.7, "1", "share of the tensor rate that projections reach"),
+    Constant("weights", 0.1, 1.0, 0.6, "1", "share of memory bandwidth that they reach"),
+    Constant("knee", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum of both"),
+)
+LAUNCH: Final = Constant("launch", 1e-6, 5e-4, 5e-5, "s", "launches of all kernels")
+
+
+def _with(constants: tuple[Constant, ...]) -> tuple[Constant, ...]:
+    return (LAUNCH, *(c for c in constants if c.name != "launch"), *OWN)
+
+
+ABSORBED: Final = Form(
+    "latent-module-decode",
+    _with(latent.DECODE.constants),
+    absorbed_seconds,
+    ("context", "batch", "heads", "new"),
+    absorbed_regime,
+)
+EXPANDED: Final = Form(
+    "latent-module-prefill",
+    _with(prefill.FORM.constants),
+    expanded_seconds,
+    ("new", "sequences", "heads"),
+    expanded_regime,
+)
+"""Projections around latent attention. Source: DeepSeek-AI 2024 (arXiv 2405.04434), section 2.1,
+equations 9-13; absorption is of its last paragraph."""
+
+
+def heads_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """A launch, and FLOPs or bytes of a matrix for each head; fp8 inputs are made first. [s]"""
+    tokens, heads, q = dims["tokens"], dims["heads"], constants["sharpness"]
+    both = PLAIN + LATENT
+    compute = 2.0 * tokens * heads * PLAIN * LATENT / (constants["compute"] * machine.flops_per_s)
+    weights = heads * PLAIN * LATENT * dims["weight_width"]
+    ends = tokens * heads * (dims["inner"] * dims["weight_width"] + (both - dims["inner"]) * 2.0)
+    memory = read_again(weights + ends, machine, constants)
+    made = dims["quantised"] * tokens * heads * dims["inner"] * 3.0
+    quantise = made / (constants["quantise"] * machine.hbm_bytes_per_s)
+    return constants["launch"] + (compute**q + memory**q) ** (1.0 / q) + quantise
+
+
+def heads_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """Launch, or what follows."""
+    rest = heads_seconds(dims, machine, constants) - constants["launch"]
+    found: Regimes = (rest > constants["launch"]).astype(np.intp)
+    return found
+
+
+HEADS: Final = Form(
+    "latent-heads",
+    (
+        Constant("launch", 1e-6, 5e-5, 5e-6, "s", "launches, quantisation included"),
+        Constant("compute", 0.05, 1.0, 0.6, "1", "share of the tensor rate"),
+        Constant("memory", 0.1, 1.0, 0.8, "1", "share of memory bandwidth"),
+        Constant("l2", 0.05, 1.0, 0.4, "1", "share of the last-level cache's bandwidth"),
+        Constant("resident", 0.2, 1.2, 0.7, "1", "share of that cache that operands can fill"),
+        Constant("quantise", 0.05, 1.0, 0.5, "1", "share of memory bandwidth of quantising"),
+        Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+    ),
+    heads_seconds,
+    ("tokens", "heads"),
+    heads_regime,
+)
+"""Queries into the latent space (``mla_gen_pre``) or outputs out of it (``mla_gen_post``), head by
+head. Source: as above."""
