@@ -21,7 +21,7 @@ from roofline.units import parse
 THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """What BLAS libraries read when they are loaded, the first one first."""
 SPAN_S: Final = parse("300 µs", "s")
-MEMORY_SHARE: Final = 0.25
+MEMORY_SHARE: Final = 0.125
 """Of the machine's memory, for probes."""
 NOISE_S: Final = 1.0
 BLOCKS: Final = 10
