@@ -5,7 +5,7 @@ from roofline.cost.work import Work
 from roofline.units import PREFIX
 
 WIDTH = 4
-SIZES = tuple(int(PREFIX["Ki"] * 4**power) for power in range(3, 11))
+SIZES = tuple(int(PREFIX["Ki"] * 2**power) for power in range(6, 21))
 """From 64 KiB to 1 GiB. [B]"""
 
 
