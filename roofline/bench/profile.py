@@ -13,6 +13,7 @@ from roofline.bench import atomic
 from roofline.bench.calibrating import Fitted
 from roofline.bench.records import Records
 from roofline.cost.kernels.form import Constant, Machine
+from roofline.cost.kernels.residual import Residual
 from roofline.units import show
 
 SCHEMA: Final = 1
@@ -130,14 +131,30 @@ def _fit(fitted: Fitted) -> dict[str, Any]:
         },
         "spread": _short(model.spread),
         "spreads": {str(regime): _short(value) for regime, value in model.spreads.items()},
-        "residual": residual
-        and {"reach": residual.reach, "weights": [_short(w) for w in residual.weights.tolist()]},
+        "scale": _short(model.scale),
+        "transferred": model.transferred,
+        "residual": None if residual is None else _residual(residual),
         "hull": {
             "coordinates": list(model.form.coordinates),
             "low": [_octave(value) for value in model.hull.low.tolist()],
             "high": [_octave(value) for value in model.hull.high.tolist()],
             "radius": _octave(model.hull.radius),
             "points": [[_octave(x) for x in point] for point in model.hull.points.tolist()],
+        },
+    }
+
+
+def _residual(residual: Residual) -> dict[str, Any]:
+    steps = residual.steps
+    return {
+        "reach": residual.reach,
+        "weights": [_short(weight) for weight in residual.weights.tolist()],
+        "steps": steps
+        and {
+            "reach": residual.steps_reach,
+            "nodes": [_octave(node) for node in steps.nodes.tolist()],
+            "families": [[_octave(x) for x in family] for family in steps.families.tolist()],
+            "weights": [[_short(x) for x in row] for row in steps.weights.tolist()],
         },
     }
 

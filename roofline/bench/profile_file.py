@@ -10,9 +10,10 @@ from roofline.bench.calibrating import Fitted
 from roofline.bench.held_out import Errors
 from roofline.bench.profile import Profile
 from roofline.content import home, shipped
-from roofline.cost.kernels.calibrated import Calibrated, Hull, Residual
+from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import Form, Machine
 from roofline.cost.kernels.processor import FORMS
+from roofline.cost.kernels.residual import Hull, Residual, Steps
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
@@ -52,11 +53,21 @@ class HullFile(Strict):
     points: tuple[Numbers, ...] = Field(min_length=1)
 
 
+class StepsFile(Strict):
+    """Jumps along the first coordinate: a table of nodes and families."""
+
+    reach: float = Field(gt=0.0)
+    nodes: Numbers = Field(min_length=2)
+    families: tuple[Numbers, ...] = Field(min_length=1)
+    weights: tuple[Numbers, ...]
+
+
 class ResidualFile(Strict):
-    """Surface through the points of the hull."""
+    """Surface through the points of the hull, and jumps on it."""
 
     reach: float = Field(gt=0.0)
     weights: Numbers
+    steps: StepsFile | None
 
 
 class FitFile(Strict):
@@ -72,6 +83,8 @@ class FitFile(Strict):
     errors: ErrorsFile
     spread: float = Field(ge=0.0)
     spreads: dict[str, float]
+    scale: float = Field(gt=0.0)
+    transferred: bool
     residual: ResidualFile | None
     hull: HullFile
 
@@ -167,20 +180,17 @@ def _fitted(document: Document, probe: str, file: FitFile) -> Fitted:
         )
     form = FORMS[file.form]
     hull = _hull(document, at, form, file.hull)
-    residual = None
-    if file.residual is not None:
-        weights = np.array(file.residual.weights)
-        _same_length(document, (*at, "residual", "weights"), len(weights), len(hull.points))
-        residual = Residual(weights, file.residual.reach)
     model = Calibrated(
         form,
         _constants(document, at, form, file),
-        residual,
+        None if file.residual is None else _residual(document, at, hull, file.residual),
         {int(regime): value for regime, value in file.spreads.items()},
         file.spread,
         hull,
         file.rows,
         file.source,
+        file.scale,
+        file.transferred,
     )
     return Fitted(
         probe=probe,
@@ -243,6 +253,28 @@ def _hull(document: Document, at: tuple[str, str], form: Form, file: HullFile) -
     for index, point in enumerate(file.points):
         _same_length(document, (*path, "points", index), len(point), len(form.coordinates))
     return Hull(np.array(file.low), np.array(file.high), np.array(file.points), file.radius)
+
+
+def _residual(document: Document, at: tuple[str, str], hull: Hull, file: ResidualFile) -> Residual:
+    path: tuple[str, ...] = (*at, "residual")
+    _same_length(document, (*path, "weights"), len(file.weights), len(hull.points))
+    if file.steps is None:
+        return Residual(np.array(file.weights), file.reach)
+    steps = file.steps
+    path += ("steps",)
+    _same_length(document, (*path, "weights"), len(steps.weights), len(steps.nodes))
+    for index, row in enumerate(steps.weights):
+        _same_length(document, (*path, "weights", index), len(row), len(steps.families))
+    for index, family in enumerate(steps.families):
+        _same_length(document, (*path, "families", index), len(family), len(hull.low) - 1)
+    if list(steps.nodes) != sorted(set(steps.nodes)):
+        raise DocumentError(
+            "the nodes do not increase",
+            hint="calibrate again; a calibration is not to be edited",
+            where=document.where(*path, "nodes"),
+        )
+    jumps = Steps(np.array(steps.nodes), np.array(steps.families), np.array(steps.weights))
+    return Residual(np.array(file.weights), file.reach, jumps, steps.reach)
 
 
 def _same_length(document: Document, path: tuple[str | int, ...], found: int, wanted: int) -> None:

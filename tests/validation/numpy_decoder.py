@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from roofline.bench import campaign, clock
+from roofline.bench import campaign, clock, processor
 from roofline.bench.calibrating import fit_records
 from roofline.bench.predicting import naive, predict
 from roofline.bench.probe import Point, Probe, find, probes
@@ -206,7 +206,7 @@ class Decoder:
                 out,
             )
         else:
-            shape = (count, KV_HEADS, GROUP, new)
+            rows = (count, KV_HEADS, GROUP, new)
             out = self.at("attended", count, new, KV_HEADS, GROUP, HEAD_DIM)
             probe("prefill-attention").launch(
                 np,
@@ -214,10 +214,10 @@ class Decoder:
                 keys,
                 values,
                 self.mask,
-                self.at("scaled", *shape, HEAD_DIM),
-                self.at("scores", *shape, context),
-                self.at("rows", *shape, 1),
-                self.at("heads", *shape, HEAD_DIM),
+                self.at("scaled", *rows, HEAD_DIM),
+                self.at("scores", *rows, context),
+                self.at("rows", *rows, 1),
+                self.at("heads", *rows, HEAD_DIM),
                 out,
             )
         return out.reshape(count * new, WIDTH)
@@ -258,7 +258,7 @@ def loop(budget_s: float, say: Callable[[str], object]) -> None:
     """Everything, as lines of JSON."""
     with tempfile.TemporaryDirectory() as folder:
         found, done, place = calibrated(budget_s, Path(folder))
-    backend = clock.backend(campaign.processor.detect())
+    backend = clock.backend(processor.detect())
     best = fastest(done, found.machine)
     for step in STEPS:
         prediction = predict(found, kernels(step))
