@@ -21,7 +21,7 @@ from roofline.units import parse
 
 LEFT_OUT: Final = "left-out.txt"
 """Lists the points that were not measured, one a line, with the reason."""
-RESERVE_S: Final = 6.0
+RESERVE_S: Final = 20.0
 """For loading, noise and fitting, out of the budget; assumed."""
 RESERVE_SHARE: Final = 0.2
 """Most of the budget that is kept for those."""
