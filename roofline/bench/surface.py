@@ -21,12 +21,17 @@ STEP_NOISE: Final = 1.0
 """The same of a row about the jumps: few rows make no jump; assumed. [1]"""
 PASSES: Final = 3
 """Of reweighting."""
+MOST: Final = 0.9
+"""Share of the points whose gap to their neighbour the radius spans; assumed."""
 JITTER: Final = 2e-9
 """Keeps the normal equations solvable where two points nearly coincide."""
 
 
 def cover(at: Array, points: int = POINTS) -> Hull:
     """Box around the rows, and points that cover them: each the row farthest from those before.
+
+    What lies between neighbours is inside: the radius is at least what separates most points from
+    their nearest neighbour, however few there are.
 
     Source: Gonzalez 1985, clustering to minimize the maximum intercluster distance.
     """
@@ -37,7 +42,11 @@ def cover(at: Array, points: int = POINTS) -> Hull:
     while len(chosen) < min(points, len(every)):
         chosen.append(int(nearest.argmax()))
         nearest = np.minimum(nearest, np.linalg.norm(every - every[chosen[-1]], axis=1))
-    return Hull(low, high, every[chosen], float(nearest.max()))
+    kept = every[chosen]
+    apart = distances(kept, kept)
+    np.fill_diagonal(apart, np.inf)
+    gaps = apart.min(axis=1) if len(kept) > 1 else np.zeros(1)
+    return Hull(low, high, kept, max(float(nearest.max()), float(np.quantile(gaps, MOST))))
 
 
 def surface(at: Array, values: Array, hull: Hull, reach: float) -> Residual:
