@@ -12,7 +12,7 @@ from roofline.bench.held_out import Errors, coverage, errors
 from roofline.bench.kernel_rows import READERS, Group
 from tests.validation.measurements import FOLDER
 
-ROWS: Final = 500
+ROWS: Final = 400
 """Of a group that a test fits: a random sample, from a fixed seed."""
 EXPERT_ROWS: Final = 6000
 """Read of all groups of experts, whose loads are drawn one by one."""
@@ -24,12 +24,18 @@ SAMPLE: Final = "h200_sxm"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Errors of the equation alone, errors with its residual table, and rows in their interval."""
+    """Errors of the equation alone, and with its residual table where that was fitted; rows in
+    their interval."""
 
     group: Group
     form: Errors
-    table: Errors
+    table: Errors | None
     inside: float
+
+    @property
+    def best(self) -> Errors:
+        """Errors of the most that was fitted."""
+        return self.table or self.form
 
 
 def available(name: str) -> bool:
@@ -55,8 +61,8 @@ def thinned(group: Group, rows: int = ROWS) -> Group:
     return group[np.sort(some)]
 
 
-def report(group: Group, rows: int = ROWS) -> Report:
-    some = thinned(group, rows)
+def report(group: Group, *, table: bool) -> Report:
+    some = thinned(group)
 
     def errors_of(*, residual: bool) -> tuple[Errors, float]:
         predicted, spread = cross_validate(
@@ -71,9 +77,11 @@ def report(group: Group, rows: int = ROWS) -> Report:
         found = errors(predicted, some.measured)
         return found, coverage(predicted, spread, some.measured)
 
-    alone, _ = errors_of(residual=False)
-    table, inside = errors_of(residual=True)
-    return Report(group, alone, table, inside)
+    form, inside = errors_of(residual=False)
+    if not table:
+        return Report(group, form, None, inside)
+    with_table, inside = errors_of(residual=True)
+    return Report(group, form, with_table, inside)
 
 
 def label(group: Group) -> str:
@@ -83,9 +91,12 @@ def label(group: Group) -> str:
 
 def show(title: str, reports: Mapping[str, Report]) -> None:
     print(f"\n{title:60}  rows  {'equation':20} {'with its table':20} inside")
+    none = "-".center(18)
     for name, found in reports.items():
         inside = f"{100 * found.inside:4.0f} %"
-        print(f"{name:60} {len(found.group):5}  {found.form!s:20} {found.table!s:20} {inside}")
+        print(
+            f"{name:60} {len(found.group):5}  {found.form!s:20} {found.table or none!s:20} {inside}"
+        )
 
 
 def overall(reports: Mapping[str, Report], of: Callable[[Report], float]) -> float:

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.skipif(
 
 TARGET: Final = (0.08, 0.25)
 """Median and 90th percentile of the errors of fp8 with block scales on an H100."""
+TABLES: Final = "cutlass fp8_block"
+"""The group whose residual table is tested as well."""
 SUSPECT: Final = (0.15, 0.35)
 """Largest median, and share of the mean, that any group may have: some rows of bf16 and fp8 are
 two to ten times their neighbours, in two families above all."""
@@ -26,7 +28,12 @@ two to ten times their neighbours, in two families above all."""
 
 @pytest.fixture(scope="module")
 def reports() -> dict[str, Report]:
-    return {f"{name} {label(group)}": report(group) for name in FILES for group in groups(name)}
+    found = {}
+    for name in FILES:
+        for group in groups(name):
+            table = label(group).endswith(TABLES)
+            found[f"{name} {label(group)}"] = report(group, table=table)
+    return found
 
 
 def test_the_errors_of_all_groups_of_experts_are_printed(reports: dict[str, Report]) -> None:
@@ -36,14 +43,14 @@ def test_the_errors_of_all_groups_of_experts_are_printed(reports: dict[str, Repo
 
 def test_fp8_experts_left_out_are_known_well(reports: dict[str, Report]) -> None:
     (found,) = [r for key, r in reports.items() if "cutlass fp8_block" in key]
-    assert found.table.median <= TARGET[0]
-    assert found.table.p90 <= TARGET[1]
+    assert found.best.median <= TARGET[0]
+    assert found.best.p90 <= TARGET[1]
 
 
 def test_no_group_of_experts_is_far_off(reports: dict[str, Report]) -> None:
     for found in reports.values():
-        assert found.table.median <= SUSPECT[0]
-        assert found.table.mean <= SUSPECT[1]
+        assert found.best.median <= SUSPECT[0]
+        assert found.best.mean <= SUSPECT[1]
 
 
 def test_intervals_of_experts_hold(reports: dict[str, Report]) -> None:
