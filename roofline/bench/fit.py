@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import ENOUGH, Labels, spreads
-from roofline.bench.rows import INNER, SEED, Rows, checked, search
+from roofline.bench.rows import SEED, Rows, checked, search
 from roofline.bench.rows import families_of as families_of
 from roofline.bench.rows import grouped as grouped
 from roofline.bench.surface import cover, steps, surface
@@ -30,6 +30,11 @@ STEPS_REACH: Final = 3.0
 """Length of the jumps between families. [octave]"""
 GAIN: Final = 0.98
 """A residual table must take the typical error left out below this share of that without it."""
+INNER: Final = 4
+FEW_INNER: Final = 8
+FEW: Final = 64
+"""Folds inside a fit, which give interval and table; more where fewer families than this are known,
+so that what is left out keeps most of its neighbours, as it does in use."""
 OUTER: Final = 8
 """Folds of families that a validation scores."""
 INNER_ROWS: Final = 6000
@@ -158,6 +163,12 @@ def regime_spreads(missed: Array, regimes: NDArray[np.intp]) -> tuple[dict[int, 
     return dict(zip(kinds, own.tolist(), strict=True)), every
 
 
+def inner(families: Labels) -> Labels:
+    """Fold of each row inside a fit."""
+    kinds = len(np.unique(families))
+    return grouped(families, INNER if kinds >= FEW else min(FEW_INNER, kinds))
+
+
 def _left_out(
     rows: Rows, begin: Mapping[str, float], tables: tuple[_Shape | None, ...]
 ) -> tuple[_Shape | None, Array, NDArray[np.intp]]:
@@ -166,10 +177,10 @@ def _left_out(
     The searches begin at constants that saw all rows given, and end where the rows of the other
     folds lead them.
     """
-    label, at = grouped(rows.families, INNER), octaves(rows.form, rows.dims)
+    label, at = inner(rows.families), octaves(rows.form, rows.dims)
     missed = np.full((len(tables), len(label)), np.nan)
     regimes = np.zeros(len(label), dtype=np.intp)
-    for fold in range(INNER):
+    for fold in np.unique(label):
         held, seen = label == fold, _thinned(np.flatnonzero(label != fold), INNER_ROWS)
         rest, scored = rows[seen], rows[held]
         constants = search(rest, 1, begin)
