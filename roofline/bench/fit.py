@@ -4,10 +4,10 @@ A family is what is held out together: of a linear layer, all token counts of on
 Errors are of the logarithm, with a robust loss; constants keep to their bounds; seeds are fixed.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,19 +37,16 @@ FEW: Final = 64
 so that what is left out keeps most of its neighbours, as it does in use."""
 OUTER: Final = 8
 """Folds of families that a validation scores."""
-INNER_ROWS: Final = 6000
+INNER_ROWS: Final = 4000
 """Rows that an inner fit sees at most: it decides a spread and a reach, not a constant."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """A residual table to try: length of its surface [octave], and whether jumps are on top."""
-
-    reach: float
-    steps: bool
-
-
-TABLES: Final = (None, *(_Shape(reach, steps) for steps in (False, True) for reach in REACHES))
+_Shape: TypeAlias = tuple[float, bool] | None
+TABLES: Final[tuple[_Shape, ...]] = (
+    None,
+    *((reach, jumps) for reach in REACHES for jumps in (False, True)),
+)
+"""Residual tables that are tried: length of the surface, and whether jumps are on top."""
 
 
 def fit(
@@ -98,10 +95,11 @@ def fit(
     own, every = regime_spreads(missed, regimes)
     at = octaves(form, rows.dims)
     hull = cover(at)
+    (table,) = _tried((chosen,), at, rows.off(constants), hull)
     return Calibrated(
         form,
         constants,
-        _table(chosen, at, rows.off(constants), hull),
+        table,
         own,
         every,
         hull,
@@ -118,6 +116,7 @@ def cross_validate(
     *,
     families: Labels,
     folds: int = OUTER,
+    score: int | None = None,
     residual: bool = True,
     starts: int = 1,
 ) -> tuple[Array, Array]:
@@ -127,8 +126,9 @@ def cross_validate(
     ----------
     form, dims, machine, measured, families, residual, starts
         As in `fit`.
-    folds
-        Groups of families. [1]
+    folds, score
+        Groups of families, and how many of them are scored, all if not stated: the rows of the
+        others are NaN. [1]
 
     Notes
     -----
@@ -137,14 +137,16 @@ def cross_validate(
     """
     rows = checked(form, machine, dims, measured, families)
     refit = partial(fit, form, residual=residual, starts=starts)
-    return scored(rows, folds, refit)
+    return scored(rows, folds, refit, score)
 
 
-def scored(rows: Rows, folds: int, refit: Callable[..., Calibrated]) -> tuple[Array, Array]:
+def scored(
+    rows: Rows, folds: int, refit: Callable[..., Calibrated], score: int | None = None
+) -> tuple[Array, Array]:
     """Predict and bracket each fold by a model of the others."""
     label = grouped(rows.families, folds)
     predicted, spread = np.full((2, len(label)), np.nan)
-    for fold in np.unique(label):
+    for fold in np.unique(label)[:score]:
         held, rest = label == fold, rows[label != fold]
         model = refit(
             dims=rest.dims, machine=rows.machine, measured=rest.measured, families=rest.families
@@ -170,8 +172,8 @@ def inner(families: Labels) -> Labels:
 
 
 def _left_out(
-    rows: Rows, begin: Mapping[str, float], tables: tuple[_Shape | None, ...]
-) -> tuple[_Shape | None, Array, NDArray[np.intp]]:
+    rows: Rows, begin: Mapping[str, float], tables: tuple[_Shape, ...]
+) -> tuple[_Shape, Array, NDArray[np.intp]]:
     """Best table, and with it the log residual and regime of each row by a fit without its fold.
 
     The searches begin at constants that saw all rows given, and end where the rows of the other
@@ -186,8 +188,7 @@ def _left_out(
         constants = search(rest, 1, begin)
         regimes[held] = rows.form.regime(scored.dims, rows.machine, constants)
         values, here, hull = rest.off(constants), scored.off(constants), cover(at[seen])
-        for i, shape in enumerate(tables):
-            table = _table(shape, at[seen], values, hull)
+        for i, table in enumerate(_tried(tables, at[seen], values, hull)):
             missed[i, held] = here - (0.0 if table is None else value(table, hull, at[held]))
     typical = np.abs(missed).mean(axis=1)
     best = int(typical.argmin())
@@ -196,16 +197,25 @@ def _left_out(
     return tables[best], missed[best], regimes
 
 
-def _table(shape: _Shape | None, at: Array, values: Array, hull: Hull) -> Residual | None:
-    """Residual table of that shape."""
-    if shape is None:
-        return None
-    smooth = surface(at, values, hull, shape.reach)
-    if not shape.steps:
-        return smooth
-    left = values - value(smooth, hull, at)
-    found = steps(at, left, STEPS_REACH)
-    return replace(smooth, steps=found, steps_reach=STEPS_REACH)
+def _tried(
+    tables: tuple[_Shape, ...], at: Array, values: Array, hull: Hull
+) -> Iterator[Residual | None]:
+    """Residual table of each shape; a surface serves with jumps and without."""
+    smooth: dict[float, Residual] = {}
+    for shape in tables:
+        if shape is None:
+            yield None
+            continue
+        reach, jumps = shape
+        if reach not in smooth:
+            smooth[reach] = surface(at, values, hull, reach)
+        if jumps:
+            left = values - value(smooth[reach], hull, at)
+            yield replace(
+                smooth[reach], steps=steps(at, left, STEPS_REACH), steps_reach=STEPS_REACH
+            )
+        else:
+            yield smooth[reach]
 
 
 def _thinned(which: NDArray[np.intp], most: int) -> NDArray[np.intp]:
