@@ -38,7 +38,7 @@ so that what is left out keeps most of its neighbours, as it does in use."""
 OUTER: Final = 8
 """Folds of families that a validation scores."""
 INNER_ROWS: Final = 4000
-"""Rows that an inner fit sees at most: it decides a spread and a reach, not a constant."""
+"""Rows that an inner fit sees at most when it chooses constants and the shape of the table."""
 
 
 _Shape: TypeAlias = tuple[float, bool] | None
@@ -176,25 +176,43 @@ def _left_out(
 ) -> tuple[_Shape, Array, NDArray[np.intp]]:
     """Best table, and with it the log residual and regime of each row by a fit without its fold.
 
-    The searches begin at constants that saw all rows given, and end where the rows of the other
-    folds lead them.
+    Few rows choose constants and table, all of the other folds make it. The searches begin at
+    constants that saw all rows given, and end where the rows of the other folds lead them.
     """
     label, at = inner(rows.families), octaves(rows.form, rows.dims)
-    missed = np.full((len(tables), len(label)), np.nan)
+    tried = np.full((len(tables), len(label)), np.nan)
+    off = np.full((label.max() + 1, len(label)), np.nan)
     regimes = np.zeros(len(label), dtype=np.intp)
     for fold in np.unique(label):
-        held, seen = label == fold, _thinned(np.flatnonzero(label != fold), INNER_ROWS)
-        rest, scored = rows[seen], rows[held]
-        constants = search(rest, 1, begin)
-        regimes[held] = rows.form.regime(scored.dims, rows.machine, constants)
-        values, here, hull = rest.off(constants), scored.off(constants), cover(at[seen])
-        for i, table in enumerate(_tried(tables, at[seen], values, hull)):
-            missed[i, held] = here - (0.0 if table is None else value(table, hull, at[held]))
-    typical = np.abs(missed).mean(axis=1)
+        held, few = label == fold, _thinned(np.flatnonzero(label != fold), INNER_ROWS)
+        constants = search(rows[few], 1, begin)
+        regimes[held] = rows.form.regime(take(rows.dims, held), rows.machine, constants)
+        off[fold] = rows.off(constants)
+        for i, left in enumerate(_missed(tables, at, off[fold], few, held)):
+            tried[i, held] = left
+    typical = np.abs(tried).mean(axis=1)
     best = int(typical.argmin())
     if typical[best] > GAIN * typical[0]:
         best = 0
-    return tables[best], missed[best], regimes
+    missed = tried[best]
+    if tables[best] is not None and len(label) > INNER_ROWS:
+        for fold in np.unique(label):
+            held, rest = label == fold, np.flatnonzero(label != fold)
+            (missed[held],) = _missed((tables[best],), at, off[fold], rest, held)
+    return tables[best], missed, regimes
+
+
+def _missed(
+    tables: tuple[_Shape, ...],
+    at: Array,
+    off: Array,
+    seen: NDArray[np.intp],
+    held: NDArray[np.bool_],
+) -> Iterator[Array]:
+    """Log residual of the rows held by the table of each shape that is made of the rows seen."""
+    hull = cover(at[seen])
+    for table in _tried(tables, at[seen], off[seen], hull):
+        yield off[held] - (0.0 if table is None else value(table, hull, at[held]))
 
 
 def _tried(

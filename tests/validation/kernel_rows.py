@@ -16,7 +16,7 @@ from roofline.cost.kernels.gemm import ARITHMETIC, GEMM
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
-from tests.validation.measurements import FOLDER
+from tests.validation.measurements import FOLDER as FOLDER
 
 if TYPE_CHECKING:
     import pandas
@@ -96,7 +96,7 @@ def timed_layers(device: str) -> Group:
     """Of vidur; the same shape in several networks is one row."""
     every = frame("vidur_gemm")
     shapes = ["m", "n", "k"]
-    rows = every[every.gpu == device].groupby(shapes, as_index=False).time_s.median()
+    rows = every[every.gpu == device].groupby(shapes)["time_s"].median().reset_index()
     return _linear(f"{device} vidur float16", f"{device}_sxm", "float16", rows)
 
 
@@ -123,7 +123,7 @@ def passes(device: str) -> Iterator[Group]:
     every = frame("elementwise")
     every = every[(every.gpu == device) & ~every.model.isin(OTHER_NORM)]
     for op, part in every.groupby("op"):
-        rows = part.groupby(["num_tokens", "width"], as_index=False).time_s.median()
+        rows = part.groupby(["num_tokens", "width"])["time_s"].median().reset_index()
         dims = _columns(rows, {"m": "num_tokens", "width": "width"})
         octave = {**dims, "octave": np.floor(np.log2(dims["m"]))}
         names = ("width", "octave") if rows.width.nunique() < FEW else ("width",)

@@ -9,8 +9,17 @@ from roofline.bench.fit import fit
 from roofline.bench.held_out import Errors, coverage, errors
 from roofline.bench.transfer import cross_transfer
 from roofline.cost.kernels.calibrated import TRANSFERRED, Calibrated, basis
+from roofline.cost.kernels.form import take
 from roofline.cost.work import Array
-from tests.validation.kernel_rows import FOLDER, Group, Score, linear, score, timed_layers
+from tests.validation.kernel_rows import (
+    FOLDER,
+    SCORE,
+    Group,
+    Score,
+    linear,
+    score,
+    timed_layers,
+)
 
 pytestmark = pytest.mark.skipif(
     not (FOLDER / "gemm.parquet").is_file(),
@@ -47,18 +56,22 @@ def constants(model: Calibrated) -> str:
 @pytest.fixture(scope="module")
 def scores() -> dict[tuple[str, str], tuple[Group, Score]]:
     groups = {key: linear(*key) for key in GROUPS}
-    groups |= {(device, "vidur"): timed_layers(device) for device in ("a100", "h100")}
+    if SCORE > 1:
+        groups |= {(device, "vidur"): timed_layers(device) for device in ("a100", "h100")}
     return {key: (group, score(group)) for key, group in groups.items()}
 
 
 @pytest.fixture(scope="module")
 def hopper() -> dict[str, Calibrated]:
-    """Fits of all H100 rows, to be carried to the H200."""
-    groups = {dtype: linear(device, dtype) for device, dtype in GROUPS if device == "h100_sxm"}
-    return {
-        dtype: fit(g.form, g.dims, g.machine, g.measured, families=g.families, starts=1)
-        for dtype, g in groups.items()
-    }
+    """Fits of every second H100 family, to be carried to the H200."""
+    fits = {}
+    for device, dtype in GROUPS:
+        if device == "h100_sxm":
+            g = linear(device, dtype)
+            half = g.families % 2 == 0
+            rows = (take(g.dims, half), g.machine, g.measured[half])
+            fits[dtype] = fit(g.form, *rows, families=g.families[half], starts=1)
+    return fits
 
 
 def test_the_errors_of_all_groups_are_printed(
@@ -73,7 +86,7 @@ def test_the_errors_of_all_groups_are_printed(
         print(f"{group.name:30} {rows}  {100 * found.inside:4.0f} %  {columns}")
     for dtype, model in hopper.items():
         print(f"{model.rows} rows, {dtype}: {constants(model)}")
-    assert len(scores) == len(GROUPS) + 2
+    assert set(GROUPS) <= set(scores)
 
 
 @pytest.mark.parametrize("key", GROUPS, ids=" ".join)
