@@ -11,6 +11,8 @@ POINTS: Final = 224
 """Of the smooth surface."""
 NODES: Final = 96
 """Of the jumps along the fast coordinate, at most."""
+HOLE: Final = 2.0
+"""Octaves between neighbouring values of a coordinate that are still a grid, not a hole in it."""
 FAMILIES: Final = 12
 """Of the jumps across the others, at most."""
 ERROR_SCALE: Final = 0.05
@@ -37,7 +39,13 @@ def cover(at: Array, points: int = POINTS) -> Hull:
     while len(chosen) < min(points, len(every)):
         chosen.append(int(nearest.argmax()))
         nearest = np.minimum(nearest, np.linalg.norm(every - every[chosen[-1]], axis=1))
-    return Hull(low, high, every[chosen], float(nearest.max()))
+    return Hull(low, high, every[chosen], max(float(nearest.max()), _spacing(at)))
+
+
+def _spacing(at: Array) -> float:
+    """Widest step between neighbouring values of a coordinate, holes aside. [octave]"""
+    gaps = np.concatenate([np.diff(np.unique(column)) for column in at.T])
+    return float(gaps[gaps <= HOLE].max(initial=0.0))
 
 
 def surface(at: Array, values: Array, hull: Hull, reach: float) -> Residual:
