@@ -1,8 +1,9 @@
 """Calibrated time of exchanging tokens between the devices that hold their experts (DeepEP).
 
 The low-latency mode writes a copy of a token for each of its experts, straight into the receiver's
-memory. The normal mode counts first, then sends a token once to each device that has some of its
-experts, through a number of SMs set aside for it.
+memory; an SM serves a whole number of experts, so that fewer experts keep fewer SMs busy. The
+normal mode counts first, then sends a token once to each device that has some of its experts,
+through a number of SMs set aside for it.
 """
 
 from typing import Final
@@ -35,7 +36,7 @@ def exchange_dims(
     experts
         Of all devices. [1]
     sms
-        Set aside for the exchange; 0 for all of them. [1]
+        Set aside for the exchange; 0 in the low-latency mode. [1]
     width
         Bytes per number: 1 where dispatch quantises to fp8, 2 of what is combined. [B]
     bytes_per_s
@@ -54,7 +55,8 @@ def exchange_dims(
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array, Array]:
     """Start, what the SMs need to copy, and what the link needs. [s]"""
-    sms = np.where(dims["sms"] > 0, dims["sms"], machine.multiprocessors)
+    each = np.ceil(dims["experts"] / machine.multiprocessors)
+    sms = np.where(dims["sms"] > 0, dims["sms"], np.ceil(dims["experts"] / each))
     sent = dims["tokens"] * dims["copies"]
     moved = sent * dims["hidden"] * dims["width"]
     copy = (constants["message"] * sent + moved / constants["per_sm"]) / sms
@@ -91,4 +93,4 @@ FORM: Final = Form(
     regime,
 )
 """Start, messages and bytes. Source: the two kinds of kernels of DeepEP
-(https://github.com/deepseek-ai/DeepEP, README)."""
+(https://github.com/deepseek-ai/DeepEP, ``csrc/kernels/internode_ll.cu`` and README)."""

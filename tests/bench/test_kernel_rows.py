@@ -1,0 +1,138 @@
+"""Measured rows as columns of forms: a few rows whose columns can be checked by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roofline.bench.kernel_rows import (
+    decode_groups,
+    exchange_groups,
+    expert_groups,
+    head_groups,
+    latent_decode_groups,
+    module_groups,
+    prefill_groups,
+)
+
+ATTENTION = {
+    "gpu": "h100_sxm",
+    "backend": "trtllm",
+    "version": "1",
+    "kernel": "torch_flow",
+    "dtype": "bfloat16",
+    "kv_dtype": "bfloat16",
+    "batch": 2,
+    "seq_q": 256,
+    "seq_kv": 256,
+    "n_heads": 8,
+    "n_kv_heads": 2,
+    "head_dim": 128,
+    "window": 0,
+    "time_s": 1e-5,
+}
+EXPERTS = {
+    "gpu": "h100_sxm",
+    "backend": "trtllm",
+    "version": "1",
+    "kernel": "moe_torch_flow_cutlass",
+    "dtype": "fp8_block",
+    "distribution": "balanced",
+    "num_tokens": 64,
+    "hidden": 4096,
+    "inter": 1024,
+    "topk": 2,
+    "experts": 16,
+    "tp": 2,
+    "ep": 4,
+    "time_s": 1e-4,
+}
+
+
+def frame(base: dict[str, object], *changes: dict[str, object]) -> pd.DataFrame:
+    return pd.DataFrame([base | change for change in changes])
+
+
+def test_formats_and_kernels_are_groups_and_shapes_are_families() -> None:
+    rows = frame(
+        ATTENTION,
+        {},
+        {"batch": 4},
+        {"n_heads": 16},
+        {"window": 128},
+        {"dtype": "fp8", "kv_dtype": "fp8"},
+    )
+    low, plain = sorted(prefill_groups(rows), key=len)
+    assert [len(low), len(plain)] == [1, 4]
+    assert low.machine.flops_per_s == pytest.approx(2 * plain.machine.flops_per_s, rel=1e-3)
+    assert len(np.unique(plain.families)) == 3
+    assert plain.dims["reach"].tolist() == [256, 256, 256, 128]
+    assert plain.dims["sequences"].tolist() == [16, 32, 32, 16]
+
+
+def test_some_of_a_group_keeps_its_columns_together() -> None:
+    (group,) = prefill_groups(frame(ATTENTION, {}, {"batch": 4}))
+    some = group[np.array([False, True])]
+    assert len(some) == 1
+    assert some.dims["batch"].tolist() == [4]
+
+
+def test_a_prefill_of_one_token_is_left_to_decoding_where_the_kernel_does_so() -> None:
+    one = {"seq_q": 1, "seq_kv": 1}
+    (group,) = prefill_groups(frame(ATTENTION, {}, one))
+    assert len(group) == 2
+    (group,) = prefill_groups(frame(ATTENTION | {"kernel": "vllm_flash_attn"}, {}, one))
+    assert len(group) == 1
+
+
+def test_flash_attention_2_copies_heads_into_rows_only_where_there_is_a_group() -> None:
+    base = ATTENTION | {"kernel": "vllm_flash_attn", "seq_q": 1, "gpu": "a100_sxm"}
+    changes: list[dict[str, object]] = [{}, {"batch": 1}, {"n_heads": 2}, {"n_kv_heads": 1}]
+    (group,) = decode_groups(frame(base, *changes))
+    assert group.dims["copies"].tolist() == [1, 0, 0, 0]
+    assert group.dims["splits"].tolist() == [128, 128, 1, 128]
+
+
+@pytest.mark.parametrize(("gpu", "splits"), [("h100_sxm", 128), ("a100_sxm", 1)])
+def test_a_latent_cache_is_split_where_there_is_a_kernel_for_it(gpu: str, splits: int) -> None:
+    (group,) = latent_decode_groups(frame(ATTENTION | {"gpu": gpu, "seq_q": 1}, {}))
+    assert group.dims["splits"].tolist() == [splits]
+
+
+def test_experts_are_those_of_the_busiest_device() -> None:
+    (group,) = expert_groups(frame(EXPERTS, {}, {"num_tokens": 1}))
+    assert group.dims["inter"].tolist() == [512, 512]
+    assert group.dims["local"].tolist() == [4, 4]
+    assert group.dims["rows"].tolist() == [32, 1]
+    assert group.dims["touched"].tolist() == [4, 1]
+    assert group.dims["weight_width"].tolist() == [1, 1]
+    assert group.dims["matrices"].tolist() == [3, 3]
+
+
+def test_few_shapes_of_experts_are_told_apart_by_their_split() -> None:
+    (group,) = expert_groups(frame(EXPERTS, {}, {"tp": 1}, {"ep": 2}))
+    assert len(np.unique(group.families)) == 3
+
+
+def test_the_normal_mode_sends_a_token_once_to_a_device() -> None:
+    base = EXPERTS | {"backend": "deepep", "node_num": 1, "topk": 8, "experts": 256}
+    rows = frame(base, *({"mode": m, "op": "dispatch", "sms": 24} for m in ("normal", "ll")))
+    found = {group.name["mode"]: group.dims["copies"][0] for group in exchange_groups(rows)}
+    assert found["ll"] == 8
+    # Eight devices, each missed by 8 of 256 experts with a chance near (7/8)^8.
+    assert found["normal"] == pytest.approx(8 * (1 - (7 / 8) ** 8), rel=0.01)
+
+
+def test_a_module_absorbs_while_decoding_and_expands_in_prefill() -> None:
+    base = ATTENTION | {"model": "deepseek-v3", "gemm_dtype": "fp8_block"}
+    rows = frame(base, {"phase": "prefill"}, {"phase": "decode", "seq_q": 1})
+    kinds = {group.name["phase"]: group.form.kind for group in module_groups(rows)}
+    assert kinds == {"prefill": "latent-module-prefill", "decode": "latent-module-decode"}
+
+
+def test_heads_quantise_what_goes_in() -> None:
+    base = EXPERTS | {"op": "mla_gen_pre", "n_heads": 16}
+    found = list(head_groups(frame(base, {"dtype": "fp8"}, {"dtype": "bfloat16"})))
+    assert {group.name["dtype"]: group.dims["quantised"][0] for group in found} == {
+        "fp8": 1,
+        "bfloat16": 0,
+    }

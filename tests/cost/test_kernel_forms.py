@@ -1,0 +1,225 @@
+"""Laws that the equations of attention, experts and their exchange keep, whatever was fitted."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pytest
+
+from roofline.cost.kernels import decode, exchange, experts, latent, latent_module, prefill, routing
+from roofline.cost.kernels.form import Form, Machine, machine
+from roofline.cost.work import Array
+from roofline.hardware.catalog import gpu
+
+H100: Final = machine(gpu("h100-sxm"), "bf16")
+LINK: Final = 450e9
+COUNT: Final = 40
+
+Columns = dict[str, Array]
+
+
+def shapes(**over: float) -> Columns:
+    """Random attention shapes, some of them replaced."""
+    random = np.random.default_rng(3)
+    kv_heads = 2.0 ** random.integers(0, 4, COUNT)
+    context = np.floor(2.0 ** random.uniform(0, 15, COUNT))
+    drawn = {
+        "batch": np.floor(2.0 ** random.uniform(0, 8, COUNT)),
+        "new": np.ones(COUNT),
+        "context": context,
+        "heads": kv_heads * 2.0 ** random.integers(0, 4, COUNT),
+        "kv_heads": kv_heads,
+        "head_dim": random.choice([64.0, 128.0, 256.0], COUNT),
+        "window": np.zeros(COUNT),
+        "width": np.full(COUNT, 2.0),
+        "kv_width": np.full(COUNT, 2.0),
+    }
+    return drawn | {name: np.full(COUNT, value) for name, value in over.items()}
+
+
+def whole(columns: Columns) -> Columns:
+    """Prefill from empty."""
+    return columns | {"new": columns["context"]}
+
+
+def filling(columns: Columns) -> Columns:
+    return prefill.prefill_dims(*columns.values())
+
+
+def decoding(columns: Columns, kernel: str = "") -> Columns:
+    return decode.decode_dims(*columns.values(), kernel=kernel)
+
+
+def some_experts() -> Columns:
+    tokens = 2.0 ** np.arange(COUNT).astype(float).clip(0, 14)
+    wide = np.full(COUNT, 4096.0)
+    loads = routing.columns(
+        tokens, np.full(COUNT, 64.0), np.full(COUNT, 4.0), np.full(COUNT, 4.0), np.zeros(COUNT)
+    )
+    return experts.expert_dims(
+        tokens,
+        wide,
+        wide / 4,
+        np.full(COUNT, 4.0),
+        np.full(COUNT, 16.0),
+        np.full(COUNT, 3.0),
+        np.full(COUNT, 2.0),
+        np.full(COUNT, 2.0),
+        **loads,
+    )
+
+
+def some_exchange() -> Columns:
+    tokens = 2.0 ** np.arange(COUNT).astype(float).clip(0, 16)
+    every = [np.full(COUNT, value) for value in (4096.0, 5.0, 128.0, 24.0, 2.0, LINK)]
+    return exchange.exchange_dims(tokens, *every)
+
+
+def latents() -> Columns:
+    drawn = shapes()
+    names = ("batch", "new", "context", "heads", "width", "kv_width")
+    return latent.latent_dims(*(drawn[name] for name in names), generation="hopper")
+
+
+def expanded() -> Columns:
+    drawn = whole(shapes())
+    names = ("batch", "new", "context", "heads", "width", "kv_width")
+    return latent.expanded_dims(*(drawn[name] for name in names))
+
+
+def module(columns: Columns) -> Columns:
+    heads = shapes()["heads"]
+    more = {"weight_width": np.full(COUNT, 2.0), "faster": np.ones(COUNT), "heads": heads}
+    return columns | more
+
+
+CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
+    "prefill": (prefill.FORM, lambda: filling(whole(shapes()))),
+    "windowed": (prefill.FORM, lambda: filling(whole(shapes(window=128.0)))),
+    "decode": (decode.FORM, lambda: decoding(shapes())),
+    "swapped": (decode.FORM, lambda: decoding(shapes(), "vllm_flash_attn")),
+    "latent": (latent.DECODE, latents),
+    "expanded": (latent.PREFILL, expanded),
+    "module": (latent_module.ABSORBED, lambda: module(latents())),
+    "module prefill": (latent_module.EXPANDED, lambda: module(expanded())),
+    "experts": (experts.FORM, some_experts),
+    "exchange": (exchange.FORM, some_exchange),
+}
+
+
+def times(form: Form, dims: Columns, device: Machine = H100, **over: float) -> Array:
+    constants = {constant.name: constant.prior for constant in form.constants} | over
+    return form.seconds(dims, device, constants)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_times_are_above_the_launch_and_finite_at_every_bound(name: str) -> None:
+    form, dims = CASES[name][0], CASES[name][1]()
+    for pick in ("low", "prior", "high"):
+        found = form.seconds(dims, H100, {c.name: getattr(c, pick) for c in form.constants})
+        assert np.isfinite(found).all()
+        assert (found > 0).all()
+        regimes = form.regime(dims, H100, {c.name: getattr(c, pick) for c in form.constants})
+        assert len(regimes) == COUNT
+    assert all(len(dims[axis]) == COUNT for axis in form.coordinates)
+    assert all((dims[axis] > 0).all() for axis in form.coordinates)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("rate", ["flops_per_s", "hbm_bytes_per_s", "l2_bytes_per_s"])
+def test_a_faster_device_is_never_slower(name: str, rate: str) -> None:
+    form, dims = CASES[name][0], CASES[name][1]()
+    faster = replace(H100, **{rate: 2.0 * getattr(H100, rate)})
+    assert (times(form, dims, faster) <= times(form, dims) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", ["prefill", "decode", "latent", "exchange", "experts"])
+def test_a_batch_prices_like_its_rows(name: str) -> None:
+    form, dims = CASES[name][0], CASES[name][1]()
+    alone = [times(form, {k: v[i : i + 1] for k, v in dims.items()})[0] for i in range(COUNT)]
+    np.testing.assert_array_equal(times(form, dims), alone)
+
+
+def test_a_window_that_hides_nothing_is_no_window() -> None:
+    bare, wide = whole(shapes()), whole(shapes(window=2.0**15))
+    for build, form in ((filling, prefill.FORM), (decoding, decode.FORM)):
+        np.testing.assert_array_equal(times(form, build(bare)), times(form, build(wide)))
+
+
+@pytest.mark.parametrize(("new", "context"), [(1, 1), (130, 130), (256, 1024), (1000, 1000)])
+@pytest.mark.parametrize("reach", [64, 128, 5000])
+def test_visits_are_those_of_a_loop_over_blocks(new: int, context: int, reach: int) -> None:
+    seen = min(reach, context)
+    columns = {"new": new, "context": context, "reach": seen}
+    blocks, together, last = prefill.visits(
+        {name: np.array([float(value)]) for name, value in columns.items()}
+    )
+    visited = []
+    for start in range(0, new, prefill.ROWS):
+        end = context - new + min(start + prefill.ROWS, new)
+        first = max(0, context - new + start + 1 - reach) if seen < context else 0
+        visited.append(np.ceil(end / prefill.COLUMNS) - first // prefill.COLUMNS)
+    assert blocks[0] == len(visited)
+    # The last block counts as full, and a window as begun inside a tile: a tile or two of each.
+    assert abs(together[0] - sum(visited)) <= 2 + len(visited)
+    assert abs(last[0] - visited[-1]) <= 2
+
+
+def test_more_splits_shorten_a_long_context_alone() -> None:
+    long = shapes(batch=1.0, kv_heads=1.0, heads=8.0, context=2.0**17)
+    split = decoding(long, "vllm_flash_attn_fa3")
+    bare = split | {"splits": np.ones(COUNT)}
+    assert decode.splits(split, H100)[0] == 32
+    assert (times(decode.FORM, split) < times(decode.FORM, bare) / 8).all()
+
+
+def test_splits_leave_no_slot_idle_nor_pass_their_bound() -> None:
+    dims = decoding(shapes(), "vllm_flash_attn_fa3")
+    found, (tiles, _) = decode.splits(dims, H100), decode.tiles(dims)
+    assert (found >= 1).all()
+    assert (found <= np.minimum(tiles, 32)).all()
+    assert (found[dims["units"] >= H100.multiprocessors] == 1).all()
+
+
+def test_a_cache_that_fits_on_chip_is_read_faster() -> None:
+    constants = {c.name: c.prior for c in decode.FORM.constants}
+    size = np.array([H100.l2_bytes / 10, H100.l2_bytes * 10])
+    small, large = size / decode.read_again(size, H100, constants)
+    assert small > 1.2 * large
+    blind = replace(H100, l2_bytes=0.0, l2_bytes_per_s=0.0)
+    assert decode.read_again(size, blind, constants) == pytest.approx(
+        size / (constants["memory"] * H100.hbm_bytes_per_s)
+    )
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 64, 5000])
+@pytest.mark.parametrize("groups", [1, 4, 64])
+def test_loads_add_up_and_the_busiest_has_its_share(tokens: int, groups: int) -> None:
+    drawn = list(routing.power_law(tokens, 64, 4, groups, 1.2))
+    assert len(drawn) == routing.DRAWS
+    for loads in drawn:
+        assert len(loads) == 64 // groups
+        assert tokens * 4 / groups <= loads.sum() <= tokens * 4
+        assert (loads >= 0).all()
+        if groups == 1:
+            assert loads.sum() == tokens * 4
+    even = routing.busiest(tokens, 64, 4, groups, 0.0)
+    skewed = routing.busiest(tokens, 64, 4, groups, 1.2)
+    assert skewed.rows >= even.rows - 1
+    assert skewed.touched <= even.touched + 64 / groups
+    assert even.padded >= even.rows
+    assert even.tiles >= even.touched
+
+
+def test_untouched_experts_cost_no_weights() -> None:
+    dims = some_experts()
+    fewer = dims | {"touched": dims["touched"] / 2}
+    assert (times(experts.FORM, fewer) < times(experts.FORM, dims)).all()
+
+
+def test_more_sms_exchange_no_slower() -> None:
+    dims = some_exchange()
+    more = dims | {"sms": 2 * dims["sms"]}
+    assert (times(exchange.FORM, more) <= times(exchange.FORM, dims)).all()
+    assert (times(exchange.FORM, dims)[-1] > dims["tokens"] * 5 * 4096 * 2 / LINK)[-1]
