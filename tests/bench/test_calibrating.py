@@ -22,21 +22,34 @@ from roofline.errors import DocumentError, MissingRateError, UnknownNameError
 
 MACHINE = Machine(128e9, 307.2e9, 2.0**25, 0.0, 1.0)
 PLANTED: Mapping[str, Mapping[str, float]] = {
-    "gemm": dict(start=4e-6, read=22e9, row=2e-8, packing=7e9, sweep=60e9, compute=90e9),
-    "decode-attention": dict(
-        start=9e-6,
-        call=3e-7,
-        read=18e9,
-        packing_keys=4e9,
-        packing_values=9e9,
-        score=4e-10,
-        compute=50e9,
-    ),
-    "prefill-attention": dict(
-        start=9e-6, call=2e-6, row=9e-8, score=2e-9, miss=5e-10, capacity=2e7, compute=80e9
-    ),
-    "rmsnorm": dict(start=7e-6, row=3e-8, cache=13e9, memory=6e9, capacity=1.5e7),
-    "copy": dict(start=4e-7, row=1e-8, cache=90e9, memory=25e9, capacity=3e7),
+    "gemm": {
+        "start": 4e-6,
+        "read": 22e9,
+        "row": 2e-8,
+        "packing": 7e9,
+        "sweep": 60e9,
+        "compute": 90e9,
+    },
+    "decode-attention": {
+        "start": 9e-6,
+        "call": 3e-7,
+        "read": 18e9,
+        "packing_keys": 4e9,
+        "packing_values": 9e9,
+        "score": 4e-10,
+        "compute": 50e9,
+    },
+    "prefill-attention": {
+        "start": 9e-6,
+        "call": 2e-6,
+        "row": 9e-8,
+        "score": 2e-9,
+        "miss": 5e-10,
+        "capacity": 2e7,
+        "compute": 80e9,
+    },
+    "rmsnorm": {"start": 7e-6, "row": 3e-8, "cache": 13e9, "memory": 6e9, "capacity": 1.5e7},
+    "copy": {"start": 4e-7, "row": 1e-8, "cache": 90e9, "memory": 25e9, "capacity": 3e7},
 }
 
 
