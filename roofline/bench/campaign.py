@@ -188,8 +188,8 @@ def measure(
     recorder = begin(folder, where.backend.name, where.environment, probes)
     before = where.noise()
     rest = budget_s - min(RESERVE_S, RESERVE_SHARE * budget_s)
-    stop = stop_for(probes, rest)
     mine = rest * max(LEAST_SHARE, 1.0 - before.taken) if before else rest
+    stop = stop_for(probes, mine)
     chosen = plan([entry.probe for entry in probes], where.backend, where.machine, mine, stop)
     waiting = [point for point in chosen.points if point.name not in recorder.done]
     finished = 0

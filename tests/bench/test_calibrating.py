@@ -185,7 +185,7 @@ def test_a_calibration_that_says_something_else_is_refused_at_its_place(
 def test_a_constant_outside_its_bounds_is_refused_at_its_place(
     found: Profile, tmp_path: Path
 ) -> None:
-    compute = found.fits["gemm"].model.constants | {"compute": 1e15}
+    compute = {**found.fits["gemm"].model.constants, "compute": 1e15}
     model = replace(found.fits["gemm"].model, constants=compute)
     fits: dict[str, Fitted] = {"gemm": replace(found.fits["gemm"], model=model)}
     write(replace(found, fits=fits), tmp_path / "c.yaml")

@@ -47,7 +47,7 @@ def outcome() -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 def off(rows: Sequence[dict[str, Any]], column: str) -> float:
     """Median absolute error. [1]"""
-    return median(abs(row[column] / row["measured"] - 1.0) for row in rows)
+    return float(median(abs(row[column] / row["measured"] - 1.0) for row in rows))
 
 
 def report(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
