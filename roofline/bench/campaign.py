@@ -12,7 +12,8 @@ from roofline.bench.clock import Noise
 from roofline.bench.engine import Measurement, run
 from roofline.bench.planner import Dropped, Plan, plan
 from roofline.bench.probe import Loaded, points
-from roofline.bench.records import Records, begin, read_records
+from roofline.bench.recorder import begin
+from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
 from roofline.content import home
 from roofline.cost.kernels.form import Machine

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from roofline.bench.probe import points
-from roofline.bench.records import SIDECAR, Recorder, begin, read_records
+from roofline.bench.recorder import Recorder, begin
+from roofline.bench.records import SIDECAR, read_records
 from roofline.errors import DocumentError, InputError, MissingEnvironmentError, RooflineError
 from tests.bench.probes import loaded, measurement, probe
 
