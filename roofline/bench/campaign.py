@@ -12,7 +12,8 @@ from roofline.bench.clock import Noise
 from roofline.bench.engine import Measurement, run
 from roofline.bench.planner import Dropped, Plan, plan
 from roofline.bench.probe import Loaded, points
-from roofline.bench.records import Records, begin, read_records
+from roofline.bench.recorder import begin
+from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
 from roofline.content import home
 from roofline.cost.kernels.form import Machine
@@ -29,7 +30,7 @@ LEAST_SHARE: Final = 0.4
 """Of the time, that a machine which others use too is expected to give."""
 SAMPLING: Final = 0.5
 """Share of the measuring time that goes into samples of points that do not converge."""
-LEAST_S: Final = parse("30 ms", "s")
+LEAST_S: Final = parse("20 ms", "s")
 MOST_S: Final = parse("300 ms", "s")
 """Bounds of the time for one point."""
 
@@ -188,8 +189,8 @@ def measure(
     recorder = begin(folder, where.backend.name, where.environment, probes)
     before = where.noise()
     rest = budget_s - min(RESERVE_S, RESERVE_SHARE * budget_s)
-    stop = stop_for(probes, rest)
     mine = rest * max(LEAST_SHARE, 1.0 - before.taken) if before else rest
+    stop = stop_for(probes, mine)
     chosen = plan([entry.probe for entry in probes], where.backend, where.machine, mine, stop)
     waiting = [point for point in chosen.points if point.name not in recorder.done]
     finished = 0

@@ -4,6 +4,7 @@ What is left out is listed with its reason: a cut is never silent.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,8 @@ from roofline.units import parse
 ARITHMETIC: Final = 2.0
 TRAFFIC: Final = 10.0
 """Times the datasheet's roofline that a point is expected to take, by what binds it; assumed."""
+ENOUGH: Final = 28
+"""Points of a probe with which its form can be fitted and validated."""
 FILL_BYTES_PER_S: Final = parse("2 GB/s", "B/s")
 """At which fresh memory is filled with numbers; assumed."""
 OVERHEAD_S: Final = parse("15 ms", "s")
@@ -73,10 +76,11 @@ def plan(
 
     Notes
     -----
-    Every regime of every probe gives its first point, then its second, and so on; those that have
-    many points give more of them in a round, as the square root of their number. Each gives them
-    in an order that spreads over its axes from the first on. A point that does not fit is left
-    out, and the next one tried: one dear point does not end the plan.
+    Every regime of every probe gives its first point, then its second, until each probe has the
+    `ENOUGH` that a fit needs; then those that have many points give more of them in a round, as
+    the square root of their number. Each gives them in an order that spreads over its axes from
+    the first on. A point that does not fit is left out, and the next one tried: one dear point
+    does not end the plan.
     """
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []
@@ -125,12 +129,20 @@ def _ordered(probes: Iterable[Probe], backend: Backend) -> list[Point]:
         if backend.name in probe.backends:
             for point in points(probe):
                 queues.setdefault((probe.name, point.regime), []).append(point)
+    regimes = Counter(probe for probe, _ in queues)
     turns = [
-        ((turn + 0.5) / math.sqrt(len(queue)) if turn else 0.0, queue[place])
-        for queue in queues.values()
+        (_turn(turn, len(queue), math.ceil(ENOUGH / regimes[probe])), queue[place])
+        for (probe, _), queue in queues.items()
         for turn, place in enumerate(spread(len(queue)))
     ]
     return [point for _, point in sorted(turns, key=lambda entry: entry[0])]
+
+
+def _turn(place: int, length: int, needed: int) -> float:
+    """When a point of a queue has its turn: up to 1 for those that a fit needs, then later."""
+    if place < needed:
+        return place / needed
+    return 1.0 + (place - needed + 0.5) / math.sqrt(length)
 
 
 def spread(count: int) -> list[int]:

@@ -1,26 +1,22 @@
-"""Measurements on disk: one Parquet part per finished point, and a sidecar that says on what.
+"""Measurements on disk, read: Parquet parts, and a sidecar that says on what they were made.
 
-A folder holds one run on one machine. A part is there whole or not at all, so that a run that is
-killed loses the point it was at and no other. Whatever is read was written by this module, by the
-same version of the same probe, and is unchanged since; anything else is refused.
+A folder holds one run on one machine. Whatever is read was written by `roofline.bench.recorder`, by
+the same version of the same probe, and is unchanged since; anything else is refused.
 """
 
 import hashlib
 import json
-import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from roofline.bench import atomic
-from roofline.bench.engine import Measurement
 from roofline.bench.probe import Loaded
 from roofline.bench.stopping import Median, median
 from roofline.content import label
-from roofline.errors import DocumentError, InputError
+from roofline.errors import DocumentError
 from roofline.schema import Strict, read, validate
 
 SIDECAR: Final = "run.json"
@@ -129,63 +125,6 @@ class Records:
         return [row for row in self.rows if row.probe == probe]
 
 
-@dataclass(slots=True)
-class Recorder:
-    """Where a run puts its measurements; made by `begin`."""
-
-    folder: Path
-    header: Header
-    done: set[str] = field(default_factory=set)
-
-    def keep(self, measurement: Measurement) -> None:
-        """Write a finished measurement to the disk."""
-        probe = measurement.point.probe
-        number = len(list(self.folder.glob("*.parquet"))) + 1
-        path = self.folder / f"{number:04}-{probe.name}.parquet"
-        content = _part(self.header.run, probe.name, probe.version, _columns(measurement))
-        atomic.write(path, content)
-        self.done.add(measurement.point.name)
-
-
-def begin(
-    folder: Path, provider: str, environment: Mapping[str, str], probes: Iterable[Loaded]
-) -> Recorder:
-    """Start a run in an empty or new folder, or go on with the one that is there.
-
-    Parameters
-    ----------
-    folder
-        Of this run alone.
-    provider, environment, probes
-        For the sidecar.
-
-    Raises
-    ------
-    InputError
-        The run there is of another machine or other libraries.
-    DocumentError
-        What is there cannot be read.
-    """
-    loaded = {entry.probe.name: entry for entry in probes}
-    if (folder / SIDECAR).is_file():
-        before = read_records(folder, loaded)
-        _same(before.header.environment, environment, folder)
-        return Recorder(folder, before.header, {row.point for row in before.rows})
-    header = Header(
-        schema_version=SCHEMA,
-        run=uuid.uuid4().hex,
-        provider=provider,
-        environment=dict(environment),
-        probes={
-            name: ProbeEntry(version=entry.probe.version, code=entry.code)
-            for name, entry in loaded.items()
-        },
-    )
-    text = json.dumps(header.model_dump(), indent=2, ensure_ascii=False)
-    atomic.write(folder / SIDECAR, f"{text}\n".encode())
-    return Recorder(folder, header)
-
-
 def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Records:
     """Read a run.
 
@@ -214,16 +153,6 @@ def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Re
     return Records(header, tuple(rows), tuple(notes))
 
 
-def _same(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> None:
-    for name, value in now.items():
-        if name != "date" and before.get(name) != value:
-            raise InputError(
-                f"{label(folder)} was measured with {name} {before.get(name, 'unknown')}, "
-                f"here it is {value}",
-                hint="measure into another folder",
-            )
-
-
 def _versions(header: Header, probes: Mapping[str, Loaded], folder: Path) -> list[str]:
     notes = []
     for name, entry in header.probes.items():
@@ -240,49 +169,6 @@ def _versions(header: Header, probes: Mapping[str, Loaded], folder: Path) -> lis
     return notes
 
 
-def _columns(measurement: Measurement) -> dict[str, list[Any]]:
-    """One row per sample."""
-    point = measurement.point
-    probe, work = point.probe, point.probe.work(point.at)
-    count = len(measurement.samples)
-    same = {
-        "point": point.name,
-        "probe": probe.name,
-        "kind": probe.kind,
-        "state": point.state,
-        "regime": point.regime,
-        "arithmetic": probe.arithmetic,
-        "runs": measurement.runs,
-        "sets": measurement.sets,
-        "stopped": measurement.stopped,
-        **{name: float(getattr(work, name)) for name in WORK},
-        **{name: int(value) for name, value in point.at.items()},
-    }
-    columns = {name: [value] * count for name, value in same.items()}
-    columns |= {"sample": list(range(count)), "seconds": list(measurement.samples)}
-    rest = [name for name in columns if name not in FIXED]
-    return {name: columns[name] for name in (*FIXED, *rest)}
-
-
-def _part(run: str, probe: str, version: int, columns: Mapping[str, list[Any]]) -> bytes:
-    """A Parquet file of some columns that says what it is of."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    about = {
-        "schema": SCHEMA,
-        "run": run,
-        "probe": probe,
-        "version": version,
-        "digest": _digest(columns),
-    }
-    table = pa.table(dict(columns)).replace_schema_metadata({KEY: json.dumps(about).encode()})
-    buffer = pa.BufferOutputStream()
-    pq.write_table(table, buffer)
-    content: bytes = buffer.getvalue().to_pybytes()
-    return content
-
-
 def _record(path: Path, header: Header) -> Record:
     """One part, held against everything it says of itself."""
     about, columns = _read_part(path)
@@ -297,7 +183,7 @@ def _record(path: Path, header: Header) -> Record:
         raise _refused(
             path, f"it is of {probe} version {version}, which is not in {SIDECAR}", "measure again"
         )
-    if about.get("digest") != _digest(columns) or any(name not in columns for name in FIXED):
+    if about.get("digest") != digest_of(columns) or any(name not in columns for name in FIXED):
         raise _damaged(path, "its rows are not those that were written")
     samples = tuple(float(value) for value in columns["seconds"])
     if not samples or not all(0.0 < value < float("inf") for value in samples):
@@ -334,7 +220,8 @@ def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     return said, columns
 
 
-def _digest(columns: Mapping[str, list[Any]]) -> str:
+def digest_of(columns: Mapping[str, list[Any]]) -> str:
+    """Fingerprint of the rows of a part."""
     text = json.dumps({name: columns[name] for name in sorted(columns)}, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -285,4 +285,4 @@ def loop(budget_s: float, say: Callable[[str], object]) -> None:
 
 
 if __name__ == "__main__":
-    loop(float(sys.argv[1]), lambda line: sys.stdout.write(line + "\n"))
+    loop(float(sys.argv[1]), lambda line: print(line, flush=True))

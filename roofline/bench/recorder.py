@@ -1,0 +1,139 @@
+"""Measurements on disk, written: one Parquet part per finished point, beside a sidecar.
+
+A part is there whole or not at all, so that a run that is killed loses the point it was at and no
+other.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from roofline.bench import atomic
+from roofline.bench.engine import Measurement
+from roofline.bench.probe import Loaded
+from roofline.bench.records import (
+    FIXED,
+    KEY,
+    SCHEMA,
+    SIDECAR,
+    WORK,
+    Header,
+    ProbeEntry,
+    digest_of,
+    read_records,
+)
+from roofline.content import label
+from roofline.errors import InputError
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Where a run puts its measurements; made by `begin`."""
+
+    folder: Path
+    header: Header
+    done: set[str] = field(default_factory=set)
+
+    def keep(self, measurement: Measurement) -> None:
+        """Write a finished measurement to the disk."""
+        probe = measurement.point.probe
+        number = len(list(self.folder.glob("*.parquet"))) + 1
+        path = self.folder / f"{number:04}-{probe.name}.parquet"
+        content = _part(self.header.run, probe.name, probe.version, _columns(measurement))
+        atomic.write(path, content)
+        self.done.add(measurement.point.name)
+
+
+def begin(
+    folder: Path, provider: str, environment: Mapping[str, str], probes: Iterable[Loaded]
+) -> Recorder:
+    """Start a run in an empty or new folder, or go on with the one that is there.
+
+    Parameters
+    ----------
+    folder
+        Of this run alone.
+    provider, environment, probes
+        For the sidecar.
+
+    Raises
+    ------
+    InputError
+        The run there is of another machine or other libraries.
+    DocumentError
+        What is there cannot be read.
+    """
+    loaded = {entry.probe.name: entry for entry in probes}
+    if (folder / SIDECAR).is_file():
+        before = read_records(folder, loaded)
+        _same(before.header.environment, environment, folder)
+        return Recorder(folder, before.header, {row.point for row in before.rows})
+    header = Header(
+        schema_version=SCHEMA,
+        run=uuid.uuid4().hex,
+        provider=provider,
+        environment=dict(environment),
+        probes={
+            name: ProbeEntry(version=entry.probe.version, code=entry.code)
+            for name, entry in loaded.items()
+        },
+    )
+    text = json.dumps(header.model_dump(), indent=2, ensure_ascii=False)
+    atomic.write(folder / SIDECAR, f"{text}\n".encode())
+    return Recorder(folder, header)
+
+
+def _same(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> None:
+    for name, value in now.items():
+        if name != "date" and before.get(name) != value:
+            raise InputError(
+                f"{label(folder)} was measured with {name} {before.get(name, 'unknown')}, "
+                f"here it is {value}",
+                hint="measure into another folder",
+            )
+
+
+def _columns(measurement: Measurement) -> dict[str, list[Any]]:
+    """One row per sample."""
+    point = measurement.point
+    probe, work = point.probe, point.probe.work(point.at)
+    count = len(measurement.samples)
+    same = {
+        "point": point.name,
+        "probe": probe.name,
+        "kind": probe.kind,
+        "state": point.state,
+        "regime": point.regime,
+        "arithmetic": probe.arithmetic,
+        "runs": measurement.runs,
+        "sets": measurement.sets,
+        "stopped": measurement.stopped,
+        **{name: float(getattr(work, name)) for name in WORK},
+        **{name: int(value) for name, value in point.at.items()},
+    }
+    columns = {name: [value] * count for name, value in same.items()}
+    columns |= {"sample": list(range(count)), "seconds": list(measurement.samples)}
+    rest = [name for name in columns if name not in FIXED]
+    return {name: columns[name] for name in (*FIXED, *rest)}
+
+
+def _part(run: str, probe: str, version: int, columns: Mapping[str, list[Any]]) -> bytes:
+    """A Parquet file of some columns that says what it is of."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    about = {
+        "schema": SCHEMA,
+        "run": run,
+        "probe": probe,
+        "version": version,
+        "digest": digest_of(columns),
+    }
+    table = pa.table(dict(columns)).replace_schema_metadata({KEY: json.dumps(about).encode()})
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer)
+    content: bytes = buffer.getvalue().to_pybytes()
+    return content
