@@ -89,6 +89,7 @@ DEVICE float log2_fast(float x) {
 }
 DEVICE float reciprocal_root(float x) { return rsqrtf(x); }
 DEVICE float bits_as_float(u32 bits) { return __uint_as_float(bits); }
+DEVICE u32 float_as_bits(float value) { return __float_as_uint(value); }
 // The value that lane `lane ^ mask` of the warp holds.
 DEVICE float exchange(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 

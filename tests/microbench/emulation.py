@@ -1,4 +1,4 @@
-"""Runs the CUDA sources on a CPU: built by g++ with the emulator's `device.cuh` in place of ours."""
+"""Runs the CUDA sources on a CPU: built by g++ with the emulator in place of `device.cuh`."""
 
 import ctypes
 import hashlib
@@ -31,7 +31,7 @@ def compiler() -> str | None:
     return shutil.which("g++")
 
 
-class Fault(Exception):
+class KernelError(Exception):
     """What a kernel did that no GPU allows."""
 
 
@@ -55,7 +55,7 @@ class Emulator:
             function = getattr(self.loaded[launch.program], f"launch_{launch.kernel}")
             function.restype = ctypes.c_char_p
             arrays = [value for value in launch.arguments if isinstance(value, np.ndarray)]
-            regions = (Region * len(arrays))(*((a.ctypes.data, a.nbytes) for a in arrays))
+            regions = (Region * len(arrays))(*(Region(a.ctypes.data, a.nbytes) for a in arrays))
             slots = [_slot(value) for value in launch.arguments]
             pointers = (ctypes.c_void_p * len(slots))(*(slot.ctypes.data for slot in slots))
             error = function(
@@ -68,7 +68,7 @@ class Emulator:
                 pointers,
             )
             if error:
-                raise Fault(f"{launch.kernel}: {error.decode()}")
+                raise KernelError(f"{launch.kernel}: {error.decode()}")
 
     def built(self, program: Program) -> Path:
         """Shared library of a program, built once."""
@@ -77,7 +77,14 @@ class Emulator:
         if not library.exists():
             place = self.folder / key
             self._write(place, program)
-            command = [compiler(), *OPTIONS, *program.options(), "-o", library.name, "all.cpp"]
+            command = [
+                compiler() or "g++",
+                *OPTIONS,
+                *program.options(),
+                "-o",
+                library.name,
+                "all.cpp",
+            ]
             done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise RuntimeError(done.stderr)

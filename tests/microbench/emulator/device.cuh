@@ -410,6 +410,11 @@ DEVICE float bits_as_float(u32 bits) {
   memcpy(&value, &bits, 4);
   return value;
 }
+DEVICE u32 float_as_bits(float value) {
+  u32 bits;
+  memcpy(&bits, &value, 4);
+  return bits;
+}
 DEVICE uint4 load_once(const uint4* from) {
   emulator::check_global(from);
   return *from;
