@@ -154,8 +154,11 @@ CASES: Final[dict[str, Decode | Prefill]] = {
     "verify 4 tokens, narrow heads, fp16": Decode(
         (80,), (12, 2), new_tokens=4, splits=2, head_dim=64, element="fp16"
     ),
+    "decode, splits differ": Decode((64,), (2, 1), splits=2, spread=4.0),
+    "decode, one warp behind": Decode((80,), (2, 1)),
     "prefill, one tile": Prefill(128, 128, (2, 1)),
     "prefill, past one tile": Prefill(150, 150, (2, 2)),
+    "prefill, two groups": Prefill(20, 20, (4, 2)),
     "prefill, short": Prefill(7, 7, (2, 1), batch=2),
     "prefill, a chunk after 130 tokens": Prefill(70, 200, (2, 1), batch=2, spread=4.0),
     "prefill, a chunk after 31 tokens": Prefill(33, 64, (3, 1)),
