@@ -4,6 +4,8 @@ In a checkout they are the folders beside ``roofline/``; in an installed wheel t
 ``roofline/_content/``.
 """
 
+import os
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +18,19 @@ def shipped(folder: Folder) -> Path:
     """Folder that holds the content shipped with this installation."""
     installed = _PACKAGE / "_content" / folder
     return installed if installed.is_dir() else _PACKAGE.parent / folder
+
+
+def home() -> Path:
+    """Folder for what the user has measured: ``ROOFLINE_HOME``, else where programs keep data."""
+    if own := os.environ.get("ROOFLINE_HOME"):
+        return Path(own).expanduser()
+    if sys.platform == "win32":
+        data = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        data = "~/Library/Application Support"
+    else:
+        data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "roofline"
 
 
 def label(path: Path) -> str:

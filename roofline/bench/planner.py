@@ -1,0 +1,143 @@
+"""Which points to measure in a given time, so that every probe and every regime is covered.
+
+What is left out is listed with its reason: a cut is never silent.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from roofline.bench.backend import Backend
+from roofline.bench.engine import footprint
+from roofline.bench.probe import Point, Probe, points
+from roofline.bench.stopping import Stop
+from roofline.cost.kernels.form import Machine
+from roofline.units import parse
+
+SLOWER: Final = 2.0
+"""Times the datasheet's roofline that a point is expected to take."""
+FILL_BYTES_PER_S: Final = parse("2 GB/s", "B/s")
+"""At which fresh memory is filled with numbers; assumed."""
+OVERHEAD_S: Final = parse("15 ms", "s")
+"""Of a point besides its samples: arguments, and a file on the disk; assumed."""
+SETTLING: Final = 3
+"""Runs before the first sample."""
+POINT_SHARE: Final = 0.25
+"""Most that one point may take of the whole budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A point that is not measured, and why."""
+
+    point: Point
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure.
+
+    Attributes
+    ----------
+    points
+        In order of importance: should time run out after all, the last ones are the least loss.
+    dropped
+        What is left out.
+    seconds
+        Expected time. [s]
+    """
+
+    points: tuple[Point, ...]
+    dropped: tuple[Dropped, ...]
+    seconds: float
+
+
+def plan(
+    probes: Iterable[Probe], backend: Backend, machine: Machine, budget_s: float, stop: Stop
+) -> Plan:
+    """Choose points for a time budget.
+
+    Parameters
+    ----------
+    probes
+        To cover.
+    backend, machine
+        Where they run, and what it is expected to do.
+    budget_s
+        For everything. [s]
+    stop
+        Rule for one point.
+
+    Notes
+    -----
+    Regimes of probes take turns; each gives its points in an order that spreads over its axes
+    from the first on, cheap and dear ones alike. A point that does not fit is left out, and the
+    next one tried: one dear point does not end the plan.
+    """
+    queues = _queues(probes, backend)
+    spent, reserved = 0.0, 0.0
+    chosen: list[Point] = []
+    dropped: list[Dropped] = []
+    while any(queues):
+        for queue in queues:
+            if not queue:
+                continue
+            point = queue.pop(0)
+            needs = footprint(point, backend.cache_bytes, backend.memory_bytes).total_bytes
+            if needs > backend.memory_bytes:
+                dropped.append(Dropped(point, "does not fit into memory"))
+                continue
+            cost = seconds(point, backend, machine, stop)
+            cost += max(0.0, needs - reserved) / FILL_BYTES_PER_S
+            if spent + cost > budget_s or cost > POINT_SHARE * budget_s:
+                dropped.append(Dropped(point, f"takes about {cost:.1f} s, beyond the budget"))
+                continue
+            spent, reserved = spent + cost, max(reserved, needs)
+            chosen.append(point)
+    return Plan(tuple(chosen), tuple(dropped), spent)
+
+
+def seconds(point: Point, backend: Backend, machine: Machine, stop: Stop) -> float:
+    """Expected time of measuring a point. [s]
+
+    Parameters
+    ----------
+    point
+        What is measured.
+    backend, machine
+        Where.
+    stop
+        When it ends.
+    """
+    work = point.probe.work(point.at)
+    roof = max(
+        float(work.flops) / machine.flops_per_s, float(work.hbm_bytes) / machine.hbm_bytes_per_s
+    )
+    once = max(SLOWER * roof, backend.span_s)
+    return OVERHEAD_S + max(stop.budget_s, (stop.least + SETTLING) * once)
+
+
+def _queues(probes: Iterable[Probe], backend: Backend) -> list[list[Point]]:
+    """Points by probe and regime, each in an order that spreads over its axes."""
+    queues: dict[tuple[str, str], list[Point]] = {}
+    for probe in probes:
+        if backend.name in probe.backends:
+            for point in points(probe):
+                queues.setdefault((probe.name, point.regime), []).append(point)
+    return [[queue[i] for i in spread(len(queue))] for queue in queues.values()]
+
+
+def spread(count: int) -> list[int]:
+    """Order of so many places in which every beginning is spread over all of them.
+
+    Multiples of the golden ratio, modulo one, are as even as any sequence can be.
+
+    >>> spread(8)
+    [0, 4, 1, 6, 3, 5, 2, 7]
+    """
+    golden = (math.sqrt(5.0) - 1.0) / 2.0
+    order = [int(count * ((i * golden) % 1.0)) for i in range(4 * count)]
+    seen = dict.fromkeys(order)
+    return [*seen, *(i for i in range(count) if i not in seen)]

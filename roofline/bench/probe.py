@@ -1,0 +1,260 @@
+"""A probe: one file in ``microbench/`` that says what it runs and the work that one run does.
+
+The same definition runs on any array module (NumPy, CuPy): the engine hands it the module and
+arrays, the probe launches. Probes are loaded by path, since ``microbench/`` is no package.
+"""
+
+import hashlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
+
+from roofline.content import label, shipped
+from roofline.cost.work import Kind, Work
+from roofline.errors import DocumentError, UnknownNameError
+
+Shape: TypeAlias = Mapping[str, int]
+"""Values of the axes at one point, by name: ``{"m": 16, "n": 2048, "k": 2048}``."""
+State: TypeAlias = Literal["warm", "cold"]
+"""Whether a run finds its streamed arguments in the cache or not."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
+
+
+class Maker(Protocol):
+    """Makes arrays of a probe's arguments, in single precision, on the device."""
+
+    def normal(self, *shape: int) -> Any:
+        """Normal random numbers. A launch must not write to them."""
+
+    def empty(self, *shape: int) -> Any:
+        """Room for what a launch writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What is measured.
+
+    Attributes
+    ----------
+    name, version
+        As the file is called; raised whenever what is measured changes, so that older records stop
+        applying.
+    kind
+        Kind of operator, as in `roofline.cost.work.Op`.
+    axes
+        Values by name; a name of several words binds as many values at once: ``"n k"``.
+    arguments
+        Makes the arrays of one run at a point, by the names that ``launch`` takes.
+    launch
+        One run: array module, then the arguments by name. Allocates nothing that it can avoid.
+    work
+        What one run asks of the device.
+    streamed
+        Arguments of which a cold run gets a copy that is not in the cache; the others stay.
+    states
+        Warm, cold or both.
+    regime
+        Which side of a change of behaviour a point is on; every regime is covered by a plan.
+    arithmetic
+        Type of the matrix arithmetic; empty where there is none.
+    provider
+        Whose kernels these are; empty for those of the backend.
+    backends
+        Where it can run.
+    """
+
+    name: str
+    version: int
+    kind: Kind
+    axes: Mapping[str, Sequence[Any]]
+    arguments: Callable[[Maker, Shape], Mapping[str, Any]]
+    launch: Callable[..., object]
+    work: Callable[[Shape], Work]
+    streamed: tuple[str, ...] = ()
+    states: tuple[State, ...] = ("warm",)
+    regime: Callable[[Shape], str] = lambda at: ""
+    arithmetic: str = ""
+    provider: str = ""
+    backends: tuple[str, ...] = ("numpy", "cupy")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A probe, the file it is from and a digest of that file."""
+
+    probe: Probe
+    path: Path
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One place in the axes of a probe.
+
+    Attributes
+    ----------
+    probe
+        What is measured there.
+    at
+        Values of the axes.
+    state
+        Warm or cold.
+    """
+
+    probe: Probe
+    at: Shape
+    state: State
+
+    @property
+    def name(self) -> str:
+        """What tells it from all other points: ``"gemm m=1 n=2048 k=2048 cold"``."""
+        return " ".join(
+            [self.probe.name, *(f"{name}={value}" for name, value in self.at.items()), self.state]
+        )
+
+    @property
+    def regime(self) -> str:
+        """Which side of a change of behaviour it is on, cold apart from warm."""
+        return f"{self.probe.regime(self.at)} {self.state}".strip()
+
+
+def points(probe: Probe) -> Iterator[Point]:
+    """Every point of a probe, the last axis fastest.
+
+    Examples
+    --------
+    >>> [point.name for point in points(find("call").probe)]
+    ['call calls=1 warm', 'call calls=4 warm', 'call calls=16 warm']
+    """
+    names = [name.split() for name in probe.axes]
+    for values in product(*probe.axes.values()):
+        at: dict[str, int] = {}
+        for words, value in zip(names, values, strict=True):
+            at.update(zip(words, value if len(words) > 1 else (value,), strict=True))
+        for state in probe.states:
+            yield Point(probe, at, state)
+
+
+def probes(folder: Path | None = None) -> list[Loaded]:
+    """Every probe of a folder, by file name; of those shipped if none is named.
+
+    Raises
+    ------
+    DocumentError
+        A file is broken, at the line that is.
+    """
+    return [load(path) for path in sorted((folder or shipped("microbench")).glob("*.py"))]
+
+
+def find(name: str) -> Loaded:
+    """A shipped probe by name, or one by the path of its file.
+
+    Raises
+    ------
+    UnknownNameError
+        There is none of that name.
+    DocumentError
+        Its file is broken.
+    """
+    if name.endswith(".py"):
+        return load(Path(name))
+    path = shipped("microbench") / f"{name}.py"
+    if not _NAME.fullmatch(name) or not path.is_file():
+        known = ", ".join(file.stem for file in sorted(path.parent.glob("*.py")))
+        raise UnknownNameError(f"there is no probe {name!r}", hint=f"there are {known}")
+    return load(path)
+
+
+def load(path: Path) -> Loaded:
+    """Run the file of a probe and check what it declares.
+
+    Raises
+    ------
+    DocumentError
+        It cannot be read or run, or declares no probe that makes sense.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(
+            f"{label(path)} cannot be read: {error.strerror}", hint="check the path"
+        ) from None
+    probe = getattr(_run(path), "PROBE", None)
+    if not isinstance(probe, Probe):
+        raise _refusal(path, 1, "it declares no probe", "end it with PROBE = Probe(...)")
+    _check(probe, path)
+    return Loaded(probe, path, hashlib.sha256(content).hexdigest()[:16])
+
+
+def _run(path: Path) -> Any:
+    """Module of a file, under a name that no package has."""
+    name = f"_roofline_probe_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None, path
+    assert spec.loader is not None, path
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickle look the module up by name
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise _refusal(path, _line(path, error), _said(error), "mend that line") from error
+    return module
+
+
+def _check(probe: Probe, path: Path) -> None:
+    """Refuse a probe that could not be measured or fitted."""
+    where = _line_of(path, "PROBE")
+
+    def refuse(message: str, hint: str) -> DocumentError:
+        return _refusal(path, where, message, hint)
+
+    if probe.name != path.stem:
+        raise refuse(f"the probe is called {probe.name!r}", f"call it {path.stem!r}, as its file")
+    if probe.kind not in get_args(Kind):
+        raise refuse(f"there is no kind {probe.kind!r}", f"use one of {', '.join(get_args(Kind))}")
+    if "cold" in probe.states and not probe.streamed:
+        raise refuse("it can be cold but streams nothing", "name arguments in streamed=(...)")
+    try:
+        first = next(points(probe))
+        work = probe.work(first.at)
+        assert isinstance(first.regime, str), "its regime is no text"
+        assert isinstance(work, Work), f"its work is a {type(work).__name__}, not a Work"
+    except StopIteration:
+        raise refuse("an axis has no values", "give every axis at least one") from None
+    except Exception as error:
+        line = _line(path, error)
+        raise _refusal(path, line if line > 1 else where, _said(error), "mend it") from error
+
+
+def _refusal(path: Path, line: int, message: str, hint: str) -> DocumentError:
+    return DocumentError(message, hint=hint, where=f"{label(path)}:{line}:1")
+
+
+def _said(error: Exception) -> str:
+    """An error in one line."""
+    if isinstance(error, SyntaxError):
+        return f"it is not Python: {error.msg}"
+    text = " ".join(str(error).split())
+    return text if isinstance(error, AssertionError) and text else f"{type(error).__name__}: {text}"
+
+
+def _line(path: Path, error: Exception) -> int:
+    """Last line of the file that an error went through."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno or 1
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((f.lineno or 1 for f in reversed(frames) if f.filename == str(path)), 1)
+
+
+def _line_of(path: Path, name: str) -> int:
+    """Line on which a name is given its value."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next((i for i, line in enumerate(lines, 1) if line.startswith(name)), 1)

@@ -1,0 +1,118 @@
+"""When a measurement has been repeated often enough, and how well its median is known then."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+CONFIDENCE: Final = 0.95
+CONVERGED: Final = "converged"
+OUT_OF_TIME: Final = "time"
+OUT_OF_SAMPLES: Final = "samples"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """When to stop.
+
+    Attributes
+    ----------
+    relative
+        Half of the interval of the median, as a share of it, that is good enough. [1]
+    least, most
+        Samples. [1]
+    budget_s
+        Time for the samples of one point; `least` are taken in any case. [s]
+    """
+
+    relative: float = 0.01
+    least: int = 10
+    most: int = 500
+    budget_s: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Median:
+    """Middle of some samples, and the interval that holds the true median with `CONFIDENCE`."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def half(self) -> float:
+        """Half of the interval, as a share of the median. [1]"""
+        return (self.high - self.low) / (2.0 * self.value)
+
+
+def median(samples: Sequence[float]) -> Median:
+    """Median, with an interval between two of the samples themselves.
+
+    Parameters
+    ----------
+    samples
+        Independent, of one distribution that need not be known; at least one.
+
+    Notes
+    -----
+    The number of samples below the true median is binomial with p = 1/2. With the r-th smallest
+    and the r-th largest sample as ends, the interval misses it with 2·P(Bin(n, 1/2) < r); r is the
+    largest rank for which that is at most 5 %. Below 6 samples there is none, and the ends are the
+    extremes. Source: David and Nagaraja 2003, Order Statistics, section 7.1.
+
+    Examples
+    --------
+    Of ten samples the second and the ninth: 2·(1 + 10)/1024 = 2.1 %.
+
+    >>> median([float(i) for i in range(1, 11)])
+    Median(value=5.5, low=2.0, high=9.0)
+    """
+    ordered = sorted(samples)
+    count = len(ordered)
+    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2.0
+    rank = rank_of_interval(count)
+    return Median(middle, ordered[rank - 1], ordered[count - rank])
+
+
+@cache
+def rank_of_interval(count: int) -> int:
+    """Largest rank r for which 2·P(Bin(n, 1/2) < r) ≤ 5 %, at least 1.
+
+    >>> rank_of_interval(10), rank_of_interval(100)
+    (2, 40)
+    """
+    # In whole numbers, since 2**count soon exceeds what a float holds: 2.5 % is 1 in 40.
+    rank, below, tails = 0, 0, round(2.0 / (1.0 - CONFIDENCE))
+    while tails * (below + math.comb(count, rank)) <= 2**count:
+        below += math.comb(count, rank)
+        rank += 1
+    return max(1, rank)
+
+
+def reason(samples: Sequence[float], elapsed_s: float, stop: Stop) -> str:
+    """Why to stop now: `CONVERGED`, `OUT_OF_TIME` or `OUT_OF_SAMPLES`; empty to go on.
+
+    Parameters
+    ----------
+    samples
+        So far.
+    elapsed_s
+        Since the first one. [s]
+    stop
+        When to.
+
+    Examples
+    --------
+    >>> reason([1.0] * 10, 0.0, Stop())
+    'converged'
+    >>> reason([1.0, 2.0] * 5, 0.0, Stop())
+    ''
+    """
+    if len(samples) < stop.least:
+        return ""
+    if median(samples).half <= stop.relative:
+        return CONVERGED
+    if elapsed_s >= stop.budget_s:
+        return OUT_OF_TIME
+    return OUT_OF_SAMPLES if len(samples) >= stop.most else ""

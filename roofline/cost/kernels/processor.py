@@ -1,0 +1,258 @@
+"""Forms of array kernels on a processor: BLAS products, attention of them, passes over arrays.
+
+A processor has no datasheet that tells its rates, so they are constants with bounds of their own,
+not shares of a published one. Single precision throughout; one kernel after the other.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.work import Array
+from roofline.units import parse
+
+WIDTH: Final = 4.0
+"""Of a number. [B]"""
+SHARPNESS: Final = 4.0
+"""Of the way from hits to misses, a power of the size over the capacity; assumed."""
+UNPACKED: Final = 1_000_000.0
+"""m·n·k up to which OpenBLAS multiplies without packing; ``*_small_kernel_permit_skylakex.c``."""
+UNPACKED_TURNED: Final = 1200.0
+"""The same of m·n where one operand is transposed; same file."""
+
+
+def _bytes(name: str, prior: str, meaning: str) -> Constant:
+    """A rate, from what a slow core moves to what the caches of a socket do."""
+    low, high = parse("100 MB/s", "B/s"), parse("2 TB/s", "B/s")
+    return Constant(name, low, high, parse(prior, "B/s"), "B/s", meaning)
+
+
+def _time(name: str, prior: str, meaning: str) -> Constant:
+    """From a part of a clock to what an interpreter wastes."""
+    low, high = parse("0.001 ns", "s"), parse("1 ms", "s")
+    return Constant(name, low, high, parse(prior, "s"), "s", meaning)
+
+
+def _compute() -> Constant:
+    """From one scalar unit to a socket with matrix tiles."""
+    low, high = parse("500 MFLOP/s", "FLOP/s"), parse("20 TFLOP/s", "FLOP/s")
+    prior = parse("80 GFLOP/s", "FLOP/s")
+    return Constant("compute", low, high, prior, "FLOP/s", "multiplies and adds of large products")
+
+
+def _capacity() -> Constant:
+    low, high, prior = parse("64 KiB", "B"), parse("1 GiB", "B"), parse("16 MiB", "B")
+    return Constant("capacity", low, high, prior, "B", "traffic of which half misses the caches")
+
+
+def product(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """``Y[m, n] = X[m, k] · W[k, n]``.
+
+    One row: the weights are read, k rows of them. More rows: the weights are first packed into the
+    order in which the innermost loop reads them, which does not overlap with the arithmetic on a
+    core; small products are not packed.
+    Source: Goto and van de Geijn 2008, Anatomy of High-Performance Matrix Multiplication.
+    """
+    m, n, k = dims["m"], dims["n"], dims["k"]
+    weights, flops = WIDTH * n * k, 2.0 * m * n * k
+    read, compute = weights / constants["read"], flops / constants["compute"]
+    vector = read + k * constants["row"]
+    small = read + compute
+    packed = weights / constants["packing"] + compute
+    time: Array = constants["start"] + np.where(
+        m == 1.0, vector, np.where(m * n * k <= UNPACKED, small, packed)
+    )
+    return time
+
+
+def product_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """0: one row. 1: moving the weights takes longer. 2: arithmetic does."""
+    arithmetic = 2.0 * dims["m"] / constants["compute"]
+    moving = WIDTH / constants["packing"]
+    return np.where(dims["m"] == 1.0, 0, np.where(arithmetic < moving, 1, 2)).astype(np.intp)
+
+
+def decode(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """One query per sequence: a product with the keys and one with the values for each key head.
+
+    Both caches are read once. Where a group of queries is too large for the kernels that do not
+    pack, they are packed, keys and values each at a rate of their own.
+    """
+    count, kv, width, context = (dims[i] for i in ("count", "kv_heads", "head_dim", "context"))
+    group = dims["heads"] / kv
+    half, scores = WIDTH * count * kv * width * context, count * dims["heads"] * context
+    read = half / constants["read"]
+    turned = (group > 1.0) & (group * context > UNPACKED_TURNED)
+    packed = (group > 1.0) & (group * context * width > UNPACKED)
+    time: Array = (
+        constants["start"]
+        + count * kv * constants["call"]
+        + np.where(turned, half / constants["packing_keys"], read)
+        + np.where(packed, half / constants["packing_values"], read)
+        + scores * constants["score"]
+        + 4.0 * scores * width / constants["compute"]
+    )
+    return time
+
+
+def decode_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """0: calls take longer. 1: the cache does."""
+    calls = constants["start"] + dims["count"] * dims["kv_heads"] * constants["call"]
+    half = WIDTH * dims["count"] * dims["kv_heads"] * dims["head_dim"] * dims["context"]
+    return (2.0 * half / constants["read"] > calls).astype(np.intp)
+
+
+def prefill(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """New tokens with all scores in memory: products, and a masked softmax in several passes.
+
+    Scores that fit the caches cost less each than those that do not.
+    """
+    count, heads, new, context = (dims[i] for i in ("count", "heads", "new", "context"))
+    scores = count * heads * new * context
+    time: Array = (
+        constants["start"]
+        + count * dims["kv_heads"] * constants["call"]
+        + count * heads * new * constants["row"]
+        + scores * constants["score"]
+        + scores * missed(WIDTH * scores, constants["capacity"]) * constants["miss"]
+        + 4.0 * scores * dims["head_dim"] / constants["compute"]
+    )
+    return time
+
+
+def prefill_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """0: scores in the caches. 1: in memory."""
+    scores = dims["count"] * dims["heads"] * dims["new"] * dims["context"]
+    return (WIDTH * scores > constants["capacity"]).astype(np.intp)
+
+
+def passes(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Passes over rows of an array: what is counted is read and written once, whatever is done."""
+    moved, share = dims["bytes"], _missed(dims, constants)
+    time: Array = (
+        constants["start"]
+        + dims["rows"] * constants["row"]
+        + moved * (1.0 - share) / constants["cache"]
+        + moved * share / constants["memory"]
+    )
+    return time
+
+
+def passes_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """0: calls take longer. 1: the caches do. 2: memory does."""
+    begin = constants["start"] + dims["rows"] * constants["row"]
+    share = _missed(dims, constants)
+    short = dims["bytes"] / constants["cache"] < begin
+    return np.where(share > 0.5, 2, np.where(short, 0, 1)).astype(np.intp)
+
+
+def roofed(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Whatever has no form of its own: arithmetic and traffic, one after the other."""
+    time: Array = (
+        constants["start"]
+        + dims["flops"] / constants["compute"]
+        + dims["bytes"] / constants["memory"]
+    )
+    return time
+
+
+def roofed_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """0: traffic takes longer. 1: arithmetic does."""
+    arithmetic = dims["flops"] / constants["compute"]
+    return (arithmetic > dims["bytes"] / constants["memory"]).astype(np.intp)
+
+
+def missed(size: Array, capacity: float) -> Array:
+    """Share of accesses that miss a cache, from none far below its capacity to all far above."""
+    share: Array = 1.0 / (1.0 + (capacity / size) ** SHARPNESS)
+    return share
+
+
+def _missed(dims: Dims, constants: Values) -> Array:
+    share: Array = np.maximum(dims["cold"], missed(dims["bytes"], constants["capacity"]))
+    return share
+
+
+_START: Final = _time("start", "5 µs", "calls that do nothing yet")
+_READ: Final = _bytes("read", "20 GB/s", "operands that are read once, from memory")
+
+FORMS: Final[Mapping[str, Form]] = {
+    "processor-product": Form(
+        "gemm",
+        (
+            _START,
+            _READ,
+            _time("row", "10 ns", "each row of the weights, where there is one row of activations"),
+            _bytes("packing", "8 GB/s", "weights that are packed"),
+            _compute(),
+        ),
+        product,
+        ("m", "n", "k"),
+        product_regime,
+    ),
+    "processor-decode": Form(
+        "decode-attention",
+        (
+            _START,
+            _time("call", "500 ns", "each key head of each sequence"),
+            _READ,
+            _bytes("packing_keys", "8 GB/s", "keys that are packed"),
+            _bytes("packing_values", "8 GB/s", "values that are packed"),
+            _time("score", "0.5 ns", "softmax of a score"),
+            _compute(),
+        ),
+        decode,
+        ("context", "count", "heads", "kv_heads", "head_dim"),
+        decode_regime,
+    ),
+    "processor-prefill": Form(
+        "prefill-attention",
+        (
+            _START,
+            _time("call", "500 ns", "each key head of each sequence"),
+            _time("row", "50 ns", "each query of each head"),
+            _time("score", "1 ns", "mask and softmax of a score"),
+            _time("miss", "0.3 ns", "the same, where it is not in the caches, in addition"),
+            _capacity(),
+            _compute(),
+        ),
+        prefill,
+        ("new", "context", "count", "heads", "kv_heads", "head_dim"),
+        prefill_regime,
+    ),
+    "processor-passes": Form(
+        "pointwise",
+        (
+            _START,
+            _time("row", "10 ns", "each row"),
+            _bytes("cache", "20 GB/s", "what is counted, in the caches"),
+            _bytes("memory", "10 GB/s", "what is counted, in memory"),
+            _capacity(),
+        ),
+        passes,
+        ("rows", "bytes"),
+        passes_regime,
+    ),
+    "processor-roof": Form(
+        "any",
+        (
+            _START,
+            _bytes("memory", "10 GB/s", "what is counted, in memory"),
+            _compute(),
+        ),
+        roofed,
+        ("bytes", "rows"),
+        roofed_regime,
+    ),
+}
+"""By the name that a calibration file has for them."""
+
+OF_KIND: Final[Mapping[str, str]] = {
+    "gemm": "processor-product",
+    "decode-attention": "processor-decode",
+    "prefill-attention": "processor-prefill",
+    "pointwise": "processor-passes",
+}
+"""Form of a kind of operator; any other has the last one."""
