@@ -28,7 +28,10 @@ PROBE = Probe(
     name="store",
     version=1,
     kind="pointwise",
-    axes={"m": (1, 4, 16, 64, 256, 1024), "heads head_dim": ((2, 64), (3, 64), (8, 64), (32, 64), (8, 128))},
+    axes={
+        "m": (1, 4, 16, 64, 256, 1024),
+        "heads head_dim": ((2, 64), (3, 64), (8, 64), (32, 64), (8, 128)),
+    },
     arguments=arguments,
     launch=launch,
     work=work,

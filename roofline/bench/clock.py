@@ -75,9 +75,7 @@ class NumpyBackend:
 
 def backend(processor: Processor) -> NumpyBackend:
     """NumPy on this machine, with the threads that it has in this process."""
-    return NumpyBackend(
-        threads(), processor.cache_bytes, MEMORY_SHARE * processor.memory_bytes
-    )
+    return NumpyBackend(threads(), processor.cache_bytes, MEMORY_SHARE * processor.memory_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ def noticed(folder: Path, edits: dict[str, tuple[str, str]], names: list[str]) -
                 Emulator(folder, schedule, edits).run(*case.launches(case.arrays))
             except KernelError as error:
                 return f"{name}: {error}"
-            error = case.error(case.arrays[case.result])
-            if not error < case.tolerance:
-                return f"{name}: off by {error / case.tolerance:.3g} tolerances"
+            off = case.error(case.arrays[case.result])
+            if not off < case.tolerance:
+                return f"{name}: off by {off / case.tolerance:.3g} tolerances"
     return ""
 
 

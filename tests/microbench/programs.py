@@ -1,4 +1,4 @@
-"""Every program that the loaders can ask for."""
+"""Programs that the loaders ask for: all of attention, the ends of the others."""
 
 from itertools import product
 from typing import Final, get_args
@@ -28,9 +28,7 @@ def attention() -> list[Program]:
         for new_tokens in (1, 32):
             query = np.empty((1, new_tokens, 1, head_dim), np.uint16)
             table = np.empty((1, 1), np.int32)
-            launches = decode_attention(
-                query, cache, cache, table, table, query, element=element
-            )
+            launches = decode_attention(query, cache, cache, table, table, query, element=element)
             out.append(_of(launches))
     return out
 
@@ -44,7 +42,7 @@ def others() -> list[Program]:
         out.append(_of(rms_norm(row, row, row, element=element)))
         out.append(_of(silu_mul(row, row, element=element)))
         out += [_of(rope(heads[width], row, row, element=element)) for width in HEAD_DIMS]
-        for rows in range(1, MOST_ROWS + 1):
+        for rows in (1, MOST_ROWS):
             values = np.empty((rows, 128), np.uint16)
             out.append(_of(w4a16_gemv(row, row, row, values, values, element=element)))
     return out

@@ -21,9 +21,7 @@ def instructions(cubin: bytes, folder: Path) -> dict[str, Counter[str]]:
     """How often each instruction stands in each kernel."""
     path = folder / "kernel.cubin"
     path.write_bytes(cubin)
-    done = subprocess.run(
-        [disassembler(), "-c", path], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([disassembler(), "-c", path], capture_output=True, text=True, check=True)
     _, *parts = _SECTION.split(done.stdout)
     return {
         name: Counter(_INSTRUCTION.findall(text))

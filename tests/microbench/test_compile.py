@@ -26,8 +26,8 @@ ptxas info    : Used 4 registers, used 0 barriers
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiler(request: pytest.FixtureRequest) -> None:
+@pytest.fixture(scope="module")
+def compiler() -> None:
     """NVRTC and nvdisasm: a must where ROOFLINE_NVRTC says so, else a loud skip."""
     missing = [name for name in ("cupy",) if importlib.util.find_spec(name) is None]
     try:
@@ -44,16 +44,18 @@ def test_the_log_is_read() -> None:
     assert resources(LOG) == {"first": Resources(255, 8, 16), "second": Resources(4, 0, 0)}
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(
-    "program", [*programs.attention(), *programs.others()], ids=programs.label
-)
+@pytest.mark.parametrize("program", [*programs.attention(), *programs.others()], ids=programs.label)
 def test_kernels_fit_into_registers(program: Program, architecture: int) -> None:
     found = compiled(program, architecture).kernels
     assert sorted(found) == sorted(kernels(sources()[f"{program.source}.cu"]))
-    assert {name: used for name, used in found.items() if used.spill_bytes or used.stack_bytes} == {}
+    assert {
+        name: used for name, used in found.items() if used.spill_bytes or used.stack_bytes
+    } == {}
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("program", programs.attention(), ids=programs.label)
 def test_attention_uses_tensor_cores_and_asynchronous_copies(
