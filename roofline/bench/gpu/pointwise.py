@@ -16,7 +16,7 @@ WIDEST_NORM: Final = THREADS * CHUNK * 8
 
 
 def rms_norm(
-    values: Array, weight: Array, output: Array, *, element: Element, epsilon: float = 1e-6
+    values: Array, weight: Array, output: Array, *, element: Element, epsilon: float = 1e-5
 ) -> tuple[Launch, ...]:
     """Launch for ``values / sqrt(mean(values²) + ε) · weight`` by rows of [rows, width].
 
