@@ -3,7 +3,7 @@
 // heads      [tokens, head_count, HEAD_DIM]: queries and keys, one after the other
 // cos_sin    [positions, 2, HEAD_DIM / 2]: cosines, then sines
 // positions  [tokens]
-// grid (parts of a token, tokens), THREADS threads of 8 pairs each
+// grid (tokens, parts of a token), THREADS threads of 8 pairs each
 #include "elements.cuh"
 
 #define HALF (HEAD_DIM / 2)
@@ -12,9 +12,9 @@
 KERNEL(THREADS)
 rope(u16* __restrict__ heads, const u16* __restrict__ cos_sin, const int* __restrict__ positions,
      int head_count) {
-  const int index = blockIdx.x * THREADS + threadIdx.x;
+  const int index = blockIdx.y * THREADS + threadIdx.x;
   const int head = index / HEAD_THREADS, chunk = index % HEAD_THREADS;
-  const i64 token = blockIdx.y;
+  const i64 token = blockIdx.x;
   if (head >= head_count) return;
   const uint4* turn = (const uint4*)(cos_sin + (i64)positions[token] * HEAD_DIM);
   uint4* first = (uint4*)(heads + (token * head_count + head) * HEAD_DIM) + chunk;

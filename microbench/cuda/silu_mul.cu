@@ -1,5 +1,5 @@
 // output = silu(gate) * up of a gated feed-forward layer; input [rows, 2, width] holds gate and up,
-// width is a multiple of 8. grid (parts of a row, rows), THREADS threads of 8 elements each
+// width is a multiple of 8. grid (rows, parts of a row), THREADS threads of 8 elements each
 #include "elements.cuh"
 
 #define MINUS_LOG2_E -1.44269504f
@@ -11,8 +11,8 @@ DEVICE u32 gated(u32 gate, u32 up) {
 
 KERNEL(THREADS)
 silu_mul(const u16* __restrict__ input, u16* __restrict__ output, int width) {
-  const int chunk = blockIdx.x * THREADS + threadIdx.x, chunks = width / 8;
-  const i64 row = blockIdx.y;
+  const int chunk = blockIdx.y * THREADS + threadIdx.x, chunks = width / 8;
+  const i64 row = blockIdx.x;
   if (chunk >= chunks) return;
   const uint4* from = (const uint4*)input + row * 2 * chunks;
   const uint4 gate = from[chunk], up = from[chunks + chunk];

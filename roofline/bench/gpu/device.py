@@ -1,6 +1,8 @@
 """A GPU that runs launches: compiles their programs for it, once, and puts them on a stream."""
 
+import platform
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import numpy as np
 from roofline.bench.gpu.compiling import compiled
 from roofline.bench.gpu.environment import require_device
 from roofline.bench.gpu.launch import Launch, Program
+from roofline.bench.gpu.nvml import Board
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,29 @@ def device(index: int = 0) -> Device:
             float(properties["l2CacheSize"]),
         ),
     )
+
+
+def describe(found: Device, board: Board) -> dict[str, str]:
+    """What measurements on a GPU depend on besides the probe, as text that goes beside them."""
+    runtime = found.cupy.cuda.runtime
+    return {
+        "machine": board.title,
+        "capability": f"{found.sku.architecture / 10:.1f}",
+        "multiprocessors": str(found.sku.multiprocessors),
+        "memory": str(int(found.sku.memory_bytes)),
+        "cache": str(int(found.sku.l2_bytes)),
+        "driver": board.driver,
+        "cuda": str(runtime.runtimeGetVersion()),
+        "cupy": str(found.cupy.__version__),
+        "power limit": str(board.power_limit_w),
+        "highest clock": str(board.most_sm_hz),
+        "ecc": board.ecc,
+        "mig": board.mig,
+        "clock": "CUDA events",
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
 
 
 def _argument(value: Any) -> Any:

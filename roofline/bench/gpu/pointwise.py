@@ -65,7 +65,7 @@ def rope(heads: Array, cos_sin: Array, positions: Array, *, element: Element) ->
         Launch(
             program("rope", element, {"THREADS": THREADS, "HEAD_DIM": head_dim}),
             "rope",
-            (ceil_div(count * head_dim // (2 * CHUNK), THREADS), tokens, 1),
+            (tokens, ceil_div(count * head_dim // (2 * CHUNK), THREADS), 1),
             THREADS,
             0,
             (heads, cos_sin, positions, np.int32(count)),
@@ -87,7 +87,7 @@ def silu_mul(gate_up: Array, output: Array, *, element: Element) -> tuple[Launch
         Launch(
             program("silu_mul", element, {"THREADS": THREADS}),
             "silu_mul",
-            (ceil_div(width // CHUNK, THREADS), rows, 1),
+            (rows, ceil_div(width // CHUNK, THREADS), 1),
             THREADS,
             0,
             (gate_up, output, np.int32(width)),
