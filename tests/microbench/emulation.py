@@ -17,7 +17,7 @@ EMULATOR: Final = Path(__file__).parent / "emulator" / "device.cuh"
 SCHEDULES: Final = (0, 3)
 """First warp first and copies as late as allowed; last warp first and copies at once."""
 OPTIONS: Final = (
-    "-std=c++20",
+    "-std=c++17",
     "-O1",
     "-w",
     "-shared",
