@@ -8,7 +8,7 @@ Numbers of the enumerations: cublasLt.h, cublas_api.h and library_types.h of CUD
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import POINTER, byref, c_float, c_int, c_int8, c_int32, c_int64, c_size_t, c_uint64
 from dataclasses import dataclass
 from functools import cache
@@ -120,12 +120,10 @@ def version() -> str:
 
 def _loaded() -> ctypes.CDLL | None:
     names = ["libcublasLt.so.13", "libcublasLt.so.12"]
-    try:
+    with suppress(Exception):  # it may be missing, and has errors of its own where it finds nothing
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
         names.insert(0, str(load_nvidia_dynamic_lib("cublasLt").abs_path))
-    except Exception:
-        pass
     for name in names:
         try:
             return ctypes.CDLL(name)
