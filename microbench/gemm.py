@@ -9,7 +9,7 @@ from roofline.cost.linear import gemm
 from roofline.cost.work import Work
 
 WIDTH = 4
-ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 23, 32, 64, 128, 256, 512, 1024, 2048)
 """Tokens; from a single one, through batches, to prompts."""
 WIDTHS = (
     (2048, 2048),  # Llama 3.2 1B: query and output

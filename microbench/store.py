@@ -36,5 +36,5 @@ PROBE = Probe(
     launch=launch,
     work=work,
     streamed=("cache",),
-    states=("cold",),
+    states=("warm", "cold"),
 )

@@ -36,11 +36,25 @@ class Backend(Protocol):
         Least time between two readings of the clock. [s]
     """
 
-    name: str
-    xp: Any
-    cache_bytes: float
-    memory_bytes: float
-    span_s: float
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def xp(self) -> Any:
+        """Array module."""
+
+    @property
+    def cache_bytes(self) -> float:
+        """Last-level cache. [B]"""
+
+    @property
+    def memory_bytes(self) -> float:
+        """For probes. [B]"""
+
+    @property
+    def span_s(self) -> float:
+        """Least span. [s]"""
 
     def timer(self, launches: Sequence[Launch]) -> Timer:
         """Times runs of these launches in rotation, everything else on the device finished."""

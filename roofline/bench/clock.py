@@ -123,7 +123,7 @@ def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
     out = np.empty_like(numbers)
     timer = backend.timer([lambda: np.matmul(numbers, numbers, out=out)])
     timer(3)
-    samples = []
+    samples: list[float] = []
     began, began_here = time.perf_counter(), time.process_time()
     while (wall := time.perf_counter() - began) < seconds or len(samples) < BLOCKS:
         samples.append(timer(1))

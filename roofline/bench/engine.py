@@ -87,7 +87,7 @@ def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) 
         streamed = sum(sizes.bytes_of(arguments[name]) for name in point.probe.streamed)
         wanted = math.ceil(COLD * cache_bytes / max(1, streamed))
         each = ITEM_BYTES * (sizes.numbers + sizes.room)
-        sets = max(1, min(wanted, MOST_SETS, int(memory_bytes / max(1, each))))
+        sets = max(1, int(min(wanted, MOST_SETS, memory_bytes / max(1, each))))
     return Footprint(sets, sets * sizes.numbers, sets * sizes.room)
 
 

@@ -15,16 +15,17 @@ from roofline.bench.stopping import Stop
 from roofline.cost.kernels.form import Machine
 from roofline.units import parse
 
-SLOWER: Final = 2.0
-"""Times the datasheet's roofline that a point is expected to take."""
+ARITHMETIC: Final = 2.0
+TRAFFIC: Final = 10.0
+"""Times the datasheet's roofline that a point is expected to take, by what binds it; assumed."""
 FILL_BYTES_PER_S: Final = parse("2 GB/s", "B/s")
 """At which fresh memory is filled with numbers; assumed."""
 OVERHEAD_S: Final = parse("15 ms", "s")
 """Of a point besides its samples: arguments, and a file on the disk; assumed."""
 SETTLING: Final = 3
 """Runs before the first sample."""
-POINT_SHARE: Final = 0.25
-"""Most that one point may take of the whole budget."""
+POINT_SHARE: Final = 0.015
+"""Most that one point may take of the whole budget, or the time of a point that is not dear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +73,27 @@ def plan(
 
     Notes
     -----
-    Regimes of probes take turns; each gives its points in an order that spreads over its axes
-    from the first on, cheap and dear ones alike. A point that does not fit is left out, and the
-    next one tried: one dear point does not end the plan.
+    Every regime of every probe gives its first point, then its second, and so on; those that have
+    many points give more of them in a round, as the square root of their number. Each gives them
+    in an order that spreads over its axes from the first on. A point that does not fit is left
+    out, and the next one tried: one dear point does not end the plan.
     """
-    queues = _queues(probes, backend)
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []
     dropped: list[Dropped] = []
-    while any(queues):
-        for queue in queues:
-            if not queue:
-                continue
-            point = queue.pop(0)
-            needs = footprint(point, backend.cache_bytes, backend.memory_bytes).total_bytes
-            if needs > backend.memory_bytes:
-                dropped.append(Dropped(point, "does not fit into memory"))
-                continue
-            cost = seconds(point, backend, machine, stop)
-            cost += max(0.0, needs - reserved) / FILL_BYTES_PER_S
-            if spent + cost > budget_s or cost > POINT_SHARE * budget_s:
-                dropped.append(Dropped(point, f"takes about {cost:.1f} s, beyond the budget"))
-                continue
+    most = max(POINT_SHARE * budget_s, OVERHEAD_S + 2.0 * stop.budget_s)
+    for point in _ordered(probes, backend):
+        needs = footprint(point, backend.cache_bytes, backend.memory_bytes).total_bytes
+        if needs > backend.memory_bytes:
+            dropped.append(Dropped(point, "does not fit into memory"))
+            continue
+        cost = seconds(point, backend, machine, stop)
+        cost += max(0.0, needs - reserved) / FILL_BYTES_PER_S
+        if cost > most:
+            dropped.append(Dropped(point, f"takes about {cost:.1f} s, too long for one point"))
+        elif spent + cost > budget_s:
+            dropped.append(Dropped(point, "the budget is spent"))
+        else:
             spent, reserved = spent + cost, max(reserved, needs)
             chosen.append(point)
     return Plan(tuple(chosen), tuple(dropped), spent)
@@ -112,21 +112,25 @@ def seconds(point: Point, backend: Backend, machine: Machine, stop: Stop) -> flo
         When it ends.
     """
     work = point.probe.work(point.at)
-    roof = max(
-        float(work.flops) / machine.flops_per_s, float(work.hbm_bytes) / machine.hbm_bytes_per_s
-    )
-    once = max(SLOWER * roof, backend.span_s)
+    arithmetic = ARITHMETIC * float(work.flops) / machine.flops_per_s
+    traffic = TRAFFIC * float(work.hbm_bytes) / machine.hbm_bytes_per_s
+    once = max(arithmetic, traffic, backend.span_s)
     return OVERHEAD_S + max(stop.budget_s, (stop.least + SETTLING) * once)
 
 
-def _queues(probes: Iterable[Probe], backend: Backend) -> list[list[Point]]:
-    """Points by probe and regime, each in an order that spreads over its axes."""
+def _ordered(probes: Iterable[Probe], backend: Backend) -> list[Point]:
+    """Points of all probes that can run there, the most important first."""
     queues: dict[tuple[str, str], list[Point]] = {}
     for probe in probes:
         if backend.name in probe.backends:
             for point in points(probe):
                 queues.setdefault((probe.name, point.regime), []).append(point)
-    return [[queue[i] for i in spread(len(queue))] for queue in queues.values()]
+    turns = [
+        ((turn + 0.5) / math.sqrt(len(queue)) if turn else 0.0, queue[place])
+        for queue in queues.values()
+        for turn, place in enumerate(spread(len(queue)))
+    ]
+    return [point for _, point in sorted(turns, key=lambda entry: entry[0])]
 
 
 def spread(count: int) -> list[int]:

@@ -165,9 +165,10 @@ def find(name: str) -> Loaded:
     """
     if name.endswith(".py"):
         return load(Path(name))
-    path = shipped("microbench") / f"{name}.py"
+    folder = shipped("microbench")
+    path = folder / f"{name}.py"
     if not _NAME.fullmatch(name) or not path.is_file():
-        known = ", ".join(file.stem for file in sorted(path.parent.glob("*.py")))
+        known = ", ".join(file.stem for file in sorted(folder.glob("*.py")))
         raise UnknownNameError(f"there is no probe {name!r}", hint=f"there are {known}")
     return load(path)
 

@@ -1,40 +1,56 @@
-"""Smooth surface of log residuals through a few hundred points, fitted robustly."""
+"""Fit a residual table robustly: points that cover the shapes, a smooth surface, then jumps."""
 
 from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.calibrated import Hull, distances, matern
+from roofline.cost.kernels.residual import Hull, Residual, Steps, between, distances, matern
 from roofline.cost.work import Array
 
+POINTS: Final = 224
+"""Of the smooth surface."""
+NODES: Final = 96
+"""Of the jumps along the fast coordinate, at most."""
+FAMILIES: Final = 12
+"""Of the jumps across the others, at most."""
 ERROR_SCALE: Final = 0.05
-"""Log residuals off the surface beyond this count linearly."""
+"""Log residuals off the table beyond this count linearly."""
 NOISE: Final = 0.3
 """Variance of a row about the surface over that of the surface itself; assumed. [1]"""
+STEP_NOISE: Final = 1.0
+"""The same of a row about the jumps: few rows make no jump; assumed. [1]"""
 PASSES: Final = 3
 """Of reweighting."""
+MOST: Final = 0.9
+"""Share of the points whose gap to their neighbour the radius spans; assumed."""
 JITTER: Final = 2e-9
 """Keeps the normal equations solvable where two points nearly coincide."""
 
 
-def cover(at: Array, points: int) -> Hull:
+def cover(at: Array, points: int = POINTS) -> Hull:
     """Box around the rows, and points that cover them: each the row farthest from those before.
+
+    What lies between neighbours is inside: the radius is at least what separates most points from
+    their nearest neighbour, however few there are.
 
     Source: Gonzalez 1985, clustering to minimize the maximum intercluster distance.
     """
     low, high = at.min(axis=0), at.max(axis=0)
     every = np.unique(at, axis=0)
-    apart = np.linalg.norm(every - (low + high) / 2, axis=1)
-    chosen = [int(apart.argmin())]
+    chosen = [int(np.linalg.norm(every - (low + high) / 2, axis=1).argmin())]
     nearest = np.linalg.norm(every - every[chosen[0]], axis=1)
     while len(chosen) < min(points, len(every)):
         chosen.append(int(nearest.argmax()))
         nearest = np.minimum(nearest, np.linalg.norm(every - every[chosen[-1]], axis=1))
-    return Hull(low, high, every[chosen], float(nearest.max()))
+    kept = every[chosen]
+    apart = distances(kept, kept)
+    np.fill_diagonal(apart, np.inf)
+    gaps = apart.min(axis=1) if len(kept) > 1 else np.zeros(1)
+    return Hull(low, high, kept, max(float(nearest.max()), float(np.quantile(gaps, MOST))))
 
 
-def surface(at: Array, values: Array, hull: Hull, reach: float) -> Array:
-    """Weights of the hull's points that bring the surface close to the values. [1]
+def surface(at: Array, values: Array, hull: Hull, reach: float) -> Residual:
+    """Smooth surface close to the values, without jumps.
 
     Parameters
     ----------
@@ -49,18 +65,48 @@ def surface(at: Array, values: Array, hull: Hull, reach: float) -> Array:
 
     Notes
     -----
-    Kernel ridge regression on a subset of points, reweighted so that outliers count less.
     Source: Rasmussen and Williams 2006, section 8.3.1 (subset of regressors).
     """
     seen = matern(distances(at, hull.points) / reach)
     prior = matern(distances(hull.points, hull.points) / reach)
-    prior = NOISE * prior + JITTER * len(at) * np.eye(len(hull.points))
-    share = np.ones(len(values))
-    weights: Array = np.zeros(len(hull.points))
+    return Residual(_ridge(seen, values, NOISE * prior, np.ones(len(at))), reach)
+
+
+def steps(at: Array, values: Array, reach: float) -> Steps | None:
+    """Jumps close to what a surface left, node by node; None where there is nothing to step along.
+
+    Parameters
+    ----------
+    at, values
+        As in `surface`, the values less the surface.
+    reach
+        Length of the kernel between families. [octave]
+    """
+    nodes = np.unique(at[:, 0])
+    if len(nodes) < 2 or at.shape[1] < 2:
+        return None
+    if len(nodes) > NODES:
+        nodes = nodes[np.linspace(0, len(nodes) - 1, NODES).round().astype(np.intp)]
+    families = cover(at[:, 1:], FAMILIES).points
+    near = matern(distances(at[:, 1:], families) / reach)
+    prior = STEP_NOISE * matern(distances(families, families) / reach)
+    below, share = between(nodes, at[:, 0])
+    weights = np.zeros((len(nodes), len(families)))
+    for node in range(len(nodes)):
+        hat = np.where(below == node, 1.0 - share, np.where(below + 1 == node, share, 0.0))
+        rows = hat > 0.0
+        weights[node] = _ridge(near[rows], values[rows], prior, hat[rows])
+    return Steps(nodes, families, weights)
+
+
+def _ridge(seen: Array, values: Array, prior: Array, weight: Array) -> Array:
+    """Kernel ridge regression on a subset of points, reweighted so that outliers count less."""
+    prior = prior + JITTER * max(len(seen), 1) * np.eye(len(prior))
+    share = weight
+    found: Array = np.zeros(len(prior))
     for _ in range(PASSES):
         scaled = seen * share[:, None]
-        weights = np.asarray(
-            np.linalg.solve(scaled.T @ seen + prior, scaled.T @ values), dtype=np.float64
-        )
-        share = 1.0 / np.sqrt(1.0 + ((values - seen @ weights) / ERROR_SCALE) ** 2)
-    return weights
+        solved = np.linalg.solve(scaled.T @ seen + prior, scaled.T @ values)
+        found = np.asarray(solved, dtype=np.float64)
+        share = weight / np.sqrt(1.0 + ((values - seen @ found) / ERROR_SCALE) ** 2)
+    return found

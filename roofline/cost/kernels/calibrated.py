@@ -2,69 +2,30 @@
 
     time = form(dims, machine, constants) × exp(residual(log2 dims))
 
-The residual is a smooth surface through a few hundred points, in octaves of the form's
-coordinates. It holds inside the calibrated hull; outside, the value at the nearest edge fades to
-none and the interval widens.
+The residual holds inside the calibrated hull; outside, the value at the nearest edge fades to none
+and the interval widens.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.kernels.form import Dims, Form, Machine, take
+from roofline.cost.kernels.residual import TOUCHING, Hull, Residual, outside, value
 from roofline.cost.work import Array
 from roofline.table import BASES
 
 CHUNK: Final = 8192
 """Rows priced at once, so that their distances to the table's points stay in the cache."""
-FADE: Final = 1.0
-"""Octaves outside the hull over which a residual falls by a factor of e; assumed."""
 WIDEN: Final = 0.1
 """Log standard deviation that each octave outside the hull adds; assumed."""
-TOUCHING: Final = 2e-9
-"""Octaves: a row this close to the hull is in it."""
 INTERPOLATED: Final = BASES.index("interpolated")
 EXTRAPOLATED: Final = BASES.index("extrapolated")
-
-
-@dataclass(frozen=True, slots=True)
-class Hull:
-    """Where measurements are: a box, and points that cover what is measured in it.
-
-    Attributes
-    ----------
-    low, high
-        Of the box, one per coordinate. [octave]
-    points
-        Some of the measured shapes, one row each. [octave]
-    radius
-        No measured shape is farther than this from its nearest point. [octave]
-    """
-
-    low: Array
-    high: Array
-    points: Array
-    radius: float
-
-
-@dataclass(frozen=True, slots=True)
-class Residual:
-    """Smooth surface in the logarithm of the time: one weight per point of the hull.
-
-    Attributes
-    ----------
-    weights
-        Of a Matérn 3/2 kernel around each point. [1]
-    reach
-        Its length. [octave]
-    """
-
-    weights: Array
-    reach: float
+TRANSFERRED: Final = BASES.index("transferred")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +49,9 @@ class Calibrated:
     source
         Which ones, in words.
     scale
-        Factor on the whole, where the fit comes from another device; else 1. [1]
+        Factor on the whole that a sample of another device asked for. [1]
+    transferred
+        Whether the constants were fitted on another device.
     """
 
     form: Form
@@ -99,19 +62,26 @@ class Calibrated:
     hull: Hull
     rows: int = 0
     source: str = ""
-    scale: float = field(default=1.0)
+    scale: float = 1.0
+    transferred: bool = False
 
     @property
     def digest(self) -> str:
         """Short fingerprint of everything that decides a prediction."""
-        parts = [self.form.kind, sorted(self.constants.items()), self.scale]
-        parts += [sorted(self.spreads.items()), self.spread, self.hull.radius]
-        found = hashlib.sha256(repr(parts).encode())
-        for array in (self.hull.low, self.hull.high, self.hull.points):
-            found.update(np.ascontiguousarray(array).tobytes())
+        scalars: list[object] = [
+            self.form.kind,
+            sorted(self.constants.items()),
+            sorted(self.spreads.items()),
+        ]
+        arrays = [self.hull.low, self.hull.high, self.hull.points]
         if self.residual is not None:
-            found.update(repr(self.residual.reach).encode())
-            found.update(np.ascontiguousarray(self.residual.weights).tobytes())
+            scalars += [self.residual.reach, self.residual.steps_reach]
+            arrays.append(self.residual.weights)
+            if (steps := self.residual.steps) is not None:
+                arrays += [steps.nodes, steps.families, steps.weights]
+        found = hashlib.sha256(repr([*scalars, self.spread, self.hull.radius]).encode())
+        for array in arrays:
+            found.update(np.ascontiguousarray(array).tobytes())
         return found.hexdigest()[:12]
 
 
@@ -135,8 +105,9 @@ def seconds(model: Calibrated, dims: Dims, machine: Machine) -> Array:
     out = np.empty(_length(dims))
     for rows in _chunks(len(out)):
         some = take(dims, rows)
-        out[rows] = model.form.seconds(some, machine, model.constants)
-        out[rows] *= model.scale * np.exp(residual(model, octaves(model.form, some)))
+        out[rows] = model.form.seconds(some, machine, model.constants) * model.scale
+        if model.residual is not None:
+            out[rows] *= np.exp(value(model.residual, model.hull, octaves(model.form, some)))
     return out
 
 
@@ -145,69 +116,20 @@ def log_sd(model: Calibrated, dims: Dims, machine: Machine) -> Array:
     out = np.empty(_length(dims))
     for rows in _chunks(len(out)):
         some = take(dims, rows)
-        regimes = model.form.regime(some, machine, model.constants)
-        own = _by_regime(model, regimes)
+        own = _by_regime(model, model.form.regime(some, machine, model.constants))
         out[rows] = np.hypot(own, WIDEN * outside(model.hull, octaves(model.form, some)))
     return out
 
 
 def basis(model: Calibrated, dims: Dims) -> NDArray[np.intp]:
     """Index into `roofline.table.BASES` of how each row is known."""
-    out = np.empty(_length(dims), dtype=np.intp)
+    out = np.full(_length(dims), TRANSFERRED, dtype=np.intp)
+    if model.transferred:
+        return out
     for rows in _chunks(len(out)):
         beyond = outside(model.hull, octaves(model.form, take(dims, rows)))
         out[rows] = np.where(beyond > TOUCHING, EXTRAPOLATED, INTERPOLATED)
     return out
-
-
-def residual(model: Calibrated, at: Array) -> Array:
-    """Logarithm of what the table multiplies the form by. [1]"""
-    if model.residual is None:
-        return np.zeros(len(at))
-    hull = model.hull
-    inside = np.clip(at, hull.low, hull.high)
-    apart = distances(inside, hull.points)
-    beyond = _box_distance(hull, at) + _gap(hull, apart)
-    surface = matern(apart / model.residual.reach) @ model.residual.weights
-    faded: Array = surface * np.exp(-beyond / FADE)
-    return faded
-
-
-def outside(hull: Hull, at: Array) -> Array:
-    """How far each row is from what was measured, 0 inside. [octave]"""
-    inside = np.clip(at, hull.low, hull.high)
-    return _box_distance(hull, at) + _gap(hull, distances(inside, hull.points))
-
-
-def distances(a: Array, b: Array) -> Array:
-    """Euclidean distance of each row of a to each row of b."""
-    squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2.0 * (a @ b.T)
-    apart: Array = np.sqrt(np.maximum(squares, 0.0))
-    return apart
-
-
-def matern(r: Array) -> Array:
-    """Matérn 3/2 correlation at a distance of r lengths. [1]
-
-    Source: Rasmussen and Williams 2006, Gaussian Processes for Machine Learning, eq. 4.17.
-
-    >>> float(matern(np.array(0.0)))
-    1.0
-    """
-    scaled = np.sqrt(3.0) * r
-    correlation: Array = (1.0 + scaled) * np.exp(-scaled)
-    return correlation
-
-
-def _box_distance(hull: Hull, at: Array) -> Array:
-    distance: Array = np.linalg.norm(at - np.clip(at, hull.low, hull.high), axis=1)
-    return distance
-
-
-def _gap(hull: Hull, apart: Array) -> Array:
-    """Beyond the radius around the nearest point. [octave]"""
-    gap: Array = np.maximum(apart.min(axis=1) - hull.radius - TOUCHING, 0.0)
-    return gap
 
 
 def _by_regime(model: Calibrated, regimes: NDArray[np.intp]) -> Array:

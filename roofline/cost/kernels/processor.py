@@ -17,6 +17,8 @@ WIDTH: Final = 4.0
 """Of a number. [B]"""
 SHARPNESS: Final = 4.0
 """Of the way from hits to misses, a power of the size over the capacity; assumed."""
+BLOCKS: Final = (16.0, 8.0, 4.0, 2.0, 1.0)
+"""Rows that the innermost loop takes at once, and into which the rest is cut. [1]"""
 UNPACKED: Final = 1_000_000.0
 """m·n·k up to which OpenBLAS multiplies without packing; ``*_small_kernel_permit_skylakex.c``."""
 UNPACKED_TURNED: Final = 1200.0
@@ -52,15 +54,21 @@ def product(dims: Dims, machine: Machine, constants: Values) -> Array:
 
     One row: the weights are read, k rows of them. More rows: the weights are first packed into the
     order in which the innermost loop reads them, which does not overlap with the arithmetic on a
-    core; small products are not packed.
-    Source: Goto and van de Geijn 2008, Anatomy of High-Performance Matrix Multiplication.
+    core; then the rows are cut into blocks of 16, 8, 4, 2 and 1, and each block takes as long as
+    its arithmetic or as a sweep over the packed weights. Small products are not packed.
+    Source: Goto and van de Geijn 2008, Anatomy of High-Performance Matrix Multiplication; the
+    blocks are those of ``sgemm_kernel_16x4_skylakex*.c`` of OpenBLAS.
     """
     m, n, k = dims["m"], dims["n"], dims["k"]
-    weights, flops = WIDTH * n * k, 2.0 * m * n * k
-    read, compute = weights / constants["read"], flops / constants["compute"]
-    vector = read + k * constants["row"]
-    small = read + compute
-    packed = weights / constants["packing"] + compute
+    weights, row = WIDTH * n * k, 2.0 * n * k / constants["compute"]
+    sweep = weights / constants["sweep"]
+    blocks = np.floor(m / BLOCKS[0]) * np.maximum(sweep, BLOCKS[0] * row)
+    for rows in BLOCKS[1:]:
+        left = np.floor(m / rows) % 2.0
+        blocks = blocks + left * np.maximum(sweep, rows * row)
+    vector = weights / constants["read"] + k * constants["row"]
+    small = vector + m * row
+    packed = weights / constants["packing"] + blocks
     time: Array = constants["start"] + np.where(
         m == 1.0, vector, np.where(m * n * k <= UNPACKED, small, packed)
     )
@@ -186,6 +194,7 @@ FORMS: Final[Mapping[str, Form]] = {
             _READ,
             _time("row", "10 ns", "each row of the weights, where there is one row of activations"),
             _bytes("packing", "8 GB/s", "weights that are packed"),
+            _bytes("sweep", "50 GB/s", "packed weights, for a block of rows"),
             _compute(),
         ),
         product,

@@ -1,0 +1,105 @@
+"""What a calibration predicts for kernels it may never have measured, one by one and in a row."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roofline.bench.calibrating import columns, roofline
+from roofline.bench.held_out import DEVIATIONS
+from roofline.bench.probe import Point
+from roofline.bench.profile import Profile
+from roofline.bench.records import WORK, Record
+from roofline.cost.kernels.calibrated import basis, log_sd, seconds
+from roofline.cost.kernels.form import Dims, Machine
+from roofline.errors import MissingRateError
+from roofline.table import BASES
+
+ONCE: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Time of some kernels, one after the other.
+
+    Attributes
+    ----------
+    seconds
+        Median. [s]
+    log_sd
+        Standard deviation of its logarithm. [1]
+    basis
+        The worst of those it is made of, one of `roofline.table.BASES`.
+    """
+
+    seconds: float
+    log_sd: float
+    basis: str
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Ends of the central 80 %. [s]"""
+        width = float(np.exp(DEVIATIONS * self.log_sd))
+        return self.seconds / width, self.seconds * width
+
+
+def predict(profile: Profile, kernels: Iterable[tuple[Point, float]]) -> Prediction:
+    """Time of kernels, each so many times.
+
+    Parameters
+    ----------
+    profile
+        Of the machine they run on.
+    kernels
+        What runs, and how often. [1]
+
+    Raises
+    ------
+    MissingRateError
+        The calibration has none of that kind.
+
+    Notes
+    -----
+    Spreads add with correlation one within a probe, since a form that is wrong is wrong alike for
+    all it prices, and with none between probes.
+    """
+    total, worst = 0.0, 0
+    spreads: dict[str, float] = defaultdict(float)
+    for point, times in kernels:
+        name = point.probe.name
+        if name not in profile.fits:
+            raise MissingRateError(
+                f"{profile.name} has no {name}", hint="calibrate with a larger --budget"
+            )
+        model, dims = profile.fits[name].model, dims_of(point)
+        each = float(seconds(model, dims, profile.machine)[0])
+        total += times * each
+        spreads[name] += times * each * float(log_sd(model, dims, profile.machine)[0])
+        worst = max(worst, int(basis(model, dims)[0]))
+    spread = float(np.sqrt(sum(value**2 for value in spreads.values()))) / total
+    return Prediction(total, spread, BASES[worst])
+
+
+def naive(machine: Machine, kernels: Iterable[tuple[Point, float]]) -> float:
+    """The same by the roofline at given rates: the larger of arithmetic and traffic. [s]"""
+    return sum(times * float(roofline(dims_of(point), machine)[0]) for point, times in kernels)
+
+
+def dims_of(point: Point) -> Dims:
+    """A point as forms see it."""
+    work = point.probe.work(point.at)
+    row = Record(
+        point.name,
+        point.probe.name,
+        point.probe.kind,
+        point.state,
+        point.regime,
+        point.probe.arithmetic,
+        at=point.at,
+        work={name: float(getattr(work, name)) for name in WORK},
+        samples=(ONCE,),
+        stopped="",
+    )
+    return columns([row])

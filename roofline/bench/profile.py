@@ -1,0 +1,172 @@
+"""A calibration: what was fitted on which machine, and its YAML that a person can read.
+
+Rates and times carry their units and what they mean, errors are on families of shapes that the fit
+did not see, and the digest says from which rows all of it came.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from roofline.bench import atomic
+from roofline.bench.calibrating import Fitted
+from roofline.bench.records import Records
+from roofline.cost.kernels.form import Constant, Machine
+from roofline.cost.kernels.residual import Residual
+from roofline.units import show
+
+SCHEMA: Final = 1
+DIGITS: Final = 6
+"""Of constants and tables: far finer than any time was measured."""
+OCTAVE_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A calibration of one provider on one machine.
+
+    Attributes
+    ----------
+    name
+        Of the file.
+    provider, device
+        Whose kernels, on what.
+    date
+        When they were measured.
+    digest
+        Fingerprint of the rows.
+    environment
+        What the times depend on besides.
+    machine, source
+        Published rates that the forms were given, and whose they are.
+    fits
+        By probe.
+    """
+
+    name: str
+    provider: str
+    device: str
+    date: str
+    digest: str
+    environment: Mapping[str, str]
+    machine: Machine
+    source: str
+    fits: Mapping[str, Fitted]
+
+
+def profile(records: Records, fits: Sequence[Fitted], machine: Machine, source: str) -> Profile:
+    """What a run and its fits amount to."""
+    about = records.header.environment
+    threads = about.get("threads", "")
+    parts = [records.header.provider, about["machine"], *([f"{threads}t"] if threads else [])]
+    return Profile(
+        name="-".join(parts),
+        provider=records.header.provider,
+        device=about["machine"],
+        date=about["date"],
+        digest=records.digest,
+        environment=dict(about),
+        machine=machine,
+        source=source,
+        fits={fitted.probe: fitted for fitted in fits},
+    )
+
+
+def write(found: Profile, path: Path) -> None:
+    """Write a calibration, whole or not at all."""
+    atomic.write(path, text(found).encode())
+
+
+def text(found: Profile) -> str:
+    """A calibration as YAML."""
+    import yaml
+
+    head = {
+        "schema_version": SCHEMA,
+        "name": found.name,
+        "provider": found.provider,
+        "device": found.device,
+        "date": found.date,
+        "rows": found.digest,
+        "environment": dict(found.environment),
+        "machine": {
+            "source": found.source,
+            "arithmetic": show(found.machine.flops_per_s, "FLOP/s", DIGITS),
+            "memory": show(found.machine.hbm_bytes_per_s, "B/s", DIGITS),
+            "cache": f"{found.machine.l2_bytes:.0f} B",
+            "units": found.machine.multiprocessors,
+        },
+        "fits": {name: _fit(fitted) for name, fitted in found.fits.items()},
+    }
+    body = yaml.safe_dump(
+        head, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+    )
+    return f"# Measured by roofline calibrate. Times of one kernel, as its form has them.\n{body}"
+
+
+def _fit(fitted: Fitted) -> dict[str, Any]:
+    model, errors, bare = fitted.model, fitted.errors, fitted.datasheet
+    residual = model.residual
+    return {
+        "version": fitted.version,
+        "kind": fitted.kind,
+        "arithmetic": fitted.arithmetic,
+        "form": fitted.form,
+        "rows": model.rows,
+        "source": model.source,
+        "constants": {
+            constant.name: {
+                "value": _shown(model.constants[constant.name], constant),
+                "meaning": constant.meaning,
+            }
+            for constant in model.form.constants
+        },
+        "errors": {
+            "median": _short(errors.median),
+            "mean": _short(errors.mean),
+            "p90": _short(errors.p90),
+            "datasheet": [_short(each) for each in (bare.median, bare.mean, bare.p90)],
+            "inside": _short(fitted.inside),
+        },
+        "spread": _short(model.spread),
+        "spreads": {str(regime): _short(value) for regime, value in model.spreads.items()},
+        "scale": _short(model.scale),
+        "transferred": model.transferred,
+        "residual": None if residual is None else _residual(residual),
+        "hull": {
+            "coordinates": list(model.form.coordinates),
+            "low": [_octave(value) for value in model.hull.low.tolist()],
+            "high": [_octave(value) for value in model.hull.high.tolist()],
+            "radius": _octave(model.hull.radius),
+            "points": [[_octave(x) for x in point] for point in model.hull.points.tolist()],
+        },
+    }
+
+
+def _residual(residual: Residual) -> dict[str, Any]:
+    steps = residual.steps
+    return {
+        "reach": residual.reach,
+        "weights": [_short(weight) for weight in residual.weights.tolist()],
+        "steps": steps
+        and {
+            "reach": residual.steps_reach,
+            "nodes": [_octave(node) for node in steps.nodes.tolist()],
+            "families": [[_octave(x) for x in family] for family in steps.families.tolist()],
+            "weights": [[_short(x) for x in row] for row in steps.weights.tolist()],
+        },
+    }
+
+
+def _shown(value: float, constant: Constant) -> str | float:
+    return _short(value) if constant.unit == "1" else show(value, constant.unit, DIGITS)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _octave(value: float) -> float:
+    """Nearly exact: a measured shape must not come to lie outside its own hull."""
+    return float(f"{value:.{OCTAVE_DIGITS}g}")

@@ -1,0 +1,286 @@
+"""Find a calibration file, hold it to its schema and to the bounds of its forms, and read it."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import numpy as np
+from pydantic import Field
+
+from roofline.bench.calibrating import Fitted
+from roofline.bench.held_out import Errors
+from roofline.bench.profile import Profile
+from roofline.content import home, shipped
+from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.form import Form, Machine
+from roofline.cost.kernels.processor import FORMS
+from roofline.cost.kernels.residual import Hull, Residual, Steps
+from roofline.errors import DocumentError, UnknownNameError
+from roofline.schema import Document, Strict, quantity, read, validate
+from roofline.units import show
+
+FOLDER: Final = "calibrations"
+ROUNDED: Final = 0.0001
+"""By which a constant may stand outside its bounds."""
+
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+Numbers = tuple[float, ...]
+
+
+class ConstantFile(Strict):
+    """A fitted constant."""
+
+    value: str | float | int
+    meaning: str
+
+
+class ErrorsFile(Strict):
+    """On families left out: absolute errors as shares, and how often the interval held."""
+
+    median: float
+    mean: float
+    p90: float
+    datasheet: Numbers = Field(min_length=3, max_length=3)
+    inside: float = Field(ge=0.0, le=1.0)
+
+
+class HullFile(Strict):
+    """Where measurements are, in octaves of the coordinates."""
+
+    coordinates: tuple[str, ...]
+    low: Numbers
+    high: Numbers
+    radius: float = Field(ge=0.0)
+    points: tuple[Numbers, ...] = Field(min_length=1)
+
+
+class StepsFile(Strict):
+    """Jumps along the first coordinate: a table of nodes and families."""
+
+    reach: float = Field(gt=0.0)
+    nodes: Numbers = Field(min_length=2)
+    families: tuple[Numbers, ...] = Field(min_length=1)
+    weights: tuple[Numbers, ...]
+
+
+class ResidualFile(Strict):
+    """Surface through the points of the hull, and jumps on it."""
+
+    reach: float = Field(gt=0.0)
+    weights: Numbers
+    steps: StepsFile | None
+
+
+class FitFile(Strict):
+    """One probe's form."""
+
+    version: int
+    kind: Text
+    arithmetic: str
+    form: Text
+    rows: int = Field(ge=1)
+    source: str
+    constants: dict[str, ConstantFile]
+    errors: ErrorsFile
+    spread: float = Field(ge=0.0)
+    spreads: dict[str, float]
+    scale: float = Field(gt=0.0)
+    transferred: bool
+    residual: ResidualFile | None
+    hull: HullFile
+
+
+class MachineFile(Strict):
+    """Published rates that the forms were given, and that the errors are compared with."""
+
+    source: Text
+    arithmetic: str
+    memory: str
+    cache: str
+    units: float
+
+
+class ProfileFile(Strict):
+    """A calibration."""
+
+    schema_version: Literal[1]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,95}$")]
+    provider: Text
+    device: Text
+    date: Text
+    rows: Text
+    environment: dict[str, str]
+    machine: MachineFile
+    fits: dict[str, FitFile]
+
+
+def folders() -> tuple[Path, Path]:
+    """Where calibrations are: the user's own, then those shipped."""
+    return home() / FOLDER, shipped("hwspecs") / FOLDER
+
+
+def find(name: str) -> Profile:
+    """A calibration by name, the user's own before one that is shipped, or by path.
+
+    Raises
+    ------
+    UnknownNameError
+        There is none of that name.
+    DocumentError
+        It cannot be read.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return load(Path(name))
+    for folder in folders():
+        if (folder / f"{name}.yaml").is_file():
+            return load(folder / f"{name}.yaml")
+    known = sorted({path.stem for folder in folders() for path in folder.glob("*.yaml")})
+    raise UnknownNameError(
+        f"there is no calibration {name!r}",
+        hint=f"there are {', '.join(known)}" if known else "make one: roofline calibrate",
+    )
+
+
+def load(path: Path) -> Profile:
+    """Read a calibration.
+
+    Raises
+    ------
+    DocumentError
+        It cannot be read, or says something that no fit can have found.
+    """
+    document = read(path)
+    file = validate(ProfileFile, document)
+    machine = Machine(
+        flops_per_s=quantity(document, "FLOP/s", "machine", "arithmetic"),
+        hbm_bytes_per_s=quantity(document, "B/s", "machine", "memory"),
+        l2_bytes=quantity(document, "B", "machine", "cache"),
+        l2_bytes_per_s=0.0,
+        multiprocessors=file.machine.units,
+    )
+    return Profile(
+        name=file.name,
+        provider=file.provider,
+        device=file.device,
+        date=file.date,
+        digest=file.rows,
+        environment=file.environment,
+        machine=machine,
+        source=file.machine.source,
+        fits={name: _fitted(document, name, fit) for name, fit in file.fits.items()},
+    )
+
+
+def _fitted(document: Document, probe: str, file: FitFile) -> Fitted:
+    at = ("fits", probe)
+    if file.form not in FORMS:
+        raise DocumentError(
+            f"there is no form {file.form!r}",
+            hint=f"there are {', '.join(FORMS)}",
+            where=document.where(*at, "form"),
+        )
+    form = FORMS[file.form]
+    hull = _hull(document, at, form, file.hull)
+    model = Calibrated(
+        form,
+        _constants(document, at, form, file),
+        None if file.residual is None else _residual(document, at, hull, file.residual),
+        {int(regime): value for regime, value in file.spreads.items()},
+        file.spread,
+        hull,
+        file.rows,
+        file.source,
+        file.scale,
+        file.transferred,
+    )
+    return Fitted(
+        probe=probe,
+        version=file.version,
+        kind=file.kind,
+        arithmetic=file.arithmetic,
+        form=file.form,
+        model=model,
+        errors=Errors(file.errors.median, file.errors.mean, file.errors.p90),
+        datasheet=Errors(*file.errors.datasheet),
+        inside=file.errors.inside,
+    )
+
+
+def _constants(
+    document: Document, at: tuple[str, str], form: Form, file: FitFile
+) -> dict[str, float]:
+    """Those of the form, all of them, within their bounds."""
+    known = {constant.name: constant for constant in form.constants}
+    if missing := [name for name in known if name not in file.constants]:
+        raise DocumentError(
+            f"the constant {missing[0]!r} of {file.form} is missing",
+            hint="calibrate again",
+            where=document.where(*at, "constants"),
+        )
+    out = {}
+    for name in file.constants:
+        path = (*at, "constants", name)
+        if name not in known:
+            raise DocumentError(
+                f"{file.form} has no constant {name!r}",
+                hint=f"it has {', '.join(known)}",
+                where=document.where_key(*path),
+            )
+        constant = known[name]
+        unit = "" if constant.unit == "1" else constant.unit
+        value = quantity(document, unit, *path, "value")
+        # The last digit is rounded: a constant at its bound may stand just outside.
+        if not constant.low * (1.0 - ROUNDED) <= value <= constant.high * (1.0 + ROUNDED):
+            low, high = (show(end, unit) for end in (constant.low, constant.high))
+            raise DocumentError(
+                f"{name} cannot be {show(value, unit)}",
+                hint=f"it is between {low} and {high}; calibrate again",
+                where=document.where(*path, "value"),
+            )
+        out[name] = value
+    return {name: out[name] for name in known}
+
+
+def _hull(document: Document, at: tuple[str, str], form: Form, file: HullFile) -> Hull:
+    path = (*at, "hull")
+    if file.coordinates != form.coordinates:
+        raise DocumentError(
+            f"the coordinates of {form.kind} are {', '.join(form.coordinates)}",
+            hint="calibrate again: the form has changed",
+            where=document.where(*path, "coordinates"),
+        )
+    for name, values in (("low", file.low), ("high", file.high)):
+        _same_length(document, (*path, name), len(values), len(form.coordinates))
+    for index, point in enumerate(file.points):
+        _same_length(document, (*path, "points", index), len(point), len(form.coordinates))
+    return Hull(np.array(file.low), np.array(file.high), np.array(file.points), file.radius)
+
+
+def _residual(document: Document, at: tuple[str, str], hull: Hull, file: ResidualFile) -> Residual:
+    path: tuple[str, ...] = (*at, "residual")
+    _same_length(document, (*path, "weights"), len(file.weights), len(hull.points))
+    if file.steps is None:
+        return Residual(np.array(file.weights), file.reach)
+    steps = file.steps
+    path += ("steps",)
+    _same_length(document, (*path, "weights"), len(steps.weights), len(steps.nodes))
+    for index, row in enumerate(steps.weights):
+        _same_length(document, (*path, "weights", index), len(row), len(steps.families))
+    for index, family in enumerate(steps.families):
+        _same_length(document, (*path, "families", index), len(family), len(hull.low) - 1)
+    if list(steps.nodes) != sorted(set(steps.nodes)):
+        raise DocumentError(
+            "the nodes do not increase",
+            hint="calibrate again; a calibration is not to be edited",
+            where=document.where(*path, "nodes"),
+        )
+    jumps = Steps(np.array(steps.nodes), np.array(steps.families), np.array(steps.weights))
+    return Residual(np.array(file.weights), file.reach, jumps, steps.reach)
+
+
+def _same_length(document: Document, path: tuple[str | int, ...], found: int, wanted: int) -> None:
+    if found != wanted:
+        raise DocumentError(
+            f"{found} numbers are here, and {wanted} are needed",
+            hint="calibrate again; a calibration is not to be edited",
+            where=document.where(*path),
+        )

@@ -1,0 +1,146 @@
+"""Measurements of one form on one device, and the search for its constants."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.bench.held_out import Labels
+from roofline.cost.kernels.form import Dims, Form, Machine, take
+from roofline.cost.work import Array
+from roofline.errors import InputError
+
+ERROR_SCALE: Final = 0.1
+"""Relative errors beyond this count linearly, not squared."""
+WEIGHT: Final = 0.05
+"""A constant a factor of e from its prior weighs as much as a row that is 5 % off."""
+SPREAD: Final = 0.7
+"""Of random beginnings around the priors, in natural logarithms."""
+TOLERANCE: Final = 2e-6
+"""Relative, of constants and cost; also how far from its bounds a search begins."""
+SEED: Final = 0
+INNER: Final = 4
+"""Folds of families inside a fit, which give the interval and the reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Measurements of one form on one machine."""
+
+    form: Form
+    machine: Machine
+    dims: Dims
+    measured: Array
+    families: Labels
+
+    def __getitem__(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> "Rows":
+        return replace(
+            self,
+            dims=take(self.dims, which),
+            measured=self.measured[which],
+            families=self.families[which],
+        )
+
+    def off(self, constants: Mapping[str, float]) -> Array:
+        """Logarithm of measured over what the equation says. [1]"""
+        found: Array = np.log(self.measured / self.form.seconds(self.dims, self.machine, constants))
+        return found
+
+
+def search(rows: Rows, starts: int, begin: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Best of some searches, in the logarithms of the constants."""
+    from scipy.optimize import least_squares
+
+    every = rows.form.constants
+    low, high, prior = np.log([(c.low, c.high, c.prior) for c in every]).T
+    free = high > low
+
+    def values(x: Array) -> dict[str, float]:
+        full = prior.copy()
+        full[free] = x
+        clipped = np.clip(np.exp(full), np.exp(low), np.exp(high))
+        return dict(zip((c.name for c in every), clipped.tolist(), strict=True))
+
+    def residuals(x: Array) -> Array:
+        return np.concatenate([rows.off(values(x)), WEIGHT * (x - prior[free])])
+
+    first = prior if begin is None else np.log([begin[c.name] for c in every])
+    if not free.any():
+        return values(first[free])
+    random = np.random.default_rng(SEED)
+    best = None
+    for start in range(starts):
+        at = first + (random.normal(0.0, SPREAD, prior.shape) if start else 0.0)
+        found = least_squares(
+            residuals,
+            np.clip(at, low + TOLERANCE, high - TOLERANCE)[free],
+            bounds=(low[free], high[free]),
+            loss="soft_l1",
+            f_scale=ERROR_SCALE,
+            ftol=TOLERANCE,
+            xtol=TOLERANCE,
+            gtol=TOLERANCE,
+        )
+        if best is None or found.cost < best.cost:
+            best = found
+    assert best is not None, "no start"
+    return values(best.x)
+
+
+def checked(
+    form: Form,
+    machine: Machine,
+    dims: Dims,
+    measured: Array,
+    families: Labels,
+    *,
+    constants: int | None = None,
+) -> Rows:
+    """The rows, unless they cannot fit that many constants: those of the form, if not stated."""
+    if len({len(families), len(measured), *(len(column) for column in dims.values())}) > 1:
+        raise InputError(
+            f"{form.kind} has columns of different length",
+            hint="give each row all its dimensions, a time and a family",
+        )
+    wanted = len(form.constants) if constants is None else constants
+    least = 2 * wanted + INNER
+    if len(measured) < least:
+        raise InputError(
+            f"{len(measured)} rows cannot fit {wanted} constants of {form.kind}",
+            hint=f"measure at least {least} shapes",
+        )
+    if len(np.unique(families)) < INNER:
+        raise InputError(
+            f"{len(np.unique(families))} families of shapes cannot be left out in {INNER} groups",
+            hint=f"measure {form.kind} for at least {INNER} of them",
+        )
+    columns = [*((name, dims[name]) for name in dims), ("measured", measured)]
+    for name, column in columns:
+        positive = name in form.coordinates or name == "measured"
+        wrong = ~(np.isfinite(column) & ((column > 0.0) | (not positive)))
+        if wrong.any():
+            raise InputError(
+                f"row {int(wrong.argmax())} has {name} = {column[wrong][0]:g}",
+                hint=f"leave out rows whose {name} is not a number{' above 0' * positive}",
+            )
+    return Rows(form, machine, dims, measured, families)
+
+
+def families_of(dims: Dims, names: tuple[str, ...]) -> Labels:
+    """Label of each row: rows that agree in all of these columns are a family.
+
+    >>> families_of({"m": np.array([1.0, 2, 1]), "n": np.array([8.0, 8, 4])}, ("n",)).tolist()
+    [1, 1, 0]
+    """
+    columns = np.stack([dims[name] for name in names], axis=-1)
+    _, label = np.unique(columns, axis=0, return_inverse=True)
+    return label.reshape(-1).astype(np.int64)
+
+
+def grouped(families: Labels, folds: int) -> Labels:
+    """Fold of each row: whole families, shuffled, in groups of nearly equal number."""
+    kinds, place = np.unique(families, return_inverse=True)
+    order = np.random.default_rng(SEED).permutation(len(kinds))
+    return (order % folds)[place].astype(np.int64)

@@ -1,0 +1,82 @@
+"""Carry a fit to another device: published rates, and one factor from a sample measured there."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from roofline.bench.fit import OUTER, regime_spreads, scored
+from roofline.bench.held_out import Labels
+from roofline.bench.rows import INNER, checked, grouped
+from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.calibrated import seconds as time_of
+from roofline.cost.kernels.form import Dims, Machine, take
+from roofline.cost.work import Array
+
+
+def transfer(
+    model: Calibrated,
+    dims: Dims,
+    machine: Machine,
+    measured: Array,
+    *,
+    families: Labels,
+    source: str = "",
+) -> Calibrated:
+    """A fit of one device, on another: one factor and the spreads come from a sample there.
+
+    Parameters
+    ----------
+    model
+        Fitted on a device whose kernels are the same.
+    dims, measured, families, source
+        Of the sample, as in `fit`.
+    machine
+        The device of the sample, at published rates: they scale the terms of the equation.
+
+    Raises
+    ------
+    InputError
+        As `fit`.
+    """
+    rows = checked(model.form, machine, dims, measured, families, constants=1)
+    bare = replace(model, scale=1.0)
+    off = np.log(measured / time_of(bare, dims, machine))
+    label = grouped(families, INNER)
+    missed = np.concatenate(
+        [off[label == fold] - np.median(off[label != fold]) for fold in range(INNER)]
+    )
+    order = np.concatenate([np.flatnonzero(label == fold) for fold in range(INNER)])
+    regimes = model.form.regime(take(dims, order), machine, model.constants)
+    own, every = regime_spreads(missed, regimes)
+    return replace(
+        bare,
+        scale=float(np.exp(np.median(off))),
+        spreads=own,
+        spread=every,
+        rows=len(rows.measured),
+        source=source,
+        transferred=True,
+    )
+
+
+def cross_transfer(
+    model: Calibrated,
+    dims: Dims,
+    machine: Machine,
+    measured: Array,
+    *,
+    families: Labels,
+    folds: int = OUTER,
+) -> tuple[Array, Array]:
+    """Prediction [s] and log spread [1] of each row of a sample, from other families of it.
+
+    Parameters
+    ----------
+    model, dims, machine, measured, families
+        As in `transfer`.
+    folds
+        Groups of families. [1]
+    """
+    rows = checked(model.form, machine, dims, measured, families, constants=1)
+    return scored(rows, folds, partial(transfer, model))

@@ -1,0 +1,131 @@
+"""``roofline bench``: the probes one by one, what they measured, and a fit of that."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from roofline.cli.calibrate import (
+    BackendName,
+    BackendOf,
+    Budget,
+    RecordsOf,
+    Threads,
+    duration,
+    fitted,
+    notes_of,
+    progress,
+    report,
+    said,
+    with_threads,
+)
+from roofline.cli.render import Format, print_json, print_rows, wrap
+
+app = typer.Typer(
+    help="List the probes, run some of them, or fit what was measured.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+FormatOf = Annotated[Format, typer.Option("--format", help="How to print.")]
+
+
+@app.command(name="list")
+def list_(format_: FormatOf = Format.TABLE) -> None:
+    """List the probes."""
+    from roofline.bench.probe import points, probes
+
+    found = [
+        {
+            "probe": entry.probe.name,
+            "version": entry.probe.version,
+            "kind": entry.probe.kind,
+            "axes": ", ".join(entry.probe.axes),
+            "states": ", ".join(entry.probe.states),
+            "points": len(list(points(entry.probe))),
+            "backends": ", ".join(entry.probe.backends),
+        }
+        for entry in probes()
+    ]
+    if format_ is Format.JSON:
+        print_json("bench list", {"probes": found})
+        return
+    rows = [[str(value) for value in row.values()] for row in found]
+    print_rows(rows, list(found[0]), format_)
+
+
+@app.command()
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Probes by name or file; all if none is named.")
+    ] = None,
+    budget: Budget = "30s",
+    backend: BackendOf = BackendName.NUMPY,
+    threads: Threads = 1,
+    records: RecordsOf = None,
+    format_: FormatOf = Format.TABLE,
+) -> None:
+    """Run probes and print what they measured."""
+    seconds = duration(budget)
+    with_threads(threads)
+    from roofline.bench import campaign
+    from roofline.bench.probe import find, probes
+    from roofline.units import show
+
+    chosen = [find(name) for name in names] if names else probes()
+    where = campaign.place(backend.value)
+    folder = records or campaign.folder_for(where)
+    done = campaign.measure(where, chosen, seconds, folder, progress())
+    found: list[dict[str, Any]] = []
+    for row in done.records.rows:
+        middle = row.median
+        moved = sum(value for name, value in row.work.items() if name != "flops")
+        found.append(
+            {
+                "point": row.point,
+                "seconds": middle.value,
+                "low": middle.low,
+                "high": middle.high,
+                "samples": len(row.samples),
+                "stopped": row.stopped,
+                "flops_per_s": row.work["flops"] / middle.value,
+                "bytes_per_s": moved / middle.value,
+            }
+        )
+    if format_ is Format.JSON:
+        print_json("bench run", {"records": str(folder), "points": found}, notes_of(done))
+        return
+    header = ["point", "median", "±", "samples", "stopped", "arithmetic", "traffic"]
+    rows = [
+        [
+            row["point"],
+            show(row["seconds"], "s"),
+            f"{(row['high'] - row['low']) / (2 * row['seconds']):.1%}",
+            str(row["samples"]),
+            row["stopped"],
+            show(row["flops_per_s"], "FLOP/s") if row["flops_per_s"] else "",
+            show(row["bytes_per_s"], "B/s"),
+        ]
+        for row in found
+    ]
+    print_rows(rows, header, format_)
+    for note in notes_of(done):
+        said(wrap(note, "  "))
+    said(f"measurements in {folder}")
+
+
+@app.command()
+def fit(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; else one in the folder for your own.")
+    ] = None,
+    format_: FormatOf = Format.TABLE,
+) -> None:
+    """Fit the model to the records of a run, without measuring again."""
+    from roofline.bench.probe import probes
+    from roofline.bench.records import read_records
+
+    records = read_records(folder, {entry.probe.name: entry for entry in probes()})
+    found, notes, path = fitted(records, out)
+    report(found, [*records.notes, *notes], format_)
+    said(f"wrote {path}")

@@ -1,0 +1,102 @@
+"""Calibrated time of a linear layer ``Y[m, n] = X[m, k] · W[k, n]``, by its number format.
+
+    t = t0 + t_k·k + [ (F / (P·e_c))^q + (W / (BW·e_m) + A)^q ]^(1/q) + Q
+
+Weights W come from device memory, as every layer brings others; activations A and their
+quantisation Q find what the kernel before left in the last-level cache.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.warm import warm_seconds
+from roofline.cost.work import Array
+
+BLOCK: Final = 128
+"""Side of a weight block that shares a scale, in DeepSeek-V3's recipe."""
+SCALE_WIDTH: Final = 4.0
+"""Bytes of that scale."""
+OUTPUT_WIDTH: Final = 2.0
+"""Bytes of an element of Y, whatever the multiplier takes."""
+
+COMMON: Final = (
+    Constant("start", 5e-7, 3e-5, 4e-6, "s", "Launch, prologue and epilogue."),
+    Constant("compute", 0.3, 1.0, 0.8, "1", "Share of the dense rate that large products reach."),
+    Constant("memory", 0.3, 1.0, 0.85, "1", "Share of the device memory's rate."),
+    Constant("cache", 0.05, 1.0, 0.5, "1", "Share of the last-level cache's rate."),
+    Constant("knee", 1.0, 8.0, 2.0, "1", "Power that joins compute and memory; 1 is no overlap."),
+    Constant("depth", 1e-12, 5e-9, 2e-10, "s", "Each element of k that a tile walks through."),
+)
+QUANTISED: Final = Constant(
+    "quantise", 0.02, 1.0, 0.3, "1", "Share of the cache's rate when activations are quantised."
+)
+
+
+def parts(
+    dims: Dims, machine: Machine, constants: Values, *, width: float, scale: float, quantised: bool
+) -> tuple[Array, Array, Array]:
+    """Start with depth and quantisation, memory and compute of each row, each by itself. [s]"""
+    m, n, k = dims["m"], dims["n"], dims["k"]
+    compute = 2.0 * m * n * k / (constants["compute"] * machine.flops_per_s)
+    weights = n * k * (width + scale) / (constants["memory"] * machine.hbm_bytes_per_s)
+    moved = m * k * width + m * n * OUTPUT_WIDTH
+    activations = warm_seconds(moved, machine, constants["cache"], constants["memory"])
+    start = constants["start"] + constants["depth"] * k
+    if quantised:
+        # The 16-bit activations are read, narrow ones written.
+        narrowed = m * k * (OUTPUT_WIDTH + width)
+        start = start + warm_seconds(narrowed, machine, constants["quantise"], constants["memory"])
+    return start, weights + activations, compute
+
+
+def linear(width: float, *, scale: float = 0.0, quantised: bool = False) -> Form:
+    """Form of linear layers that multiply elements of that width.
+
+    Parameters
+    ----------
+    width
+        Bytes per element of W, and of X as it is multiplied. [B]
+    scale
+        Bytes of scales per element of W. [B]
+    quantised
+        Whether the time includes bringing 16-bit activations to that width.
+
+    Notes
+    -----
+    Source: Williams, Waterman and Patterson 2009, Roofline, with a smooth knee (p-norm).
+    """
+
+    def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:
+        start, memory, compute = parts(
+            dims, machine, constants, width=width, scale=scale, quantised=quantised
+        )
+        knee = constants["knee"]
+        joined: Array = (memory**knee + compute**knee) ** (1.0 / knee)
+        return start + joined
+
+    def regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Regimes:
+        """What takes longest: start, memory or compute."""
+        each = parts(dims, machine, constants, width=width, scale=scale, quantised=quantised)
+        return np.asarray(np.argmax(np.stack(each), axis=0))
+
+    constants = (*COMMON, QUANTISED) if quantised else COMMON
+    return Form("gemm", constants, seconds, ("m", "n", "k"), regime)
+
+
+GEMM: Final[Mapping[str, Form]] = {
+    "bfloat16": linear(2.0),
+    "float16": linear(2.0),
+    "fp8": linear(1.0, quantised=True),
+    "fp8_block": linear(1.0, scale=SCALE_WIDTH / BLOCK**2, quantised=True),
+}
+"""By what a kernel multiplies; ``fp8`` has one scale per tensor, ``fp8_block`` one per block."""
+ARITHMETIC: Final[Mapping[str, str]] = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "fp8": "fp8",
+    "fp8_block": "fp8",
+}
+"""The device's arithmetic that each of them takes."""

@@ -1,0 +1,148 @@
+"""What a formula misses, as a table over shapes: where it was measured, and how it fades beyond.
+
+Coordinates are in octaves, one column per dimension; the first is the fast one, such as the tokens
+of a linear layer, and the others tell families of shapes apart.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+
+FADE: Final = 1.0
+"""Octaves outside the hull over which a residual falls by a factor of e; assumed."""
+TOUCHING: Final = 2e-9
+"""Octaves: a row this close to the hull is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hull:
+    """Where measurements are: a box, and points that cover what is measured in it.
+
+    Attributes
+    ----------
+    low, high
+        Of the box, one per coordinate. [octave]
+    points
+        Some of the measured shapes, one row each. [octave]
+    radius
+        No measured shape is farther than this from its nearest point. [octave]
+    """
+
+    low: Array
+    high: Array
+    points: Array
+    radius: float
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Jumps along the fast coordinate, as tiles make them: a table of nodes × families.
+
+    Attributes
+    ----------
+    nodes
+        Of the fast coordinate, increasing; linear in between. [octave]
+    families
+        Some of the measured families, one row each. [octave]
+    weights
+        One row per node: of a kernel around each family. [1]
+    """
+
+    nodes: Array
+    families: Array
+    weights: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """Smooth surface in the logarithm of the time, and jumps on top of it.
+
+    Attributes
+    ----------
+    weights
+        Of a Matérn 3/2 kernel around each point of the hull. [1]
+    reach
+        Its length. [octave]
+    steps
+        None where they did not help on families that were left out.
+    steps_reach
+        Length of the kernel between families. [octave]
+    """
+
+    weights: Array
+    reach: float
+    steps: Steps | None = None
+    steps_reach: float = 3.0
+
+
+def value(residual: Residual, hull: Hull, at: Array) -> Array:
+    """Logarithm of what the table multiplies a formula by. [1]
+
+    Outside the hull it is the value at the nearest edge, faded by a factor of e each `FADE`.
+    """
+    inside = np.clip(at, hull.low, hull.high)
+    apart = distances(inside, hull.points)
+    out: Array = matern(apart / residual.reach) @ residual.weights
+    if residual.steps is not None:
+        out += jumps(residual.steps, residual.steps_reach, inside)
+    out *= np.exp((_beyond_box(hull, at) + _beyond_points(hull, apart)) / -FADE)
+    return out
+
+
+def outside(hull: Hull, at: Array) -> Array:
+    """How far each row is from what was measured, 0 inside. [octave]"""
+    inside = np.clip(at, hull.low, hull.high)
+    return _beyond_box(hull, at) + _beyond_points(hull, distances(inside, hull.points))
+
+
+def jumps(steps: Steps, reach: float, at: Array) -> Array:
+    """The table between its nodes, at the family of each row. [1]"""
+    below, share = between(steps.nodes, at[:, 0])
+    near = matern(distances(at[:, 1:], steps.families) / reach)
+    weights = (
+        steps.weights[below] * (1.0 - share)[:, None] + steps.weights[below + 1] * share[:, None]
+    )
+    found: Array = np.einsum("rf,rf->r", weights, near)
+    return found
+
+
+def between(nodes: Array, at: Array) -> tuple[NDArray[np.intp], Array]:
+    """Node below each value, the last but one at most, and the share of the way to the next."""
+    below = np.clip(np.searchsorted(nodes, at, side="right") - 1, 0, len(nodes) - 2)
+    way = (at - nodes[below]) / (nodes[below + 1] - nodes[below])
+    return below, np.clip(way, 0.0, 1.0)
+
+
+def distances(a: Array, b: Array) -> Array:
+    """Euclidean distance of each row of a to each row of b."""
+    squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2.0 * (a @ b.T)
+    apart: Array = np.sqrt(np.maximum(squares, 0.0))
+    return apart
+
+
+def matern(r: Array) -> Array:
+    """Matérn 3/2 correlation at a distance of r lengths. [1]
+
+    Source: Rasmussen and Williams 2006, Gaussian Processes for Machine Learning, eq. 4.17.
+
+    >>> float(matern(np.array(0.0)))
+    1.0
+    """
+    scaled = np.sqrt(3.0) * r
+    correlation: Array = (1.0 + scaled) * np.exp(-scaled)
+    return correlation
+
+
+def _beyond_box(hull: Hull, at: Array) -> Array:
+    distance: Array = np.linalg.norm(at - np.clip(at, hull.low, hull.high), axis=1)
+    return distance
+
+
+def _beyond_points(hull: Hull, apart: Array) -> Array:
+    """Beyond the radius around the nearest point. [octave]"""
+    gap: Array = np.maximum(apart.min(axis=1) - hull.radius - TOUCHING, 0.0)
+    return gap

@@ -1,0 +1,77 @@
+"""A backend without a clock of its own, and probes for it: nothing here depends on the machine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roofline.bench.backend import Launch, Timer
+from roofline.bench.engine import Measurement
+from roofline.bench.probe import Loaded, Maker, Point, Probe, Shape
+from roofline.cost.work import Work
+
+LAUNCHED: list[Any] = []
+"""First argument of every launch of `probe`."""
+
+
+def arguments(make: Maker, at: Shape) -> dict[str, Any]:
+    return {"x": make.normal(at["size"]), "kept": make.normal(4), "out": make.empty(at["size"])}
+
+
+def launch(xp: Any, x: Any, kept: Any, out: Any) -> None:
+    LAUNCHED.append((x.ctypes.data, kept.ctypes.data))
+    xp.copyto(out, x)
+
+
+def probe(name: str = "toy", version: int = 1, sizes: Sequence[int] = (64, 256, 1024)) -> Probe:
+    return Probe(
+        name=name,
+        version=version,
+        kind="pointwise",
+        axes={"size": sizes},
+        arguments=arguments,
+        launch=launch,
+        work=lambda at: Work(activation_bytes=8.0 * at["size"]),
+        streamed=("x", "out"),
+        states=("warm", "cold"),
+        regime=lambda at: "small" if at["size"] < 100 else "large",
+    )
+
+
+def loaded(found: Probe) -> Loaded:
+    return Loaded(found, Path(f"{found.name}.py"), "0123456789abcdef")
+
+
+@dataclass
+class Clockwork:
+    """Runs launches and says that each took a microsecond, or what it is told."""
+
+    times: Sequence[float] = (1e-6,)
+    cache_bytes: float = 4096.0
+    memory_bytes: float = 2.0**24
+    span_s: float = 0.0
+    name: str = "numpy"
+    xp: Any = np
+    asked: list[int] = field(default_factory=list)
+
+    def timer(self, launches: Sequence[Launch]) -> Timer:
+        turn = 0
+
+        def mean(runs: int) -> float:
+            nonlocal turn
+            for _ in range(runs):
+                launches[turn % len(launches)]()
+                turn += 1
+            self.asked.append(runs)
+            return self.times[len(self.asked) % len(self.times)]
+
+        return mean
+
+    def synchronise(self) -> None:
+        pass
+
+
+def measurement(point: Point, *samples: float, stopped: str = "converged") -> Measurement:
+    return Measurement(point, samples or (2.0, 1.0, 3.0), runs=1, sets=1, stopped=stopped)

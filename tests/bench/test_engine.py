@@ -1,0 +1,93 @@
+"""Argument sets, samples and deadlines, on a backend whose clock says what it is told."""
+
+import time
+
+import numpy as np
+import pytest
+
+from roofline.bench.backend import Pool, Sizes
+from roofline.bench.engine import footprint, measure, run
+from roofline.bench.probe import Point, points
+from roofline.bench.stopping import Stop
+from tests.bench.probes import LAUNCHED, Clockwork, probe
+
+
+def at(size: int, state: str) -> Point:
+    return next(p for p in points(probe(sizes=(size,))) if p.state == state)
+
+
+def test_a_warm_point_has_one_argument_set() -> None:
+    assert footprint(at(256, "warm"), 4096).sets == 1
+
+
+def test_cold_sets_fill_the_cache_three_times() -> None:
+    # 256 numbers in, 256 out: 2 KiB a set; three caches of 4 KiB.
+    assert footprint(at(256, "cold"), 4096).sets == 6
+
+
+def test_an_array_larger_than_the_cache_is_cold_by_itself() -> None:
+    assert footprint(at(65536, "cold"), 4096).sets == 1
+
+
+def test_sets_keep_to_the_memory() -> None:
+    needs = footprint(at(256, "cold"), 2.0**20, 2.0**16)
+    assert 1 < needs.sets < 1536
+    assert needs.total_bytes <= 2.0**16
+
+
+def test_sizes_count_what_a_pool_then_gives() -> None:
+    sizes, pool = Sizes(), Pool(np)
+    point = at(100, "warm")
+    point.probe.arguments(sizes, point.at)
+    pool.reserve(sizes.numbers, sizes.room)
+    point.probe.arguments(pool, point.at)
+    with pytest.raises(AssertionError, match="not reserved"):
+        pool.normal(1000)
+
+
+def test_numbers_are_normal_and_cannot_be_written_to() -> None:
+    pool = Pool(np)
+    pool.reserve(1 << 16, 0)
+    numbers = pool.normal(1 << 16)
+    assert abs(float(numbers.mean())) < 0.02
+    assert abs(float(numbers.std()) - 1) < 0.02
+    with pytest.raises(ValueError, match="read-only"):
+        numbers[0] = 1.0
+
+
+def test_cold_runs_rotate_what_is_streamed_and_keep_the_rest() -> None:
+    LAUNCHED.clear()
+    backend = Clockwork()
+    found = measure(at(256, "cold"), backend, Pool(np), Stop(least=12))
+    streamed, kept = zip(*LAUNCHED, strict=True)
+    assert found.sets == len(set(streamed)) == 6
+    assert len(set(kept)) == 1
+    assert streamed[:6] == streamed[6:12]
+
+
+def test_a_sample_spans_enough_for_the_clock() -> None:
+    backend = Clockwork(span_s=0.9995e-4)
+    found = measure(at(64, "warm"), backend, Pool(np), Stop())
+    assert found.runs == 100
+    assert backend.asked[-1] == 100
+
+
+def test_equal_times_converge_after_ten_samples() -> None:
+    found = measure(at(64, "warm"), Clockwork(), Pool(np), Stop())
+    assert (len(found.samples), found.stopped) == (10, "converged")
+    assert found.median.half == 0
+
+
+def test_scattered_times_stop_with_the_budget() -> None:
+    backend = Clockwork(times=(1.0, 2.0))
+    found = measure(at(64, "warm"), backend, Pool(np), Stop(budget_s=0.0))
+    assert (len(found.samples), found.stopped) == (10, "time")
+
+
+def test_every_finished_point_is_handed_on_and_the_rest_named() -> None:
+    every = list(points(probe()))
+    kept: list[str] = []
+    left = run(every, Clockwork(), lambda m: kept.append(m.point.name), stop=Stop())
+    assert (len(kept), left) == (len(every), [])
+    left = run(every, Clockwork(), lambda m: None, stop=Stop(), deadline=time.perf_counter() - 1)
+    assert left == every

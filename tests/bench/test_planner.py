@@ -1,0 +1,90 @@
+"""What a budget buys: every probe and regime, in a fixed order, and a list of what it does not."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline.bench.planner import Plan, plan, seconds, spread
+from roofline.bench.probe import points, probes
+from roofline.bench.stopping import Stop
+from roofline.cost.kernels.form import Machine
+from tests.bench.probes import Clockwork, probe
+
+MACHINE = Machine(1e11, 1e11, 2.0**25, 0.0, 1.0)
+STOP = Stop(budget_s=0.05)
+SHIPPED = [entry.probe for entry in probes()]
+
+
+def planned(budget_s: float, memory_bytes: float = 2.0**31) -> Plan:
+    backend = Clockwork(cache_bytes=2.0**25, memory_bytes=memory_bytes, span_s=3e-4)
+    return plan(SHIPPED, backend, MACHINE, budget_s, STOP)
+
+
+def test_every_regime_of_every_probe_is_covered() -> None:
+    every = {(p.name, point.regime) for p in SHIPPED for point in points(p)}
+    assert {(point.probe.name, point.regime) for point in planned(60.0).points} == every
+
+
+def test_a_plan_covers_regimes_before_it_repeats_one() -> None:
+    found = planned(60.0).points
+    kinds = [(point.probe.name, point.regime) for point in found]
+    first = len(dict.fromkeys(kinds))
+    assert len(set(kinds[:first])) == first
+
+
+@pytest.mark.parametrize("budget_s", [5.0, 30.0, 180.0])
+def test_a_plan_keeps_to_its_budget_and_names_everything_it_drops(budget_s: float) -> None:
+    found = planned(budget_s)
+    assert found.seconds <= budget_s
+    names = [point.name for point in found.points] + [d.point.name for d in found.dropped]
+    assert sorted(names) == sorted(point.name for p in SHIPPED for point in points(p))
+    assert all(dropped.reason for dropped in found.dropped)
+
+
+def test_a_plan_is_the_same_every_time() -> None:
+    assert planned(20.0) == planned(20.0)
+
+
+def test_more_time_measures_more() -> None:
+    counts = [len(planned(budget).points) for budget in (5.0, 20.0, 60.0, 600.0)]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[-1]
+
+
+def test_what_does_not_fit_into_memory_says_so() -> None:
+    found = planned(600.0, memory_bytes=2.0**24)
+    reasons = {d.point.name: d.reason for d in found.dropped}
+    assert reasons["copy size=1073741824 warm"] == "does not fit into memory"
+
+
+def test_one_dear_point_does_not_end_the_plan() -> None:
+    dear = probe(sizes=(64, 2**26, 128, 256))
+    backend = Clockwork(cache_bytes=4096.0, memory_bytes=2.0**31)
+    found = plan([dear], backend, Machine(1e11, 1e7, 4096.0, 0.0, 1.0), 10.0, STOP)
+    assert {d.point.at["size"] for d in found.dropped} == {2**26}
+    assert {point.at["size"] for point in found.points} == {64, 128, 256}
+
+
+def test_a_probe_of_another_backend_is_not_planned() -> None:
+    backend = Clockwork()
+    assert plan([replace(probe(), backends=("cupy",))], backend, MACHINE, 10.0, STOP).points == ()
+
+
+def test_a_point_is_expected_to_take_longer_on_a_slower_machine() -> None:
+    point = max(points(probe()), key=lambda p: p.at["size"])
+    slow = Machine(1e11, 1e3, 0.0, 0.0, 1.0)
+    assert seconds(point, Clockwork(), slow, STOP) > seconds(point, Clockwork(), MACHINE, STOP)
+
+
+@given(st.integers(min_value=1, max_value=300))
+def test_the_order_of_a_queue_is_a_permutation(count: int) -> None:
+    assert sorted(spread(count)) == list(range(count))
+
+
+def test_any_beginning_of_the_order_is_spread_over_everything() -> None:
+    for taken in (8, 16, 40):
+        places = sorted(spread(100)[:taken])
+        gaps = [b - a for a, b in zip([-1, *places], [*places, 100], strict=True)]
+        assert max(gaps) <= 3 * 100 / taken
