@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from roofline.bench.backend import Backend
 from roofline.bench.gpu.backend import CupyBackend
 from roofline.bench.gpu.timer import Graphs, Timing, argument_sets, measure, sample
 from roofline.bench.stopping import Stop
@@ -94,7 +95,7 @@ class Stream:
 
 
 class FakeCupy:
-    """A device whose kernels take a second each, and a graph a gap."""
+    """A device whose kernels take so many seconds each, and a graph a gap more."""
 
     def __init__(self, *, seconds: float = 1e-6, gap_s: float = 0.0) -> None:
         self.now, self.seconds, self.gap_s = 0.0, seconds, gap_s
@@ -103,10 +104,9 @@ class FakeCupy:
         self.refuses = False
         self.cuda = SimpleNamespace(
             Stream=lambda non_blocking: Stream(self),
-            Event=lambda: SimpleNamespace(at=0.0, record=lambda stream: None),
+            Event=self.event,
             get_elapsed_time=lambda began, ended: 1e3 * (ended.at - began.at),
         )
-        self.cuda.Event = self.event
 
     def event(self) -> Any:
         event = SimpleNamespace(at=0.0, synchronize=lambda: None)
@@ -159,7 +159,7 @@ def test_a_long_launch_is_not_repeated() -> None:
 
 def test_probes_are_timed_in_whole_rounds() -> None:
     cupy = FakeCupy()
-    place = CupyBackend(cupy, 1.0, 1.0, Graphs(cupy))
+    place: Backend = CupyBackend(cupy, 1.0, 1.0, Graphs(cupy))
     timer = place.timer([cupy.kernel(name) for name in "abc"])
     assert timer(4) == pytest.approx(1e-6)
     assert cupy.ran[-6:] == list("abcabc")
