@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from roofline.bench.gpu.environment import require_cupy
 from roofline.bench.gpu.launch import Program, sources
@@ -65,9 +65,7 @@ def compiled(program: Program, architecture: int) -> Compiled:
     MissingEnvironmentError
         If there is no CuPy with NVRTC, or it does not know the architecture.
     """
-    require_cupy()
-    from cupy.cuda import nvrtc
-
+    nvrtc = _require_nvrtc()
     code = sources()
     headers = [name for name in code if name.endswith(".cuh")]
     if architecture < OLDEST or architecture not in nvrtc.getSupportedArchs():
@@ -90,6 +88,20 @@ def compiled(program: Program, architecture: int) -> Compiled:
         raise RuntimeError(f"{program}: {nvrtc.getProgramLog(handle)}") from error
     finally:
         nvrtc.destroyProgram(handle)
+
+
+def _require_nvrtc() -> Any:
+    require_cupy()
+    from cupy.cuda import nvrtc
+
+    try:
+        nvrtc.getVersion()
+    except (RuntimeError, ImportError):
+        raise MissingEnvironmentError(
+            "NVRTC, which compiles the kernels, is not installed",
+            hint="pip install nvidia-cuda-nvrtc of CuPy's CUDA version, or the CUDA toolkit",
+        ) from None
+    return nvrtc
 
 
 def resources(log: str) -> dict[str, Resources]:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from roofline.bench.gpu import environment, nvml
+from roofline.bench.gpu.compiling import compiled
 from roofline.bench.gpu.environment import require_cupy, require_device
+from roofline.bench.gpu.launch import Program
 from roofline.errors import MissingEnvironmentError
 
 
@@ -54,7 +56,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr(environment, "distribution", distribution)
 
 
-def refusal(wanted: Any, *arguments: int) -> MissingEnvironmentError:
+def refusal(wanted: Any, *arguments: Any) -> MissingEnvironmentError:
     with pytest.raises(MissingEnvironmentError) as caught:
         wanted(*arguments)
     error = caught.value
@@ -124,6 +126,30 @@ def test_a_device_that_is_there_is_made_current(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     assert require_device(1) is cupy
     assert cupy.chosen == [1]
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise RuntimeError("Failure finding libnvrtc.so\nand where it was looked for")
+
+    cupy = fake()
+    cupy.cuda.nvrtc = SimpleNamespace(getVersion=missing)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cupy.cuda)
+    assert "NVRTC" in str(refusal(compiled, Program("rope"), 90))
+
+
+@pytest.mark.parametrize("architecture", [75, 999])
+def test_a_device_that_kernels_cannot_be_compiled_for(
+    monkeypatch: pytest.MonkeyPatch, architecture: int
+) -> None:
+    cupy = fake()
+    cupy.cuda.nvrtc = SimpleNamespace(
+        getVersion=lambda: (13, 0), getSupportedArchs=lambda: [75, 80, 90]
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cupy.cuda)
+    assert f"{architecture / 10:.1f}" in str(refusal(compiled, Program("rope"), architecture))
 
 
 class NvmlError(Exception):
