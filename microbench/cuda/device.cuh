@@ -1,0 +1,103 @@
+// What the kernels ask of the machine and C++ has no word for, as inline PTX (sm_80 and newer).
+// Nothing is included, so that a runtime compiler needs no headers. The tests replace this one file
+// by an emulation of the same names, and run the kernels on a CPU.
+#pragma once
+
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef long long i64;
+
+#define DEVICE __device__ __forceinline__
+#define KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
+#define SHARED_MEMORY(name) extern __shared__ __align__(128) unsigned char name[]
+#define INFINITE __int_as_float(0x7f800000)
+
+// An element of an activation or of the KV cache is float16 where the loader sets ELEMENT_FP16 to 1,
+// bfloat16 where it sets 0.
+
+DEVICE u32 shared_address(const void* pointer) { return (u32)__cvta_generic_to_shared(pointer); }
+
+// Copies 16 bytes to shared memory behind the thread's back; zeros where `wanted` is false.
+DEVICE void copy_async(void* shared, const void* global, bool wanted) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\n" ::"r"(
+                   shared_address(shared)),
+               "l"(global), "r"(wanted ? 16 : 0)
+               : "memory");
+}
+DEVICE void close_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
+// Waits until at most Pending closed groups of this thread's copies are under way.
+template <int Pending>
+DEVICE void wait_copies() {
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(Pending) : "memory");
+}
+
+// Four 8x8 tiles for a warp: lane i names row i % 8 of tile i / 8, and receives of each tile the
+// two elements at row i / 4, columns 2 (i % 4) and the next.
+DEVICE void load_tiles(u32 (&tile)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+               : "=r"(tile[0]), "=r"(tile[1]), "=r"(tile[2]), "=r"(tile[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+DEVICE void load_tiles_transposed(u32 (&tile)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+               : "=r"(tile[0]), "=r"(tile[1]), "=r"(tile[2]), "=r"(tile[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+
+#if ELEMENT_FP16
+#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+#define PACK "cvt.rn.f16x2.f32"
+#else
+#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+#define PACK "cvt.rn.bf16x2.f32"
+#endif
+
+// sum[16x8] += a[16x16] b[16x8] on the tensor cores; a lane holds rows lane / 4 and 8 below it.
+DEVICE void multiply_add(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile(MMA " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Two elements in a word, the first in the low half; rounded to nearest even.
+DEVICE u32 pack(float low, float high) {
+  u32 word;
+  asm(PACK " %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+#if ELEMENT_FP16
+DEVICE float widen(u16 element) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(element));
+  return value;
+}
+#else
+DEVICE float widen(u16 element) { return __uint_as_float((u32)element << 16); }
+#endif
+
+DEVICE float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DEVICE float log2_fast(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+DEVICE float reciprocal_root(float x) { return rsqrtf(x); }
+DEVICE float bits_as_float(u32 bits) { return __uint_as_float(bits); }
+DEVICE u32 float_as_bits(float value) { return __float_as_uint(value); }
+// The value that lane `lane ^ mask` of the warp holds.
+DEVICE float exchange(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+
+// 16 bytes that are read once: past the first-level cache.
+DEVICE uint4 load_once(const uint4* from) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}

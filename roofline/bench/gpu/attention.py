@@ -1,0 +1,225 @@
+"""Launches of the attention kernels; what each array holds is said in the CUDA sources."""
+
+from math import log2
+from typing import Final
+
+import numpy as np
+
+from roofline.bench.gpu.launch import WARP, Array, Element, Launch, ceil_div, program
+from roofline.errors import InputError
+
+HEAD_DIMS: Final = (64, 128)
+BAND: Final = 16
+"""Query rows of one matrix instruction."""
+WARPS: Final = 4
+DECODE_KEYS: Final = 16
+DECODE_STAGES: Final = 3
+PREFILL_BANDS: Final = 2
+PREFILL_KEYS: Final = {64: 64, 128: 32}
+"""Keys per tile by head width: with more, registers spill."""
+LOG2_E: Final = 1.0 / float(np.log(2.0))
+
+
+def decode_attention(
+    query: Array,
+    keys: Array,
+    values: Array,
+    block_table: Array,
+    contexts: Array,
+    output: Array,
+    *,
+    element: Element,
+    partial_output: Array | None = None,
+    partial_log_sum: Array | None = None,
+) -> tuple[Launch, ...]:
+    """Launches for one or a few new tokens per sequence over a paged KV cache.
+
+    Parameters
+    ----------
+    query, output
+        Of shape [batch, new tokens, query heads, head width].
+    keys, values
+        Of shape [pages, tokens per page, kv heads, head width].
+    block_table
+        Pages of each sequence, int32, of shape [batch, most pages of a sequence].
+    contexts
+        Keys that the last new token of each sequence sees, int32. [token]
+    partial_output, partial_log_sum
+        Room for the splits of the context, as `decode_workspace` says; without it the context is
+        not split.
+
+    Raises
+    ------
+    InputError
+        If the kernel does not serve the shape.
+    """
+    batch, new_tokens, query_heads, head_dim = query.shape
+    _, page_tokens, kv_heads, _ = keys.shape
+    group = _group(query_heads, kv_heads, head_dim)
+    if page_tokens % DECODE_KEYS:
+        raise InputError(
+            f"pages of {page_tokens} tokens are not served",
+            hint=f"take a multiple of {DECODE_KEYS} tokens per page",
+        )
+    splits = 1 if partial_log_sum is None else partial_log_sum.shape[-1]
+    bands = min(2, ceil_div(group * new_tokens, BAND))
+    constants = {
+        "HEAD_DIM": head_dim,
+        "BANDS": bands,
+        "WARPS": WARPS,
+        "KEYS": DECODE_KEYS,
+        "STAGES": DECODE_STAGES,
+    }
+    built = program("decode_attention", element, constants)
+    tiles_bytes = WARPS * DECODE_STAGES * 2 * DECODE_KEYS * head_dim * 2
+    merge_bytes = WARPS * bands * BAND * (head_dim + 2) * 4
+    attend = Launch(
+        built,
+        "decode_attention",
+        (splits, kv_heads * ceil_div(group * new_tokens, bands * BAND), batch),
+        WARPS * WARP,
+        max(tiles_bytes, merge_bytes),
+        (
+            query,
+            keys,
+            values,
+            block_table,
+            contexts,
+            output if partial_output is None else partial_output,
+            output if partial_log_sum is None else partial_log_sum,
+            output,
+            *np.array(
+                [
+                    new_tokens,
+                    query_heads,
+                    kv_heads,
+                    page_tokens,
+                    block_table.shape[1],
+                    splits,
+                ],
+                np.int32,
+            ),
+            _scale(head_dim),
+        ),
+    )
+    if splits == 1:
+        return (attend,)
+    combine = Launch(
+        built,
+        "combine_splits",
+        (batch * new_tokens * query_heads, 1, 1),
+        head_dim,
+        0,
+        (partial_output, partial_log_sum, output, np.int32(splits)),
+    )
+    return attend, combine
+
+
+def decode_workspace(query: Array, splits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shapes of ``partial_output`` and ``partial_log_sum``, both float32."""
+    *rows, head_dim = query.shape
+    return (*rows, splits, head_dim), (*rows, splits)
+
+
+def decode_splits(
+    batch: int, kv_heads: int, context: float, multiprocessors: int, *, most: int = 128
+) -> int:
+    """Parts of a context that keep a device busy: two blocks per multiprocessor.
+
+    No part is shorter than one tile for each warp.
+
+    Parameters
+    ----------
+    batch
+        Sequences. [sequence]
+    kv_heads
+        Key and value heads of a layer. [head]
+    context
+        Cached tokens per sequence. [token]
+    multiprocessors
+        Of the device. [1]
+    most
+        Parts that are worth combining. [1]
+
+    >>> decode_splits(1, 8, 4096, 132)
+    33
+    >>> decode_splits(64, 8, 4096, 132), decode_splits(1, 8, 100, 132)
+    (1, 2)
+    """
+    wanted = 2 * multiprocessors // (batch * kv_heads)
+    longest = ceil_div(int(context), DECODE_KEYS * WARPS)
+    return max(1, min(wanted, longest, most))
+
+
+def prefill_attention(
+    query: Array,
+    keys: Array,
+    values: Array,
+    output: Array,
+    *,
+    element: Element,
+    causal: bool = True,
+) -> tuple[Launch, ...]:
+    """Launch for many new tokens per sequence.
+
+    Parameters
+    ----------
+    query, output
+        Of shape [batch, new tokens, query heads, head width].
+    keys, values
+        Of shape [batch, context, kv heads, head width]; the new tokens are the last of the
+        context, so a longer context is a chunk of a prompt.
+    causal
+        Whether a token sees only itself and those before it.
+
+    Raises
+    ------
+    InputError
+        If the kernel does not serve the shape.
+    """
+    batch, new_tokens, query_heads, head_dim = query.shape
+    _, context, kv_heads, _ = keys.shape
+    _group(query_heads, kv_heads, head_dim)
+    if causal and context < new_tokens:
+        raise InputError(
+            f"{new_tokens} new tokens are more than their context of {context}",
+            hint="count the new tokens in the context",
+        )
+    queries = WARPS * PREFILL_BANDS * BAND
+    tile = PREFILL_KEYS[head_dim]
+    constants = {"HEAD_DIM": head_dim, "BANDS": PREFILL_BANDS, "WARPS": WARPS, "KEYS": tile}
+    return (
+        Launch(
+            program("prefill_attention", element, constants),
+            "prefill_attention",
+            (ceil_div(new_tokens, queries), query_heads, batch),
+            WARPS * WARP,
+            (queries + 2 * tile) * head_dim * 2,
+            (
+                query,
+                keys,
+                values,
+                output,
+                *np.array([new_tokens, context, query_heads, kv_heads, causal], np.int32),
+                _scale(head_dim),
+            ),
+        ),
+    )
+
+
+def _group(query_heads: int, kv_heads: int, head_dim: int) -> int:
+    if head_dim not in HEAD_DIMS:
+        raise InputError(
+            f"heads of width {head_dim} are not served", hint=f"take one of {HEAD_DIMS}"
+        )
+    if query_heads % kv_heads:
+        raise InputError(
+            f"{query_heads} query heads cannot share {kv_heads} kv heads evenly",
+            hint="take a multiple of the kv heads",
+        )
+    return query_heads // kv_heads
+
+
+def _scale(head_dim: int) -> np.float32:
+    """Scores are exponents of two: ``exp(x) = exp2(x log2 e)``, and √H is a power of two."""
+    return np.float32(LOG2_E * 2.0 ** (-0.5 * log2(head_dim)))

@@ -1,0 +1,270 @@
+"""Matrix products by cuBLASLt, through ctypes: one path for every arithmetic type.
+
+CuPy has no fp8 and no tensor-core int8, and its own cuBLAS refuses to be captured in a graph; this
+takes an explicit stream. Descriptors need the library alone, products a device.
+
+Numbers of the enumerations: cublasLt.h, cublas_api.h and library_types.h of CUDA 13.0.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from ctypes import POINTER, byref, c_float, c_int, c_int8, c_int32, c_int64, c_size_t, c_uint64
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal, TypeAlias
+
+from roofline.errors import InputError, MissingEnvironmentError
+
+Pointer: TypeAlias = ctypes.c_void_p
+Arithmetic: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
+
+_DATA: Final = {"fp32": 0, "fp16": 2, "int8": 3, "int32": 10, "bf16": 14, "e4m3": 28}
+_COMPUTE: Final = {"fp32": 68, "int32": 72, "tf32": 77}
+_TRANSPOSE_A: Final = 3
+_FAST_ACCUMULATION: Final = 25
+_MOST_WORKSPACE: Final = 1
+WORKSPACE_BYTES: Final = 32 << 20
+"""What NVIDIA recommends for Hopper. [B]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """Data types of one arithmetic."""
+
+    operand: str
+    result: str
+    compute: str
+    scale: str = "fp32"
+    unit: int = 1
+    """Widths must be a multiple of it. [1]"""
+
+
+TYPES: Final[dict[str, Types]] = {
+    "fp32": Types("fp32", "fp32", "fp32"),
+    "tf32": Types("fp32", "fp32", "tf32"),
+    "fp16": Types("fp16", "fp16", "fp32"),
+    "bf16": Types("bf16", "bf16", "fp32"),
+    "fp8": Types("e4m3", "bf16", "fp32", unit=16),
+    "int8": Types("int8", "int32", "int32", scale="int32", unit=16),
+}
+
+
+class Algorithm(ctypes.Structure):
+    """A kernel and how it is run; opaque."""
+
+    _fields_ = (("data", c_uint64 * 8),)
+
+
+class Choice(ctypes.Structure):
+    """An algorithm that the library proposes."""
+
+    _fields_ = (
+        ("algorithm", Algorithm),
+        ("workspace_bytes", c_size_t),
+        ("state", c_int),
+        ("waves", c_float),
+        ("reserved", c_int * 4),
+    )
+
+
+_SIGNATURES: Final[dict[str, list[Any]]] = {
+    "Create": [POINTER(Pointer)],
+    "Destroy": [Pointer],
+    "MatmulDescCreate": [POINTER(Pointer), c_int, c_int],
+    "MatmulDescSetAttribute": [Pointer, c_int, Pointer, c_size_t],
+    "MatmulDescDestroy": [Pointer],
+    "MatrixLayoutCreate": [POINTER(Pointer), c_int, c_uint64, c_uint64, c_int64],
+    "MatrixLayoutDestroy": [Pointer],
+    "MatmulPreferenceCreate": [POINTER(Pointer)],
+    "MatmulPreferenceSetAttribute": [Pointer, c_int, Pointer, c_size_t],
+    "MatmulPreferenceDestroy": [Pointer],
+    "MatmulAlgoGetHeuristic": [*[Pointer] * 7, c_int, POINTER(Choice), POINTER(c_int)],
+    "Matmul": [*[Pointer] * 12, POINTER(Algorithm), Pointer, c_size_t, Pointer],
+}
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """cuBLASLt, as CuPy's wheels or the system bring it.
+
+    Raises
+    ------
+    MissingEnvironmentError
+        If it is not installed.
+    """
+    loaded = _loaded()
+    if loaded is None:
+        raise MissingEnvironmentError(
+            "cuBLASLt is not installed",
+            hint="pip install nvidia-cublas, or the CUDA toolkit that CuPy is for",
+        )
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(loaded, f"cublasLt{name}")
+        function.argtypes, function.restype = arguments, c_int
+    loaded.cublasLtGetVersion.restype = c_size_t
+    return loaded
+
+
+def version() -> str:
+    """Version of the library.
+
+    Raises
+    ------
+    MissingEnvironmentError
+        If it is not installed.
+    """
+    number: int = library().cublasLtGetVersion()
+    return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"
+
+
+def _loaded() -> ctypes.CDLL | None:
+    names = ["libcublasLt.so.13", "libcublasLt.so.12"]
+    with suppress(Exception):  # it may be missing, and has errors of its own where it finds nothing
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        names.insert(0, str(load_nvidia_dynamic_lib("cublasLt").abs_path))
+    for name in names:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None
+
+
+def _call(name: str, *arguments: Any) -> None:
+    status = getattr(library(), f"cublasLt{name}")(*arguments)
+    if status:
+        raise RuntimeError(f"cublasLt{name} failed with status {status}")
+
+
+class Product:
+    """``output[m, n] = values[m, k] @ weight[n, k].T``, row by row: a linear layer.
+
+    Seen by columns, as the library does, it is the transposed weight times the values, which is
+    the only order that fp8 and int8 have. fp8 accumulates fast, as engines ask for.
+
+    Raises
+    ------
+    InputError
+        If the type cannot have the shape.
+    MissingEnvironmentError
+        If the library is not installed.
+    """
+
+    def __init__(self, arithmetic: Arithmetic, m: int, n: int, k: int) -> None:
+        types = TYPES.get(arithmetic)
+        if types is None:
+            raise InputError(f"no product in {arithmetic}", hint=f"take one of {', '.join(TYPES)}")
+        if n % types.unit or k % types.unit:
+            raise InputError(
+                f"{arithmetic} cannot have n = {n} and k = {k}",
+                hint=f"take multiples of {types.unit}",
+            )
+        self.arithmetic, self.shape = arithmetic, (m, n, k)
+        number = c_int32 if types.scale == "int32" else c_float
+        self._one, self._zero = number(1), number(0)
+        self._description, self._layouts = Pointer(), [Pointer() for _ in range(3)]
+        self.choices: list[Choice] = []
+        _call(
+            "MatmulDescCreate",
+            byref(self._description),
+            _COMPUTE[types.compute],
+            _DATA[types.scale],
+        )
+        self._set(_TRANSPOSE_A, c_int32(1))
+        if arithmetic == "fp8":
+            self._set(_FAST_ACCUMULATION, c_int8(1))
+        shapes = ((types.operand, k, n), (types.operand, k, m), (types.result, n, m))
+        for layout, (data, rows, columns) in zip(self._layouts, shapes, strict=True):
+            _call("MatrixLayoutCreate", byref(layout), _DATA[data], rows, columns, rows)
+
+    def choose(self, handle: Pointer, workspace_bytes: int = WORKSPACE_BYTES, most: int = 8) -> int:
+        """Ask for algorithms, best guess first; how many there are."""
+        with _created("MatmulPreference") as preference:
+            size = c_uint64(workspace_bytes)
+            _call("MatmulPreferenceSetAttribute", preference, _MOST_WORKSPACE, byref(size), 8)
+            found, count = (Choice * most)(), c_int()
+            weight, values, output = self._layouts
+            _call(
+                "MatmulAlgoGetHeuristic",
+                handle,
+                self._description,
+                weight,
+                values,
+                output,
+                output,
+                preference,
+                most,
+                found,
+                byref(count),
+            )
+        self.choices = list(found[: count.value])
+        return count.value
+
+    def run(
+        self,
+        handle: Pointer,
+        values: int,
+        weight: int,
+        output: int,
+        workspace: int,
+        stream: int,
+        *,
+        choice: int = 0,
+        workspace_bytes: int = WORKSPACE_BYTES,
+    ) -> None:
+        """Launch on a stream; arrays are addresses on the device, `choose` was called."""
+        weight_layout, values_layout, output_layout = self._layouts
+        _call(
+            "Matmul",
+            handle,
+            self._description,
+            byref(self._one),
+            weight,
+            weight_layout,
+            values,
+            values_layout,
+            byref(self._zero),
+            output,
+            output_layout,
+            output,
+            output_layout,
+            byref(self.choices[choice].algorithm),
+            workspace,
+            workspace_bytes,
+            stream,
+        )
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for layout in self._layouts:
+            _call("MatrixLayoutDestroy", layout)
+        _call("MatmulDescDestroy", self._description)
+        self._layouts, self._description = [], Pointer()
+
+    def _set(self, attribute: int, value: Any) -> None:
+        _call(
+            "MatmulDescSetAttribute",
+            self._description,
+            attribute,
+            byref(value),
+            ctypes.sizeof(value),
+        )
+
+
+@contextmanager
+def handle() -> Iterator[Pointer]:
+    """A handle on the current device."""
+    with _created("") as found:
+        yield found
+
+
+@contextmanager
+def _created(what: str) -> Iterator[Pointer]:
+    pointer = Pointer()
+    _call(f"{what}Create", byref(pointer))
+    try:
+        yield pointer
+    finally:
+        _call(f"{what}Destroy", pointer)

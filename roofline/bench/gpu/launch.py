@@ -1,0 +1,96 @@
+"""A kernel call as data: what to compile, how many blocks, which arguments.
+
+Whoever can run such a call can run every kernel of ``microbench/cuda``: `roofline.bench.gpu.device`
+does on a GPU, the tests do on a CPU.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from roofline.content import shipped
+from roofline.errors import InputError
+
+Element: TypeAlias = Literal["bf16", "fp16"]
+"""Two bytes; bfloat16 is kept as ``uint16`` where a library has no such type."""
+
+WARP: Final = 32
+"""Threads that run in step. [thread]"""
+
+
+class Array(Protocol):
+    """An array of NumPy or CuPy."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A source of ``microbench/cuda`` and the constants it is specialised to."""
+
+    source: str
+    constants: tuple[tuple[str, int], ...] = ()
+
+    def options(self) -> list[str]:
+        """The constants as a compiler takes them.
+
+        >>> program("rms_norm", "fp16").options()
+        ['-DELEMENT_FP16=1']
+        """
+        return [f"-D{name}={value}" for name, value in self.constants]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel call.
+
+    Parameters
+    ----------
+    grid
+        Blocks in each direction.
+    threads
+        Threads per block. [thread]
+    shared_bytes
+        Shared memory that a block asks for at launch. [B]
+    arguments
+        Arrays of the device and NumPy scalars, in the order of the kernel's parameters.
+    """
+
+    program: Program
+    kernel: str
+    grid: tuple[int, int, int]
+    threads: int
+    shared_bytes: int
+    arguments: tuple[Any, ...]
+
+
+def program(source: str, element: Element, constants: Mapping[str, int] | None = None) -> Program:
+    """A program for elements of that type."""
+    if element not in ("bf16", "fp16"):
+        raise InputError(f"no kernel computes in {element}", hint="ask for bf16 or fp16")
+    given = {"ELEMENT_FP16": int(element == "fp16"), **(constants or {})}
+    return Program(source, tuple(sorted(given.items())))
+
+
+def sources() -> dict[str, str]:
+    """Text of every CUDA source and header that is shipped, by file name."""
+    files = sorted((shipped("microbench") / "cuda").iterdir(), key=lambda path: path.name)
+    return {path.name: text(path) for path in files if path.suffix in (".cu", ".cuh")}
+
+
+def text(path: Path) -> str:
+    """Text of one source."""
+    return path.read_text(encoding="utf-8")
+
+
+def ceil_div(count: int, size: int) -> int:
+    """Parts of that size that cover a count.
+
+    >>> ceil_div(17, 16)
+    2
+    """
+    return -(-count // size)

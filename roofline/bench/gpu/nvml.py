@@ -1,0 +1,171 @@
+"""What the driver says of a GPU while it measures. Read only: no clock or limit is ever set."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.errors import MissingEnvironmentError
+from roofline.units import parse
+
+MHZ: Final = parse("1 MHz", "Hz")
+MILLIWATT: Final = parse("1 mW", "W")
+
+SLOWED: Final = {
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "temperature",
+    0x40: "hardware temperature",
+    0x80: "power brake",
+}
+"""Reasons for which a clock is lower than it would be by itself: a sample is not the chip's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """A GPU at one moment.
+
+    Parameters
+    ----------
+    sm_hz, memory_hz
+        Of the multiprocessors and of the memory. [Hz]
+    power_w
+        Drawn. [W]
+    temperature_c
+        Of the chip, in degrees Celsius.
+    slowed
+        Why the clock is held down, most often nothing.
+    """
+
+    sm_hz: float
+    memory_hz: float
+    power_w: float
+    temperature_c: float
+    slowed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A GPU as it is set up: two of equal fields may be measured as one.
+
+    Parameters
+    ----------
+    title
+        Name that the driver gives it.
+    memory_bytes
+        All of it. [B]
+    power_limit_w
+        Enforced. [W]
+    most_sm_hz
+        Highest clock that it may have. [Hz]
+    ecc, mig
+        ``"on"``, ``"off"``, or ``"unknown"`` where the board does not tell.
+    driver
+        Version.
+    """
+
+    title: str
+    memory_bytes: float
+    power_limit_w: float
+    most_sm_hz: float
+    ecc: str
+    mig: str
+    driver: str
+
+
+class Monitor:
+    """One GPU, by the index or the bus id that the driver gives it."""
+
+    def __init__(self, library: Any, handle: Any) -> None:
+        self._nvml, self._handle = library, handle
+
+    def clocks(self) -> Clocks:
+        """Now."""
+        n, gpu = self._nvml, self._handle
+        return Clocks(
+            self._number(lambda: MHZ * n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_SM)),
+            self._number(lambda: MHZ * n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_MEM)),
+            self._number(lambda: MILLIWATT * n.nvmlDeviceGetPowerUsage(gpu)),
+            self._number(lambda: n.nvmlDeviceGetTemperature(gpu, n.NVML_TEMPERATURE_GPU)),
+            self.slowed(),
+        )
+
+    def slowed(self) -> tuple[str, ...]:
+        """Why the clock is held down now; nothing where the driver does not tell."""
+        with suppress(self._nvml.NVMLError):
+            return reasons(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle))
+        return ()
+
+    def board(self) -> Board:
+        """As it is set up."""
+        n, gpu = self._nvml, self._handle
+        return Board(
+            self._text(lambda: n.nvmlDeviceGetName(gpu)),
+            self._number(lambda: n.nvmlDeviceGetMemoryInfo(gpu).total),
+            self._number(lambda: MILLIWATT * n.nvmlDeviceGetEnforcedPowerLimit(gpu)),
+            self._number(lambda: MHZ * n.nvmlDeviceGetMaxClockInfo(gpu, n.NVML_CLOCK_SM)),
+            self._switch(lambda: n.nvmlDeviceGetEccMode(gpu)[0]),
+            self._switch(lambda: n.nvmlDeviceGetMigMode(gpu)[0]),
+            self._text(n.nvmlSystemGetDriverVersion),
+        )
+
+    def _number(self, read: Callable[[], float]) -> float:
+        with suppress(self._nvml.NVMLError):
+            return float(read())
+        return float("nan")
+
+    def _text(self, read: Callable[[], str | bytes]) -> str:
+        with suppress(self._nvml.NVMLError):
+            said = read()
+            return said.decode() if isinstance(said, bytes) else said
+        return "unknown"
+
+    def _switch(self, read: Callable[[], int]) -> str:
+        with suppress(self._nvml.NVMLError):
+            return "on" if read() else "off"
+        return "unknown"
+
+
+def reasons(bits: int) -> tuple[str, ...]:
+    """Reasons that a driver's bits stand for.
+
+    >>> reasons(0x04 | 0x01)
+    ('power cap',)
+    """
+    return tuple(name for bit, name in SLOWED.items() if bits & bit)
+
+
+@contextmanager
+def monitor(bus_id: str | None = None) -> Iterator[Monitor]:
+    """The GPU on that PCI bus, or the first; closed again at the end.
+
+    CUDA and the driver count devices differently: CuPy's ``Device.pci_bus_id`` names the same.
+
+    Raises
+    ------
+    MissingEnvironmentError
+        If the driver's library is missing or knows no such GPU.
+    """
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise MissingEnvironmentError(
+            f"the driver's management library does not answer: {error}",
+            hint="install an NVIDIA driver, or run where there is a GPU; nvidia-smi shows it",
+        ) from None
+    try:
+        try:
+            handle = (
+                pynvml.nvmlDeviceGetHandleByPciBusId(bus_id.encode())
+                if bus_id
+                else pynvml.nvmlDeviceGetHandleByIndex(0)
+            )
+        except pynvml.NVMLError as error:
+            raise MissingEnvironmentError(
+                f"the driver knows no GPU {bus_id or 0}: {error}", hint="check nvidia-smi"
+            ) from None
+        yield Monitor(pynvml, handle)
+    finally:
+        pynvml.nvmlShutdown()

@@ -1,0 +1,124 @@
+"""Launches of the small kernels of a layer: norm, rotary embedding, gate, softmax."""
+
+from typing import Final
+
+import numpy as np
+
+from roofline.bench.gpu.launch import WARP, Array, Element, Launch, ceil_div, program
+from roofline.errors import InputError
+
+THREADS: Final = 256
+SOFTMAX_THREADS: Final = 512
+CHUNK: Final = 8
+"""Elements of a 16-byte access."""
+WIDEST_NORM: Final = THREADS * CHUNK * 8
+"""Elements of a row that a block of the norm keeps in registers."""
+
+
+def rms_norm(
+    values: Array, weight: Array, output: Array, *, element: Element, epsilon: float = 1e-5
+) -> tuple[Launch, ...]:
+    """Launch for ``values / sqrt(mean(values²) + ε) · weight`` by rows of [rows, width].
+
+    Raises
+    ------
+    InputError
+        If the width is no multiple of 8, or wider than a block holds.
+    """
+    rows, width = values.shape
+    _divides(CHUNK, width)
+    if width > WIDEST_NORM:
+        raise InputError(
+            f"rows of {width} elements do not stay in a block",
+            hint=f"take at most {WIDEST_NORM} elements",
+        )
+    return (
+        Launch(
+            program("rms_norm", element, {"THREADS": THREADS}),
+            "rms_norm",
+            (rows, 1, 1),
+            THREADS,
+            THREADS // WARP * 4,
+            (values, weight, output, np.int32(width), np.float32(epsilon)),
+        ),
+    )
+
+
+def rope(heads: Array, cos_sin: Array, positions: Array, *, element: Element) -> tuple[Launch, ...]:
+    """Launch that turns [tokens, heads, head width] in place.
+
+    Parameters
+    ----------
+    cos_sin
+        Cosines, then sines, of each position: [positions, head width].
+    positions
+        Of each token, int32. [token]
+
+    Raises
+    ------
+    InputError
+        If half a head is no multiple of 8.
+    """
+    tokens, count, head_dim = heads.shape
+    _divides(2 * CHUNK, head_dim)
+    return (
+        Launch(
+            program("rope", element, {"THREADS": THREADS, "HEAD_DIM": head_dim}),
+            "rope",
+            (tokens, ceil_div(count * head_dim // (2 * CHUNK), THREADS), 1),
+            THREADS,
+            0,
+            (heads, cos_sin, positions, np.int32(count)),
+        ),
+    )
+
+
+def silu_mul(gate_up: Array, output: Array, *, element: Element) -> tuple[Launch, ...]:
+    """Launch for ``silu(gate) · up``: [rows, 2 · width] to [rows, width].
+
+    Raises
+    ------
+    InputError
+        If the width is no multiple of 8.
+    """
+    rows, width = output.shape
+    _divides(CHUNK, width)
+    return (
+        Launch(
+            program("silu_mul", element, {"THREADS": THREADS}),
+            "silu_mul",
+            (rows, ceil_div(width // CHUNK, THREADS), 1),
+            THREADS,
+            0,
+            (gate_up, output, np.int32(width)),
+        ),
+    )
+
+
+def softmax(logits: Array, output: Array) -> tuple[Launch, ...]:
+    """Launch for the softmax of float32 rows of [rows, width].
+
+    Raises
+    ------
+    InputError
+        If the width is no multiple of 4.
+    """
+    rows, width = logits.shape
+    _divides(4, width)
+    return (
+        Launch(
+            program("softmax", "bf16", {"THREADS": SOFTMAX_THREADS}),
+            "softmax",
+            (rows, 1, 1),
+            SOFTMAX_THREADS,
+            SOFTMAX_THREADS // WARP * 8,
+            (logits, output, np.int32(width)),
+        ),
+    )
+
+
+def _divides(unit: int, width: int) -> None:
+    if width % unit:
+        raise InputError(
+            f"a width of {width} elements is not served", hint=f"take a multiple of {unit}"
+        )

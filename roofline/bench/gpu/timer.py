@@ -1,0 +1,187 @@
+"""How long a launch takes on a GPU: graphs of launches between two events, until the median holds.
+
+A graph of launches is replayed as one, so that the host's part is paid once per graph and not per
+launch. Its argument sets are visited in turn: one set finds its data in the cache (warm); enough
+to fill the cache three times find nothing there (cold).
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.bench.backend import Launch
+from roofline.bench.stopping import Median, Stop, median, reason
+from roofline.units import parse
+
+COLD: Final = 3.0
+"""Times the cache that argument sets fill together."""
+SPAN_S: Final = parse("50 µs", "s")
+"""Least time between two events: they resolve half a microsecond."""
+WARM_UP: Final = 3
+"""Replays that are not looked at."""
+PATIENCE: Final = 2
+"""Samples dropped for each one wanted at least, before slowed samples are given up on."""
+MILLISECOND: Final = parse("1 ms", "s")
+SLOWED: Final = "slowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Samples of one launch.
+
+    Parameters
+    ----------
+    samples
+        Each the mean time of a launch over `runs` launches. [s]
+    runs, sets
+        Launches in a sample, and argument sets that they rotate over. [1]
+    stopped
+        Why there are no more: ``"converged"``, ``"time"``, ``"samples"``, or ``"slowed"`` where
+        the clock was held down too often to go on.
+    dropped
+        Samples left out, by the reason for which the clock was held down. [1]
+    """
+
+    samples: tuple[float, ...]
+    runs: int
+    sets: int
+    stopped: str
+    dropped: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def median(self) -> Median:
+        """Middle of the samples. [s]"""
+        return median(self.samples)
+
+
+def argument_sets(cache_bytes: float, set_bytes: float) -> int:
+    """Sets of arguments that a cold launch needs.
+
+    Parameters
+    ----------
+    cache_bytes
+        Last-level cache. [B]
+    set_bytes
+        What one launch reads and writes. [B]
+
+    >>> argument_sets(50.0, 40.0), argument_sets(50.0, 200.0)
+    (4, 1)
+    """
+    return max(1, math.ceil(COLD * cache_bytes / set_bytes))
+
+
+def sample(
+    once: Callable[[], float],
+    slowed: Callable[[], tuple[str, ...]],
+    stop: Stop,
+    now: Callable[[], float] = time.perf_counter,
+) -> tuple[tuple[float, ...], str, dict[str, int]]:
+    """Samples, why there are no more, and those that were dropped.
+
+    A sample is dropped for one reason alone: the driver says that the clock was held down. A slow
+    sample with an honest clock is part of the distribution.
+
+    Parameters
+    ----------
+    once
+        Takes a sample. [s]
+    slowed
+        Why the clock is held down right after it.
+    stop
+        When it is enough.
+    now
+        Clock for the budget. [s]
+    """
+    taken: list[float] = []
+    dropped: dict[str, int] = {}
+    began = now()
+    while True:
+        value = once()
+        if why := slowed():
+            name = ", ".join(why)
+            dropped[name] = dropped.get(name, 0) + 1
+        else:
+            taken.append(value)
+        if done := reason(taken, now() - began, stop):
+            return tuple(taken), done, dropped
+        spent = sum(dropped.values()) >= PATIENCE * stop.least and now() - began >= stop.budget_s
+        if why and spent:
+            return tuple(taken), SLOWED, dropped
+
+
+class Graphs:
+    """Captures launches and times their replay, on a stream of its own."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._events = cupy.cuda.Event(), cupy.cuda.Event()
+
+    def captured(self, launches: Iterable[Launch]) -> Any:
+        """Launches as one graph; whatever they compile or allocate once must have been before."""
+        with self.stream:
+            self.stream.synchronize()
+            self.stream.begin_capture()
+            try:
+                for launch in launches:
+                    launch()
+            finally:
+                graph = self.stream.end_capture()
+        return graph
+
+    def seconds(self, work: Callable[[], object]) -> float:
+        """Time between an event before and one after what `work` puts on the stream. [s]"""
+        began, ended = self._events
+        with self.stream:
+            began.record(self.stream)
+            work()
+            ended.record(self.stream)
+        ended.synchronize()
+        return MILLISECOND * float(self._cupy.cuda.get_elapsed_time(began, ended))
+
+    def replay(self, graph: Any) -> float:
+        """Time of a graph. [s]"""
+        return self.seconds(lambda: graph.launch(self.stream))
+
+
+def measure(
+    graphs: Graphs,
+    launches: Sequence[Launch],
+    *,
+    slowed: Callable[[], tuple[str, ...]] = tuple,
+    stop: Stop | None = None,
+    span_s: float = SPAN_S,
+) -> Timing:
+    """Time launches in rotation, one for each argument set.
+
+    Parameters
+    ----------
+    graphs
+        Of the device.
+    launches
+        Each puts its kernels on CuPy's current stream and allocates nothing; one is timed warm,
+        `argument_sets` of them cold.
+    slowed
+        Why the clock is held down, as `roofline.bench.gpu.nvml.Monitor.slowed` says.
+    stop
+        When the median is known well enough.
+    span_s
+        Least time between two events. [s]
+    """
+    with graphs.stream:
+        for launch in launches:
+            launch()
+    rounds = list(launches)
+    graph = graphs.captured(rounds)
+    for _ in range(WARM_UP):
+        graphs.replay(graph)
+    repeat = math.ceil(span_s / graphs.replay(graph))
+    if repeat > 1:  # a graph of more launches, not more graphs: between graphs there is a gap
+        rounds *= repeat
+        graph = graphs.captured(rounds)
+        graphs.replay(graph)
+    runs = len(rounds)
+    samples, stopped, dropped = sample(lambda: graphs.replay(graph) / runs, slowed, stop or Stop())
+    return Timing(samples, runs, len(launches), stopped, tuple(sorted(dropped.items())))

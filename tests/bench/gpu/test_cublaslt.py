@@ -1,0 +1,54 @@
+"""Descriptors of every arithmetic type, which need the library and no device."""
+
+import ctypes
+
+import pytest
+
+from roofline.bench.gpu import cublaslt
+from roofline.bench.gpu.cublaslt import TYPES, Arithmetic, Choice, Product
+from roofline.errors import InputError, MissingEnvironmentError
+
+
+@pytest.fixture(scope="module")
+def library() -> None:
+    try:
+        cublaslt.library()
+    except MissingEnvironmentError as error:
+        pytest.skip(f"{error}: its descriptors were NOT built")
+
+
+@pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("arithmetic", TYPES)
+def test_every_arithmetic_has_descriptors(arithmetic: Arithmetic) -> None:
+    product = Product(arithmetic, 16, 4096, 1024)
+    assert product.shape == (16, 4096, 1024)
+    product.close()
+
+
+@pytest.mark.usefixtures("library")
+def test_the_library_tells_its_version() -> None:
+    assert int(cublaslt.version().split(".")[0]) >= 12
+
+
+def test_a_choice_is_laid_out_as_in_the_header() -> None:
+    assert ctypes.sizeof(Choice) == 64 + 8 + 4 + 4 + 16
+
+
+@pytest.mark.parametrize("arithmetic", ["fp8", "int8"])
+def test_odd_widths_are_refused_where_the_hardware_has_none(arithmetic: Arithmetic) -> None:
+    with pytest.raises(InputError, match="cannot have n = 24"):
+        Product(arithmetic, 16, 24, 64)
+
+
+def test_a_type_without_a_product_is_refused() -> None:
+    with pytest.raises(InputError, match="no product in fp4"):
+        Product("fp4", 16, 16, 64)  # type: ignore[arg-type]
+
+
+def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    cublaslt.library.cache_clear()
+    monkeypatch.setattr(cublaslt, "_loaded", lambda: None)
+    with pytest.raises(MissingEnvironmentError, match="cuBLASLt is not installed") as caught:
+        cublaslt.library()
+    assert caught.value.exit_code == 3
+    cublaslt.library.cache_clear()

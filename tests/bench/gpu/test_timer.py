@@ -1,0 +1,173 @@
+"""The timer's rules, with a clock and a device that are made up."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from roofline.bench.backend import Backend
+from roofline.bench.gpu.backend import CupyBackend
+from roofline.bench.gpu.timer import Graphs, Timing, argument_sets, measure, sample
+from roofline.bench.stopping import Stop
+
+
+def ticking(step: float) -> Callable[[], float]:
+    ticks = count()
+    return lambda: step * next(ticks)
+
+
+def never() -> tuple[str, ...]:
+    return ()
+
+
+def test_cold_sets_fill_the_cache_three_times() -> None:
+    assert argument_sets(60.0, 61.0) == 3
+    assert argument_sets(60.0, 60.0) == 3
+    assert argument_sets(60.0, 59.0) == 4
+    assert argument_sets(60.0, 1e9) == 1
+
+
+def test_a_steady_kernel_takes_ten_samples() -> None:
+    samples, stopped, dropped = sample(lambda: 2.0, never, Stop(), ticking(0.0))
+    assert (len(samples), stopped, dropped) == (10, "converged", {})
+
+
+def test_an_unsteady_kernel_stops_at_the_budget() -> None:
+    values = iter(range(1, 10_000))
+    samples, stopped, _ = sample(
+        lambda: float(next(values)), never, Stop(budget_s=1.0), ticking(0.05)
+    )
+    assert stopped == "time"
+    assert len(samples) == 20
+
+
+def test_a_slow_sample_is_kept_where_the_clock_was_honest() -> None:
+    values = iter([100.0, *[1.0] * 20])
+    samples, *_ = sample(lambda: next(values), never, Stop(), ticking(0.0))
+    assert samples[0] == 100.0
+
+
+def test_samples_of_a_slowed_clock_are_dropped_and_counted() -> None:
+    slowed: Iterator[tuple[str, ...]] = iter([("power cap",), ("power cap", "temperature")])
+    samples, stopped, dropped = sample(lambda: 1.0, lambda: next(slowed, ()), Stop(), ticking(0.0))
+    assert (len(samples), stopped) == (10, "converged")
+    assert dropped == {"power cap": 1, "power cap, temperature": 1}
+
+
+def test_a_clock_that_stays_slow_ends_the_measurement() -> None:
+    samples, stopped, dropped = sample(
+        lambda: 1.0, lambda: ("temperature",), Stop(budget_s=1.0), ticking(0.1)
+    )
+    assert (samples, stopped) == ((), "slowed")
+    assert dropped["temperature"] >= 20
+
+
+class Stream:
+    """Runs at once; while it is captured, launches are kept."""
+
+    def __init__(self, device: "FakeCupy") -> None:
+        self.device = device
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    def begin_capture(self) -> None:
+        self.device.captured = []
+
+    def end_capture(self) -> Any:
+        kept, self.device.captured = self.device.captured, None
+        assert kept is not None
+
+        def replay(stream: Stream) -> None:
+            self.device.now += self.device.gap_s
+            for name in kept:
+                self.device.execute(name)
+
+        return SimpleNamespace(launch=replay, length=len(kept))
+
+
+class FakeCupy:
+    """A device whose kernels take so many seconds each, and a graph a gap more."""
+
+    def __init__(self, *, seconds: float = 1e-6, gap_s: float = 0.0) -> None:
+        self.now, self.seconds, self.gap_s = 0.0, seconds, gap_s
+        self.captured: list[str] | None = None
+        self.ran: list[str] = []
+        self.refuses = False
+        self.cuda = SimpleNamespace(
+            Stream=lambda non_blocking: Stream(self),
+            Event=self.event,
+            get_elapsed_time=lambda began, ended: 1e3 * (ended.at - began.at),
+        )
+
+    def event(self) -> Any:
+        event = SimpleNamespace(at=0.0, synchronize=lambda: None)
+
+        def record(stream: Stream) -> None:
+            event.at = self.now
+
+        event.record = record
+        return event
+
+    def execute(self, name: str) -> None:
+        self.now += self.seconds
+        self.ran.append(name)
+
+    def kernel(self, name: str) -> Callable[[], object]:
+        def launch() -> None:
+            if self.captured is None:
+                self.execute(name)
+            elif self.refuses:
+                raise RuntimeError("not permitted when the stream is capturing")
+            else:
+                self.captured.append(name)
+
+        return launch
+
+
+def timed(cupy: FakeCupy, names: str) -> Timing:
+    return measure(Graphs(cupy), [cupy.kernel(name) for name in names], span_s=50e-6)
+
+
+def test_a_sample_spans_many_launches_of_one_graph() -> None:
+    timing = timed(FakeCupy(gap_s=1e-6), "a")
+    assert timing.runs == 25
+    assert timing.median.value == pytest.approx(26e-6 / 25)
+    assert (timing.sets, timing.stopped) == (1, "converged")
+
+
+def test_argument_sets_take_turns() -> None:
+    cupy = FakeCupy()
+    timing = timed(cupy, "abc")
+    assert timing.sets == 3
+    assert timing.runs % 3 == 0
+    tail = cupy.ran[-timing.runs :]
+    assert tail == list("abc") * (timing.runs // 3)
+
+
+def test_a_long_launch_is_not_repeated() -> None:
+    assert timed(FakeCupy(seconds=1e-3), "a").runs == 1
+
+
+def test_probes_are_timed_in_whole_rounds() -> None:
+    cupy = FakeCupy()
+    place: Backend = CupyBackend(cupy, 1.0, 1.0, Graphs(cupy))
+    timer = place.timer([cupy.kernel(name) for name in "abc"])
+    assert timer(4) == pytest.approx(1e-6)
+    assert cupy.ran[-6:] == list("abcabc")
+
+
+def test_what_cannot_be_captured_is_timed_as_it_is_launched() -> None:
+    cupy = FakeCupy()
+    cupy.refuses = True
+    timer = CupyBackend(cupy, 1.0, 1.0, Graphs(cupy)).timer([cupy.kernel("a")])
+    assert timer(5) == pytest.approx(1e-6)
+    assert cupy.ran[-5:] == list("aaaaa")

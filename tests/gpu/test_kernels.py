@@ -1,0 +1,70 @@
+"""The cases of the emulator on a GPU, and the same attention by PyTorch where it is installed."""
+
+from typing import Final
+
+import numpy as np
+import pytest
+
+from roofline.bench.gpu.device import Device
+from tests.microbench.attention_cases import CASES, Decode, Prefill, build
+from tests.microbench.case import Case
+from tests.microbench.small_cases import BUILDERS
+
+pytestmark = pytest.mark.gpu
+
+LARGE: Final[dict[str, Decode | Prefill]] = {
+    "decode, long": Decode((4096, 1000), (32, 8), splits=16),
+    "decode, long, fp16": Decode((8191,), (8, 1), splits=33, element="fp16", page_tokens=64),
+    "verify, long": Decode((4099, 2048), (32, 8), new_tokens=5, splits=8),
+    "prefill, long": Prefill(1100, 1100, (4, 1)),
+    "prefill, a long chunk": Prefill(512, 2200, (4, 2), batch=2),
+}
+
+
+def found(case: Case, gpu: Device) -> float:
+    """Error of a case on the device, in tolerances."""
+    placed = {name: gpu.cupy.asarray(array) for name, array in case.arrays.items()}
+    gpu.run(*case.launches(placed))
+    return case.error(placed[case.result].get()) / case.tolerance
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_attention_on_the_device(name: str, gpu: Device) -> None:
+    assert found(build(name), gpu) < 1.0
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_attention_over_many_tiles(name: str, gpu: Device) -> None:
+    assert found(LARGE[name].build(np.random.default_rng(0)), gpu) < 1.0
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_small_kernels_on_the_device(name: str, gpu: Device) -> None:
+    assert found(BUILDERS[name](), gpu) < 1.0
+
+
+def test_a_result_does_not_change_from_run_to_run(gpu: Device) -> None:
+    case = LARGE["decode, long"].build(np.random.default_rng(1))
+    placed = {name: gpu.cupy.asarray(array) for name, array in case.arrays.items()}
+    gpu.run(*case.launches(placed))
+    first = placed["output"].get()
+    for _ in range(20):
+        gpu.run(*case.launches(placed))
+    assert (placed["output"].get() == first).all()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_prefill_agrees_with_pytorch(gpu: Device, causal: bool) -> None:
+    torch = pytest.importorskip("torch")
+    case = Prefill(700, 700, (8, 2), causal=causal, element="fp16").build(np.random.default_rng(2))
+    placed = {name: gpu.cupy.asarray(array) for name, array in case.arrays.items()}
+    gpu.run(*case.launches(placed))
+    heads = [
+        torch.from_numpy(case.arrays[name]).cuda().transpose(1, 2)
+        for name in ("query", "keys", "values")
+    ]
+    theirs = torch.nn.functional.scaled_dot_product_attention(
+        *heads, is_causal=causal, enable_gqa=True
+    )
+    ours = torch.from_numpy(placed["output"].get()).cuda().transpose(1, 2)
+    assert float((ours - theirs).float().norm() / theirs.float().norm()) < 1e-3

@@ -1,0 +1,60 @@
+"""Timers and probes of the environment on a GPU: what must hold on any of them."""
+
+import pytest
+
+from roofline.bench.gpu import bandwidth, nvml
+from roofline.bench.gpu.cublaslt import WORKSPACE_BYTES, Product, handle
+from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.timer import Graphs, Timing, argument_sets, measure
+from roofline.bench.stopping import Stop
+from roofline.units import parse
+
+pytestmark = pytest.mark.gpu
+
+
+def copies(gpu: Device, words: int, sets: int) -> Timing:
+    arrays = [gpu.cupy.ones((2, words), gpu.cupy.uint32) for _ in range(sets)]
+    launches = [bandwidth.copy(a, b, gpu.sku.multiprocessors) for a, b in arrays]
+    calls = [lambda launch=launch: gpu.run(*launch) for launch in launches]
+    return measure(Graphs(gpu.cupy), calls)
+
+
+def test_a_launch_takes_microseconds(gpu: Device) -> None:
+    timing = measure(Graphs(gpu.cupy), [lambda: gpu.run(*bandwidth.nothing())])
+    assert parse("0.3 µs", "s") < timing.median.value < parse("20 µs", "s")
+    assert timing.stopped in ("converged", "time", "samples")
+
+
+def test_a_copy_takes_time_in_proportion(gpu: Device) -> None:
+    words = 1 << 26
+    once, twice = (copies(gpu, words * factor, 1).median.value for factor in (1, 2))
+    assert twice / once == pytest.approx(2.0, rel=0.1)
+
+
+def test_what_is_in_the_cache_is_faster(gpu: Device) -> None:
+    words = int(gpu.sku.l2_bytes / 64) * 4
+    cold = copies(gpu, words, argument_sets(gpu.sku.l2_bytes, 8.0 * words))
+    warm = copies(gpu, words, 1)
+    assert warm.median.value < cold.median.value
+
+
+def test_a_product_can_be_captured(gpu: Device) -> None:
+    cupy, size = gpu.cupy, 1024
+    graphs = Graphs(cupy)
+    arrays = [cupy.zeros((size, size), cupy.uint16) for _ in range(3)]
+    workspace = cupy.empty(WORKSPACE_BYTES, cupy.uint8)
+    product = Product("bf16", size, size, size)
+    with handle() as library:
+        product.choose(library)
+        x, w, y, scratch = (array.data.ptr for array in (*arrays, workspace))
+        timing = measure(
+            graphs, [lambda: product.run(library, x, w, y, scratch, graphs.stream.ptr)], stop=Stop()
+        )
+    product.close()
+    assert 0.0 < timing.median.value < parse("1 ms", "s")
+
+
+def test_the_driver_describes_the_device(gpu: Device) -> None:
+    with nvml.monitor(gpu.cupy.cuda.Device().pci_bus_id) as board:
+        assert board.clocks().sm_hz > 0
+        assert board.board().memory_bytes >= gpu.sku.memory_bytes

@@ -1,0 +1,180 @@
+"""Mistakes that a kernel could have, each with the cases that must notice it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Bug:
+    """Text of a source and what a mistake makes of it."""
+
+    source: str
+    written: str
+    planted: str
+    cases: tuple[str, ...]
+
+
+DECODE: Final = ("decode, grouped, one split empty",)
+VERIFY: Final = ("verify 4 tokens",)
+WIDE: Final = ("decode, pages of 32, scores of a wide range",)
+PREFILL: Final = ("prefill, a chunk after 130 tokens",)
+
+BUGS: Final[dict[str, Bug]] = {
+    "causal mask off by one": Bug(
+        "prefill_attention.cu", "key > row + cached", "key > row + cached + 1", PREFILL
+    ),
+    "chunk offset forgotten": Bug(
+        "prefill_attention.cu", "key > row + cached", "key > row", PREFILL
+    ),
+    "mask skipped one tile too far": Bug(
+        "prefill_attention.cu",
+        "past > first_query + warp_row + cached + 1)",
+        "past > first_query + warp_row + cached + KEYS)",
+        PREFILL,
+    ),
+    "last tile of keys left out": Bug(
+        "prefill_attention.cu", "(seen + KEYS - 1) / KEYS", "seen / KEYS", PREFILL
+    ),
+    "wrong kv head": Bug(
+        "prefill_attention.cu",
+        "head / (query_heads / kv_heads)",
+        "head % kv_heads",
+        ("prefill, two groups",),
+    ),
+    "values not waited for": Bug(
+        "prefill_attention.cu",
+        "wait_copies<0>();\n    __syncthreads();  // values",
+        "__syncthreads();  // values",
+        PREFILL,
+    ),
+    "no barrier before the values are replaced": Bug(
+        "prefill_attention.cu", "__syncthreads();  // keys are there", "__syncwarp();  //", PREFILL
+    ),
+    "no barrier before the keys are replaced": Bug(
+        "prefill_attention.cu", "__syncthreads();  // values are", "__syncwarp();  //", PREFILL
+    ),
+    "no division by the sum": Bug(
+        "prefill_attention.cu", "total > 0.f ? 1.f / total : 0.f", "1.f", PREFILL
+    ),
+    "no scale": Bug(
+        "attention.cuh",
+        "exp2_fast(score[block][i] * scale_log2 - base)",
+        "exp2_fast(score[block][i] - base)",
+        DECODE,
+    ),
+    "no rescaling of the output": Bug(
+        "attention.cuh", "output[column][2 * half] *= shrink;", "", WIDE
+    ),
+    "no rescaling of the sum": Bug(
+        "attention.cuh", "total[half] * shrink + sum", "total[half] + sum", WIDE
+    ),
+    "values not transposed": Bug(
+        "attention.cuh", "load_tiles_transposed(value,", "load_tiles(value,", DECODE
+    ),
+    "reader and writer place chunks differently": Bug(
+        "attention.cuh",
+        "load_tiles(key, keys + placed(row, chunk));",
+        "load_tiles(key, keys + placed(row, chunk ^ 1));",
+        DECODE,
+    ),
+    "sum of a row over too few lanes": Bug(
+        "attention.cuh", "return value + exchange(value, 2);", "return value;", DECODE
+    ),
+    "maximum of a row over too few lanes": Bug(
+        "attention.cuh", "most = larger(most, exchange(most, 2));", "", WIDE
+    ),
+    "pages in order": Bug(
+        "decode_attention.cu", "pages[tile / page_tiles]", "tile / page_tiles", DECODE
+    ),
+    "first tile of a page for all": Bug(
+        "decode_attention.cu",
+        "page * page_tokens + (tile % page_tiles) * KEYS",
+        "page * page_tokens",
+        ("decode, pages of 64",),
+    ),
+    "last split dropped": Bug(
+        "decode_attention.cu",
+        "split < splits; split++) {",
+        "split < splits - 1; split++) {",
+        ("decode, splits differ",),
+    ),
+    "a split's tile dropped": Bug(
+        "decode_attention.cu",
+        "smaller(first_tile + share, tiles)",
+        "smaller(first_tile + share - 1, tiles)",
+        DECODE,
+    ),
+    "splits combined without their sums": Bug(
+        "decode_attention.cu", "largest + log2_fast(total)", "largest", DECODE
+    ),
+    "tail of a page not masked": Bug(
+        "decode_attention.cu", ">= seen[band][i >> 1]", "> context + KEYS", DECODE
+    ),
+    "tail of a page not zeroed": Bug(
+        "decode_attention.cu", "tile * KEYS + row < context;", "true;", DECODE
+    ),
+    "drafted tokens see one another": Bug(
+        "decode_attention.cu",
+        "real ? context - new_tokens + token_of(row) + 1 : context",
+        "context",
+        VERIFY,
+    ),
+    "drafted tokens do not see themselves": Bug(
+        "decode_attention.cu", "token_of(row) + 1 : context", "token_of(row) : context", VERIFY
+    ),
+    "tile not waited for": Bug(
+        "decode_attention.cu", "wait_copies<STAGES - 1>();", "wait_copies<STAGES>();", DECODE
+    ),
+    "no barrier of the warp after the wait": Bug(
+        "decode_attention.cu",
+        "wait_copies<STAGES - 1>();\n    __syncwarp();",
+        "wait_copies<STAGES - 1>();",
+        DECODE,
+    ),
+    "no barrier before the warps are merged": Bug(
+        "decode_attention.cu",
+        "  __syncthreads();\n\n  for (int index",
+        "\n  for (int index",
+        DECODE,
+    ),
+    "no barrier before the stages are reused": Bug(
+        "decode_attention.cu",
+        "__syncthreads();  // the stages are",
+        "__syncwarp();  //",
+        ("decode, one warp behind",),
+    ),
+    "new tokens and heads swapped": Bug(
+        "decode_attention.cu",
+        "(first_row + row) % group;\n",
+        "(first_row + row) / new_tokens % group;\n",
+        VERIFY,
+    ),
+    "norm without a barrier": Bug(
+        "rms_norm.cu", "__syncthreads();", "", ("rms norm, not all threads at work",)
+    ),
+    "norm by the sum": Bug(
+        "rms_norm.cu",
+        "squares / width + epsilon",
+        "squares + epsilon",
+        ("rms norm, not all threads at work",),
+    ),
+    "rotation the other way": Bug("rope.cu", "c.y, s.y, -1.f", "c.y, s.y, 1.f", ("rope",)),
+    "fifth weight scaled like the fourth": Bug(
+        "w4a16_gemv.cu", "x[4] *= p4;", "x[4] *= p3;", ("4-bit weights, one row",)
+    ),
+    "zero point of the first group for all": Bug(
+        "w4a16_gemv.cu",
+        "zero[row * groups + chunk * 32 / GROUP]",
+        "zero[row * groups]",
+        ("4-bit weights, one row",),
+    ),
+    "softmax of the first warp": Bug(
+        "softmax.cu", "i < THREADS / 32; i++) sum", "i < 1; i++) sum", ("softmax",)
+    ),
+    "copy without its tail": Bug(
+        "bandwidth.cu",
+        "for (; i < chunks; i += stride) output[i] = load_once(input + i);",
+        "",
+        ("copy",),
+    ),
+}

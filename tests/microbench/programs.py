@@ -1,0 +1,53 @@
+"""Programs that the loaders ask for: all of attention, the ends of the others."""
+
+from itertools import product
+from typing import Final, get_args
+
+import numpy as np
+
+from roofline.bench.gpu import bandwidth
+from roofline.bench.gpu.attention import HEAD_DIMS, decode_attention, prefill_attention
+from roofline.bench.gpu.launch import Element, Launch, Program
+from roofline.bench.gpu.pointwise import rms_norm, rope, silu_mul, softmax
+from roofline.bench.gpu.weights import MOST_ROWS, w4a16_gemv
+
+ELEMENTS: Final[tuple[Element, ...]] = get_args(Element)
+
+
+def _of(launches: tuple[Launch, ...]) -> Program:
+    return launches[0].program
+
+
+def attention() -> list[Program]:
+    """Prefill, and decoding with one band of query rows and with two."""
+    out = []
+    for head_dim, element in product(HEAD_DIMS, ELEMENTS):
+        cache = np.empty((1, 16, 1, head_dim), np.uint16)
+        query = np.empty((1, 16, 1, head_dim), np.uint16)
+        out.append(_of(prefill_attention(query, cache, cache, query, element=element)))
+        for new_tokens in (1, 32):
+            query = np.empty((1, new_tokens, 1, head_dim), np.uint16)
+            table = np.empty((1, 1), np.int32)
+            launches = decode_attention(query, cache, cache, table, table, query, element=element)
+            out.append(_of(launches))
+    return out
+
+
+def others() -> list[Program]:
+    """All other kernels."""
+    row = np.empty((1, 128), np.uint16)
+    heads = {width: np.empty((1, 1, width), np.uint16) for width in HEAD_DIMS}
+    out = [_of(bandwidth.nothing()), _of(softmax(row, row))]
+    for element in ELEMENTS:
+        out.append(_of(rms_norm(row, row, row, element=element)))
+        out.append(_of(silu_mul(row, row, element=element)))
+        out += [_of(rope(heads[width], row, row, element=element)) for width in HEAD_DIMS]
+        for rows in (1, MOST_ROWS):
+            values = np.empty((rows, 128), np.uint16)
+            out.append(_of(w4a16_gemv(row, row, row, values, values, element=element)))
+    return out
+
+
+def label(program: Program) -> str:
+    """A program in one word."""
+    return "-".join([program.source, *(f"{k}={v}" for k, v in program.constants)])

@@ -1,0 +1,152 @@
+"""The small kernels on small shapes, against their formulas in float64."""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from roofline.bench.gpu import bandwidth
+from roofline.bench.gpu.launch import Element
+from roofline.bench.gpu.pointwise import rms_norm, rope, silu_mul, softmax
+from roofline.bench.gpu.weights import GROUP, w4a16_gemv
+from tests.microbench.case import Case
+from tests.microbench.elements import ROUNDING, nan, narrow, normal, widen
+
+RNG: Final = np.random.default_rng
+TOLERANCE: Final = 0.75
+"""In largest roundings; each of these rounds its result once."""
+
+
+def norm(rows: int, width: int, element: Element) -> Case:
+    rng = RNG(1)
+    values, weight = normal(rng, (rows, width), element), normal(rng, (width,), element)
+    wide = widen(values)
+    root = np.sqrt((wide**2).mean(axis=1, keepdims=True) + 1e-2)
+    return Case(
+        {"values": values, "weight": weight, "output": nan((rows, width), element)},
+        lambda placed: rms_norm(**placed, element=element, epsilon=1e-2),
+        "output",
+        wide / root * widen(weight),
+        TOLERANCE * ROUNDING[element],
+    )
+
+
+def rotary(tokens: int, count: int, head_dim: int, element: Element) -> Case:
+    rng = RNG(2)
+    heads = normal(rng, (tokens, count, head_dim), element)
+    positions = rng.permutation(tokens + 5)[:tokens].astype(np.int32)
+    angles = np.outer(np.arange(tokens + 5), 10_000.0 ** -np.linspace(0, 1, head_dim // 2))
+    table = narrow(np.concatenate([np.cos(angles), np.sin(angles)], axis=1), element)
+    cos, sin = np.split(widen(table)[positions][:, None], 2, axis=2)
+    first, second = np.split(widen(heads), 2, axis=2)
+    turned = np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=2)
+    return Case(
+        {"heads": heads, "cos_sin": table, "positions": positions},
+        lambda placed: rope(**placed, element=element),
+        "heads",
+        turned,
+        TOLERANCE * ROUNDING[element],
+    )
+
+
+def gate(rows: int, width: int, element: Element) -> Case:
+    gate_up = normal(RNG(3), (rows, 2 * width), element)
+    gates, ups = np.split(widen(gate_up), 2, axis=1)
+    return Case(
+        {"gate_up": gate_up, "output": nan((rows, width), element)},
+        lambda placed: silu_mul(**placed, element=element),
+        "output",
+        gates / (1 + np.exp(-gates)) * ups,
+        TOLERANCE * ROUNDING[element],
+    )
+
+
+def shares(rows: int, width: int) -> Case:
+    logits = (8 * RNG(4).standard_normal((rows, width))).astype(np.float32)
+    weight = np.exp(logits.astype(np.float64))
+    return Case(
+        {"logits": logits, "output": np.full((rows, width), np.nan, np.float32)},
+        lambda placed: softmax(**placed),
+        "output",
+        weight / weight.sum(axis=1, keepdims=True),
+        1e-5,
+    )
+
+
+def four_bits(rows: int, outputs: int, depth: int, element: Element) -> Case:
+    rng = RNG(5)
+    weight = rng.integers(0, 16, (outputs, depth))
+    groups = (outputs, depth // GROUP)
+    scale = narrow(0.1 * rng.random(groups), element)
+    zero = narrow(rng.integers(0, 16, groups).astype(np.float64), element)
+    values = normal(rng, (rows, depth), element)
+    words = (weight.reshape(outputs, -1, 8) << (4 * np.arange(8))).sum(axis=2).astype(np.uint32)
+    whole = (weight - np.repeat(widen(zero), GROUP, 1)) * np.repeat(widen(scale), GROUP, 1)
+    return Case(
+        {
+            "weight": words,
+            "scale": scale,
+            "zero": zero,
+            "values": values,
+            "output": nan((rows, outputs), element),
+        },
+        lambda placed: w4a16_gemv(**placed, element=element),
+        "output",
+        widen(values) @ whole.T,
+        TOLERANCE * ROUNDING[element],
+    )
+
+
+def copied(chunks: int) -> Case:
+    values = RNG(6).standard_normal(4 * chunks).astype(np.float32)
+    return Case(
+        {"values": values, "output": np.full(4 * chunks, np.nan, np.float32)},
+        lambda placed: bandwidth.copy(**placed, multiprocessors=1),
+        "output",
+        values.astype(np.float64),
+        1e-12,
+    )
+
+
+def written(chunks: int) -> Case:
+    ones = np.ones(4 * chunks, np.uint32)
+    return Case(
+        {"output": np.full(4 * chunks, np.nan, np.float32)},
+        lambda placed: bandwidth.write(**placed, multiprocessors=1),
+        "output",
+        ones.view(np.float32).astype(np.float64),
+        1e-12,
+    )
+
+
+def read(chunks: int) -> Case:
+    """Words whose parity is the one that is told; a kernel that skips a word misses it."""
+    values = RNG(7).integers(0, 2**32, 4 * chunks, dtype=np.uint32)
+    # One thread's share: every 2048th chunk of the grid, from its first.
+    values.reshape(-1, 4)[::2048] = 0
+    values[-4 * ((chunks - 1) % 2048 + 1)] = 0x12345678
+    return Case(
+        {"values": values, "sink": np.zeros(1, np.float32)},
+        lambda placed: bandwidth.read(**placed, multiprocessors=1),
+        "sink",
+        np.array([0x12345678], np.uint32).view(np.float32).astype(np.float64),
+        1e-12,
+    )
+
+
+BUILDERS: Final[dict[str, Callable[[], Case]]] = {
+    "rms norm": lambda: norm(3, 4096, "bf16"),
+    "rms norm, not all threads at work": lambda: norm(2, 1000, "fp16"),
+    "rms norm, widest": lambda: norm(1, 16384, "bf16"),
+    "rope": lambda: rotary(3, 5, 128, "bf16"),
+    "rope, several blocks per token": lambda: rotary(2, 70, 64, "fp16"),
+    "silu · mul": lambda: gate(2, 1376, "bf16"),
+    "silu · mul, several blocks per row": lambda: gate(2, 4104, "fp16"),
+    "softmax": lambda: shares(2, 5000),
+    "softmax, short": lambda: shares(3, 8),
+    "4-bit weights, one row": lambda: four_bits(1, 37, 1024, "bf16"),
+    "4-bit weights, four rows": lambda: four_bits(4, 18, 1280, "fp16"),
+    "copy": lambda: copied(10_001),
+    "write": lambda: written(5_003),
+    "read": lambda: read(10_241),
+}

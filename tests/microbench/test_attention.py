@@ -1,0 +1,16 @@
+"""The attention kernels' numbers, on a CPU."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.microbench.attention_cases import CASES, build
+from tests.microbench.emulation import SCHEDULES, Emulator
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_attention_is_softmax_of_scores_times_values(name: str, libraries: Path) -> None:
+    for schedule in SCHEDULES:
+        case = build(name)
+        Emulator(libraries, schedule).run(*case.launches(case.arrays))
+        assert case.error(case.arrays[case.result]) < case.tolerance

@@ -1,0 +1,70 @@
+"""Every kernel compiles for every architecture, keeps to its registers, and uses the hardware."""
+
+import importlib.util
+import os
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+from roofline.bench.gpu.compiling import Resources, compiled, resources
+from roofline.bench.gpu.launch import Program, sources
+from tests.microbench import programs
+from tests.microbench.emulation import kernels
+from tests.microbench.sass import count, disassembler, instructions
+
+ARCHITECTURES = (80, 90, 100, 120)
+"""A100, H100 and H200, B200, and desktop Blackwell."""
+LOG = """
+ptxas info    : Compiling entry function 'first' for 'sm_90'
+ptxas info    : Function properties for first
+ptxas         .     8 bytes stack frame, 12 bytes spill stores, 4 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers
+ptxas info    : Compiling entry function 'second' for 'sm_90'
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 4 registers, used 0 barriers
+"""
+
+
+@pytest.fixture(scope="module")
+def compiler() -> None:
+    """NVRTC and nvdisasm: a must where ROOFLINE_NVRTC says so, else a loud skip."""
+    missing = [name for name in ("cupy",) if importlib.util.find_spec(name) is None]
+    try:
+        disassembler()
+    except PackageNotFoundError as error:
+        missing.append(str(error))
+    if missing and os.environ.get("ROOFLINE_NVRTC") == "required":
+        pytest.fail(f"{missing} not installed (ROOFLINE_NVRTC=required)")
+    if missing:
+        pytest.skip(f"{missing} not installed: the kernels were NOT compiled; see [gpu-ci]")
+
+
+def test_the_log_is_read() -> None:
+    assert resources(LOG) == {"first": Resources(255, 8, 16), "second": Resources(4, 0, 0)}
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("program", [*programs.attention(), *programs.others()], ids=programs.label)
+def test_kernels_fit_into_registers(program: Program, architecture: int) -> None:
+    found = compiled(program, architecture).kernels
+    assert sorted(found) == sorted(kernels(sources()[f"{program.source}.cu"]))
+    assert {
+        name: used for name, used in found.items() if used.spill_bytes or used.stack_bytes
+    } == {}
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("program", programs.attention(), ids=programs.label)
+def test_attention_uses_tensor_cores_and_asynchronous_copies(
+    program: Program, architecture: int, tmp_path: Path
+) -> None:
+    found = instructions(compiled(program, architecture).cubin, tmp_path)[program.source]
+    assert count(found, r"HMMA\.16816\.F32") > 0
+    assert count(found, r"LDSM\.16\.M88\.4") > 0
+    assert count(found, r"LDSM\.16\.MT88\.4") > 0
+    assert count(found, r"LDGSTS\.E\..*128$") > 0
+    assert count(found, r"LDGSTS") == count(found, r"LDGSTS\.E\..*128$")
+    assert count(found, r"LDL|STL") == 0

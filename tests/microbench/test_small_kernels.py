@@ -1,0 +1,21 @@
+"""The small kernels' numbers, on a CPU."""
+
+from pathlib import Path
+
+import pytest
+
+from roofline.bench.gpu import bandwidth
+from tests.microbench.emulation import SCHEDULES, Emulator
+from tests.microbench.small_cases import BUILDERS
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_a_small_kernel_is_its_formula(name: str, libraries: Path) -> None:
+    for schedule in SCHEDULES:
+        case = BUILDERS[name]()
+        Emulator(libraries, schedule).run(*case.launches(case.arrays))
+        assert case.error(case.arrays[case.result]) < case.tolerance
+
+
+def test_nothing_can_be_launched(libraries: Path) -> None:
+    Emulator(libraries).run(*bandwidth.nothing())
