@@ -65,6 +65,8 @@ class Group:
         Times. [s]
     families
         Label of each row: rows of a family are left out together.
+    index
+        Places of the rows in the file. [1]
     """
 
     name: Name
@@ -73,6 +75,7 @@ class Group:
     dims: dict[str, Array]
     measured: Array
     families: Labels
+    index: Labels
 
     def __len__(self) -> int:
         """Rows."""
@@ -85,6 +88,7 @@ class Group:
             dims=take(self.dims, which),
             measured=self.measured[which],
             families=self.families[which],
+            index=self.index[which],
         )
 
 
@@ -261,6 +265,7 @@ def _group(
         dims,
         rows.time_s.to_numpy(np.float64),
         families,
+        rows.index.to_numpy().astype(np.int64),
     )
 
 

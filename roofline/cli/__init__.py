@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from roofline import __version__
-from roofline.cli import analyze, compare, disaggregate, gpus, layouts, models
+from roofline.cli import (
+    analyze,
+    bench,
+    calibrate,
+    compare,
+    disaggregate,
+    gpus,
+    layouts,
+    models,
+    validate,
+)
 from roofline.errors import RooflineError
 
 app = typer.Typer(
@@ -25,7 +35,10 @@ app.command()(analyze.analyze)
 app.command()(compare.compare)
 app.command()(layouts.layouts)
 app.command()(disaggregate.disaggregate)
+app.command()(calibrate.calibrate)
+app.command()(validate.validate)
 app.add_typer(gpus.app, name="gpus")
+app.add_typer(bench.app, name="bench")
 app.add_typer(models.app, name="models")
 
 _UsageError = typer.BadParameter.__mro__[1]  # Typer carries its own copy of Click
