@@ -8,7 +8,7 @@ import numpy as np
 
 from roofline.bench import kernel_rows, linear_rows
 from roofline.bench.fit import cross_validate
-from roofline.bench.held_out import coverage, errors
+from roofline.bench.held_out import Labels, coverage, errors
 from roofline.bench.kernel_rows import Group
 from roofline.cost.work import Array
 from roofline.errors import InputError, RooflineError
@@ -51,7 +51,7 @@ class Scored:
     """
 
     name: Mapping[str, str]
-    index: Array
+    index: Labels
     measured: Array
     predicted: Array
     log_sd: Array

@@ -48,7 +48,7 @@ EXPERTS = {
 }
 
 
-def frame(base: Mapping[str, object], *changes: dict[str, object]) -> pd.DataFrame:
+def frame(base: dict[str, object], *changes: dict[str, object]) -> pd.DataFrame:
     return pd.DataFrame([base | change for change in changes])
 
 
@@ -86,7 +86,7 @@ def test_a_prefill_of_one_token_is_left_to_decoding_where_the_kernel_does_so() -
 
 def test_flash_attention_2_copies_heads_into_rows_only_where_there_is_a_group() -> None:
     base = ATTENTION | {"kernel": "vllm_flash_attn", "seq_q": 1, "gpu": "a100_sxm"}
-    changes: list[Mapping[str, object]] = [{}, {"batch": 1}, {"n_heads": 2}, {"n_kv_heads": 1}]
+    changes: list[dict[str, object]] = [{}, {"batch": 1}, {"n_heads": 2}, {"n_kv_heads": 1}]
     (group,) = decode_groups(frame(base, *changes))
     assert group.dims["copies"].tolist() == [1, 0, 0, 0]
     assert group.dims["splits"].tolist() == [128, 128, 1, 128]
