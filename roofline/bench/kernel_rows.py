@@ -132,18 +132,20 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     for name, rows in _parts(frame, (*KEY, "phase", "gemm_dtype")):
         absorbed = name["phase"] == "decode" or "MLA" in name["kernel"]
         columns = (*_columns(rows, LATENT), *_widths(rows))
-        low = "fp8" in name["gemm_dtype"]
-        own = {
-            "weight_width": _mapped(rows, "gemm_dtype", WEIGHTS),
-            "faster": np.full(len(rows), 2.0 if low else 1.0),
-            "heads": _columns(rows, ("n_heads",))[0],
-        }
+        device = gpu(name["gpu"])
+        low = "fp8" in name["gemm_dtype"] and "fp8" in device.flops_per_s
+        faster = device.rate("fp8") / device.rate("bf16") if low else 1.0
+        own = (
+            _columns(rows, ("n_heads",))[0],
+            _mapped(rows, "gemm_dtype", WEIGHTS),
+            np.full(len(rows), faster),
+        )
         if absorbed:
-            generation = gpu(name["gpu"]).architecture
-            dims = {**latent.latent_dims(*columns, generation=generation), **own}
+            inside = latent.latent_dims(*columns, generation=device.architecture)
+            dims = latent_module.with_projections(inside, *own)
             yield _group(name, latent_module.ABSORBED, dims, rows, ("n_heads",))
         else:
-            dims = {**latent.expanded_dims(*columns), **own}
+            dims = latent_module.with_projections(latent.expanded_dims(*columns), *own)
             yield _group(name, latent_module.EXPANDED, dims, rows, ("n_heads",))
 
 

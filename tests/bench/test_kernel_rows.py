@@ -1,5 +1,7 @@
 """Measured rows as columns of forms: a few rows whose columns can be checked by hand."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,8 +50,8 @@ EXPERTS = {
 }
 
 
-def frame(base: dict[str, object], *changes: dict[str, object]) -> pd.DataFrame:
-    return pd.DataFrame([base | change for change in changes])
+def frame(base: Mapping[str, object], *changes: Mapping[str, object]) -> pd.DataFrame:
+    return pd.DataFrame([{**base, **change} for change in changes])
 
 
 def test_formats_and_kernels_are_groups_and_shapes_are_families() -> None:

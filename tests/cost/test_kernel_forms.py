@@ -90,8 +90,7 @@ def expanded() -> Columns:
 
 def module(columns: Columns) -> Columns:
     heads = shapes()["heads"]
-    more = {"weight_width": np.full(COUNT, 2.0), "faster": np.ones(COUNT), "heads": heads}
-    return columns | more
+    return latent_module.with_projections(columns, heads, np.full(COUNT, 2.0), np.ones(COUNT))
 
 
 CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {

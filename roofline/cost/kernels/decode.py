@@ -79,7 +79,7 @@ def decode_dims(
 ) -> dict[str, Array]:
     """Columns of the form; the window is 0 for none, widths are bytes per element.
 
-    The rest follows: ``units`` of work, how far back the last query sees (``reach``), and how the
+    The rest follows: ``units`` of work, how many keys the last query sees (``reach``), and how the
     kernel schedules them.
     """
     known = KERNELS.get(kernel, USUAL)

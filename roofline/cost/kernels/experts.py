@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.kernels.routing import TILE
 from roofline.cost.work import Array
 
 COLUMNS: Final = 128
@@ -156,4 +155,3 @@ FORM: Final = Form(
 """Grouped GEMMs over touched experts and padded rows. Source: the tiling of grouped GEMM kernels,
 as in CUTLASS (https://github.com/NVIDIA/cutlass, ``examples/57_hopper_grouped_gemm``) and
 MegaBlocks, Gale et al. 2022 (arXiv 2211.15841)."""
-assert TILE >= COLUMNS

@@ -6,7 +6,6 @@ values of 128 for each head, and is prefill attention at their mean, 160: FLOPs 
 are in proportion to 192 + 128.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,10 +30,11 @@ PADDED: Final = 16
 KEYS: Final = 64.0
 """Keys of a tile."""
 
-SPLITS: Final[Mapping[str, float]] = {"hopper": 128.0, "ampere": 1.0}
-"""Most parts that the keys of a block are split into, by generation. TensorRT-LLM plans splits
-where it has a kernel for the latent head (Hopper: FlashMLA); its general kernel has none."""
-UNSPLIT: Final = 1.0
+SPLITS: Final = 128.0
+"""Most parts that the keys of a block are split into."""
+GENERAL: Final = frozenset({"volta", "turing", "ampere", "ada"})
+"""Generations for which TensorRT-LLM has no kernel of its own for the latent head (Hopper:
+FlashMLA); its general kernel does not split."""
 
 
 def latent_dims(
@@ -48,7 +48,7 @@ def latent_dims(
     generation: str = "",
 ) -> dict[str, Array]:
     """Columns of `DECODE`; widths are bytes per element, the generation is the device's."""
-    most = SPLITS.get(generation, UNSPLIT)
+    most = 1.0 if generation in GENERAL else SPLITS
     return {
         "batch": batch,
         "new": new,

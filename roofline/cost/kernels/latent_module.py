@@ -38,6 +38,25 @@ def projections(heads: Array, *, absorbed: bool) -> list[tuple[Array, Array]]:
     return [down, query, *([each, each] if absorbed else [up]), out]
 
 
+def with_projections(
+    dims: Dims, heads: Array, weight_width: Array, faster: Array
+) -> dict[str, Array]:
+    """Columns of `ABSORBED` or `EXPANDED`.
+
+    Parameters
+    ----------
+    dims
+        Of the attention in it: `latent.latent_dims` or `latent.expanded_dims`.
+    heads
+        On the device. [1]
+    weight_width
+        Bytes per weight of a projection. [B]
+    faster
+        Rate of the projections' arithmetic over that of the attention. [1]
+    """
+    return {**dims, "heads": heads, "weight_width": weight_width, "faster": faster}
+
+
 def projected(dims: Dims, machine: Machine, constants: Values, *, absorbed: bool) -> Array:
     """Time of the projections: FLOPs and weights, each under a soft maximum. [s]"""
     tokens, q = dims["batch"] * dims["new"], constants["knee"]
@@ -146,4 +165,4 @@ HEADS: Final = Form(
     heads_regime,
 )
 """Queries into the latent space (``mla_gen_pre``) or outputs out of it (``mla_gen_post``), head by
-head. Source: as above."""
+head. Source: DeepSeek-AI 2024 (arXiv 2405.04434), section 2.1."""

@@ -36,8 +36,8 @@ def prefill_dims(
 ) -> dict[str, Array]:
     """Columns of the form; the window is 0 for none, widths are bytes per element.
 
-    ``reach`` is how far back the last query sees, ``sequences`` is batch × heads: what the blocks
-    of a residual table are apart in.
+    ``reach`` is how many keys the last query sees, ``sequences`` is batch × heads; a residual table
+    needs both as coordinates.
     """
     return {
         "batch": batch,
