@@ -11,7 +11,7 @@ import pytest
 from roofline.cost.layout import Layout
 from roofline.cost.offload import Offload
 from roofline.errors import UnknownNameError
-from roofline.serving.explain import METRICS, explain, explain_all
+from roofline.serving.explain import METRICS, explain, explain_all, operators
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.table import BASES, Derivation
@@ -156,6 +156,59 @@ def test_operators_of_a_step_add_up_to_it(batch: StaticBatch) -> None:
             if entry.formula.startswith("sum over operators"):
                 parts = [part.value for part in entry.inputs if part.unit == "s"]
                 assert sum(parts) == pytest.approx(entry.value)
+
+
+def test_every_wire_and_load_is_derived_from_a_rate_and_from_what_is_moved(
+    batch: StaticBatch,
+) -> None:
+    for ops in (batch.prefill, batch.decode):
+        for entry in ops.values():
+            if entry.op.kind not in ("collective", "host"):
+                continue
+            derived = operators.operator(entry, batch.deployment)
+            assert "B/s" in derived.substituted or "is hidden" in derived.formula, derived
+            moved = [e for e in derived.inputs if e.name.startswith(("sent", "loaded"))]
+            assert moved
+            assert all(each.formula and each.substituted for each in moved), derived
+
+
+def test_weights_are_the_sum_of_their_parts(batch: StaticBatch) -> None:
+    for entry in entries(explain(batch, "weights")):
+        if entry.unit == "B" and entry.substituted:
+            assert evaluated(entry.substituted) == pytest.approx(entry.value, rel=2e-3)
+            assert "others" not in entry.name or entry.value < 0.01 * batch.memory.weights
+
+
+def test_figures_of_all_replicas_are_explained_by_their_own_value() -> None:
+    batch = CASES["eight devices"]()
+    several = explain_all(batch, 4)
+    assert several["throughput"].value == 4 * batch.throughput_tok_s
+    for name in ("throughput", "cost", "energy"):
+        entry = several[name]
+        assert evaluated(entry.substituted) == pytest.approx(entry.value, rel=0.02)
+    assert several["cost"].value == batch.usd_per_mtok
+
+
+def test_wires_have_what_a_round_costs_below_them() -> None:
+    entry = explain(CASES["experts apart"](), "tpot")
+    below = {
+        part.name: {each.name: (each.basis, bool(each.source)) for each in part.inputs}
+        for part in entries(entry)
+        if part.name in ("W", "W network")
+    }
+    assert below["W"] == {"α": ("assumed", True), "s": ("assumed", True)}
+    assert below["W network"] == {"α network": ("datasheet", True), "s network": ("assumed", True)}
+    assert entry.basis == "assumed"
+
+
+def test_the_wires_to_a_host_that_no_node_describes_are_those_of_the_gpu() -> None:
+    parts = {e.name: e for e in entries(explain(CASES["weights on the host"](), "tpot"))}
+    assert "PCI Express" in parts["W host"].source
+    assert parts["W host"].basis == "datasheet"
+    assert parts["share kept outside"].value == 0.6
+    drive = {e.name: e for e in entries(explain(CASES["weights and cache on a drive"](), "tpot"))}
+    assert drive["W host"].value == 7e9
+    assert drive["a drive"].basis == "assumed"
 
 
 def test_a_metric_that_is_not_there_names_those_that_are() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Op
 from roofline.model.precision import named
-from roofline.serving.explain.parts import given
+from roofline.serving.explain.parts import outside_share
 from roofline.table import Derivation
 from roofline.units import show
 
@@ -136,7 +136,7 @@ def _loaded(op: Op, deployment: Deployment) -> dict[str, Formula]:
             f"share kept outside · {name}",
             f"{share:.{_MANY}g} · {show(read, 'B', 4)}",
             (
-                given("share kept outside", share, ""),
+                outside_share("share kept outside", share, offload),
                 Derivation(name, read, "B", source=source),
             ),
         )

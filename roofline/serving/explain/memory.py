@@ -12,7 +12,7 @@ from roofline.model.architecture import (
     Recurrent,
 )
 from roofline.model.precision import named
-from roofline.serving.explain.parts import config, fact, given
+from roofline.serving.explain.parts import config, fact, given, outside_share
 from roofline.serving.explain.weights import weights
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
@@ -39,7 +39,8 @@ def kv(batch: StaticBatch) -> Derivation:
     )
     kept = 1 - deployment.offload.kv
     formula = "B · sum over layers of what each keeps of a sequence"
-    shared = f"{mine} · ({' + '.join(f'{each.value:,.12g}' for each in layers)})"
+    shared = " + ".join(f"{each.value:,.12g}" for each in layers)
+    shared = f"{mine} · ({shared})" if len(layers) > 1 else f"{mine} · {shared}"
     note = "on one device; rounding up to pages is left out"
     if layout.dp > 1:
         formula = formula.replace("B ·", "⌈B / DP⌉ ·")
@@ -155,7 +156,7 @@ def _buffer(batch: StaticBatch) -> Derivation:
                     f"{share:.6g} · {show_binary(whole, digits=4)}" for _, share, whole in outside
                 ),
                 inputs=tuple(
-                    given(f"share of the {name.split()[-1]}", share, "")
+                    outside_share(f"share of the {name.split()[-1]}", share, offload)
                     for name, share, _ in outside
                 ),
             ),

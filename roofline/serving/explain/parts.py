@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from roofline.cost.offload import Offload
 from roofline.hardware.machine import Fact, Gpu
 from roofline.serving.static import StaticBatch
 from roofline.table import BASES, Derivation
@@ -31,6 +32,12 @@ def worst_of(entries: Iterable[Derivation]) -> str:
 def given(name: str, value: float, unit: str) -> Derivation:
     """What the user asked for, or a default."""
     return Derivation(name, value, unit, source="given")
+
+
+def outside_share(name: str, share: float, offload: Offload) -> Derivation:
+    """Share that is kept outside device memory: asked for, or, of weights, found."""
+    found = offload.least and share == offload.weights
+    return Derivation(name, share, "", source="the least with which it fits" if found else "given")
 
 
 def fact(gpu: Gpu, name: str, key: str, value: float, unit: str) -> Derivation:

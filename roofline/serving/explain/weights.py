@@ -8,7 +8,7 @@ from roofline.cost.stages import Stage, pipeline
 from roofline.cost.weights import layer_bytes, outside_bytes
 from roofline.model.architecture import Attention, Block, Linear, Moe, Recurrent
 from roofline.model.precision import named
-from roofline.serving.explain.parts import config, given
+from roofline.serving.explain.parts import config, outside_share
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 from roofline.units import BITS_PER_BYTE, show
@@ -30,7 +30,8 @@ def weights(batch: StaticBatch) -> Derivation:
     formula = "sum over kinds of layer + outside the layers"
     if offload.weights:
         formula = "share kept · sum over kinds of layer + outside the layers"
-        text = f"{1 - offload.weights:.6g} · ({text})"
+        text = f"({text})" if len(layers) > 1 else text
+        text = f"{1 - offload.weights:.6g} · {text}"
     degrees = {"TP": layout.tp, "EP": layout.ep, "PP": layout.pp, "DP": layout.dp, "CP": layout.cp}
     note = "on one device"
     if len(stages) > 1:
@@ -45,7 +46,7 @@ def weights(batch: StaticBatch) -> Derivation:
             *layers,
             outside,
             *(
-                [given("share of the layers kept outside", offload.weights, "")]
+                [outside_share("share of the layers kept outside", offload.weights, offload)]
                 if offload.weights
                 else []
             ),
@@ -59,7 +60,7 @@ def weights(batch: StaticBatch) -> Derivation:
                 source=f"{stored.name}: {stored.source}",
             ),
             *(
-                given(name, float(degree), "")
+                Derivation(name, float(degree), "", source=f"the layout, {layout}")
                 for name, degree in degrees.items()
                 if name == "TP" or degree != 1
             ),
@@ -169,26 +170,30 @@ def _experts(batch: StaticBatch, block: Block, part: Moe) -> Derivation:
     deployment, layout = batch.deployment, batch.deployment.layout
     held, share = float(padded(part.experts, layout.ep)), float(layout.expert_tp)
     linears = part.expert_linears(deployment.architecture.d_model)
-    one = 0.0
+    one = scales = 0.0
     for linear in linears:
         form = named(deployment.stored(block, linear.name))
         rows = linear.n / share if linear.split == "column" else float(linear.n)
-        one += linear.n * linear.k * form.width / share + rows * form.row_bits / BITS_PER_BYTE
+        scales += rows * form.row_bits / BITS_PER_BYTE
+        one += linear.n * linear.k * form.width / share
     formats = dict.fromkeys(deployment.stored(block, linear.name) for linear in linears)
     elements = sum(linear.n * linear.k for linear in linears)
+    expert = Derivation(
+        "bytes of an expert",
+        one + scales,
+        "B",
+        formula="elements · bytes / devices that share it" + " + scales" * bool(scales),
+        substituted=f"{elements:,} · {one * share / elements:.10g} / {share:g}"
+        + f" + {scales:,.10g}" * bool(scales),
+        source=f"in {' and '.join(formats)}; TP · CP · DP / EP devices share one",
+    )
     return Derivation(
         "experts",
-        held * one,
+        held * (one + scales),
         "B",
-        formula="⌈E / EP⌉ · bytes of an expert" + " on a device" * (share != 1),
-        substituted=f"{held:g} · {one:,.10g}",
-        inputs=(
-            config(batch, "E", "experts", part.experts),
-            Derivation("elements of an expert", elements, "", source=f"in {', '.join(formats)}"),
-            Derivation(
-                "devices that share an expert", share, "", source="TP · CP · DP / EP of the layout"
-            ),
-        ),
+        formula="⌈E / EP⌉ · bytes of an expert on a device",
+        substituted=f"{held:g} · {show(one + scales, 'B', 4)}",
+        inputs=(config(batch, "E", "experts", part.experts), expert),
         note="the last group is filled up" if part.experts % layout.ep else "",
     )
 
