@@ -32,6 +32,8 @@ MILLION: Final = 1e6
 BITS_PER_BYTE: Final = 8.0
 
 _DECIMAL: Final = ("P", "T", "G", "M", "k", "", "m", "µ", "n")
+_COUNTED: Final = ("B", "FLOP")
+_WHOLE: Final = ("P", "T", "G", "M", "k", "")
 _BINARY: Final = ("Ti", "Gi", "Mi", "Ki", "")
 _MAX_CHARACTERS: Final = 200
 # Possessive quantifiers: giving characters back never helps here, and takes quadratic time.
@@ -90,8 +92,13 @@ def show(value: float, unit: str, digits: int = 3) -> str:
     '2.50 µs'
     >>> show(0.0, "s")
     '0 s'
+
+    What is counted has no thousandths:
+
+    >>> show(0.52, "B")
+    '0.520 B'
     """
-    return _scaled(value, unit, digits, _DECIMAL)
+    return _scaled(value, unit, digits, _WHOLE if unit in _COUNTED else _DECIMAL)
 
 
 def show_binary(value: float, unit: str = "B", digits: int = 3) -> str:

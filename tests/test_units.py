@@ -155,3 +155,9 @@ def test_an_error_shows_its_place_and_keeps_its_parts_apart() -> None:
 )
 def test_exit_codes_follow_the_kind_of_error(kind: type[errors.RooflineError], code: int) -> None:
     assert kind("no", hint="do").exit_code == code
+
+
+def test_bytes_and_operations_below_one_have_no_thousandths() -> None:
+    assert show(0.51953125, "B") == "0.520 B"
+    assert show(0.25, "FLOP") == "0.250 FLOP"
+    assert show(0.25, "s") == "250 ms"

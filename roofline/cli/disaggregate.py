@@ -70,7 +70,7 @@ def disaggregate(
         str | None,
         typer.Option(
             help="Derive ttft, second_token, tpot, latency, kv, transfer, ratio, throughput, "
-            "memory, cost."
+            "memory, cost, energy."
         ),
     ] = None,
     format_: options.FormatOf = Format.TABLE,

@@ -16,7 +16,8 @@ class Key:
     tint
         Colour of the theme.
     shape
-        ``"square"``, ``"hatched"``, ``"crossed"``, ``"open"``, ``"circle"`` or ``"diamond"``.
+        ``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"`` or
+        ``"diamond"``.
     """
 
     text: str

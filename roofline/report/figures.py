@@ -25,6 +25,7 @@ COLOURS: Final = (
     "compute",
     "memory",
     "wire",
+    "host",
     "rest",
     "weights",
     "kv",
@@ -33,7 +34,7 @@ COLOURS: Final = (
     "graphs",
 )
 SYMBOLS: Final[Mapping[str, str]] = {"prefill": "circle", "decode": "diamond"}
-HATCH: Final[Mapping[str, str]] = {"compute": "", "memory": "/", "wire": "x"}
+HATCH: Final[Mapping[str, str]] = {"compute": "", "memory": "/", "wire": "x", "host": "."}
 
 
 def colour(name: str, opacity: float = 1.0) -> str:

@@ -104,8 +104,11 @@ def _page(result: Result) -> Page:
     machine = f"{gpus} × {device}" if gpus != 1 else f"{device}"
     parts = [f"{given['weights']} weights" if "weights" in given else ""]
     parts.append(f"{given['kv']} KV cache" if "kv" in given else "")
-    if given.get("tp", 1) != 1:
-        parts.append(f"tensor parallel {given['tp']}")
+    layout = given.get("layout_title", f"TP {given.get('tp', 1)}")
+    if (replicas := given.get("replicas", 1)) != 1:
+        parts.append(f"{replicas} replicas of {layout}")
+    elif layout != "TP 1":
+        parts.append(str(layout))
     parts.append(f"batch {given['batch']}" if "batch" in given else "")
     if "prompt" in given:
         answer = f" → {_grouped(given['output'])}" if "output" in given else ""

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from roofline.hardware.machine import Gpu
+from roofline.hardware.machine import Fact, Gpu
+from roofline.serving.explain.wires import outside_facts
 from roofline.serving.static import StaticBatch
 from roofline.table import Table, table
 
@@ -44,30 +45,15 @@ def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
         {"what": what, "value": value, "basis": "given", "source": "command or default", "note": ""}
         for what, value in given.items()
     ]
-    for key, fact in gpu.facts.items():
-        if _used(key, batch):
-            source = ", ".join(text for text in (fact.source, fact.where) if text)
-            rows.append(
-                {
-                    "what": f"{gpu.name} {key}",
-                    "value": fact.text,
-                    "basis": fact.basis,
-                    "source": source,
-                    "note": fact.note,
-                }
-            )
     node = batch.deployment.node
-    for key, fact in node.facts.items():
-        if _wired(key, batch):
-            rows.append(
-                {
-                    "what": f"{node.name} {key}",
-                    "value": fact.text,
-                    "basis": fact.basis,
-                    "source": ", ".join(text for text in (fact.source, fact.where) if text),
-                    "note": fact.note,
-                }
-            )
+    rows += [
+        _row(f"{gpu.name} {key}", fact) for key, fact in gpu.facts.items() if _used(key, batch)
+    ]
+    rows += [
+        _row(f"{node.name} {key}", fact) for key, fact in node.facts.items() if _wired(key, batch)
+    ]
+    if batch.deployment.offload.any:
+        rows += _outside(batch)
     for field, text in network.provenance.items():
         value, _, where = text.partition(", ")
         rows.append(
@@ -93,6 +79,41 @@ def assumptions(batch: StaticBatch, given: Mapping[str, str]) -> Table:
     return table(rows, {})
 
 
+def _row(what: str, fact: Fact) -> dict[str, Any]:
+    source = ", ".join(text for text in (fact.source, fact.where) if text)
+    return {
+        "what": what,
+        "value": fact.text,
+        "basis": fact.basis,
+        "source": source,
+        "note": fact.note,
+    }
+
+
+def _outside(batch: StaticBatch) -> list[dict[str, Any]]:
+    """What is kept outside device memory, and what it is loaded over."""
+    deployment, offload = batch.deployment, batch.deployment.offload
+    where = "the host's memory" if offload.to == "cpu" else "storage of the host"
+    how = (
+        "the next layer is loaded while one computes" if offload.prefetch else "loaded when needed"
+    )
+    kept = [
+        {
+            "what": f"{what} kept in {where}",
+            "value": f"{share:.0%}",
+            "basis": "given",
+            "source": "the least with which it fits" if found else "command or default",
+            "note": how,
+        }
+        for what, share, found in (
+            ("weights of the layers", offload.weights, offload.least),
+            ("KV cache", offload.kv, False),
+        )
+        if share
+    ]
+    return kept + [_row(what, fact) for what, fact in outside_facts(deployment).items()]
+
+
 def _used(key: str, batch: StaticBatch) -> bool:
     precision = batch.deployment.precision
     return key in {
@@ -113,5 +134,4 @@ def _wired(key: str, batch: StaticBatch) -> bool:
     return {
         "link": batch.devices > 1,
         "network": batch.devices > node.gpus,
-        "host": batch.deployment.offload.any,
     }.get(part, False)

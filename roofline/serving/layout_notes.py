@@ -51,9 +51,9 @@ def _shared(batch: StaticBatch) -> Iterator[str]:
             "dense parts are whole in each group."
         )
     if layout.cp > 1:
-        how = "passed around a ring" if deployment.options.ring_attention else "gathered"
+        how = "go around a ring" if deployment.options.ring_attention else "are gathered"
         yield (
-            f"{layout.cp:g} devices share each context: keys and values are {how} in prefill, "
+            f"{layout.cp:g} devices share each context: keys and values {how} in prefill, "
             "outputs are added up in decode; weights are on each."
         )
     mixtures = [b.feedforward for b in network.kinds if isinstance(b.feedforward, Moe)]
@@ -82,9 +82,13 @@ def _wires(batch: StaticBatch) -> Iterator[str]:
         )
     known = deployment.node.facts.get("link.latency")
     if link is not None and link.latency_s and known is not None and known.basis == "assumed":
+        peers = "which is"
+        if link.per_peer_s:
+            further = show(link.per_peer_s, "s")
+            peers = f"and {further} for each further peer that a device addresses in it, both"
         yield (
             f"A round of messages between devices is taken to cost {show(link.latency_s, 's')}, "
-            "which is assumed; each collective uses the algorithm that takes least time."
+            f"{peers} assumed; each collective uses the algorithm that takes least time."
         )
 
 
@@ -121,17 +125,23 @@ def _outside(batch: StaticBatch, replicas: int) -> Iterator[str]:
     if offload.weights and offload.prefetch and batch.workload.output > 1:
         hides = hiding_batch(deployment, batch.workload)
         most = largest_batch(deployment, batch.workload, batch.utilization)
-        fits = f"; {most:,} fit" if most < hides else ""
+        fits = f"; {most:,} {'fits' if most == 1 else 'fit'}" if most < hides else ""
         yield (
             f"Loading hides behind the rest of a decode step from a batch of {hides:,} on{fits}."
             if hides
             else "No batch makes a decode step long enough to hide the loading."
         )
     how = "loaded while the one before computes" if offload.prefetch else "loaded when it is needed"
-    yield f"The next layer is {how}."
-    kinds = deployment.architecture.kinds
-    if offload.weights and any(isinstance(block.feedforward, Moe) for block in kinds):
-        yield "Experts are loaded as far as tokens of the step touch them, once they are chosen."
+    mixtures = [b.feedforward for b in deployment.architecture.kinds]
+    if not (offload.weights and any(isinstance(part, Moe) for part in mixtures)):
+        yield f"The next layer is {how}."
+    elif offload.prefetch:
+        yield (
+            f"The next layer is {how}; of experts those that tokens of the step touch, as if a "
+            "router's choice were known a layer ahead."
+        )
+    else:
+        yield f"The next layer is {how}; of experts those that tokens of the step touch."
 
 
 def hiding_batch(deployment: Deployment, workload: Workload) -> int:

@@ -72,8 +72,9 @@ def _kinds(batch: StaticBatch) -> list[str]:
         _, size = work.turns(deployment.layout)
         met = float(touched(float(size), part.experts, part.active, routing))
         out.append(
-            f"A decode step of {size} tokens touches {met:.3g} of {part.experts} experts "
-            f"under {spread}; their weights are read, not those of {part.active} a token."
+            f"A decode step of {size} token{'s' * (size != 1)} touches {met:.3g} of "
+            f"{part.experts} experts under {spread}; their weights are read, "
+            f"not those of {part.active} a token."
         )
     if any(isinstance(b.mixer, Mla) for b in deployment.architecture.kinds):
         out.append(_latent_forms(batch))

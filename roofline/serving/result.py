@@ -60,6 +60,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "gpus": replicas * deployment.devices,
             "tp": int(deployment.tp),
             "layout": deployment.layout.spelled,
+            "layout_title": str(deployment.layout),
             "replicas": replicas,
             "engine": deployment.engine.name,
             "weights": deployment.precision.weights.name,

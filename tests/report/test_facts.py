@@ -3,6 +3,8 @@ from dataclasses import replace
 
 import pytest
 
+from roofline.cost.roof import BOUNDS
+from roofline.report.figures import COLOURS, HATCH
 from roofline.report.sections import (
     batch_curve,
     derivations,
@@ -188,3 +190,43 @@ def test_the_area_of_a_point_is_its_share(result: Result) -> None:
     assert marker["size"] == [40 / 70, 20 / 70]
     # By plotly's rule for areas the diameter is 2·sqrt(size / sizeref / 2).
     assert math.sqrt(2 / marker["sizeref"]) == pytest.approx(roofline_chart.LARGEST_POINT)
+
+
+def test_loading_from_the_host_has_its_colour_its_pattern_and_its_words(result: Result) -> None:
+    rows = [
+        {"phase": "decode", "op": "load-weights", "seconds": 3.0, "serial_s": 4.0, "share": 0.75,
+         "bound": "host"},
+        {"phase": "decode", "op": "gate", "seconds": 1.0, "serial_s": 1.0, "share": 0.25,
+         "bound": "memory"},
+    ]  # fmt: skip
+    loading = replace(result, tables={**result.tables, "ops": table(rows, {})})
+    (facts,) = time_per_op.time_facts(loading)
+    figure = time_per_op.draw_times(facts, "time")
+    bar = next(
+        bar for bar in figure.spec["data"] if bar.get("name", "").startswith("bound by load")
+    )
+    assert bar["marker"]["color"] == "theme:host"
+    assert bar["marker"]["pattern"]["shape"] == "."
+    assert "75\xa0% bound by loading from the host" in figure.summary
+    assert [(key.tint, key.shape) for key in figure.legend][:2] == [
+        ("host", "dotted"),
+        ("memory", "hatched"),
+    ]
+
+
+def test_every_bound_has_a_colour_a_pattern_and_words() -> None:
+    assert set(time_per_op.BOUNDS) - {""} == set(BOUNDS) == set(HATCH) <= set(COLOURS)
+
+
+def test_columns_of_wires_and_loads_are_shown_where_there_are_any(result: Result) -> None:
+    ops = result.tables["ops"]
+    rows = [
+        {**row, "algorithm": "ring" if row["kind"] == "collective" else "",
+         "network_bytes": 0.0, "host_bytes": 8.0 if row["op"] == "gate" else 0.0}
+        for row in ops.rows()
+    ]  # fmt: skip
+    several = replace(result, tables={**result.tables, "ops": table(rows, {})})
+    heads = [head.text for head in operators.operator_grids(several)[0].heads]
+    assert "Algorithm" in heads
+    assert "Loaded" in heads
+    assert "Sent out of the node" not in heads

@@ -200,3 +200,36 @@ def test_the_page_says_that_it_is_a_floor(result: Result) -> None:
 )  # fmt: skip
 def test_real_results_make_pages(question: dict[str, Any]) -> None:
     taken_apart(render(roofline.analyze(**question)))
+
+
+def test_the_header_names_the_layout_and_its_replicas() -> None:
+    question: dict[str, Any] = {
+        "model": "llama-3.1-8b",
+        "tp": 2,
+        "pp": 2,
+        "prompt": 64,
+        "output": 4,
+    }
+    assert "TP 2 × PP 2" in _subtitle(roofline.analyze(gpus=4, **question))
+    assert "2 replicas of TP 2 × PP 2" in _subtitle(roofline.analyze(gpus=8, **question))
+    assert "TP" not in _subtitle(roofline.analyze("llama-3.1-8b", prompt=64, output=4))
+
+
+def _subtitle(result: Result) -> str:
+    page = taken_apart(render(result))
+    (line,) = [p.text for p in page.all("p") if p.attributes.get("class") == "subtitle"]
+    return line
+
+
+def test_what_is_kept_outside_is_among_the_assumptions() -> None:
+    result = roofline.analyze(
+        "llama-3.1-8b", "rtx-4090", prompt=64, output=4, batch=1, offload_weights=0.5
+    )
+    rows = {row["what"]: row for row in result.tables["assumptions"].rows()}
+    assert rows["weights of the layers kept in the host's memory"]["value"] == "50%"
+    rate = rows["rtx-4090 links.pcie.bandwidth"]
+    assert rate["value"] == "31.5 GB/s"
+    assert "PCI Express" in rate["source"]
+    page = render(result)
+    assert "bound by loading from the host" in page
+    assert "rtx-4090 links.pcie.bandwidth" in page

@@ -4,7 +4,9 @@ from typing import Any
 
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
+from roofline.cost.offload import KEPT, Offload
 from roofline.hardware.catalog import default_node, gpu
+from roofline.hardware.catalog import node as node_named
 from roofline.hardware.engine import engine as engine_named
 from roofline.model.catalog import architecture
 from roofline.model.precision import resolve
@@ -18,15 +20,21 @@ def on(
     weights: str = "bf16",
     kv: str = "auto",
     engine: str = "vllm",
+    layout: Layout | None = None,
+    node: str = "",
+    offload: Offload = KEPT,
     **options: Any,
 ) -> Deployment:
     """The network on so many devices."""
-    machine = gpu(device)
+    degrees = layout or Layout(tp=tp)
+    whole = node_named(node) if node else default_node(gpu(device), int(degrees.devices))
+    machine = whole.gpu
     return Deployment(
         architecture(model),
-        default_node(machine, tp),
+        whole,
         resolve(weights, kv, machine),
         engine_named(engine),
-        Layout(tp=tp),
+        degrees,
         Options(**options),
+        offload,
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
-from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.memory import Memory, kv_bytes_per_sequence
 from roofline.cost.stages import pipeline
 from roofline.errors import InputError, LayoutError
 from roofline.hardware.machine import Link
@@ -407,6 +407,21 @@ def test_derivations_have_the_values_of_the_headline(overlapped: bool) -> None:
     for name, row in rows.items():
         better = name.endswith(("tok_s", "per_gpu", "requests_per_s"))
         assert (row["serial"] <= row["value"]) if better else (row["serial"] >= row["value"])
+
+
+def test_memory_and_energy_are_explained_down_to_sources() -> None:
+    pools = disaggregated(laid_out("tp2"), laid_out("tp4"), WORK)
+    for name, value in (
+        ("energy", pools.joule_per_mtok(pools.overlap)),
+        ("memory", _in_use(min(pools.prefill_memory, pools.decode_memory, key=lambda m: m.free))),
+    ):
+        derived = METRICS[name](pools)
+        assert derived.value == pytest.approx(value)
+        assert derived.inputs
+
+
+def _in_use(memory: Memory) -> float:
+    return memory.weights + memory.kv + memory.activations + memory.runtime + memory.graphs
 
 
 def test_a_price_is_that_of_both_pools_or_none() -> None:

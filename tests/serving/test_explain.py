@@ -8,8 +8,10 @@ from typing import Final
 
 import pytest
 
+from roofline.cost.layout import Layout
+from roofline.cost.offload import Offload
 from roofline.errors import UnknownNameError
-from roofline.serving.explain import METRICS, explain, explain_all
+from roofline.serving.explain import METRICS, explain, explain_all, operators
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.table import BASES, Derivation
@@ -27,6 +29,49 @@ CASES: Final = {
     "int4": lambda: static_batch(on(weights="int4", kv="fp8"), Workload()),
     "naive": lambda: static_batch(on(attention="naive"), Workload(4, 512, 8)),
     "does not fit": lambda: static_batch(on("llama-3.1-70b"), Workload()),
+    "mesh": lambda: static_batch(on("llama-3.1-70b", "mi300x", tp=4), Workload()),
+    "two nodes": lambda: static_batch(on("llama-3.1-405b", tp=16, node="hgx-h100-8"), Workload()),
+    "pipeline": lambda: static_batch(
+        on("llama-3.1-405b", layout=Layout(tp=8, pp=2), node="hgx-h100-8"), Workload(16, 512, 20)
+    ),
+    "pipeline of odd parts": lambda: static_batch(
+        on(
+            "llama-3.1-8b",
+            layout=Layout(tp=2, pp=3, microbatches=2, sequence_parallel=True, stages=(10, 10, 12)),
+        ),
+        Workload(5, 512, 20),
+    ),
+    "experts in groups": lambda: static_batch(
+        on("mixtral-8x7b-v0.1", layout=Layout(tp=4, ep=4)), Workload(4, 512, 20)
+    ),
+    "experts apart": lambda: static_batch(
+        on("deepseek-v3", layout=Layout(dp=16, ep=16), node="hgx-h800-8"), Workload(64, 512, 20)
+    ),
+    "experts apart and shared": lambda: static_batch(
+        on("deepseek-v3", layout=Layout(tp=2, dp=8, ep=8), node="hgx-h800-8"),
+        Workload(64, 512, 20),
+    ),
+    "experts padded": lambda: static_batch(
+        on("mixtral-8x7b-v0.1", layout=Layout(tp=1, dp=3, ep=3)), Workload(6, 512, 20)
+    ),
+    "context": lambda: static_batch(
+        on(layout=Layout(tp=2, cp=4), overlap=0.5), Workload(2, 8192, 20)
+    ),
+    "ring of contexts": lambda: static_batch(
+        on(layout=Layout(cp=4), ring_attention=True), Workload(2, 8192, 20)
+    ),
+    "overlap": lambda: static_batch(on("llama-3.1-70b", tp=8, overlap=0.8), Workload(16, 512, 20)),
+    "weights on the host": lambda: static_batch(
+        on("llama-3.1-70b", "rtx-4090", weights="int4-awq", offload=Offload(weights=0.6)),
+        Workload(1, 512, 20),
+    ),
+    "weights and cache on a drive": lambda: static_batch(
+        on(tp=2, offload=Offload(weights=0.3, kv=0.5, to="nvme", prefetch=False)),
+        Workload(64, 2048, 20),
+    ),
+    "all of it on the host": lambda: static_batch(
+        on(offload=Offload(weights=1.0, kv=1.0)), Workload(8, 2048, 20)
+    ),
 }
 
 
@@ -49,7 +94,12 @@ def test_every_metric_is_explained_by_its_own_value(batch: StaticBatch) -> None:
         "tpot": batch.tpot_s,
         "latency": batch.latency_s,
         "throughput": batch.throughput_tok_s,
-        "memory": held.weights + held.activations + held.runtime + held.graphs + held.kv,
+        "memory": held.weights
+        + held.activations
+        + held.runtime
+        + held.graphs
+        + held.kv
+        + held.buffer,
         "weights": held.weights,
         "kv": held.kv,
         "cost": batch.usd_per_mtok,
@@ -96,7 +146,7 @@ def test_a_weight_and_a_cached_element_have_the_bytes_of_their_format(batch: Sta
     for metric in ("ttft", "tpot"):
         for entry in entries(explain(batch, metric)):
             if entry.name in widths and entry.substituted:
-                last = float(entry.substituted.split(" · ")[-1])
+                last = float(entry.substituted.split(" · ")[-1].partition(" + ")[0])
                 assert any(last == pytest.approx(w, rel=1e-9) for w in widths[entry.name]), entry
 
 
@@ -106,6 +156,59 @@ def test_operators_of_a_step_add_up_to_it(batch: StaticBatch) -> None:
             if entry.formula.startswith("sum over operators"):
                 parts = [part.value for part in entry.inputs if part.unit == "s"]
                 assert sum(parts) == pytest.approx(entry.value)
+
+
+def test_every_wire_and_load_is_derived_from_a_rate_and_from_what_is_moved(
+    batch: StaticBatch,
+) -> None:
+    for ops in (batch.prefill, batch.decode):
+        for entry in ops.values():
+            if entry.op.kind not in ("collective", "host"):
+                continue
+            derived = operators.operator(entry, batch.deployment)
+            assert "B/s" in derived.substituted or "is hidden" in derived.formula, derived
+            moved = [e for e in derived.inputs if e.name.startswith(("sent", "loaded"))]
+            assert moved
+            assert all(each.formula and each.substituted for each in moved), derived
+
+
+def test_weights_are_the_sum_of_their_parts(batch: StaticBatch) -> None:
+    for entry in entries(explain(batch, "weights")):
+        if entry.unit == "B" and entry.substituted:
+            assert evaluated(entry.substituted) == pytest.approx(entry.value, rel=2e-3)
+            assert "others" not in entry.name or entry.value < 0.01 * batch.memory.weights
+
+
+def test_figures_of_all_replicas_are_explained_by_their_own_value() -> None:
+    batch = CASES["eight devices"]()
+    several = explain_all(batch, 4)
+    assert several["throughput"].value == 4 * batch.throughput_tok_s
+    for name in ("throughput", "cost", "energy"):
+        entry = several[name]
+        assert evaluated(entry.substituted) == pytest.approx(entry.value, rel=0.02)
+    assert several["cost"].value == batch.usd_per_mtok
+
+
+def test_wires_have_what_a_round_costs_below_them() -> None:
+    entry = explain(CASES["experts apart"](), "tpot")
+    below = {
+        part.name: {each.name: (each.basis, bool(each.source)) for each in part.inputs}
+        for part in entries(entry)
+        if part.name in ("W", "W network")
+    }
+    assert below["W"] == {"α": ("assumed", True), "s": ("assumed", True)}
+    assert below["W network"] == {"α network": ("datasheet", True), "s network": ("assumed", True)}
+    assert entry.basis == "assumed"
+
+
+def test_the_wires_to_a_host_that_no_node_describes_are_those_of_the_gpu() -> None:
+    parts = {e.name: e for e in entries(explain(CASES["weights on the host"](), "tpot"))}
+    assert "PCI Express" in parts["W host"].source
+    assert parts["W host"].basis == "datasheet"
+    assert parts["share kept outside"].value == 0.6
+    drive = {e.name: e for e in entries(explain(CASES["weights and cache on a drive"](), "tpot"))}
+    assert drive["W host"].value == 7e9
+    assert drive["a drive"].basis == "assumed"
 
 
 def test_a_metric_that_is_not_there_names_those_that_are() -> None:
@@ -130,6 +233,7 @@ _QUANTITY: Final = re.compile(
 )
 _OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
     ast.Add: operator.add,
+    ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
@@ -147,7 +251,9 @@ def evaluated(text: str) -> float:
 
     # A comma between digits groups thousands; one before a space separates arguments.
     body = re.sub(r"(?<=\d),(?=\d)", "", body)
-    return _value(ast.parse(_QUANTITY.sub(plain, body).replace("·", "*"), mode="eval").body)
+    return _value(
+        ast.parse(_QUANTITY.sub(plain, body).replace("·", "*").replace("−", "-"), mode="eval").body
+    )
 
 
 def _value(node: ast.expr) -> float:

@@ -93,14 +93,17 @@ def _moved(
     ranks = p.deployment.ranks(ep, layout.expert_tp)
     # The device with most to send, or that with most to receive.
     arriving = rows * ep / (layout.stage_devices * float(part.active))
-    each = (float(up.k) * width) * np.maximum(p.tokens, arriving)
+    most = np.maximum(p.tokens, arriving)
+    each = (float(up.k) * width) * most
     met, nodes = groups_met(part, ep), groups_met(part, ranks.nodes)
     far = apart * each * (nodes * (1.0 - 1.0 / ranks.nodes))
     near = apart * each * (met * (1.0 - 1.0 / ranks.inside))
     name = "combine" if back else "dispatch"
     if np.any(np.asarray(ep) > 1):
         op = collective(name, exchange(near, far, ranks), near + far, ranks, layers)
-        yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart)
+        routed = {"tokens": most, "d": float(up.k), "width": width, "inside": ranks.inside}
+        dims = {**op.dims, **routed, "groups_met": met, "nodes_met": nodes}
+        yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart, dims=dims)
     if np.any(np.asarray(layout.expert_tp) > 1):
         group = p.deployment.ranks(layout.expert_tp)
         arrived = apart * (float(up.k) * width) * p.everyone * (met / ep)

@@ -19,6 +19,7 @@ TINTS: Final = {
     "activations": "activations",
     "runtime": "runtime",
     "CUDA graphs": "graphs",
+    "layers being loaded": "host",
 }
 PLURAL: Final = {"sequence": "sequences", "token": "tokens"}
 

@@ -15,6 +15,7 @@ COLUMNS: Final = (
     ("seconds", "Time", "s", False),
     ("share", "Share", "share", False),
     ("bound", "Bound by", "text", False),
+    ("algorithm", "Algorithm", "text", True),
     ("flops", "FLOPs", "FLOP", False),
     ("hbm_bytes", "HBM bytes", "B", False),
     ("intensity", "Intensity", "FLOP/B", False),
@@ -22,11 +23,14 @@ COLUMNS: Final = (
     ("compute_s", "At arithmetic roof", "s", True),
     ("memory_s", "At memory roof", "s", True),
     ("wire_s", "On the wires", "s", True),
+    ("host_s", "Loading", "s", True),
     ("serial_s", "No overlap", "s", False),
     ("weight_bytes", "Weights", "B", True),
     ("activation_bytes", "Activations", "B", True),
     ("kv_bytes", "KV cache", "B", True),
     ("wire_bytes", "Sent", "B", True),
+    ("network_bytes", "Sent out of the node", "B", True),
+    ("host_bytes", "Loaded", "B", True),
 )
 """Key, head, unit and whether paper can do without it."""
 
@@ -35,12 +39,8 @@ def operator_grids(result: Result) -> tuple[Grid, ...]:
     """A table for each phase, in the order of execution."""
     table = result.tables["ops"]
     known = [column for column in COLUMNS if column[0] in table.columns]
-    # A column of zeros says nothing: one device has no wires.
-    shown = [
-        column
-        for column in known
-        if column[2] in ("", "text") or any(value for value in table[column[0]])
-    ]
+    # A column of zeros says nothing: one device has no wires, and no algorithm for them.
+    shown = [column for column in known if not column[2] or any(table[column[0]])]
     rows = list(table.rows())
     return tuple(
         Grid(

@@ -8,7 +8,7 @@ from roofline.table import Result
 
 ORDER: Final = 100
 
-ELSEWHERE: Final = ("summary", "command", "version")
+ELSEWHERE: Final = ("summary", "command", "version", "layout_title")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,14 @@ BOUNDS: Final[Mapping[str, str]] = {
     "compute": "bound by arithmetic",
     "memory": "bound by memory",
     "wire": "bound by the wires",
+    "host": "bound by loading from the host",
     "": "smaller operators",
 }
-SHAPES: Final[Mapping[str, str]] = {"memory": "hatched", "wire": "crossed"}
+SHAPES: Final[Mapping[str, str]] = {
+    "memory": "hatched",
+    "wire": "crossed",
+    "host": "dotted",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Bar:
     seconds, serial_s
         With perfect overlap, and with none. [s]
     bound
-        ``"compute"``, ``"memory"``, ``"wire"``; empty for several together.
+        ``"compute"``, ``"memory"``, ``"wire"``, ``"host"``; empty for several together.
     """
 
     op: str

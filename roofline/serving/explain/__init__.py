@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from roofline.errors import UnknownNameError
-from roofline.serving.explain.memory import kv, memory, weights
+from roofline.serving.explain.memory import kv, memory
 from roofline.serving.explain.parts import worst
 from roofline.serving.explain.times import cost, energy, latency, ridge, throughput, tpot, ttft
+from roofline.serving.explain.weights import weights
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 
@@ -42,6 +43,8 @@ def explain(batch: StaticBatch, metric: str) -> Derivation:
 
 
 def explain_all(batch: StaticBatch, replicas: int = 1) -> dict[str, Derivation]:
-    """Derivations of every metric; throughput is that of all replicas."""
+    """Derivations of every metric; throughput, cost and energy are of all replicas."""
     every = {name: derive(batch) for name, derive in METRICS.items()}
-    return {**every, "throughput": throughput(batch, replicas)}
+    for name, derive in (("throughput", throughput), ("cost", cost), ("energy", energy)):
+        every[name] = derive(batch, replicas)
+    return every

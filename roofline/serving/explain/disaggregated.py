@@ -1,14 +1,16 @@
 """Derivations of the figures of disaggregated serving."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.explain import times
 from roofline.serving.explain.kv_transfer import DISTSERVE, kv, transfer
-from roofline.serving.explain.parts import fact, given, worst
+from roofline.serving.explain.memory import memory as in_use
+from roofline.serving.explain.parts import fact, given, worst, worst_of
 from roofline.table import Derivation
-from roofline.units import SECONDS_PER_HOUR, show, show_binary, significant
+from roofline.units import SECONDS_PER_HOUR, show, significant
 
 
 def ttft(pools: Disaggregated) -> Derivation:
@@ -152,18 +154,18 @@ def throughput(pools: Disaggregated) -> Derivation:
 
 def memory(pools: Disaggregated) -> Derivation:
     """What is in use on a device of the pool that has less to spare."""
-    held, name = min(
-        ((pools.prefill_memory, "prefill"), (pools.decode_memory, "decode")),
-        key=lambda pool: pool[0].free,
+    first = pools.prefill_memory.free < pools.decode_memory.free
+    batch = pools.prefill if first else pools.decode
+    sequences = pools.in_flight if first else batch.workload.batch + pools.arriving
+    pool = replace(
+        batch,
+        memory=pools.prefill_memory if first else pools.decode_memory,
+        workload=replace(batch.workload, batch=sequences),
     )
-    parts = (held.weights, held.kv, held.activations, held.runtime, held.graphs)
-    return Derivation(
-        f"memory in use, {name} pool",
-        sum(parts),
-        "B",
-        formula="weights + KV cache + activations + runtime + graphs",
-        substituted=" + ".join(show_binary(part) for part in parts),
-        basis="assumed" if held.runtime or held.graphs else "datasheet",
+    held = in_use(pool)
+    return replace(
+        held,
+        name=f"memory in use, {'prefill' if first else 'decode'} pool",
         note=f"on one device of the pool with less to spare; prefill holds {pools.in_flight} "
         f"prompts until they are sent, decode its batch and {pools.arriving} on their way",
     )
@@ -191,6 +193,25 @@ def cost(pools: Disaggregated) -> Derivation:
     )
 
 
+def energy(pools: Disaggregated) -> Derivation:
+    """Energy of a million output tokens."""
+    rate = throughput(pools)
+    powers = {
+        gpu.name: fact(gpu, f"board power of {gpu.name}", "power.tdp", gpu.tdp_w, "W")
+        for gpu in (batch.deployment.node.gpu for batch in (pools.prefill, pools.decode))
+    }
+    return Derivation(
+        "energy of a million output tokens",
+        pools.joule_per_mtok(pools.overlap),
+        "J",
+        formula="board power of all devices in use / throughput · 1,000,000",
+        substituted=f"{pools.watts:g} W / {show(rate.value, 'token/s')} · 1,000,000",
+        inputs=(*powers.values(), rate),
+        basis=worst_of((*powers.values(), rate)),
+        note="at full board power, devices only",
+    )
+
+
 METRICS: Final[Mapping[str, Callable[[Disaggregated], Derivation]]] = {
     "ttft": ttft,
     "second_token": second_token,
@@ -202,6 +223,7 @@ METRICS: Final[Mapping[str, Callable[[Disaggregated], Derivation]]] = {
     "throughput": throughput,
     "memory": memory,
     "cost": cost,
+    "energy": energy,
 }
 
 

@@ -3,16 +3,17 @@
 from roofline.cost.memory import kept_by_layer, kv_bytes_per_sequence
 from roofline.cost.placement import kv_heads_per_device
 from roofline.cost.stages import pipeline
+from roofline.cost.weights import layer_bytes
 from roofline.model.architecture import (
     Attention,
     Block,
     CompressedAttention,
     Mla,
-    Moe,
     Recurrent,
 )
 from roofline.model.precision import named
-from roofline.serving.explain.parts import config, fact, given
+from roofline.serving.explain.parts import config, fact, given, outside_share
+from roofline.serving.explain.weights import weights
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 from roofline.units import show_binary
@@ -38,7 +39,8 @@ def kv(batch: StaticBatch) -> Derivation:
     )
     kept = 1 - deployment.offload.kv
     formula = "B · sum over layers of what each keeps of a sequence"
-    shared = f"{mine} · ({' + '.join(f'{each.value:,.12g}' for each in layers)})"
+    shared = " + ".join(f"{each.value:,.12g}" for each in layers)
+    shared = f"{mine} · ({shared})" if len(layers) > 1 else f"{mine} · {shared}"
     note = "on one device; rounding up to pages is left out"
     if layout.dp > 1:
         formula = formula.replace("B ·", "⌈B / DP⌉ ·")
@@ -122,44 +124,44 @@ def _layers(batch: StaticBatch, block: Block, number: int) -> Derivation:
     )
 
 
-def weights(batch: StaticBatch) -> Derivation:
-    """Weights on one device."""
-    deployment = batch.deployment
-    network, stored = deployment.architecture, deployment.precision.weights
-    layout = deployment.layout
-    formula = "matrices · bytes / TP + (embedding + LM head) · bytes / TP + norms"
-    degrees = {"TP": layout.tp, "EP": layout.ep, "PP": layout.pp, "DP": layout.dp, "CP": layout.cp}
-    if (
-        any(isinstance(block.feedforward, Moe) for block in network.kinds)
-        and layout.stage_devices > 1
-    ):
-        formula += " + ⌈E / EP⌉ experts · bytes · EP / (TP · DP · CP)"
-    if layout.pp > 1:
-        formula += f", of stage {batch.memory.stage + 1} of {layout.pp}"
-    if deployment.offload.weights:
-        formula += f", less the {deployment.offload.weights:.0%} of its layers that is kept outside"
+def _buffer(batch: StaticBatch) -> Derivation:
+    """Layers on their way from outside device memory."""
+    deployment, held, offload = batch.deployment, batch.memory, batch.deployment.offload
+    stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
+    layers = stages[held.stage].layers
+    matrices = sum(number * float(layer_bytes(deployment, block)) for block, number in layers)
+    cache = (held.host - offload.weights * matrices) / offload.kv if offload.kv else 0.0
+    outside = [
+        (name, share, whole)
+        for name, share, whole in (
+            ("weights of the layers", offload.weights, matrices),
+            ("cache", offload.kv, cache),
+        )
+        if share
+    ]
     return Derivation(
-        "weights",
-        batch.memory.weights,
+        "layers being loaded",
+        held.buffer,
         "B",
-        formula=formula,
+        formula="min(2 / layers, 1) · kept outside",
+        substituted=f"min(2 / {sum(number for _, number in layers)}, 1) · "
+        f"{show_binary(held.host, digits=4)}",
         inputs=(
-            config(batch, "D", "d_model", network.d_model),
-            config(batch, "V", "vocab", network.vocab),
-            config(batch, "layers", "layers", len(network.layers)),
             Derivation(
-                "bytes per matrix element",
-                stored.width,
+                "kept outside",
+                held.host,
                 "B",
-                source=f"{stored.name}: {stored.source}",
-            ),
-            *(
-                given(name, float(degree), "")
-                for name, degree in degrees.items()
-                if name == "TP" or degree != 1
+                formula=" + ".join(f"share · {name}" for name, _, _ in outside),
+                substituted=" + ".join(
+                    f"{share:.6g} · {show_binary(whole, digits=4)}" for _, share, whole in outside
+                ),
+                inputs=tuple(
+                    outside_share(f"share of the {name.split()[-1]}", share, offload)
+                    for name, share, _ in outside
+                ),
             ),
         ),
-        note="on one device",
+        note="of one device; one layer that computes and one on its way",
     )
 
 
@@ -200,6 +202,7 @@ def memory(batch: StaticBatch) -> Derivation:
                 "runtime", held.runtime, "B", source=f"engine {engine.name}", basis="assumed"
             ),
             Derivation("graphs", held.graphs, "B", source=f"engine {engine.name}", basis="assumed"),
+            *([_buffer(batch)] if held.buffer else []),
             fact(gpu, "capacity", key, held.capacity, "B"),
             Derivation("utilization", share, "", source=f"engine {engine.name} or given"),
         ),

@@ -1,6 +1,7 @@
 """Derivations of times, and of what follows from them: throughput, price, energy."""
 
-from roofline.serving.explain.parts import fact, given, rates, step, worst
+from roofline.serving.explain.operators import rates, step
+from roofline.serving.explain.parts import fact, given, worst
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 from roofline.units import SECONDS_PER_HOUR, count, show
@@ -157,17 +158,17 @@ def throughput(batch: StaticBatch, replicas: int = 1) -> Derivation:
     )
 
 
-def cost(batch: StaticBatch) -> Derivation:
+def cost(batch: StaticBatch, replicas: int = 1) -> Derivation:
     """Price of a million output tokens."""
     gpu = batch.deployment.node.gpu
-    rate = throughput(batch)
+    rate, devices = throughput(batch, replicas), replicas * batch.devices
     price = fact(gpu, "price", "price.per_hour", gpu.usd_per_hour, "$/h")
     return Derivation(
         "cost of a million output tokens",
         batch.usd_per_mtok,
         "$",
         formula="price · devices / throughput · 1,000,000",
-        substituted=f"{gpu.usd_per_hour:g} $/h · {batch.devices} / "
+        substituted=f"{gpu.usd_per_hour:g} $/h · {devices} / "
         f"{show(rate.value, 'token/s')} · {count(1_000_000)} / {SECONDS_PER_HOUR:g} s/h",
         inputs=(price, rate),
         basis=worst([price.basis, rate.basis]) if gpu.usd_per_hour else "",
@@ -175,17 +176,17 @@ def cost(batch: StaticBatch) -> Derivation:
     )
 
 
-def energy(batch: StaticBatch) -> Derivation:
+def energy(batch: StaticBatch, replicas: int = 1) -> Derivation:
     """Energy of a million output tokens."""
     gpu = batch.deployment.node.gpu
-    rate = throughput(batch)
+    rate, devices = throughput(batch, replicas), replicas * batch.devices
     power = fact(gpu, "board power", "power.tdp", gpu.tdp_w, "W")
     return Derivation(
         "energy of a million output tokens",
         batch.joule_per_mtok,
         "J",
         formula="board power · devices / throughput · 1,000,000",
-        substituted=f"{gpu.tdp_w:g} W · {batch.devices} / {show(rate.value, 'token/s')} "
+        substituted=f"{gpu.tdp_w:g} W · {devices} / {show(rate.value, 'token/s')} "
         f"· {count(1_000_000)}",
         inputs=(power, rate),
         basis=worst([power.basis, rate.basis]),

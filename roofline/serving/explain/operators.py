@@ -1,0 +1,217 @@
+"""Derivations of operators, and of a step as their sum."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isclose
+from typing import Final
+
+from roofline.cost.algorithms import FORMULAS
+from roofline.cost.deployment import Deployment
+from roofline.cost.layers.loading import outside_bytes_per_s
+from roofline.cost.work import Op
+from roofline.hardware.machine import Link
+from roofline.serving.explain.counts import counts
+from roofline.serving.explain.parts import fact, worst_of
+from roofline.serving.explain.wires import wires
+from roofline.serving.static import OpTime, StaticBatch
+from roofline.table import Derivation
+from roofline.units import show
+
+LARGEST: Final = 5
+"""Operators that a step's derivation spells out; the others are one entry."""
+_ALL_AT_ONCE: Final = ("direct", "one-shot", "two-shot")
+"""Algorithms in which a device addresses every other in a round."""
+
+
+def rates(batch: StaticBatch) -> tuple[Derivation, ...]:
+    """Arithmetic, memory and, as far as they are used, wire rates."""
+    gpu, precision = batch.deployment.node.gpu, batch.deployment.precision
+    names = dict.fromkeys((precision.linear_arithmetic, precision.attention_arithmetic))
+    peaks = tuple(
+        fact(gpu, f"P {name}", f"arithmetic.{name}", gpu.rate(name), "FLOP/s") for name in names
+    )
+    memory = fact(gpu, "BW", "hbm", gpu.hbm_bytes_per_s, "B/s")
+    return (*peaks, memory, *wires(batch.deployment))
+
+
+def operator(entry: OpTime, deployment: Deployment) -> Derivation:
+    """Time of an operator, all its executions together."""
+    op = entry.op
+    times = (entry.compute, entry.memory, entry.wire)
+    compute, memory, wire = (show(time / op.repeat, "s") for time in times)
+    formula = f"{op.repeat} · max(F / P, B / BW)"
+    substituted = f"{op.repeat} · max({compute}, {memory})"
+    if op.kind == "collective":
+        way, numbers = _passed(op, deployment)
+        formula, substituted = f"{op.repeat} · ({way})", f"{op.repeat} · ({numbers or wire})"
+    elif op.kind == "host":
+        loaded, rate = float(op.work.host_bytes), outside_bytes_per_s(deployment)
+        formula = f"{op.repeat} · loaded / W host"
+        substituted = f"{op.repeat} · {show(loaded, 'B', 4)} / {show(rate, 'B/s', 4)}"
+    elif entry.wire:
+        formula = f"{op.repeat} · max(F / P, B / BW, rounds · α + sent / W)"
+        substituted = f"{op.repeat} · max({compute}, {memory}, {wire})"
+    note = f"bound by {entry.bound}"
+    hidden = entry.wire + entry.host - entry.seconds
+    if hidden > 1e-9 * entry.seconds and op.kind in ("collective", "host"):
+        formula, substituted = f"{formula} − what is hidden", ""
+        note += f"; {show(hidden, 's')} of it is hidden behind other operators"
+    inputs = tuple(counts(op, deployment))
+    used = [rate for rate in wires(deployment) if _uses(op, rate.name)]
+    return Derivation(
+        op.name,
+        entry.seconds,
+        "s",
+        formula=formula,
+        substituted=substituted,
+        inputs=inputs,
+        basis=worst_of(used) or "datasheet",
+        note=note,
+    )
+
+
+def _uses(op: Op, wire: str) -> bool:
+    """Whether an operator uses wires of that name."""
+    moved = {
+        "W": op.work.wire_bytes,
+        "W network": op.work.network_bytes,
+        "W host": op.work.host_bytes,
+    }
+    return bool(float(moved[wire]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Time on wires: in symbols, with numbers, in seconds."""
+
+    formula: str
+    numbers: str
+    seconds: float
+
+
+def _passed(op: Op, deployment: Deployment) -> tuple[str, str]:
+    """What a collective takes, in symbols; with numbers, where these give its time."""
+    name = op.algorithm
+    around = name in ("flat ring", "ring") and bool(float(op.work.network_bytes))
+    levels = list(_levels(op, deployment, around))
+    if around:
+        network = levels.pop(0)
+        together = _joined(levels, at_once=True)
+        whole = _joined([network, together], at_once=False)
+    else:
+        whole = _joined(levels, at_once=name == "direct")
+    if not isclose(whole.seconds, float(op.wire_s), rel_tol=1e-6):
+        return FORMULAS.get(name, name), ""
+    if not float(op.work.network_bytes):
+        how = FORMULAS.get(name, name).rpartition(", ")[2]
+        return f"{whole.formula}, {how}", whole.numbers
+    return f"{name}: {whole.formula}", whole.numbers
+
+
+def _levels(op: Op, deployment: Deployment, around: bool) -> Iterator[_Level]:
+    """What a collective takes in the node and out of it; around a ring, its rounds first."""
+    work, node, name = op.work, deployment.node, op.algorithm
+    ranks, nodes = float(op.dims["ranks"]), float(op.dims["nodes"])
+    near, far, inside = name, name, ranks / nodes
+    if name.startswith("hierarchical"):
+        far = name.removeprefix("hierarchical, ").removesuffix(" between nodes")
+        # Where all are addressed at once there is one round, and one on the way back.
+        near = "direct" if float(work.messages) <= 1 + op.name.startswith("all-reduce") else "ring"
+    if around and node.network is not None:
+        yield _rounds(node.network, float(work.network_messages), 0.0, " network")
+    if node.link is not None and float(work.wire_bytes):
+        peers = 2.0 if op.name == "send" else inside
+        mesh = _mesh(node.link, peers, node.gpus)
+        sent = _sent(float(work.wire_bytes), node.link.bytes_per_s, "", mesh)
+        further = inside - 2.0 if near in _ALL_AT_ONCE else 0.0
+        rounds = _rounds(node.link, float(work.messages), further, "")
+        yield sent if around else _joined([rounds, sent], at_once=False)
+    if node.network is not None and float(work.network_bytes):
+        sent = _sent(float(work.network_bytes), node.network.rate_between_nodes, " network")
+        further = nodes - 2.0 if far in _ALL_AT_ONCE else 0.0
+        rounds = _rounds(node.network, float(work.network_messages), further, " network")
+        yield sent if around else _joined([rounds, sent], at_once=False)
+
+
+def _joined(levels: Sequence[_Level], *, at_once: bool) -> _Level:
+    """Several times together: the longest where they are at once, else their sum."""
+    texts = [(level.formula, level.numbers) for level in levels]
+    formula, numbers = (" + ".join(parts) for parts in zip(*texts, strict=True))
+    if not at_once or len(levels) == 1:
+        return _Level(formula, numbers, sum(level.seconds for level in levels))
+    formula, numbers = (f"max({', '.join(parts)})" for parts in zip(*texts, strict=True))
+    return _Level(formula, numbers, max(level.seconds for level in levels))
+
+
+def _rounds(link: Link, rounds: float, further: float, where: str) -> _Level:
+    """Rounds of messages, each to one peer and to so many further ones."""
+    alpha, delay, seconds = f"α{where}", show(link.latency_s, "s", 4), link.latency_s
+    if further > 0 and link.per_peer_s:
+        alpha = f"(α{where} + ({'N' if where else 'n'} − 2)·s{where})"
+        delay = f"({delay} + {further:g} · {show(link.per_peer_s, 's', 4)})"
+        seconds += further * link.per_peer_s
+    return _Level(f"rounds · {alpha}", f"{rounds:,.10g} · {delay}", rounds * seconds)
+
+
+def _sent(sent: float, rate: float, where: str, mesh: tuple[float, float] = (1, 1)) -> _Level:
+    """Bytes over the rate that they are sent at, of a mesh those of its wires that lead there."""
+    some, every = mesh
+    formula, numbers = f"sent{' out' * bool(where)} / W{where}", show(rate, "B/s", 4)
+    if some != every:
+        formula = formula.replace("W", "(W · wires to the group / all wires)")
+        numbers = f"({numbers} · {some:g} / {every:g})"
+    return _Level(formula, f"{show(sent, 'B', 4)} / {numbers}", sent / (rate * some / every))
+
+
+def _mesh(link: Link, group: float, joined: int) -> tuple[float, float]:
+    """Wires of a device that lead to the others of a group, and all of them. [1]"""
+    if link.topology != "mesh" or joined <= 2:
+        return 1.0, 1.0
+    return group - 1.0, joined - 1.0
+
+
+def step(name: str, ops: Mapping[str, OpTime], batch: StaticBatch) -> Derivation:
+    """Time of a step as the sum of its operators, the largest spelled out."""
+    ordered = sorted(ops.values(), key=lambda entry: -entry.seconds)
+    rest = ordered[LARGEST:]
+    inputs = [operator(entry, batch.deployment) for entry in ordered[:LARGEST]]
+    if rest:
+        inputs.append(
+            Derivation(
+                f"{len(rest)} smaller operators",
+                sum(entry.seconds for entry in rest),
+                "s",
+                source="the same formula",
+                note=", ".join(entry.op.name for entry in rest),
+            )
+        )
+    used = rates(batch)
+    serial = sum(entry.serial for entry in ordered)
+    return Derivation(
+        name,
+        sum(entry.seconds for entry in ordered),
+        "s",
+        formula="sum over operators of " + _headline(ops),
+        substituted=" + ".join(show(entry.value, "s") for entry in inputs),
+        inputs=(*inputs, *used),
+        source="roofline: Williams, Waterman, Patterson 2009",
+        basis=worst_of(used),
+        note=f"each operator overlaps in itself; without any overlap {show(serial, 's')}; at "
+        "these rates both are less than real kernels take",
+    )
+
+
+def _headline(ops: Mapping[str, OpTime]) -> str:
+    """What is summed: of operators on the device, of wires, of loads."""
+    kinds = {entry.op.kind for entry in ops.values()}
+    hidden = any(
+        entry.wire + entry.host > entry.seconds * (1 + 1e-9)
+        for entry in ops.values()
+        if entry.op.kind in ("collective", "host")
+    )
+    return (
+        "repeats · max(F / P, B / BW)"
+        + ", of wires repeats · (rounds · α + sent / W)" * ("collective" in kinds)
+        + ", of loads loaded / W host" * ("host" in kinds)
+        + ", less what is hidden" * hidden
+    )
