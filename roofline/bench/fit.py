@@ -4,16 +4,16 @@ A family is what is held out together: of a linear layer, all token counts of on
 Errors are of the logarithm, with a robust loss; constants keep to their bounds; seeds are fixed.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import ENOUGH, Labels, spreads
-from roofline.bench.rows import INNER, SEED, Rows, checked, search
+from roofline.bench.rows import SEED, Rows, checked, search
 from roofline.bench.rows import families_of as families_of
 from roofline.bench.rows import grouped as grouped
 from roofline.bench.surface import cover, steps, surface
@@ -30,21 +30,23 @@ STEPS_REACH: Final = 3.0
 """Length of the jumps between families. [octave]"""
 GAIN: Final = 0.98
 """A residual table must take the typical error left out below this share of that without it."""
+INNER: Final = 4
+FEW_INNER: Final = 8
+FEW: Final = 64
+"""Folds inside a fit, which give interval and table; more where fewer families than this are known,
+so that what is left out keeps most of its neighbours, as it does in use."""
 OUTER: Final = 8
 """Folds of families that a validation scores."""
-INNER_ROWS: Final = 6000
-"""Rows that an inner fit sees at most: it decides a spread and a reach, not a constant."""
+INNER_ROWS: Final = 4000
+"""Rows that an inner fit sees at most when it chooses constants and the shape of the table."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """A residual table to try: length of its surface [octave], and whether jumps are on top."""
-
-    reach: float
-    steps: bool
-
-
-TABLES: Final = (None, *(_Shape(reach, steps) for steps in (False, True) for reach in REACHES))
+_Shape: TypeAlias = tuple[float, bool] | None
+TABLES: Final[tuple[_Shape, ...]] = (
+    None,
+    *((reach, jumps) for reach in REACHES for jumps in (False, True)),
+)
+"""Residual tables that are tried: length of the surface, and whether jumps are on top."""
 
 
 def fit(
@@ -93,10 +95,11 @@ def fit(
     own, every = regime_spreads(missed, regimes)
     at = octaves(form, rows.dims)
     hull = cover(at)
+    (table,) = _tried((chosen,), at, rows.off(constants), hull)
     return Calibrated(
         form,
         constants,
-        _table(chosen, at, rows.off(constants), hull),
+        table,
         own,
         every,
         hull,
@@ -113,6 +116,7 @@ def cross_validate(
     *,
     families: Labels,
     folds: int = OUTER,
+    score: int | None = None,
     residual: bool = True,
     starts: int = 1,
 ) -> tuple[Array, Array]:
@@ -122,8 +126,9 @@ def cross_validate(
     ----------
     form, dims, machine, measured, families, residual, starts
         As in `fit`.
-    folds
-        Groups of families. [1]
+    folds, score
+        Groups of families, and how many of them are scored, all if not stated: the rows of the
+        others are NaN. [1]
 
     Notes
     -----
@@ -132,14 +137,16 @@ def cross_validate(
     """
     rows = checked(form, machine, dims, measured, families)
     refit = partial(fit, form, residual=residual, starts=starts)
-    return scored(rows, folds, refit)
+    return scored(rows, folds, refit, score)
 
 
-def scored(rows: Rows, folds: int, refit: Callable[..., Calibrated]) -> tuple[Array, Array]:
+def scored(
+    rows: Rows, folds: int, refit: Callable[..., Calibrated], score: int | None = None
+) -> tuple[Array, Array]:
     """Predict and bracket each fold by a model of the others."""
     label = grouped(rows.families, folds)
     predicted, spread = np.full((2, len(label)), np.nan)
-    for fold in np.unique(label):
+    for fold in np.unique(label)[:score]:
         held, rest = label == fold, rows[label != fold]
         model = refit(
             dims=rest.dims, machine=rows.machine, measured=rest.measured, families=rest.families
@@ -158,43 +165,75 @@ def regime_spreads(missed: Array, regimes: NDArray[np.intp]) -> tuple[dict[int, 
     return dict(zip(kinds, own.tolist(), strict=True)), every
 
 
+def inner(families: Labels) -> Labels:
+    """Fold of each row inside a fit."""
+    kinds = len(np.unique(families))
+    return grouped(families, INNER if kinds >= FEW else min(FEW_INNER, kinds))
+
+
 def _left_out(
-    rows: Rows, begin: Mapping[str, float], tables: tuple[_Shape | None, ...]
-) -> tuple[_Shape | None, Array, NDArray[np.intp]]:
+    rows: Rows, begin: Mapping[str, float], tables: tuple[_Shape, ...]
+) -> tuple[_Shape, Array, NDArray[np.intp]]:
     """Best table, and with it the log residual and regime of each row by a fit without its fold.
 
-    The searches begin at constants that saw all rows given, and end where the rows of the other
-    folds lead them.
+    Few rows choose constants and table, all of the other folds make it. The searches begin at
+    constants that saw all rows given, and end where the rows of the other folds lead them.
     """
-    label, at = grouped(rows.families, INNER), octaves(rows.form, rows.dims)
-    missed = np.full((len(tables), len(label)), np.nan)
+    label, at = inner(rows.families), octaves(rows.form, rows.dims)
+    tried = np.full((len(tables), len(label)), np.nan)
+    off = np.full((label.max() + 1, len(label)), np.nan)
     regimes = np.zeros(len(label), dtype=np.intp)
-    for fold in range(INNER):
-        held, seen = label == fold, _thinned(np.flatnonzero(label != fold), INNER_ROWS)
-        rest, scored = rows[seen], rows[held]
-        constants = search(rest, 1, begin)
-        regimes[held] = rows.form.regime(scored.dims, rows.machine, constants)
-        values, here, hull = rest.off(constants), scored.off(constants), cover(at[seen])
-        for i, shape in enumerate(tables):
-            table = _table(shape, at[seen], values, hull)
-            missed[i, held] = here - (0.0 if table is None else value(table, hull, at[held]))
-    typical = np.abs(missed).mean(axis=1)
+    for fold in np.unique(label):
+        held, few = label == fold, _thinned(np.flatnonzero(label != fold), INNER_ROWS)
+        constants = search(rows[few], 1, begin)
+        regimes[held] = rows.form.regime(take(rows.dims, held), rows.machine, constants)
+        off[fold] = rows.off(constants)
+        for i, left in enumerate(_missed(tables, at, off[fold], few, held)):
+            tried[i, held] = left
+    typical = np.abs(tried).mean(axis=1)
     best = int(typical.argmin())
     if typical[best] > GAIN * typical[0]:
         best = 0
-    return tables[best], missed[best], regimes
+    missed = tried[best]
+    if tables[best] is not None and len(label) > INNER_ROWS:
+        for fold in np.unique(label):
+            held, rest = label == fold, np.flatnonzero(label != fold)
+            (missed[held],) = _missed((tables[best],), at, off[fold], rest, held)
+    return tables[best], missed, regimes
 
 
-def _table(shape: _Shape | None, at: Array, values: Array, hull: Hull) -> Residual | None:
-    """Residual table of that shape."""
-    if shape is None:
-        return None
-    smooth = surface(at, values, hull, shape.reach)
-    if not shape.steps:
-        return smooth
-    left = values - value(smooth, hull, at)
-    found = steps(at, left, STEPS_REACH)
-    return replace(smooth, steps=found, steps_reach=STEPS_REACH)
+def _missed(
+    tables: tuple[_Shape, ...],
+    at: Array,
+    off: Array,
+    seen: NDArray[np.intp],
+    held: NDArray[np.bool_],
+) -> Iterator[Array]:
+    """Log residual of the rows held by the table of each shape that is made of the rows seen."""
+    hull = cover(at[seen])
+    for table in _tried(tables, at[seen], off[seen], hull):
+        yield off[held] - (0.0 if table is None else value(table, hull, at[held]))
+
+
+def _tried(
+    tables: tuple[_Shape, ...], at: Array, values: Array, hull: Hull
+) -> Iterator[Residual | None]:
+    """Residual table of each shape; a surface serves with jumps and without."""
+    smooth: dict[float, Residual] = {}
+    for shape in tables:
+        if shape is None:
+            yield None
+            continue
+        reach, jumps = shape
+        if reach not in smooth:
+            smooth[reach] = surface(at, values, hull, reach)
+        if jumps:
+            left = values - value(smooth[reach], hull, at)
+            yield replace(
+                smooth[reach], steps=steps(at, left, STEPS_REACH), steps_reach=STEPS_REACH
+            )
+        else:
+            yield smooth[reach]
 
 
 def _thinned(which: NDArray[np.intp], most: int) -> NDArray[np.intp]:

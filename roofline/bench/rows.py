@@ -21,8 +21,8 @@ SPREAD: Final = 0.7
 TOLERANCE: Final = 2e-6
 """Relative, of constants and cost; also how far from its bounds a search begins."""
 SEED: Final = 0
-INNER: Final = 4
-"""Folds of families inside a fit, which give the interval and the reach."""
+LEAST: Final = 4
+"""Families that a fit needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +105,16 @@ def checked(
             hint="give each row all its dimensions, a time and a family",
         )
     wanted = len(form.constants) if constants is None else constants
-    least = 2 * wanted + INNER
+    least = 2 * wanted + LEAST
     if len(measured) < least:
         raise InputError(
             f"{len(measured)} rows cannot fit {wanted} constants of {form.kind}",
             hint=f"measure at least {least} shapes",
         )
-    if len(np.unique(families)) < INNER:
+    if len(np.unique(families)) < LEAST:
         raise InputError(
-            f"{len(np.unique(families))} families of shapes cannot be left out in {INNER} groups",
-            hint=f"measure {form.kind} for at least {INNER} of them",
+            f"{len(np.unique(families))} families of shapes cannot be left out in {LEAST} groups",
+            hint=f"measure {form.kind} for at least {LEAST} of them",
         )
     columns = [*((name, dims[name]) for name in dims), ("measured", measured)]
     for name, column in columns:

@@ -11,6 +11,8 @@ POINTS: Final = 224
 """Of the smooth surface."""
 NODES: Final = 96
 """Of the jumps along the fast coordinate, at most."""
+HOLE: Final = 2.0
+"""Octaves between neighbouring values of a coordinate that are still a grid, not a hole in it."""
 FAMILIES: Final = 12
 """Of the jumps across the others, at most."""
 ERROR_SCALE: Final = 0.05
@@ -21,17 +23,12 @@ STEP_NOISE: Final = 1.0
 """The same of a row about the jumps: few rows make no jump; assumed. [1]"""
 PASSES: Final = 3
 """Of reweighting."""
-MOST: Final = 0.9
-"""Share of the points whose gap to their neighbour the radius spans; assumed."""
 JITTER: Final = 2e-9
 """Keeps the normal equations solvable where two points nearly coincide."""
 
 
 def cover(at: Array, points: int = POINTS) -> Hull:
     """Box around the rows, and points that cover them: each the row farthest from those before.
-
-    What lies between neighbours is inside: the radius is at least what separates most points from
-    their nearest neighbour, however few there are.
 
     Source: Gonzalez 1985, clustering to minimize the maximum intercluster distance.
     """
@@ -42,11 +39,13 @@ def cover(at: Array, points: int = POINTS) -> Hull:
     while len(chosen) < min(points, len(every)):
         chosen.append(int(nearest.argmax()))
         nearest = np.minimum(nearest, np.linalg.norm(every - every[chosen[-1]], axis=1))
-    kept = every[chosen]
-    apart = distances(kept, kept)
-    np.fill_diagonal(apart, np.inf)
-    gaps = apart.min(axis=1) if len(kept) > 1 else np.zeros(1)
-    return Hull(low, high, kept, max(float(nearest.max()), float(np.quantile(gaps, MOST))))
+    return Hull(low, high, every[chosen], max(float(nearest.max()), _spacing(at)))
+
+
+def _spacing(at: Array) -> float:
+    """Widest step between neighbouring values of a coordinate, holes aside. [octave]"""
+    gaps = np.concatenate([np.diff(np.unique(column)) for column in at.T])
+    return float(gaps[gaps <= HOLE].max(initial=0.0))
 
 
 def surface(at: Array, values: Array, hull: Hull, reach: float) -> Residual:

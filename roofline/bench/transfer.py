@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from roofline.bench.fit import OUTER, regime_spreads, scored
+from roofline.bench.fit import OUTER, inner, regime_spreads, scored
 from roofline.bench.held_out import Labels
-from roofline.bench.rows import INNER, checked, grouped
+from roofline.bench.rows import checked
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.calibrated import seconds as time_of
 from roofline.cost.kernels.form import Dims, Machine, take
@@ -42,11 +42,11 @@ def transfer(
     rows = checked(model.form, machine, dims, measured, families, constants=1)
     bare = replace(model, scale=1.0)
     off = np.log(measured / time_of(bare, dims, machine))
-    label = grouped(families, INNER)
+    label = inner(families)
     missed = np.concatenate(
-        [off[label == fold] - np.median(off[label != fold]) for fold in range(INNER)]
+        [off[label == fold] - np.median(off[label != fold]) for fold in np.unique(label)]
     )
-    order = np.concatenate([np.flatnonzero(label == fold) for fold in range(INNER)])
+    order = np.concatenate([np.flatnonzero(label == fold) for fold in np.unique(label)])
     regimes = model.form.regime(take(dims, order), machine, model.constants)
     own, every = regime_spreads(missed, regimes)
     return replace(

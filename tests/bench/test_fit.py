@@ -213,7 +213,7 @@ def test_a_row_without_meaning_is_one_error(planted: dict[str, float], said: str
 
 def test_too_few_rows_or_families_are_one_error() -> None:
     few = {name: column[:5] for name, column in DIMS.items()}
-    with pytest.raises(InputError, match="5 rows cannot fit the 3 constants of planted"):
+    with pytest.raises(InputError, match="5 rows cannot fit 3 constants of planted"):
         fit(FORM, few, MACHINE, TRUE[:5], families=FAMILIES[:5])
     with pytest.raises(InputError, match="1 families of shapes"):
         fit(FORM, DIMS, MACHINE, TRUE, families=np.zeros_like(FAMILIES))

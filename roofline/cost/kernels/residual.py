@@ -29,7 +29,8 @@ class Hull:
     points
         Some of the measured shapes, one row each. [octave]
     radius
-        No measured shape is farther than this from its nearest point. [octave]
+        No measured shape is farther than this from its nearest point, nor a shape between two
+        neighbours. [octave]
     """
 
     low: Array

@@ -1,0 +1,143 @@
+"""Measured linear layers and passes over activations, in groups that one fit may hold."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from roofline.bench.fit import cross_validate
+from roofline.bench.held_out import Errors, Labels, coverage, errors
+from roofline.bench.rows import checked, families_of, grouped, search
+from roofline.cost.kernels.form import Dims, Form, Machine, machine, take
+from roofline.cost.kernels.gemm import ARITHMETIC, GEMM
+from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
+from roofline.cost.work import Array
+from roofline.hardware.catalog import gpu
+from tests.validation.measurements import FOLDER as FOLDER
+
+if TYPE_CHECKING:
+    import pandas
+
+FEW: Final = 8
+"""Fewer widths than this are held out in octaves of tokens too."""
+FOLDS: Final = 8
+SCORE: Final = int(os.environ.get("ROOFLINE_FOLDS", "1"))
+"""Of the eight groups of families, those that are held out here; 8 gives the published table."""
+OTHER_NORM: Final = {"microsoft/phi-2"}
+"""Networks whose norm subtracts a mean and whose residual adds three tensors: other kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows of one provider, kind, type and device."""
+
+    name: str
+    form: Form
+    machine: Machine
+    dims: Dims
+    measured: Array
+    families: Labels
+
+    def __len__(self) -> int:
+        return len(self.measured)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Of the rows that were held out."""
+
+    measured: Array
+    predicted: Array
+    spread: Array
+    plain: Array
+
+    @property
+    def errors(self) -> Errors:
+        return errors(self.predicted, self.measured)
+
+    @property
+    def inside(self) -> float:
+        return coverage(self.predicted, self.spread, self.measured)
+
+
+def score(group: Group) -> Score:
+    """Held out families, with a residual table and without."""
+    rows = (group.form, group.dims, group.machine, group.measured)
+    predicted, spread = cross_validate(*rows, families=group.families, folds=FOLDS, score=SCORE)
+    plain, label = np.full(len(group), np.nan), grouped(group.families, FOLDS)
+    form, dims, unit, measured = rows
+    for fold in range(SCORE):
+        held = label == fold
+        constants = search(checked(form, unit, dims, measured, group.families)[~held], 1)
+        plain[held] = form.seconds(take(dims, held), unit, constants)
+    held = np.isfinite(predicted)
+    return Score(measured[held], predicted[held], spread[held], plain[held])
+
+
+@cache
+def frame(name: str) -> "pandas.DataFrame":
+    import pandas as pd
+
+    found = pd.read_parquet(FOLDER / f"{name}.parquet")
+    for column in found.select_dtypes("category"):
+        found[column] = found[column].astype(str)
+    return found
+
+
+@cache
+def linear(device: str, dtype: str) -> Group:
+    every = frame("gemm")
+    rows = every[(every.gpu == device) & (every.dtype == dtype)]
+    return _linear(f"{device[:4]} {rows.backend.iloc[0]} {dtype}", device, dtype, rows)
+
+
+@cache
+def timed_layers(device: str) -> Group:
+    """Of vidur; the same shape in several networks is one row."""
+    every = frame("vidur_gemm")
+    shapes = ["m", "n", "k"]
+    rows = every[every.gpu == device].groupby(shapes)["time_s"].median().reset_index()
+    return _linear(f"{device} vidur float16", f"{device}_sxm", "float16", rows)
+
+
+def _linear(name: str, device: str, dtype: str, rows: "pandas.DataFrame") -> Group:
+    dims = _columns(rows, {"m": "m", "n": "n", "k": "k"})
+    unit = machine(gpu(device), ARITHMETIC[dtype])
+    families = families_of(dims, ("n", "k"))
+    return Group(name, GEMM[dtype], unit, dims, _times(rows), families)
+
+
+def quantised() -> Iterator[Group]:
+    every = frame("quantize")
+    for (backend, op), rows in every.groupby(["backend", "op"]):
+        if len(rows) > FEW:
+            dims = _columns(rows, {"m": "m", "width": "k"})
+            unit = machine(gpu("h100_sxm"), "bf16")
+            families = families_of(dims, ("width",))
+            name = f"h100 {backend} {op}"
+            yield Group(name, QUANTIZE[str(op)], unit, dims, _times(rows), families)
+
+
+def passes(device: str) -> Iterator[Group]:
+    """Of vidur; the same width in several networks is one row."""
+    every = frame("elementwise")
+    every = every[(every.gpu == device) & ~every.model.isin(OTHER_NORM)]
+    for op, part in every.groupby("op"):
+        rows = part.groupby(["num_tokens", "width"])["time_s"].median().reset_index()
+        dims = _columns(rows, {"m": "num_tokens", "width": "width"})
+        octave = {**dims, "octave": np.floor(np.log2(dims["m"]))}
+        names = ("width", "octave") if rows.width.nunique() < FEW else ("width",)
+        unit = machine(gpu(f"{device}_sxm"), "fp16")
+        families = families_of(octave, names)
+        yield Group(f"{device} vidur {op}", POINTWISE[str(op)], unit, dims, _times(rows), families)
+
+
+def _columns(rows: "pandas.DataFrame", names: Mapping[str, str]) -> dict[str, Array]:
+    return {name: rows[column].to_numpy(np.float64) for name, column in names.items()}
+
+
+def _times(rows: "pandas.DataFrame") -> Array:
+    return rows.time_s.to_numpy(np.float64)
