@@ -10,7 +10,7 @@ from roofline.bench import atomic, clock, environment, processor
 from roofline.bench.backend import Backend
 from roofline.bench.clock import Noise
 from roofline.bench.engine import Measurement, run
-from roofline.bench.planner import Dropped, Plan, plan
+from roofline.bench.planner import SPENT, Dropped, plan
 from roofline.bench.probe import Loaded, points
 from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
@@ -69,8 +69,8 @@ class Run:
     ----------
     records
         Read back from the disk.
-    plan, left
-        What was to be measured, and which of it the time did not suffice for.
+    dropped
+        What was not measured, and why.
     before, after
         Noise; None where it is not looked for.
     seconds
@@ -78,16 +78,10 @@ class Run:
     """
 
     records: Records
-    plan: Plan
-    left: tuple[Dropped, ...]
+    dropped: tuple[Dropped, ...]
     before: Noise | None
     after: Noise | None
     seconds: float
-
-    @property
-    def dropped(self) -> tuple[Dropped, ...]:
-        """Everything that was not measured."""
-        return (*self.plan.dropped, *self.left)
 
 
 def numpy_place() -> Place:
@@ -192,7 +186,9 @@ def measure(
     mine = rest * max(LEAST_SHARE, 1.0 - before.taken) if before else rest
     stop = stop_for(probes, mine)
     chosen = plan([entry.probe for entry in probes], where.backend, where.machine, mine, stop)
-    waiting = [point for point in chosen.points if point.name not in recorder.done]
+    # A plan is cautious: what it had no time for comes last, and is measured if there is some.
+    spare = [entry.point for entry in chosen.dropped if entry.reason == SPENT]
+    waiting = [p for p in (*chosen.points, *spare) if p.name not in recorder.done]
     finished = 0
 
     def keep(measurement: Measurement) -> None:
@@ -203,12 +199,12 @@ def measure(
 
     left = run(waiting, where.backend, keep, stop=stop, deadline=began + rest)
     after = where.noise()
-    over = tuple(Dropped(point, "the time was over") for point in left)
-    _list((*chosen.dropped, *over), folder)
+    never = [entry for entry in chosen.dropped if entry.reason != SPENT]
+    dropped = (*never, *(Dropped(point, SPENT) for point in left))
+    _list(dropped, folder)
     return Run(
         read_records(folder, {entry.probe.name: entry for entry in probes}),
-        chosen,
-        over,
+        dropped,
         before,
         after,
         time.perf_counter() - began,

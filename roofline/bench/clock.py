@@ -15,7 +15,6 @@ import numpy as np
 
 from roofline.bench.backend import Launch, Timer
 from roofline.bench.processor import Processor
-from roofline.bench.stopping import median
 from roofline.units import parse
 
 THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -23,11 +22,14 @@ THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 SPAN_S: Final = parse("300 µs", "s")
 MEMORY_SHARE: Final = 0.125
 """Of the machine's memory, for probes."""
-NOISE_S: Final = 1.0
+NOISE_S: Final = 1.5
 BLOCKS: Final = 10
 SIDE: Final = 256
 """Of the matrices whose product is watched for noise."""
+BEYOND: Final = 2.0
+"""Times the cache that an array has whose copying is watched."""
 CALM: Final = 0.05
+CALM_MEMORY: Final = 0.15
 """Most that blocks of equal work may differ on a machine whose times can be trusted."""
 
 
@@ -84,33 +86,33 @@ class Noise:
 
     Attributes
     ----------
-    drift
-        Widest difference between the medians of blocks, as a share. [1]
-    spread
-        Half of the 95 % interval of the median of all pieces, as a share. [1]
+    arithmetic, memory
+        Widest difference between the medians of blocks of equal work, as a share: of products in
+        the caches, and of copies in memory, which others on the machine use too. [1]
     taken
         Share of the time in which others had the processor. [1]
     """
 
-    drift: float
-    spread: float
+    arithmetic: float
+    memory: float
     taken: float
 
     @property
     def calm(self) -> bool:
         """Whether times can be trusted to a few percent."""
-        return self.drift <= CALM
+        return self.arithmetic <= CALM and self.memory <= CALM_MEMORY
 
     def __str__(self) -> str:
         """In percent."""
         return (
-            f"equal work differs by {self.drift:.1%} between blocks (calm: {CALM:.0%}), "
-            f"others had the processor for {self.taken:.0%} of the time"
+            f"equal work differed by {self.arithmetic:.1%} in arithmetic (calm: {CALM:.0%}) and by "
+            f"{self.memory:.1%} in memory (calm: {CALM_MEMORY:.0%}), others had the processor for "
+            f"{self.taken:.0%} of the time"
         )
 
 
 def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
-    """Repeat the same small product for some time and see how alike the times are.
+    """Repeat equal work for some time, block by block, and see how alike the times are.
 
     Parameters
     ----------
@@ -120,17 +122,27 @@ def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
         How long. [s]
     """
     numbers = np.random.default_rng(0).standard_normal((SIDE, SIDE), dtype=np.float32)
-    out = np.empty_like(numbers)
-    timer = backend.timer([lambda: np.matmul(numbers, numbers, out=out)])
-    timer(3)
-    samples: list[float] = []
-    began, began_here = time.perf_counter(), time.process_time()
-    while (wall := time.perf_counter() - began) < seconds or len(samples) < BLOCKS:
-        samples.append(timer(1))
-    here = (time.process_time() - began_here) / backend.threads
-    blocks = [median(block.tolist()).value for block in np.array_split(samples, BLOCKS)]
-    return Noise(
-        drift=max(blocks) / min(blocks) - 1.0,
-        spread=median(samples).half,
-        taken=max(0.0, 1.0 - here / wall),
+    product = np.empty_like(numbers)
+    many = np.ones(int(BEYOND * backend.cache_bytes) // numbers.itemsize, dtype=np.float32)
+    copied = np.empty_like(many)
+    timers = (
+        backend.timer([lambda: np.matmul(numbers, numbers, out=product)]),
+        backend.timer([lambda: np.copyto(copied, many)]),
     )
+    for timer in timers:
+        timer(2)
+    began, began_here = time.perf_counter(), time.process_time()
+    blocks = [[_block(timer, seconds / BLOCKS / 2.0) for timer in timers] for _ in range(BLOCKS)]
+    wall = time.perf_counter() - began
+    here = (time.process_time() - began_here) / backend.threads
+    arithmetic, memory = (max(each) / min(each) - 1.0 for each in zip(*blocks, strict=True))
+    return Noise(arithmetic, memory, taken=max(0.0, 1.0 - here / wall))
+
+
+def _block(timer: Timer, seconds: float) -> float:
+    """Median of what is measured in that time, of one piece at least. [s]"""
+    samples: list[float] = []
+    began = time.perf_counter()
+    while not samples or time.perf_counter() - began < seconds:
+        samples.append(timer(1))
+    return float(np.median(samples))

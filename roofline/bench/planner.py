@@ -19,6 +19,7 @@ from roofline.units import parse
 ARITHMETIC: Final = 2.0
 TRAFFIC: Final = 10.0
 """Times the datasheet's roofline that a point is expected to take, by what binds it; assumed."""
+SPENT: Final = "the budget is spent"
 ENOUGH: Final = 28
 """Points of a probe with which its form can be fitted and validated."""
 FILL_BYTES_PER_S: Final = parse("2 GB/s", "B/s")
@@ -96,7 +97,7 @@ def plan(
         if cost > most:
             dropped.append(Dropped(point, f"takes about {cost:.1f} s, too long for one point"))
         elif spent + cost > budget_s:
-            dropped.append(Dropped(point, "the budget is spent"))
+            dropped.append(Dropped(point, SPENT))
         else:
             spent, reserved = spent + cost, max(reserved, needs)
             chosen.append(point)
