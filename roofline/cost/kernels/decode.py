@@ -227,9 +227,10 @@ FORM: Final = Form(
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
-    ("context", "units", "head_dim", "reach"),
+    ("context", "units", "head_dim", "reach", "new"),
     regime,
 )
-"""Blocks over splits of a cache. Source: split-KV decoding as in Flash-Decoding (Dao et al. 2023,
+"""Blocks over splits of a cache; ``new`` is a coordinate so that a step of several tokens is not
+taken for measured where one was. Source: split-KV decoding as in Flash-Decoding (Dao et al. 2023,
 https://crfm.stanford.edu/2023/10/12/flashdecoding.html) and FlashAttention-3
 (arXiv 2407.08608)."""

@@ -147,7 +147,7 @@ DECODE: Final = Form(
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
-    ("context", "batch", "heads"),
+    ("context", "batch", "heads", "new"),
     regime,
 )
 """Blocks of heads over splits of a latent cache. Source: DeepSeek-AI 2024 (arXiv 2405.04434),
