@@ -209,9 +209,9 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 FORM: Final = Form(
     "decode-attention",
     (
-        Constant("launch", 1.0e-6, 5e-5, 8e-6, "s", "launch of the kernel"),
+        Constant("launch", 1e-6, 5e-5, 8e-6, "s", "launch of the kernel"),
         Constant("unit", 1e-7, 2e-5, 2e-6, "s", "start and end of a block"),
-        Constant("edge", 1e-8, 2e-5, 1.0e-6, "s", "its queries and outputs at head width 128"),
+        Constant("edge", 1e-8, 2e-5, 1e-6, "s", "its queries and outputs at head width 128"),
         Constant("step", 1e-8, 1e-5, 5e-7, "s", "latency of a tile that no other work hides"),
         Constant("compute", 0.02, 1.0, 0.4, "1", "share of the tensor rate inside a tile"),
         Constant("wide", 0.5, 2.5, 1.0, "1", "growth of a tile with head width, as an exponent"),
@@ -222,7 +222,7 @@ FORM: Final = Form(
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
         Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
         Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
-        Constant("combine", 1e-8, 2e-5, 1.0e-6, "s", "its launch"),
+        Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
         Constant("copy", 1e-7, 2e-5, 5e-6, "s", "copies that swap heads into rows"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),

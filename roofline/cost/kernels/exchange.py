@@ -81,8 +81,8 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 FORM: Final = Form(
     "expert-exchange",
     (
-        Constant("start", 1.0e-6, 2e-4, 2e-5, "s", "launch, counting and agreeing"),
-        Constant("expert", 1e-10, 1.0e-6, 1e-8, "s", "an expert that is counted for"),
+        Constant("start", 1e-6, 2e-4, 2e-5, "s", "launch, counting and agreeing"),
+        Constant("expert", 1e-10, 1e-6, 1e-8, "s", "an expert that is counted for"),
         Constant("message", 1e-9, 1e-5, 1e-7, "s", "a copy of a token, on one SM"),
         Constant("per_sm", 1e9, 2e11, 2e10, "B/s", "copied by one SM"),
         Constant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate, if all copies took it"),

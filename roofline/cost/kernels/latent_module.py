@@ -104,7 +104,7 @@ OWN: Final = (
     Constant("weights", 0.1, 1.0, 0.6, "1", "share of memory bandwidth that they reach"),
     Constant("knee", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum of both"),
 )
-LAUNCH: Final = Constant("launch", 1.0e-6, 5e-4, 5e-5, "s", "launches of all kernels")
+LAUNCH: Final = Constant("launch", 1e-6, 5e-4, 5e-5, "s", "launches of all kernels")
 
 
 def _with(constants: tuple[Constant, ...]) -> tuple[Constant, ...]:
@@ -152,7 +152,7 @@ def heads_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 HEADS: Final = Form(
     "latent-heads",
     (
-        Constant("launch", 1.0e-6, 5e-5, 5e-6, "s", "launches, quantisation included"),
+        Constant("launch", 1e-6, 5e-5, 5e-6, "s", "launches, quantisation included"),
         Constant("compute", 0.05, 1.0, 0.6, "1", "share of the tensor rate"),
         Constant("memory", 0.1, 1.0, 0.8, "1", "share of memory bandwidth"),
         Constant("l2", 0.05, 1.0, 0.4, "1", "share of the last-level cache's bandwidth"),

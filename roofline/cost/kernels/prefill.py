@@ -133,9 +133,9 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 FORM: Final = Form(
     "prefill-attention",
     (
-        Constant("launch", 1.0e-6, 5e-5, 1e-5, "s", "launches of all kernels of the operator"),
+        Constant("launch", 1e-6, 5e-5, 1e-5, "s", "launches of all kernels of the operator"),
         Constant("block", 1e-7, 2e-5, 2e-6, "s", "start of a thread block until its first tile"),
-        Constant("edge", 1e-8, 2e-5, 1.0e-6, "s", "queries in and outputs out, of 128 rows of 128"),
+        Constant("edge", 1e-8, 2e-5, 1e-6, "s", "queries in and outputs out, of 128 rows of 128"),
         Constant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
         Constant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
         Constant("wide", 0.5, 2.0, 1.0, "1", "growth of a tile with head width, as an exponent"),
