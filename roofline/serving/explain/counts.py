@@ -13,6 +13,8 @@ from roofline.table import Derivation
 from roofline.units import show
 
 _MANY: Final = 10
+ROUNDING: Final = 2e-9
+"""Relative: what is smaller is rounding, not a bias."""
 """Digits of a number that is put into a formula."""
 
 
@@ -79,7 +81,7 @@ def _product(op: Op) -> dict[str, Formula]:
         touched = float(op.dims["touched"])
         factors, symbols, inputs = [touched, *factors], f"touched·{symbols}", _touched(touched, m)
     beside = float(op.work.weight_bytes) - prod(factors)
-    bias = beside > 1e-9 * prod(factors)
+    bias = beside > ROUNDING * prod(factors)
     out = {
         "weights moved": Formula(
             symbols + " + bias" * bias,
@@ -87,7 +89,7 @@ def _product(op: Op) -> dict[str, Formula]:
             inputs,
         )
     }
-    if isclose(float(op.work.flops), 2 * m * n * k, rel_tol=1e-6):
+    if isclose(float(op.work.flops), 2 * m * n * k, rel_tol=ROUNDING):
         out["F"] = Formula("2·m·n·k", _numbers(2, m, n, k))
     if moved := float(op.work.activation_bytes):
         width = moved / (m * (n + k))
@@ -157,7 +159,7 @@ def _moved(op: Op, deployment: Deployment) -> dict[str, Formula]:
     }
     out = {}
     for name, ((text, numbers, share), value) in sent.items():
-        if value and isclose(share * payload, value, rel_tol=1e-6):
+        if value and isclose(share * payload, value, rel_tol=ROUNDING):
             out[name] = Formula(text, f"{numbers} · {payload:,.{_MANY}g}", whole)
     return out
 
@@ -244,7 +246,7 @@ def _routed(op: Op) -> dict[str, Formula]:
             (sent, Derivation(what, number, "", source=mean)),
         )
         for name, (what, number, symbol, among, value) in values.items()
-        if value and isclose(tokens * d * width * number * (1 - 1 / among), value, rel_tol=1e-6)
+        if value and isclose(tokens * d * width * number * (1 - 1 / among), value, rel_tol=ROUNDING)
     }
 
 
