@@ -17,7 +17,8 @@ from roofline.cost.kernels.form import Dims, Machine
 from roofline.errors import MissingRateError
 from roofline.table import BASES
 
-ONCE: Final = 1.0
+UNMEASURED: Final = (1.0,)
+"""Samples of a row that has none; forms do not see them. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def dims_of(point: Point) -> Dims:
         point.probe.arithmetic,
         at=point.at,
         work={name: float(getattr(work, name)) for name in WORK},
-        samples=(ONCE,),
+        samples=UNMEASURED,
         stopped="",
     )
     return columns([row])

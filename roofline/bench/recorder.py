@@ -40,7 +40,9 @@ class Recorder:
     def keep(self, measurement: Measurement) -> None:
         """Write a finished measurement to the disk."""
         probe = measurement.point.probe
-        number = len(list(self.folder.glob("*.parquet"))) + 1
+        # Not their count: where one was removed, that would be the place of another.
+        taken = [path.name.partition("-")[0] for path in self.folder.glob("*.parquet")]
+        number = max((int(text) for text in taken if text.isdigit()), default=0) + 1
         path = self.folder / f"{number:04}-{probe.name}.parquet"
         content = _part(self.header.run, probe.name, probe.version, _columns(measurement))
         atomic.write(path, content)

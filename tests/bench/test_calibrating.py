@@ -98,6 +98,21 @@ def test_the_fit_recovers_planted_constants(name: str) -> None:
     assert found.datasheet.median > 10 * found.errors.median
 
 
+def test_a_kind_without_a_form_of_its_own_is_fitted_as_a_roofline() -> None:
+    rows = [
+        replace(row, kind="scan", samples=(5e-6 + row.work["flops"] / 60e9 + traffic(row) / 12e9,))
+        for row in planted("gemm")
+    ]
+    found = fit_probe(rows, MACHINE, 1, "numpy")
+    assert found.form == "processor-roof"
+    assert found.model.constants["compute"] == pytest.approx(60e9, rel=0.05)
+    assert found.model.constants["memory"] == pytest.approx(12e9, rel=0.05)
+
+
+def traffic(row: Record) -> float:
+    return sum(value for name, value in row.work.items() if name != "flops")
+
+
 def test_noise_in_the_times_widens_the_interval_and_not_the_constants() -> None:
     quiet, noisy = (fit_probe(planted("gemm", n), MACHINE, 1, "numpy") for n in (0.01, 0.1))
     assert noisy.model.spread > 3 * quiet.model.spread

@@ -65,6 +65,16 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert len(read_records(tmp_path).rows) == 3
 
 
+def test_a_part_that_was_removed_is_measured_again_beside_the_others(tmp_path: Path) -> None:
+    recorded(tmp_path)
+    parts(tmp_path)[0].unlink()
+    again = begin(tmp_path, "numpy", ENVIRONMENT, [loaded(probe())])
+    missing = [point for point in list(points(probe()))[:3] if point.name not in again.done]
+    assert len(missing) == 1
+    again.keep(measurement(missing[0]))
+    assert len(read_records(tmp_path).rows) == 3
+
+
 def test_a_run_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
     recorded(tmp_path)
     with pytest.raises(InputError, match="threads 1, here it is 2"):

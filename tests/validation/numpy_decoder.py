@@ -260,6 +260,11 @@ def loop(budget_s: float, say: Callable[[str], object]) -> None:
     """Everything, as lines of JSON."""
     with tempfile.TemporaryDirectory() as folder:
         found, done, place = calibrated(budget_s, Path(folder))
+    needed = {point.probe.name for step in STEPS for point, _ in kernels(step)}
+    if missing := sorted(needed - set(found.fits)):
+        noise = f"in {budget_s:.0f} s too little was measured of {', '.join(missing)}; {done.after}"
+        say(json.dumps({"calm": False, "noise": noise}))
+        return
     backend = clock.backend(processor.detect())
     best = fastest(done, found.machine)
     for step in STEPS:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.validation.numpy_decoder import STEPS, Decoder, Step, kernels
 
-BUDGET_S: Final = float(os.environ.get("ROOFLINE_LOOP_S", "30"))
+BUDGET_S: Final = float(os.environ.get("ROOFLINE_LOOP_S", "25"))
 MEDIAN: Final = 0.15
 """Bound of the median error on a calm machine; the aim is 0.10, printed with what came out."""
 ROOT: Final = Path(__file__).parents[2]
@@ -41,6 +41,8 @@ def outcome() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     )
     assert run.returncode == 0, run.stderr
     *rows, about = [json.loads(line) for line in run.stdout.splitlines()]
+    if not rows:
+        pytest.skip(f"THE MACHINE IS TOO BUSY, nothing was compared: {about['noise']}")
     print(report(rows, about))
     return rows, about
 
