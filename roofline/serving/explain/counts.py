@@ -8,13 +8,11 @@ from typing import Final
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Op
 from roofline.model.precision import named
-from roofline.serving.explain.parts import outside_share
+from roofline.serving.explain.parts import ROUNDING, outside_share
 from roofline.table import Derivation
 from roofline.units import show
 
 _MANY: Final = 10
-ROUNDING: Final = 2e-9
-"""Relative: what is smaller is rounding, not a bias."""
 """Digits of a number that is put into a formula."""
 
 

@@ -1,11 +1,15 @@
 """What derivations are made of: facts, given values, numbers of the network."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from roofline.cost.offload import Offload
 from roofline.hardware.machine import Fact, Gpu
 from roofline.serving.static import StaticBatch
 from roofline.table import BASES, Derivation
+
+ROUNDING: Final = 2e-9
+"""Relative: what is smaller is rounding."""
 
 
 def worst(bases: list[str]) -> str:
