@@ -83,9 +83,11 @@ def _wires(batch: StaticBatch) -> Iterator[str]:
     known = deployment.node.facts.get("link.latency")
     if link is not None and link.latency_s and known is not None and known.basis == "assumed":
         peers = "which is"
-        if link.per_peer_s:
+        peer = deployment.node.facts.get("link.peer")
+        if link.per_peer_s and peer is not None:
             further = show(link.per_peer_s, "s")
-            peers = f"and {further} for each further peer that a device addresses in it, both"
+            both = "both" if peer.basis == "assumed" else "the first of them"
+            peers = f"and {further} for each further peer that a device addresses in it, {both}"
         yield (
             f"A round of messages between devices is taken to cost {show(link.latency_s, 's')}, "
             f"{peers} assumed; each collective uses the algorithm that takes least time."

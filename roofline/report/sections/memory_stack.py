@@ -256,6 +256,11 @@ def _parts_grid(facts: MemoryFacts) -> Grid:
     )
 
 
+def _counted(value: object, unit: str) -> str:
+    """Word for what is counted."""
+    return unit if value == 1 and unit in PLURAL else PLURAL.get(unit, "")
+
+
 def _capacity_grid(result: Result) -> Grid:
     return Grid(
         "capacity",
@@ -264,7 +269,7 @@ def _capacity_grid(result: Result) -> Grid:
         tuple(
             (
                 Cell(str(row["limit"])),
-                cell(amount(row["value"], PLURAL.get(str(row.get("unit", "")), ""))),
+                cell(amount(row["value"], _counted(row["value"], str(row.get("unit", ""))))),
                 Cell(str(row.get("at", ""))),
                 Cell(str(row.get("set by", ""))),
             )

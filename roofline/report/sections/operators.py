@@ -15,7 +15,6 @@ COLUMNS: Final = (
     ("seconds", "Time", "s", False),
     ("share", "Share", "share", False),
     ("bound", "Bound by", "text", False),
-    ("algorithm", "Algorithm", "text", True),
     ("flops", "FLOPs", "FLOP", False),
     ("hbm_bytes", "HBM bytes", "B", False),
     ("intensity", "Intensity", "FLOP/B", False),
@@ -23,6 +22,7 @@ COLUMNS: Final = (
     ("compute_s", "At arithmetic roof", "s", True),
     ("memory_s", "At memory roof", "s", True),
     ("wire_s", "On the wires", "s", True),
+    ("algorithm", "Algorithm", "text", True),
     ("host_s", "Loading", "s", True),
     ("serial_s", "No overlap", "s", False),
     ("weight_bytes", "Weights", "B", True),
@@ -64,7 +64,7 @@ def _cell(value: Any, key: str, unit: str) -> Cell:
     if unit == "text" or key == "op":
         return Cell(str(value) or UNKNOWN, tone="bound" if key == "bound" else "")
     if not value:
-        return Cell(UNKNOWN)
+        return Cell(UNKNOWN, "\N{NO-BREAK SPACE}" if unit not in ("", "share") else "")
     if unit == "share":
         return Cell(percent(value))
     if not unit:

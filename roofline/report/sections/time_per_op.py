@@ -107,7 +107,7 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
             "mode": "text",
             "y": places,
             "x": [max(bar.serial_s, bar.seconds) for bar in facts.bars],
-            "text": [f"\N{NO-BREAK SPACE}{label(percent(bar.share))}" for bar in facts.bars],
+            "text": [f"\N{NO-BREAK SPACE}{label(_shown(bar))}" for bar in facts.bars],
             "textposition": "middle right",
             "textfont": {"size": 11, "color": colour("muted")},
             "hoverinfo": "skip",
@@ -133,7 +133,7 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
         ),
     }
     title = f"{facts.phase.capitalize()} step: {amount(facts.seconds, 's')}"
-    bounds = dict.fromkeys(bar.bound for bar in facts.bars)
+    bounds = dict.fromkeys(bar.bound for bar in facts.bars if bar.seconds)
     legend = [Key(BOUNDS.get(b, b), b or "rest", SHAPES.get(b, "square")) for b in bounds]
     legend.append(Key("more without overlap", "faint"))
     return Figure(key, title, _summary(facts), spec, tuple(legend))
@@ -175,10 +175,17 @@ def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
     }
 
 
+def _shown(bar: Bar) -> str:
+    """Share of a bar, or that all of it is behind others."""
+    return percent(bar.share) if bar.seconds else "hidden"
+
+
 def _summary(facts: PhaseTimes) -> str:
     first = facts.bars[0]
     shares = sorted(facts.by_bound.items(), key=lambda item: -item[1])
-    bound = ", ".join(f"{percent(share)} {BOUNDS.get(name, name)}" for name, share in shares)
+    bound = ", ".join(
+        f"{percent(share)} {BOUNDS.get(name, name)}" for name, share in shares if share
+    )
     return (
         f"{bound}. The longest operator is {first.op} with {percent(first.share)}. "
         f"Without overlap the step takes {amount(facts.serial_s, 's')}."

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isclose, prod
+from math import prod
 from typing import Final
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Op
 from roofline.model.precision import named
-from roofline.serving.explain.parts import ROUNDING, outside_share
+from roofline.serving.explain.parts import outside_share, same
 from roofline.table import Derivation
 from roofline.units import show
 
@@ -79,7 +79,7 @@ def _product(op: Op) -> dict[str, Formula]:
         touched = float(op.dims["touched"])
         factors, symbols, inputs = [touched, *factors], f"touched·{symbols}", _touched(touched, m)
     beside = float(op.work.weight_bytes) - prod(factors)
-    bias = beside > ROUNDING * prod(factors)
+    bias = not same(float(op.work.weight_bytes), prod(factors))
     out = {
         "weights moved": Formula(
             symbols + " + bias" * bias,
@@ -87,7 +87,7 @@ def _product(op: Op) -> dict[str, Formula]:
             inputs,
         )
     }
-    if isclose(float(op.work.flops), 2 * m * n * k, rel_tol=ROUNDING):
+    if same(float(op.work.flops), 2 * m * n * k):
         out["F"] = Formula("2·m·n·k", _numbers(2, m, n, k))
     if moved := float(op.work.activation_bytes):
         width = moved / (m * (n + k))
@@ -157,7 +157,7 @@ def _moved(op: Op, deployment: Deployment) -> dict[str, Formula]:
     }
     out = {}
     for name, ((text, numbers, share), value) in sent.items():
-        if value and isclose(share * payload, value, rel_tol=ROUNDING):
+        if value and same(share * payload, value):
             out[name] = Formula(text, f"{numbers} · {payload:,.{_MANY}g}", whole)
     return out
 
@@ -244,7 +244,7 @@ def _routed(op: Op) -> dict[str, Formula]:
             (sent, Derivation(what, number, "", source=mean)),
         )
         for name, (what, number, symbol, among, value) in values.items()
-        if value and isclose(tokens * d * width * number * (1 - 1 / among), value, rel_tol=ROUNDING)
+        if value and same(tokens * d * width * number * (1 - 1 / among), value)
     }
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose
 from typing import Final
 
 from roofline.cost.algorithms import FORMULAS
@@ -11,7 +10,7 @@ from roofline.cost.layers.loading import outside_bytes_per_s
 from roofline.cost.work import Op
 from roofline.hardware.machine import Link
 from roofline.serving.explain.counts import counts
-from roofline.serving.explain.parts import ROUNDING, fact, worst_of
+from roofline.serving.explain.parts import fact, same, worst_of
 from roofline.serving.explain.wires import wires
 from roofline.serving.static import OpTime, StaticBatch
 from roofline.table import Derivation
@@ -53,7 +52,7 @@ def operator(entry: OpTime, deployment: Deployment) -> Derivation:
         substituted = f"{op.repeat} · max({compute}, {memory}, {wire})"
     note = f"bound by {entry.bound}"
     hidden = entry.wire + entry.host - entry.seconds
-    if hidden > ROUNDING * entry.seconds and op.kind in ("collective", "host"):
+    if op.kind in ("collective", "host") and not same(hidden + entry.seconds, entry.seconds):
         formula, substituted = f"{formula} − what is hidden", ""
         note += f"; {show(hidden, 's')} of it is hidden behind other operators"
     inputs = tuple(counts(op, deployment))
@@ -100,7 +99,7 @@ def _passed(op: Op, deployment: Deployment) -> tuple[str, str]:
         whole = _joined([network, together], at_once=False)
     else:
         whole = _joined(levels, at_once=name == "direct")
-    if not isclose(whole.seconds, float(op.wire_s), rel_tol=ROUNDING):
+    if not same(whole.seconds, float(op.wire_s)):
         return FORMULAS.get(name, name), ""
     if not float(op.work.network_bytes):
         how = FORMULAS.get(name, name).rpartition(", ")[2]
@@ -205,7 +204,7 @@ def _headline(ops: Mapping[str, OpTime]) -> str:
     """What is summed: of operators on the device, of wires, of loads."""
     kinds = {entry.op.kind for entry in ops.values()}
     hidden = any(
-        entry.wire + entry.host > entry.seconds * (1 + ROUNDING)
+        not same(entry.wire + entry.host, entry.seconds)
         for entry in ops.values()
         if entry.op.kind in ("collective", "host")
     )

@@ -1,7 +1,7 @@
 """What derivations are made of: facts, given values, numbers of the network."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from math import isclose
 
 from roofline.cost.offload import Offload
 from roofline.hardware.machine import Fact, Gpu
@@ -31,6 +31,11 @@ def worst_of(entries: Iterable[Derivation]) -> str:
             yield from bases(part)
 
     return worst([basis for entry in entries for basis in bases(entry)])
+
+
+def same(a: float, b: float) -> bool:
+    """Whether two ways to count come to the same, but for rounding."""
+    return isclose(a, b, rel_tol=1e-8)
 
 
 def given(name: str, value: float, unit: str) -> Derivation:

@@ -8,7 +8,7 @@ from roofline.cost.stages import Stage, pipeline
 from roofline.cost.weights import layer_bytes, outside_bytes
 from roofline.model.architecture import Attention, Block, Linear, Moe, Recurrent
 from roofline.model.precision import named
-from roofline.serving.explain.parts import ROUNDING, config, outside_share
+from roofline.serving.explain.parts import config, outside_share, same
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 from roofline.units import BITS_PER_BYTE, show
@@ -74,7 +74,7 @@ def _kind(batch: StaticBatch, block: Block, number: int) -> Derivation:
     one = float(layer_bytes(batch.deployment, block))
     parts = list(_matrices(batch, block))
     rest = one - sum(part.value for part in parts)
-    if rest > ROUNDING * one:
+    if not same(rest + one, one):
         small = "norms, biases and others"
         parts.append(Derivation(small, rest, "B", source="each as wide as what it acts on"))
     text = " + ".join(show(part.value, "B", 4) for part in parts)
@@ -226,7 +226,7 @@ def _outside(batch: StaticBatch, stage: Stage) -> Derivation:
     if stage.last and not (tied and stage.first):
         table("LM head", deployment.stored(None, "lm-head") if not tied else _plain(batch))
     rest = total - sum(part.value for part in parts)
-    if rest > ROUNDING * total:
+    if not same(rest + total, total):
         parts.append(
             Derivation("others", rest, "B", source="norms, positions, projections outside layers")
         )
