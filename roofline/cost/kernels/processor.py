@@ -20,7 +20,7 @@ SHARPNESS: Final = 4.0
 BLOCKS: Final = (16.0, 8.0, 4.0, 2.0, 1.0)
 """Rows that the innermost loop takes at once, and into which the rest is cut. [1]"""
 UNPACKED: Final = 1_000_000.0
-"""m·n·k up to which OpenBLAS multiplies without packing; ``*_small_kernel_permit_skylakex.c``."""
+"""m·n·k up to which OpenBLAS multiplies without packing; ``sgemm_small_kernel_permit_skylakex.c``."""
 UNPACKED_TURNED: Final = 1200.0
 """The same of m·n where one operand is transposed; same file."""
 
@@ -56,8 +56,8 @@ def product(dims: Dims, machine: Machine, constants: Values) -> Array:
     order in which the innermost loop reads them, which does not overlap with the arithmetic on a
     core; then the rows are cut into blocks of 16, 8, 4, 2 and 1, and each block takes as long as
     its arithmetic or as a sweep over the packed weights. Small products are not packed.
-    Source: Goto and van de Geijn 2008, Anatomy of High-Performance Matrix Multiplication; the
-    blocks are those of ``sgemm_kernel_16x4_skylakex*.c`` of OpenBLAS.
+    Source: Goto and van de Geijn 2008, Anatomy of High-Performance Matrix Multiplication, for
+    packing; the blocks are read off measured times for m = 1 to 24 (OpenBLAS 0.3.31, AVX-512).
     """
     m, n, k = dims["m"], dims["n"], dims["k"]
     weights, row = WIDTH * n * k, 2.0 * n * k / constants["compute"]
