@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from math import isclose
+from typing import Final
 
 from roofline.cost.offload import Offload
 from roofline.hardware.machine import Fact, Gpu
