@@ -1,0 +1,115 @@
+"""``roofline validate`` as a person meets it, on rows that follow a known law."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roofline.bench.validation import chosen
+from roofline.cli import run
+from roofline.errors import InputError
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Quantisation of activations: a start, and bytes over a bandwidth, 2 % apart at random."""
+    random = np.random.default_rng(7)
+    m, k = (axis.ravel() for axis in np.meshgrid(2 ** np.arange(4, 15), 128 * np.arange(2, 42, 3)))
+    times = (4e-6 + 3.0 * m * k / 2e12) * np.exp(random.normal(0, 0.02, len(m)))
+    frame = pd.DataFrame(
+        {
+            "gpu": "h100_sxm",
+            "backend": "vllm",
+            "version": "1",
+            "op": np.where(np.arange(len(m)) < len(m) - 3, "scale_matrix", "unheard-of"),
+            "dtype": "fp8",
+            "m": m,
+            "k": k,
+            "time_s": times,
+        }
+    )
+    path = tmp_path_factory.mktemp("rows") / "quantize.parquet"
+    frame.to_parquet(path)
+    return path
+
+
+def ask(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
+    code = run(["validate", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_rows_that_follow_a_law_are_known_by_fits_that_never_saw_them(
+    capsys: Captured, file: Path, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.csv"
+    code, out, _ = ask(
+        capsys, file, "--kind", "quantize", "--cross-validate", "--format", "json", "--out", rows
+    )
+    assert code == 0
+    result = json.loads(out)["result"]
+    overall, number = result["overall"], len(pd.read_parquet(file))
+    assert overall["n_total"] == number
+    assert overall["n"] == number - 3
+    assert overall["coverage"] == pytest.approx((number - 3) / number)
+    assert overall["median"] < 4
+    assert 0.6 <= overall["interval_coverage"] <= 0.95
+    assert [group["by"] for group in result["groups"]] == [
+        {"gpu": "h100_sxm", "backend": "vllm", "dtype": "fp8"}
+    ]
+    assert sum(refused["rows"] for refused in result["refused"]) == 3
+    with rows.open(encoding="utf-8", newline="") as opened:
+        written = list(csv.DictReader(opened))
+    predicted = [row for row in written if row["predicted_s"]]
+    assert len(written) == number
+    assert len(predicted) == number - 3
+    assert all(
+        float(row["low_s"]) < float(row["predicted_s"]) < float(row["high_s"]) for row in predicted
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--kind", "quantize"], "only --cross-validate is there"),
+        (["--kind", "quantize", "--cross-validate", "--where", "gpu=a100_sxm"], "no row is left"),
+        (["--kind", "quantize", "--cross-validate", "--where", "gpus=1"], "names no column"),
+        (["--kind", "gemm", "--cross-validate"], "have no column"),
+        (["--kind", "gems", "--cross-validate"], "'gems'"),
+    ],
+)
+def test_what_cannot_be_validated_is_one_clear_error(
+    capsys: Captured, file: Path, more: list[str], message: str
+) -> None:
+    code, out, err = ask(capsys, file, *more)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 2
+
+
+def test_a_file_that_holds_no_rows_is_one_clear_error(capsys: Captured, tmp_path: Path) -> None:
+    for name, content in (("rows.parquet", b"PAR1 no more"), ("rows.csv", b"\xff\xfe\x00")):
+        path = tmp_path / name
+        path.write_bytes(content)
+        code, _, err = ask(capsys, path, "--kind", "gemm", "--cross-validate")
+        assert code == 2
+        assert "cannot be read as measurements" in err
+    code, _, err = ask(capsys, tmp_path / "none.parquet", "--kind", "gemm", "--cross-validate")
+    assert code == 2
+    assert "none.parquet" in err
+
+
+def test_commas_are_and_and_bars_are_or() -> None:
+    frame = pd.DataFrame({"gpu": ["a", "a", "b"], "n": [1, 2, 1]})
+    assert len(chosen(frame, "gpu=a,n=1")) == 1
+    assert len(chosen(frame, "gpu=a|b,n=1")) == 2
+    assert len(chosen(frame, "gpu=b|n=2")) == 2
+    assert len(chosen(frame, "")) == 3
+    with pytest.raises(InputError, match="names no column"):
+        chosen(frame, "a")
