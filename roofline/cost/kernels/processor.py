@@ -20,8 +20,7 @@ SHARPNESS: Final = 4.0
 BLOCKS: Final = (16.0, 8.0, 4.0, 2.0, 1.0)
 """Rows that the innermost loop takes at once, and into which the rest is cut. [1]"""
 UNPACKED: Final = 1_000_000.0
-"""m·n·k up to which OpenBLAS multiplies without packing, from its file
-``sgemm_small_kernel_permit_skylakex.c``."""
+"""m·n·k up to which OpenBLAS does not pack; ``sgemm_small_kernel_permit_skylakex.c``."""
 UNPACKED_TURNED: Final = 1200.0
 """The same of m·n where one operand is transposed; same file."""
 
