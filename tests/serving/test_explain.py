@@ -29,6 +29,10 @@ CASES: Final = {
     "int4": lambda: static_batch(on(weights="int4", kv="fp8"), Workload()),
     "naive": lambda: static_batch(on(attention="naive"), Workload(4, 512, 8)),
     "does not fit": lambda: static_batch(on("llama-3.1-70b"), Workload()),
+    "encoder": lambda: static_batch(on("bert-base-uncased", weights="int8"), Workload(8, 128, 1)),
+    "learned positions": lambda: static_batch(
+        on("opt-350m", layout=Layout(tp=2, pp=2), weights="int4"), Workload(4, 64, 8)
+    ),
     "mesh": lambda: static_batch(on("llama-3.1-70b", "mi300x", tp=4), Workload()),
     "two nodes": lambda: static_batch(on("llama-3.1-405b", tp=16, node="hgx-h100-8"), Workload()),
     "pipeline": lambda: static_batch(

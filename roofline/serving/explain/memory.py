@@ -93,8 +93,9 @@ def _layers(batch: StaticBatch, block: Block, number: int) -> Derivation:
             config(batch, "H", "head_dim", part.head_dim),
             *([config(batch, "W", "window", span)] if span is not None else []),
         )
-        if part.reuses_kv:
-            name, formula, numbers = "layers that read another's cache", "0", "0"
+        if part.reuses_kv or not kept:
+            name = "layers that read another's cache" if part.reuses_kv else f"{name} of an encoder"
+            formula = numbers = "0"
     elif isinstance(part, Mla):
         name, formula = "latent attention layers", "L · (C + r) · S · bytes, on every device"
         numbers = f"{number} · ({part.latent} + {part.rope_dim}) · {context:,} · {width:g}"

@@ -225,10 +225,24 @@ def _outside(batch: StaticBatch, stage: Stage) -> Derivation:
         table("embedding" + ", also the LM head" * (tied and stage.last), _plain(batch))
     if stage.last and not (tied and stage.first):
         table("LM head", deployment.stored(None, "lm-head") if not tied else _plain(batch))
+    if stage.first and network.position_rows:
+        width = named(_plain(batch)).width
+        parts.append(
+            Derivation(
+                "positions",
+                network.position_rows * network.d_model * width,
+                "B",
+                formula="rows · D · bytes",
+                substituted=f"{network.position_rows:,} · {network.d_model:,} · {width:g}",
+                source="learned, whole on each device",
+            )
+        )
     rest = total - sum(part.value for part in parts)
     if not same(rest + total, total):
         parts.append(
-            Derivation("others", rest, "B", source="norms, positions, projections outside layers")
+            Derivation(
+                "others", rest, "B", source="norms, and projections to the width of the layers"
+            )
         )
     return Derivation(
         "outside the layers",
