@@ -134,16 +134,10 @@ def _outside(batch: StaticBatch, replicas: int) -> Iterator[str]:
             else "No batch makes a decode step long enough to hide the loading."
         )
     how = "loaded while the one before computes" if offload.prefetch else "loaded when it is needed"
-    mixtures = [b.feedforward for b in deployment.architecture.kinds]
-    if not (offload.weights and any(isinstance(part, Moe) for part in mixtures)):
-        yield f"The next layer is {how}."
-    elif offload.prefetch:
-        yield (
-            f"The next layer is {how}; of experts those that tokens of the step touch, as if a "
-            "router's choice were known a layer ahead."
-        )
-    else:
-        yield f"The next layer is {how}; of experts those that tokens of the step touch."
+    yield f"The next layer is {how}."
+    kinds = deployment.architecture.kinds
+    if offload.weights and any(isinstance(block.feedforward, Moe) for block in kinds):
+        yield "Experts are loaded as far as tokens of the step touch them, once they are chosen."
 
 
 def hiding_batch(deployment: Deployment, workload: Workload) -> int:

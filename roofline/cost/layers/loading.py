@@ -12,6 +12,7 @@ from roofline.cost.weights import layer_bytes
 from roofline.cost.work import Number, Op, Work, plus
 from roofline.hardware.links import host_link, storage_link
 
+CACHE: Final = "load-cache"
 EXPERTS: Final = "load-experts"
 """Which experts a layer needs is known when its router has run: they are not loaded ahead."""
 
@@ -53,7 +54,7 @@ def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterato
         cached: Number = 0.0
         for op in layers:
             cached = plus(cached, op.work.kv_bytes * float(op.repeat))
-        yield _load("load-cache", offload.kv * cached, deployment)
+        yield _load(CACHE, offload.kv * cached, deployment)
 
 
 def _load(name: str, moved: Number, deployment: Deployment) -> Op:

@@ -6,6 +6,7 @@ from math import prod
 from typing import Final
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layers.loading import CACHE, EXPERTS
 from roofline.cost.work import Op
 from roofline.model.precision import named
 from roofline.serving.explain.parts import outside_share, same
@@ -122,14 +123,13 @@ def _attention(op: Op) -> dict[str, Formula]:
 def _loaded(op: Op, deployment: Deployment) -> dict[str, Formula]:
     """Share of what the layers of a step read."""
     offload = deployment.offload
-    of_weights = op.name == "load-weights"
+    of_weights = op.name != CACHE
     share = offload.weights if of_weights else offload.kv
     read = float(op.work.host_bytes) / share
-    source = (
-        "weights moved of the operators of the layers: of experts those that are touched"
-        if of_weights
-        else "KV cache moved of the operators of the layers, reads and writes"
-    )
+    source = {
+        CACHE: "KV cache moved of the operators of the layers, reads and writes",
+        EXPERTS: "weights moved of the experts that tokens of the step touch",
+    }.get(op.name, "weights moved of the operators of the layers, experts apart")
     name = "what the layers move"
     return {
         "loaded": Formula(
