@@ -76,6 +76,10 @@ CASES: Final = {
     "all of it on the host": lambda: static_batch(
         on(offload=Offload(weights=1.0, kv=1.0)), Workload(8, 2048, 20)
     ),
+    "experts outside": lambda: static_batch(
+        on("mixtral-8x7b-v0.1", "rtx-4090", offload=Offload(weights=0.9, kv=0.5)),
+        Workload(1, 64, 20),
+    ),
 }
 
 
