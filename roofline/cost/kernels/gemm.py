@@ -36,12 +36,12 @@ QUANTISED: Final = Constant(
 
 
 def parts(
-    dims: Dims, machine: Machine, constants: Values, *, width: float, scale: float, quantised: bool
+    dims: Dims, machine: Machine, constants: Values, *, width: float, stored: float, quantised: bool
 ) -> tuple[Array, Array, Array]:
     """Start with depth and quantisation, memory and compute of each row, each by itself. [s]"""
     m, n, k = dims["m"], dims["n"], dims["k"]
     compute = 2.0 * m * n * k / (constants["compute"] * machine.flops_per_s)
-    weights = n * k * (width + scale) / (constants["memory"] * machine.hbm_bytes_per_s)
+    weights = n * k * stored / (constants["memory"] * machine.hbm_bytes_per_s)
     moved = m * k * width + m * n * OUTPUT_WIDTH
     activations = warm_seconds(moved, machine, constants["cache"], constants["memory"])
     start = constants["start"] + constants["depth"] * k
@@ -52,15 +52,15 @@ def parts(
     return start, weights + activations, compute
 
 
-def linear(width: float, *, scale: float = 0.0, quantised: bool = False) -> Form:
+def linear(width: float, *, stored: float | None = None, quantised: bool = False) -> Form:
     """Form of linear layers that multiply elements of that width.
 
     Parameters
     ----------
     width
-        Bytes per element of W, and of X as it is multiplied. [B]
-    scale
-        Bytes of scales per element of W. [B]
+        Bytes per element of X as it is multiplied. [B]
+    stored
+        The same of W as it is stored, scales included; as X if not stated. [B]
     quantised
         Whether the time includes bringing 16-bit activations to that width.
 
@@ -68,10 +68,11 @@ def linear(width: float, *, scale: float = 0.0, quantised: bool = False) -> Form
     -----
     Source: Williams, Waterman and Patterson 2009, Roofline, with a smooth knee (p-norm).
     """
+    weight = width if stored is None else stored
 
     def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:
         start, memory, compute = parts(
-            dims, machine, constants, width=width, scale=scale, quantised=quantised
+            dims, machine, constants, width=width, stored=weight, quantised=quantised
         )
         knee = constants["knee"]
         joined: Array = (memory**knee + compute**knee) ** (1.0 / knee)
@@ -79,7 +80,7 @@ def linear(width: float, *, scale: float = 0.0, quantised: bool = False) -> Form
 
     def regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Regimes:
         """What takes longest: start, memory or compute."""
-        each = parts(dims, machine, constants, width=width, scale=scale, quantised=quantised)
+        each = parts(dims, machine, constants, width=width, stored=weight, quantised=quantised)
         return np.asarray(np.argmax(np.stack(each), axis=0))
 
     constants = (*COMMON, QUANTISED) if quantised else COMMON
@@ -90,7 +91,7 @@ GEMM: Final[Mapping[str, Form]] = {
     "bfloat16": linear(2.0),
     "float16": linear(2.0),
     "fp8": linear(1.0, quantised=True),
-    "fp8_block": linear(1.0, scale=SCALE_WIDTH / BLOCK**2, quantised=True),
+    "fp8_block": linear(1.0, stored=1.0 + SCALE_WIDTH / BLOCK**2, quantised=True),
 }
 """By what a kernel multiplies; ``fp8`` has one scale per tensor, ``fp8_block`` one per block."""
 ARITHMETIC: Final[Mapping[str, str]] = {
