@@ -30,7 +30,7 @@ class Asked:
     form
         In place of the fitted one, with the same constants: for widths that were not measured.
     assumed
-        Whether no such kernel was measured anywhere.
+        Why no such kernel was measured anywhere, in words; empty where one was.
     part
         Which part of a fused kernel the operator is; empty for the whole.
     """
@@ -40,7 +40,7 @@ class Asked:
     dims: Dims
     arithmetic: str = "bf16"
     form: Form | None = None
-    assumed: bool = False
+    assumed: str = ""
     part: str = ""
 
 
@@ -59,6 +59,8 @@ PASSES: Final[Mapping[str, tuple[str, float]]] = {
     "embedding": ("emb", 4.0),
 }
 """Measured pass that an operator is like, and its bytes per element of the measured width."""
+CHUNK: Final = "several new tokens on a longer context were not measured"
+CHOSEN: Final = "attention to chosen keys was not measured: as if they were all there are"
 NORM: Final = ("input_layernorm", 4.0)
 ADD: Final = ("add", 6.0)
 
@@ -94,14 +96,14 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
         if stored in SIXTEEN:
             return Asked("gemm", ("bfloat16",), dims, op.arithmetic)
         form = linear(2.0, stored=named(stored).width)
-        return Asked("gemm", ("bfloat16",), dims, op.arithmetic, form, assumed=True)
+        return Asked("gemm", ("bfloat16",), dims, op.arithmetic, form, _unlike(stored))
     if op.arithmetic == "fp8" and named(stored).bits >= 8:
         block = ("fp8_block", "fp8") if stored in ("fp8-block", "mxfp8") else ("fp8", "fp8_block")
         return Asked("gemm", block, dims, "fp8")
     if op.arithmetic in ("int8", "fp8", "fp4"):
         width = named(op.formats.get("activations", "fp8")).width
         form = linear(width, stored=named(stored).width, quantised=True)
-        return Asked("gemm", ("fp8",), dims, op.arithmetic, form, assumed=True)
+        return Asked("gemm", ("fp8",), dims, op.arithmetic, form, _unlike(stored))
     return None
 
 
@@ -119,20 +121,26 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     if expanded:
         names = ("batch", "new", "context", "heads", "width", "kv_width")
         made = latent.expanded_dims(*(shape[name] for name in names))
-        return Asked("latent-prefill", _pairs(op), made, assumed=chunked)
+        return Asked("latent-prefill", _pairs(op), made, assumed=CHUNK * chunked)
     few = new * shape["heads"] / shape["kv_heads"] <= QUERY_TILE
     if chunked and bool(np.all(few)):
-        return Asked("decode-attention", _pairs(op), decode.decode_dims(*shape.values()), assumed=True)
+        made = decode.decode_dims(*shape.values())
+        return Asked("decode-attention", _pairs(op), made, assumed=CHUNK)
     made = prefill.prefill_dims(*shape.values())
-    return Asked("prefill-attention", _pairs(op), made, low, assumed=chunked or sparse)
+    unlike = CHOSEN if sparse else CHUNK * chunked
+    return Asked("prefill-attention", _pairs(op), made, low, assumed=unlike)
 
 
 def _decode(op: Op, gpu: Gpu) -> Asked | None:
-    if "naive" in op.dims:
+    """One new token of each sequence; expanded latent attention was not measured."""
+    if (
+        "naive" in op.dims
+        or (float(np.mean(op.dims["head_dim"])), float(np.mean(op.dims["value_dim"]))) == EXPANDED
+    ):
         return None
-    if (float(np.mean(op.dims["head_dim"])), float(np.mean(op.dims["value_dim"]))) == EXPANDED:
-        return None
-    return Asked("decode-attention", _pairs(op), decode.decode_dims(*_attention(op).values()))
+    unlike = CHOSEN if "sparse" in op.dims else ""
+    made = decode.decode_dims(*_attention(op).values())
+    return Asked("decode-attention", _pairs(op), made, assumed=unlike)
 
 
 def _attention(op: Op) -> dict[str, Array]:
@@ -169,8 +177,8 @@ def _latent(op: Op, gpu: Gpu) -> Asked | None:
     )
     made = latent.latent_dims(**shape, generation=gpu.architecture)
     low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
-    beyond = bool(np.any(window > 0)) or bool(np.any(shape["new"] > 1.0))
-    return Asked("latent-decode", _pairs(op), made, low, assumed=beyond)
+    unlike = CHOSEN if np.any(window > 0) else CHUNK * bool(np.any(shape["new"] > 1.0))
+    return Asked("latent-decode", _pairs(op), made, low, assumed=unlike)
 
 
 def _pairs(op: Op) -> tuple[str, ...]:
@@ -223,19 +231,25 @@ def _experts(op: Op, gpu: Gpu) -> Asked | None:
     return Asked("moe", variants, shape, arithmetic, assumed=assumed, part=_part(op))
 
 
-def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[str, ...], str, bool]:
-    """Variants that would do, the rate they are given, and whether none is quite it."""
+def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[str, ...], str, str]:
+    """Variants that would do, the rate they are given, and why none is quite it."""
     if stored in SIXTEEN:
-        return ("bfloat16",), "bf16", False
+        return ("bfloat16",), "bf16", ""
+    low = ("fp8", "fp8_block")
     if activations < 1.0 and "fp4" in gpu.flops_per_s:
-        return ("fp8", "fp8_block"), "fp4", True
+        return low, "fp4", _unlike(stored)
     if activations < 2.0 and "fp8" in gpu.flops_per_s:
         if stored == "fp8-block":
-            return ("fp8_block", "fp8"), "fp8", False
-        return ("fp8", "fp8_block"), "fp8", named(stored).bits < 8
+            return low[::-1], "fp8", ""
+        return low, "fp8", _unlike(stored) * (named(stored).bits < 8)
     if activations < 2.0 and "int8" in gpu.flops_per_s:
-        return ("fp8", "fp8_block"), "int8", True
-    return ("w4a16_mxfp4", "bfloat16"), "bf16", not stored.startswith("mxfp4")
+        return low, "int8", _unlike(stored)
+    mx = stored.startswith("mxfp4")
+    return ("w4a16_mxfp4", "bfloat16"), "bf16", "" if mx else _unlike(stored)
+
+
+def _unlike(stored: str) -> str:
+    return f"no product with {stored} weights was measured: the nearest one, at these widths"
 
 
 def _part(op: Op) -> str:

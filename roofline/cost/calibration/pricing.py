@@ -100,7 +100,8 @@ class GpuCalibration:
         )
         if wanted.assumed:
             spread, known = np.hypot(spread, GUESS), np.full_like(known, ASSUMED)
-        return _shaped(op, time, spread, known.astype(float))
+        priced = _shaped(op, time, spread, known.astype(float))
+        return replace(priced, found=found, assumed=wanted.assumed)
 
     def _started(self, model: Calibrated) -> Calibrated:
         """The model with launches as the engine has them."""
@@ -126,13 +127,16 @@ class GpuCalibration:
             fit = self.load(which)
             assert isinstance(fit, Wires)
             borrowed = provider.endswith("custom") and self.engine not in provider
-            priced = wire_seconds(fit, wanted, gpu, Found(fit, foreign, borrowed))
+            found = Found(fit, foreign, borrowed)
+            priced = wire_seconds(fit, wanted, gpu, found)
             if priced is None:
                 continue
+            priced = replace(priced, found=found)
             best = priced if best is None else _faster(best, priced)
         if best is None:
             return None
-        return _shaped(op, *(np.atleast_1d(v) for v in (best.seconds, best.log_sd, best.basis)))
+        columns = (np.atleast_1d(each) for each in (best.seconds, best.log_sd, best.basis))
+        return replace(_shaped(op, *columns), found=best.found)
 
 
 def share(part: str, model: Calibrated, dims: Dims, device: Machine) -> Array:
@@ -163,14 +167,13 @@ def share(part: str, model: Calibrated, dims: Dims, device: Machine) -> Array:
 
 
 def _faster(one: Measured, other: Measured) -> Measured:
-    """The faster of two libraries, row by row."""
+    """The faster of two libraries, row by row; told as the one that is faster more often."""
     first = np.asarray(one.seconds) <= np.asarray(other.seconds)
-    return Measured(
-        *(
-            np.where(first, getattr(one, name), getattr(other, name))
-            for name in ("seconds", "log_sd", "basis")
-        )
+    seconds, log_sd, basis = (
+        np.where(first, getattr(one, name), getattr(other, name))
+        for name in ("seconds", "log_sd", "basis")
     )
+    return Measured(seconds, log_sd, basis, one.found if first.mean() > 0.5 else other.found)
 
 
 def _shaped(op: Op, time: Array, spread: Array, known: Array) -> Measured:

@@ -22,6 +22,11 @@ SCALE_WIDTH: Final = 4.0
 OUTPUT_WIDTH: Final = 2.0
 """Bytes of an element of Y, whatever the multiplier takes."""
 
+EQUATION: Final = (
+    "(start + depth·k + [(F / (compute·P))^knee + (W / (memory·BW) + A)^knee]^(1/knee)"
+)
+NARROWED: Final = " + quantisation"
+
 COMMON: Final = (
     Constant("start", 5e-7, 3e-5, 4e-6, "s", "Launch, prologue and epilogue."),
     Constant("compute", 0.3, 1.0, 0.8, "1", "Share of the dense rate that large products reach."),
@@ -84,7 +89,8 @@ def linear(width: float, *, stored: float | None = None, quantised: bool = False
         return np.asarray(np.argmax(np.stack(each), axis=0))
 
     constants = (*COMMON, QUANTISED) if quantised else COMMON
-    return Form("gemm", constants, seconds, ("m", "n", "k"), regime)
+    equation = f"{EQUATION}{NARROWED * quantised}) · exp(residual)"
+    return Form("gemm", constants, seconds, ("m", "n", "k"), regime, equation)
 
 
 GEMM: Final[Mapping[str, Form]] = {
