@@ -71,8 +71,8 @@ def _grounds(batch: StaticBatch) -> list[str]:
     places = own + [f"{device}, carried over by published rates" for device in others]
     out = [
         f"Operators are priced by fits to kernels measured on {' and '.join(places)}; intervals "
-        "are the central 80 % on shapes that the fits did not see. What an engine does between "
-        "kernels is left out."
+        "are the central 80 % on shapes that the fits did not see, and roof is the least that "
+        "published rates allow over the time. What an engine does between kernels is left out."
     ]
     borrowed = sorted(
         {f"{label.kind} of {label.provider}" for label, _, borrowed in fits if borrowed}
