@@ -15,12 +15,16 @@ FORMS: Final = ("expanded", "absorbed")
 
 
 def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
+    """What times rest on; conventions, omissions and choices behind the figures."""
+    return (*_grounds(batch), *conventions(batch, replicas))
+
+
+def conventions(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     """Conventions, omissions and choices behind the figures."""
     options, work = batch.deployment.options, batch.workload
     causal = options.mask == "causal" and batch.deployment.architecture.causal
     counted = "what a causal kernel does" if causal else "the whole T×S square"
     out = [
-        *_grounds(batch),
         f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt.",
     ]
     limit = batch.deployment.engine.step_tokens

@@ -49,6 +49,8 @@ LATENT: Final = (512.0, 64.0)
 """Widths of latent and rotated key that kernels of latent attention are written for."""
 EXPANDED: Final = (192.0, 128.0)
 """Of a key and a value made of it."""
+NONE: Final = 1e-12
+"""Rows of experts that get none, whose time is not used."""
 QUERY_TILE: Final = 64.0
 """Query rows up to which a chunk is decoded: one tile."""
 PASSES: Final[Mapping[str, tuple[str, float]]] = {
@@ -221,8 +223,8 @@ def _experts(op: Op, gpu: Gpu) -> Asked | None:
         matrices=d["matrices"],
         weight_width=width,
         width=2.0,
-        rows=np.maximum(rows, 1e-9),
-        touched=np.maximum(touched, 1e-9),
+        rows=np.maximum(rows, NONE),
+        touched=np.maximum(touched, NONE),
         tiles=tiles,
         padded=padded,
     )
