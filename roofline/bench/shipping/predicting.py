@@ -8,7 +8,7 @@ from roofline.bench.kernel_rows import Group
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.variants import label_of
 from roofline.cost.calibration.kernel import Found, Kernel, nearest
-from roofline.cost.kernels.calibrated import log_sd, seconds
+from roofline.cost.kernels.calibrated import predict
 from roofline.cost.work import Array
 from roofline.errors import MissingRateError
 from roofline.hardware.catalog import gpu
@@ -48,5 +48,5 @@ def predicted(kind: str, group: Group) -> Predicted:
         )
     fit = found.fit
     assert isinstance(fit, Kernel)
-    spread = np.hypot(log_sd(fit.model, group.dims, group.machine), found.spread)
-    return Predicted(seconds(fit.model, group.dims, group.machine), spread, found)
+    time, own, _ = predict(fit.model, group.dims, group.machine)
+    return Predicted(time, np.hypot(own, found.spread), found)

@@ -10,7 +10,7 @@ from roofline.cost.calibration.asked import Asked, asked
 from roofline.cost.calibration.kernel import Found, Kernel, Label, Load, nearest
 from roofline.cost.calibration.wires import library, payload_of, wire_seconds
 from roofline.cost.kernels import experts
-from roofline.cost.kernels.calibrated import Calibrated, basis, log_sd, seconds
+from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.form import Dims, Machine, machine
 from roofline.cost.measured import Measured
 from roofline.cost.work import Array, Number, Op
@@ -85,13 +85,11 @@ class GpuCalibration:
         if wanted.form is not None:
             model = replace(model, form=wanted.form)
         model = self._started(model)
-        time = seconds(model, wanted.dims, device)
+        time, own, known = predict(model, wanted.dims, device)
         if wanted.part:
             time = time * share(wanted.part, model, wanted.dims, device)
-        spread = np.hypot(log_sd(model, wanted.dims, device), found.spread)
-        known = np.maximum(
-            basis(model, wanted.dims), TRANSFERRED if found.foreign or found.borrowed else 0
-        )
+        spread = np.hypot(own, found.spread)
+        known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
         if wanted.assumed:
             spread, known = np.hypot(spread, GUESS), np.full_like(known, ASSUMED)
         priced = _shaped(op, time, spread, known.astype(float))

@@ -8,9 +8,10 @@ import pytest
 from roofline.api.calibration import calibration_of
 from roofline.api.setting import deployed
 from roofline.cost.calibration.asked import asked
-from roofline.cost.calibration.kernel import Found
+from roofline.cost.calibration.kernel import Found, Kernel
 from roofline.cost.calibration.pricing import GpuCalibration, share
 from roofline.cost.deployment import Deployment
+from roofline.cost.kernels import calibrated
 from roofline.cost.kernels.form import machine
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.measured import Measured
@@ -220,3 +221,20 @@ def test_sums_inside_a_node_are_priced_and_across_nodes_are_not() -> None:
 def test_devices_without_nvlink_keep_the_datasheet_of_their_wires() -> None:
     given = deployment(device="l40s", layout=Layout(tp=2.0))
     assert priced(given, step(given, decode(16.0, 2048.0))["all-reduce"]) is None
+
+
+def test_one_look_up_gives_what_three_give() -> None:
+    given = deployment("mixtral-8x7b")
+    assert isinstance(given.calibration, GpuCalibration)
+    for op in step(given, prefill(np.array([1.0, 64.0, 4096.0]), 700.0)).values():
+        wanted = None if op.kind == "collective" else asked(op, given.node.gpu)
+        if wanted is None:
+            continue
+        kernel = given.calibration.find(given.node.gpu, wanted.kind, wanted.variants)
+        assert kernel is not None
+        assert isinstance(kernel.fit, Kernel)
+        model, device = kernel.fit.model, machine(given.node.gpu, "bf16")
+        time, spread, known = calibrated.predict(model, wanted.dims, device)
+        np.testing.assert_array_equal(time, calibrated.seconds(model, wanted.dims, device))
+        np.testing.assert_array_equal(spread, calibrated.log_sd(model, wanted.dims, device))
+        np.testing.assert_array_equal(known, calibrated.basis(model, wanted.dims))
