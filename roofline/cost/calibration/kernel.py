@@ -116,6 +116,8 @@ engines that differ by 21 % (experts) and 33 % (decode) on the same device in th
 ENGINES: Final = 0.3
 NEUTRAL: Final = frozenset({"vidur", "nccl", "deepep"})
 """Whose kernels no engine replaces: passes over activations as PyTorch has them, libraries."""
+IDEAL: Final = "ideal"
+"""An engine that has the kernels of all."""
 LIBRARY: Final = frozenset({("gemm", "bfloat16")})
 """Kernels that every engine takes from one library: products in 16 bits, cuBLAS."""
 
@@ -194,7 +196,7 @@ def nearest(
                     load((own or shared or here)[0]),
                     foreign=device != gpu.name,
                     far=GENERATIONS.get(device, gpu.architecture) != gpu.architecture,
-                    borrowed=not (own or shared),
+                    borrowed=provider != IDEAL and not (own or shared),
                 )
     return None
 

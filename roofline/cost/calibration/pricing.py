@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.calibration.asked import Asked, asked
-from roofline.cost.calibration.kernel import Found, Kernel, Label, Load, nearest
+from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
 from roofline.cost.calibration.wires import library, payload_of, wire_seconds
 from roofline.cost.kernels import experts
 from roofline.cost.kernels.calibrated import Calibrated, predict
@@ -115,7 +115,7 @@ class GpuCalibration:
             found = nearest(labels, self.load, gpu, provider, "collective", (wanted.op,))
             if found is None:
                 continue
-            borrowed = provider.endswith("custom") and self.engine not in provider
+            borrowed = "custom" in provider and self.engine not in (*provider.split("-"), IDEAL)
             found = replace(found, borrowed=borrowed)
             priced = wire_seconds(wanted, gpu, found)
             if priced is None:
