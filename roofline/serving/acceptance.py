@@ -128,6 +128,11 @@ class Published:
     acceptance: Acceptance
     source: str
 
+    @property
+    def rounded(self) -> str:
+        """Acceptance of each position as it is read, to two digits."""
+        return ",".join(f"{ranks[0]:.2f}" for ranks in self.acceptance.positions)
+
 
 def conditional(reached: Sequence[float]) -> Acceptance:
     """Acceptance of each position from the shares of drafts that were accepted up to it.
@@ -146,8 +151,9 @@ def conditional(reached: Sequence[float]) -> Acceptance:
     return Acceptance(tuple((after / first,) for first, after in pairwise(before)))
 
 
-_VLLM: Final = "vLLM 51dacb5, tests/v1/spec_decode/test_acceptance_length.py"
-_V3: Final = "DeepSeek-V3 technical report (arXiv 2412.19437), section 5.4.3"
+# vLLM, tests/v1/spec_decode/test_acceptance_length.py at commit 51dacb53.
+_VLLM: Final = "vLLM 51dacb5, test_acceptance_length.py"
+_V3: Final = "arXiv 2412.19437, section 5.4.3"
 PUBLISHED: Final = (
     Published(
         "llama-3.1-8b-instruct",
@@ -169,8 +175,8 @@ PUBLISHED: Final = (
         conditional((0.2900, 0.0620, 0.0115)),
         _VLLM,
     ),
-    Published("deepseek-v3", "MTP", "various topics, lower end", Acceptance(((0.85,),)), _V3),
-    Published("deepseek-v3", "MTP", "various topics, upper end", Acceptance(((0.90,),)), _V3),
+    Published("deepseek-v3", "MTP", "lower end", Acceptance(((0.85,),)), _V3),
+    Published("deepseek-v3", "MTP", "upper end", Acceptance(((0.90,),)), _V3),
 )
 """What was measured somewhere: no figure carries over to other text, drafts or sampling."""
 
@@ -182,7 +188,7 @@ def published() -> Table:
             "target": entry.target,
             "draft": entry.draft,
             "text": entry.text,
-            "acceptance": ",".join(f"{ranks[0]:.2f}" for ranks in entry.acceptance.positions),
+            "acceptance": entry.rounded,
             "source": entry.source,
         }
         for entry in PUBLISHED

@@ -5,7 +5,6 @@ target accepts one path from the root: of the alternatives at each position, one
 """
 
 import heapq
-from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
@@ -31,11 +30,14 @@ class Level:
         Those of them that have children. [token]
     reached
         Probability that one of them is accepted. [1]
+    ended
+        Probability that it is one without children. [1]
     """
 
     nodes: int
     inner: int
     reached: float
+    ended: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,8 @@ class Tree:
 
     @property
     def complete(self) -> float:
-        """Probability that a path to the deepest position is accepted whole. [1]"""
-        return self.levels[-1].reached if self.levels else 1.0
+        """Probability that all that could be accepted is: the path ends where the tree does. [1]"""
+        return sum(level.ended for level in self.levels)
 
     def __str__(self) -> str:
         """As it is called."""
@@ -97,6 +99,7 @@ def chain(acceptance: Acceptance, length: int) -> Tree:
     >>> chain(parse("0.5"), 2).tokens  # 1 + 1/2 + 1/4
     1.75
     """
+    _check_depth(length)
     return full(acceptance, (1,) * length)
 
 
@@ -142,7 +145,8 @@ def full(acceptance: Acceptance, widths: tuple[int, ...]) -> Tree:
                 "the first",
             )
         reached *= sum(ranks[:width])
-        levels.append(Level(nodes, nodes * (position < len(widths)), reached))
+        ends = position == len(widths)
+        levels.append(Level(nodes, nodes * (not ends), reached, reached * ends))
     return Tree(tuple(levels))
 
 
@@ -197,18 +201,18 @@ def best(acceptance: Acceptance, nodes: int, depth: int = LONGEST) -> Tree:
 
 def _levels(paths: dict[tuple[int, ...], float]) -> Tree:
     """Tree of these paths, each with its probability."""
-    nodes = Counter(len(path) for path in paths)
-    inner = Counter(len(path) for path in {path[:-1] for path in paths})
-    return Tree(
-        tuple(
-            Level(
-                nodes[position],
-                inner[position],
-                sum(value for path, value in paths.items() if len(path) == position),
-            )
-            for position in range(1, max(nodes) + 1)
+    parents = {path[:-1] for path in paths}
+
+    def level(position: int) -> Level:
+        here = {path: value for path, value in paths.items() if len(path) == position}
+        return Level(
+            nodes=len(here),
+            inner=len(parents & here.keys()),
+            reached=sum(here.values()),
+            ended=sum(value for path, value in here.items() if path not in parents),
         )
-    )
+
+    return Tree(tuple(level(position) for position in range(1, max(map(len, paths)) + 1)))
 
 
 def _check_depth(depth: int) -> None:
