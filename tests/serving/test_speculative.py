@@ -39,9 +39,8 @@ WORK: Final = Workload(8, 512, 12)
 KINDS: Final = ("model", "mtp", "eagle", "medusa", "ngram")
 
 
-def deepseek(**layout: int) -> Deployment:
-    degrees = Layout(**(layout or {"tp": 8, "ep": 8}))
-    return on("deepseek-v3", layout=degrees, node="hgx-h200-8", weights="fp8")
+def deepseek(layout: Layout = Layout(tp=8, ep=8)) -> Deployment:  # noqa: B008
+    return on("deepseek-v3", layout=layout, node="hgx-h200-8", weights="fp8")
 
 
 @cache
@@ -361,6 +360,16 @@ def test_the_largest_batch_that_fits_is_the_last_one(kind: str) -> None:
     assert made(kind, work=replace(WORK, batch=most + 1)).free < 0
 
 
+def test_drafted_tokens_are_cached_and_have_logits() -> None:
+    speculation = made("ngram", length=4)
+    plain, mine = speculation.plain.memory, speculation.memory
+    assert mine.kv == plain.kv * (WORK.longest + 4) / WORK.longest
+    assert mine.weights == plain.weights
+    long = made("ngram", work=Workload(512, 64, 12), length=16)
+    logits = 512 * 17 * 128256 * (2 + 4)  # beside them, in fp32
+    assert long.memory.activations >= logits > long.plain.memory.activations
+
+
 def test_heads_read_their_weights_once_each() -> None:
     (first, *others) = made("medusa", length=4).passes
     assert others == [first] * 3
@@ -379,7 +388,7 @@ def test_a_layer_on_top_takes_in_what_was_accepted() -> None:
 
 def test_groups_with_sequences_of_their_own_draft_for_those() -> None:
     """Eight groups of two sequences: each drafts for two."""
-    host, small = deepseek(dp=8, ep=8), on("llama-3.2-1b", "h200-sxm")
+    host, small = deepseek(Layout(dp=8, ep=8)), on("llama-3.2-1b", "h200-sxm")
     work, one = Workload(16, 512, 12), Workload(2, 512, 12)
     apart = speculate(host, drafts.model(small), parse("0.7"), work, length=2)
     alone = speculate(
