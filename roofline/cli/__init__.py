@@ -19,6 +19,7 @@ from roofline.cli import (
     gpus,
     layouts,
     models,
+    paging,
     speculate,
     validate,
 )
@@ -37,6 +38,7 @@ app.command()(compare.compare)
 app.command()(layouts.layouts)
 app.command()(disaggregate.disaggregate)
 app.command()(speculate.speculate)
+app.command()(paging.paging)
 app.command()(calibrate.calibrate)
 app.command()(validate.validate)
 app.add_typer(gpus.app, name="gpus")
