@@ -245,7 +245,7 @@ def _trees(
             "nothing to draft" if not asked else f"a draft by {' and '.join(asked)}",
             hint="give a length, the widths of a tree, or the tokens of the best tree",
         )
-    deepest = acceptance.deepest or LONGEST
+    deepest = min(acceptance.deepest or LONGEST, LONGEST)
     if widths:
         shapes = [widths[:position] for position in range(1, len(widths) + 1)]
         return full(acceptance, widths), [full(acceptance, shape) for shape in shapes]

@@ -140,7 +140,7 @@ def _turn(made: Speculation) -> str:
 
 
 def _beyond(made: Speculation, batch: int) -> str:
-    return f", beyond the {made.most:,} that fit" if batch > made.most else ""
+    return f", beyond the {made.most:,} that fit" if 0 < made.most < batch else ""
 
 
 def _rates(made: Speculation) -> str:
