@@ -118,9 +118,9 @@ def eagle(target: Deployment) -> Draft:
 
     Notes
     -----
-    A projection of state and embedding to one width, and a layer. Source: Li et al. 2024 (EAGLE,
-    arXiv 2401.15077), section 3.1. EAGLE-3 takes states of three layers and may have a smaller
-    vocabulary.
+    A projection of state and embedding to one width, and a layer, not quantised. Source: Li et al.
+    2024 (EAGLE, arXiv 2401.15077), section 3.1. EAGLE-3 takes states of three layers and may have a
+    smaller vocabulary.
     """
     last = _last(target.architecture)
     if not isinstance(last.feedforward, Mlp) or last.mixer is None:
@@ -128,7 +128,15 @@ def eagle(target: Deployment) -> Draft:
             f"an EAGLE head for {target.architecture.name} is not like its layers",
             hint="draft with a model: the head's own config.json",
         )
-    return Draft("eagle", "an EAGLE head", _on_top(target, norms=0, last_norm=0))
+    head = _on_top(target, norms=0, last_norm=0)
+    return Draft("eagle", "an EAGLE head", _plain(head))
+
+
+def _plain(head: Deployment) -> Deployment:
+    """The same layer in the format of what quantisers leave alone: heads are trained apart."""
+    network, block = head.architecture, _layer(head)
+    formats = tuple((role, network.plain_format) for role in block.roles(network.d_model))
+    return replace(head, architecture=replace(network, layers=(replace(block, formats=formats),)))
 
 
 def medusa(target: Deployment) -> Draft:

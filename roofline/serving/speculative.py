@@ -1,75 +1,34 @@
 """A static batch that decodes speculatively, beside the same batch without drafts."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
-from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving import room
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
 from roofline.serving.drafts import Draft, held, pass_
 from roofline.serving.quadrature import nodes
-from roofline.serving.rounds import Round, Sheet, Span, sheet, verification
+from roofline.serving.rounds import Round, Span, sheet, verification
 from roofline.serving.static import OpTime, StaticBatch, check_context, operator_times, static_batch
+from roofline.serving.turning import (
+    COARSE,
+    AtBatch,
+    Choice,
+    Turn,
+    at_batch,
+    batch_axis,
+    least_acceptance,
+    turns,
+)
 from roofline.serving.workload import Workload
 
-COARSE: Final = 65
-"""Contexts that other batches are priced at; times bend little between them."""
 BUDGETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 """Sizes of the best trees that are compared. [token]"""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Something else that could be drafted, and its round."""
-
-    tree: Tree
-    round: Round
-
-
-@dataclass(frozen=True, slots=True)
-class AtBatch:
-    """Another batch: the round there, and what would be best to draft.
-
-    Attributes
-    ----------
-    batch
-        Sequences. [1]
-    round
-        With the same draft.
-    best
-        With what takes least there.
-    fits
-        Whether it fits in memory, with what drafts.
-    """
-
-    batch: int
-    round: Round
-    best: Choice
-    fits: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Where a gain becomes a loss as the batch grows, or a loss a gain.
-
-    Attributes
-    ----------
-    batch
-        The first that is otherwise. [1]
-    gains
-        Whether it gains from there on.
-    """
-
-    batch: int
-    gains: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +160,7 @@ def speculate(
         return spare.free >= sum(_taken(target, draft, tree, wider))
 
     most = room.most_that_fits(fits, 2 * room.largest_batch(target, workload, utilization))
-    grid = _batches(workload.batch, most)
+    grid = batch_axis(workload.batch, most)
     many = sheet(draft, target, workload, [tree, *others], grid, COARSE)
 
     def gains(batch: int) -> bool:
@@ -224,10 +183,10 @@ def speculate(
         draft_weights=weights,
         draft_kv=kv,
         choices=tuple(choices),
-        batches=tuple(_at(many, place, int(batch), most) for place, batch in enumerate(grid)),
-        turns=_turns(many, grid, gains),
+        batches=tuple(at_batch(many, place, int(batch), most) for place, batch in enumerate(grid)),
+        turns=turns(many, grid, gains),
         most=most,
-        least_acceptance=_least(draft, target, workload, tree, acceptance, here),
+        least_acceptance=least_acceptance(draft, target, workload, tree, acceptance, here),
     )
 
 
@@ -253,60 +212,6 @@ def _trees(
         trees = (best(acceptance, size) for size in sorted({*BUDGETS, tokens}))
         return best(acceptance, tokens), list(dict.fromkeys(trees))
     return chain(acceptance, length), [chain(acceptance, n) for n in range(1, deepest + 1)]
-
-
-def _at(many: Sheet, place: int, batch: int, most: int) -> AtBatch:
-    """A batch of a sheet whose first tree is what is drafted, the others what could be."""
-    other = Sheet(many.trees[1:], many.passes[1:], many.verify[1:], many.step)
-    found = other.best(place)
-    choice = Choice(other.trees[found], other.round(found, place))
-    return AtBatch(batch, many.round(0, place), choice, batch <= most)
-
-
-def _batches(batch: int, most: int) -> Array:
-    """Powers of two to beyond what fits, and the batch itself."""
-    last = max(4 * batch, 2 * most, 16)
-    return np.unique(np.append(2.0 ** np.arange(0, min(np.log2(last) + 1, 20)), batch))
-
-
-def _turns(many: Sheet, batches: Array, gains: Callable[[int], bool]) -> tuple[Turn, ...]:
-    """Where gain and loss change places, to the sequence."""
-    out = []
-    signs = [many.round(0, place).speed_up >= 1.0 for place in range(len(batches))]
-    for (low, before), (high, after) in pairwise(zip(batches.astype(int), signs, strict=True)):
-        if before == after:
-            continue
-        first, last = int(low), int(high)
-        while last - first > 1:
-            middle = (first + last) // 2
-            first, last = (first, middle) if gains(middle) == after else (middle, last)
-        out.append(Turn(last, after))
-    return tuple(out)
-
-
-def _least(
-    draft: Draft,
-    target: Deployment,
-    workload: Workload,
-    tree: Tree,
-    acceptance: Acceptance,
-    batch: Array,
-) -> float | None:
-    """Acceptance from which a chain of that length gains, where all positions are alike. [1]"""
-    if not tree.is_chain or acceptance.deepest is not None:
-        return None
-
-    def gains(rate: float) -> bool:
-        other = chain(Acceptance(((rate,),)), tree.depth)
-        return sheet(draft, target, workload, [other], batch, COARSE).round().speed_up >= 1.0
-
-    if not gains(1.0):
-        return None
-    low, high = 0.0, 1.0
-    for _ in range(12):
-        middle = (low + high) / 2
-        low, high = (low, middle) if gains(middle) else (middle, high)
-    return high
 
 
 def _operators(target: Deployment, tree: Tree, workload: Workload) -> dict[str, OpTime]:

@@ -367,6 +367,20 @@ def test_heads_weigh_what_they_are_made_of() -> None:
     assert drafts.held(NGRAM, host, 8, 100, 3) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("weights", ["fp8", "int4-awq", "int8"])
+def test_heads_trained_apart_are_not_quantised(weights: str) -> None:
+    narrow, wide = on(weights=weights), on()
+    for make in (drafts.eagle, drafts.medusa):
+        held = [drafts.held(make(host), host, 1, 10, 2)[0] for host in (narrow, wide)]
+        assert held[0] == held[1]
+        rounds = [
+            sheet(make(host), host, WORK, [chain(alike(0.7), 2)], np.array([4.0])).round()
+            for host in (narrow, wide)
+        ]
+        assert rounds[0].draft_s == rounds[1].draft_s
+        assert rounds[0].verify_s < rounds[1].verify_s
+
+
 def test_a_model_of_its_own_is_held_whole() -> None:
     small = on("llama-3.2-1b")
     weights, cache = drafts.held(drafts.model(small), target(), 8, 100, 3)
