@@ -20,7 +20,9 @@ EXACT: Final = {
     "eagle": "",
     "medusa": " Typical acceptance, which Medusa offers too, accepts more and is not lossless: "
     "published rates may be with it.",
-    "ngram": " What follows an n-gram is accepted where the text repeats itself: summaries, edits.",
+    "ngram": " What follows an n-gram is accepted where the text repeats itself: summaries, edits. "
+    "Rounds in which none is found count in the acceptance of the first token; they are priced as "
+    "if something had been drafted.",
 }
 
 
@@ -176,6 +178,10 @@ def notes(made: Speculation) -> tuple[str, ...]:
     out.append(
         "Lossless: with the target's own choice where a draft is refused (greedy, or rejection "
         "sampling) the output has the target's distribution." + EXACT[draft.kind]
+    )
+    out.append(
+        "All sequences of a batch draft as many tokens in a round and go on by different numbers; "
+        "those that end early are replaced by others of the same lengths."
     )
     out.append(
         "Times are the datasheet roofline: the least the hardware allows, not a forecast. Launches "

@@ -193,6 +193,8 @@ def test_published_rates_add_up_to_the_published_lengths() -> None:
     """Printed beside them: 2.60, 2.26, 2.56, and 1.35 where the positions add up to 1.36."""
     lengths = [chain(entry.acceptance, 3).tokens for entry in PUBLISHED[:4]]
     assert [round(length, 2) for length in lengths] == [2.60, 2.26, 2.56, 1.36]
+    (found,) = (entry.acceptance for entry in PUBLISHED if entry.draft == "n-grams")
+    assert chain(found, 5).tokens == pytest.approx(5376 / (993 + 821), rel=0.002)  # 2.96
     assert all(row["source"] and row["acceptance"] for row in published().rows())
 
 
