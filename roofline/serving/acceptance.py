@@ -118,8 +118,8 @@ class Published:
         What was verified, what drafted, and on which text.
     acceptance
         Of each position, those before accepted. [1]
-    source
-        Document and place.
+    source, where
+        Document, and the place in it.
     """
 
     target: str
@@ -127,6 +127,7 @@ class Published:
     text: str
     acceptance: Acceptance
     source: str
+    where: str
 
     @property
     def rounded(self) -> str:
@@ -151,41 +152,30 @@ def conditional(reached: Sequence[float]) -> Acceptance:
     return Acceptance(tuple((after / first,) for first, after in pairwise(before)))
 
 
-# vLLM, tests/v1/spec_decode/test_acceptance_length.py at commit 51dacb53.
-_VLLM: Final = "vLLM 51dacb5, test_acceptance_length.py"
-_V3: Final = "arXiv 2412.19437, section 5.4.3"
+_TESTS: Final = ("vLLM at 51dacb53", "tests/v1/spec_decode/test_acceptance_length.py, greedy")
+_V3: Final = ("arXiv 2412.19437", "section 5.4.3, various topics")
 # Something was found to draft in 993 rounds, in 821 nothing; shares are of those in which it was.
 _FOUND: Final = 993 / (993 + 821)
 PUBLISHED: Final = (
-    Published(
-        "llama-3.1-8b-instruct",
-        "EAGLE-3",
-        "MT-Bench, greedy",
-        conditional((0.7296, 0.5208, 0.3545)),
-        _VLLM,
-    ),
-    Published(
-        "qwen3-8b", "EAGLE-3", "MT-Bench, greedy", conditional((0.6541, 0.3993, 0.2020)), _VLLM
-    ),
-    Published(
-        "gpt-oss-20b", "EAGLE-3", "MT-Bench, greedy", conditional((0.7165, 0.5120, 0.3337)), _VLLM
-    ),
-    Published(
-        "qwen3-vl-30b-a3b-instruct",
-        "EAGLE-3",
-        "MT-Bench, greedy",
-        conditional((0.2900, 0.0620, 0.0115)),
-        _VLLM,
+    *(
+        Published(target, "EAGLE-3", "MT-Bench", conditional(reached), *_TESTS)
+        for target, reached in (
+            ("llama-3.1-8b-instruct", (0.7296, 0.5208, 0.3545)),
+            ("qwen3-8b", (0.6541, 0.3993, 0.2020)),
+            ("gpt-oss-20b", (0.7165, 0.5120, 0.3337)),
+            ("qwen3-vl-30b-a3b-instruct", (0.2900, 0.0620, 0.0115)),
+        )
     ),
     Published(
         "llama-3.1-8b-instruct",
         "n-grams",
-        "edits (edit_5k_char)",
+        "edit_5k_char",
         conditional([share * _FOUND for share in (0.81, 0.74, 0.70, 0.68, 0.66)]),
-        "vLLM pull request 24344",
+        "vLLM PR 24344",
+        "description, method ngram, greedy",
     ),
-    Published("deepseek-v3", "MTP", "lower end", Acceptance(((0.85,),)), _V3),
-    Published("deepseek-v3", "MTP", "upper end", Acceptance(((0.90,),)), _V3),
+    Published("deepseek-v3", "MTP", "lower end", Acceptance(((0.85,),)), *_V3),
+    Published("deepseek-v3", "MTP", "upper end", Acceptance(((0.90,),)), *_V3),
 )
 """What was measured somewhere: no figure carries over to other text, drafts or sampling."""
 
@@ -199,6 +189,7 @@ def published() -> Table:
             "text": entry.text,
             "acceptance": entry.rounded,
             "source": entry.source,
+            "where": entry.where,
         }
         for entry in PUBLISHED
     ]
