@@ -232,6 +232,8 @@ def held(
 ) -> tuple[float, float]:
     """Weights and cache of what drafts, on each device. [B]
 
+    Its activations are taken to fit where the target's are while that runs.
+
     Parameters
     ----------
     draft, target
