@@ -107,6 +107,25 @@ def coverage(predicted: Array, spread: Array, measured: Array) -> float:
     return float((off <= DEVIATIONS * spread).mean())
 
 
+def unallowed(residuals: Array, allowed: Array) -> Array:
+    """What of each residual is left for a spread to cover, where some is allowed for already. [1]
+
+    An interval of √(s² + w²) holds as many residuals r as one of s alone holds of √(r² − w²).
+
+    Parameters
+    ----------
+    residuals
+        Logarithms of measured over predicted. [1]
+    allowed
+        Log standard deviation w that the prediction of each has beside its spread. [1]
+
+    >>> unallowed(np.array([-0.5, 0.1]), np.array([0.3, 0.3]) / DEVIATIONS).round(6).tolist()
+    [0.4, 0.0]
+    """
+    left: Array = np.sqrt(np.maximum(residuals**2 - (DEVIATIONS * allowed) ** 2, 0.0))
+    return left
+
+
 def spreads(residuals: Array, regimes: NDArray[np.intp], wanted: NDArray[np.intp]) -> Array:
     """Standard deviation of the logarithm for each of the wanted regimes.
 

@@ -20,10 +20,11 @@ from roofline.hardware.catalog import gpu
 if TYPE_CHECKING:
     import pandas
 
-WIDTHS: Final[Mapping[str, float]] = {"bfloat16": 2.0, "fp8": 1.0}
+WIDTHS: Final[Mapping[str, float]] = {"bfloat16": 2.0, "float16": 2.0, "fp8": 1.0}
 """Bytes per element of activations and caches."""
 WEIGHTS: Final[Mapping[str, float]] = {
     "bfloat16": 2.0,
+    "float16": 2.0,
     "fp8": 1.0,
     "fp8_block": 1.0,
     "w4a16_mxfp4": 0.53125,

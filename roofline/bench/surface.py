@@ -34,12 +34,19 @@ def cover(at: Array, points: int = POINTS) -> Hull:
     """
     low, high = at.min(axis=0), at.max(axis=0)
     every = np.unique(at, axis=0)
-    chosen = [int(np.linalg.norm(every - (low + high) / 2, axis=1).argmin())]
-    nearest = np.linalg.norm(every - every[chosen[0]], axis=1)
+
+    def squares(point: Array) -> Array:
+        apart = every - point
+        found: Array = np.einsum("rc,rc->r", apart, apart)
+        return found
+
+    chosen = [int(squares((low + high) / 2).argmin())]
+    nearest = squares(every[chosen[0]])
     while len(chosen) < min(points, len(every)):
         chosen.append(int(nearest.argmax()))
-        nearest = np.minimum(nearest, np.linalg.norm(every - every[chosen[-1]], axis=1))
-    return Hull(low, high, every[chosen], max(float(nearest.max()), _spacing(at)))
+        nearest = np.minimum(nearest, squares(every[chosen[-1]]))
+    radius = float(np.sqrt(nearest.max()))
+    return Hull(low, high, every[chosen], max(radius, _spacing(at)))
 
 
 def _spacing(at: Array) -> float:
@@ -48,13 +55,13 @@ def _spacing(at: Array) -> float:
     return float(gaps[gaps <= HOLE].max(initial=0.0))
 
 
-def surface(at: Array, values: Array, hull: Hull, reach: float) -> Residual:
-    """Smooth surface close to the values, without jumps.
+def surface(apart: Array, values: Array, hull: Hull, reach: float) -> tuple[Residual, Array]:
+    """Smooth surface close to the values, without jumps, and its own values there.
 
     Parameters
     ----------
-    at
-        Coordinates of each row. [octave]
+    apart
+        `roofline.cost.kernels.residual.separation` of the rows that the hull is of. [octave]
     values
         Log residual of each row. [1]
     hull
@@ -66,9 +73,10 @@ def surface(at: Array, values: Array, hull: Hull, reach: float) -> Residual:
     -----
     Source: Rasmussen and Williams 2006, section 8.3.1 (subset of regressors).
     """
-    seen = matern(distances(at, hull.points) / reach)
+    seen = matern(apart / reach)
     prior = matern(distances(hull.points, hull.points) / reach)
-    return Residual(_ridge(seen, values, NOISE * prior, np.ones(len(at))), reach)
+    weights = _ridge(seen, values, NOISE * prior, np.ones(len(seen)))
+    return Residual(weights, reach), seen @ weights
 
 
 def steps(at: Array, values: Array, reach: float) -> Steps | None:
@@ -76,8 +84,10 @@ def steps(at: Array, values: Array, reach: float) -> Steps | None:
 
     Parameters
     ----------
-    at, values
-        As in `surface`, the values less the surface.
+    at
+        Coordinates of each row. [octave]
+    values
+        As in `surface`, less the surface.
     reach
         Length of the kernel between families. [octave]
     """

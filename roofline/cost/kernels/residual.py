@@ -80,24 +80,39 @@ class Residual:
     steps_reach: float = 3.0
 
 
-def value(residual: Residual, hull: Hull, at: Array) -> Array:
+def value(
+    residual: Residual,
+    hull: Hull,
+    at: Array,
+    apart: Array | None = None,
+    beyond: Array | None = None,
+) -> Array:
     """Logarithm of what the table multiplies a formula by. [1]
 
-    Outside the hull it is the value at the nearest edge, faded by a factor of e each `FADE`.
+    Outside the hull it is the value at the nearest edge, faded by a factor of e each `FADE`. What
+    several tables of a hull have in common may be given: `separation` and `outside` of the rows.
     """
-    inside = np.clip(at, hull.low, hull.high)
-    apart = distances(inside, hull.points)
+    if apart is None:
+        apart = separation(hull, at)
+    if beyond is None:
+        beyond = outside(hull, at, apart)
     out: Array = matern(apart / residual.reach) @ residual.weights
     if residual.steps is not None:
-        out += jumps(residual.steps, residual.steps_reach, inside)
-    out *= np.exp((_beyond_box(hull, at) + _beyond_points(hull, apart)) / -FADE)
+        out += jumps(residual.steps, residual.steps_reach, np.clip(at, hull.low, hull.high))
+    out *= np.exp(beyond / -FADE)
     return out
 
 
-def outside(hull: Hull, at: Array) -> Array:
+def separation(hull: Hull, at: Array) -> Array:
+    """Distance of each row, put into the box, to each point of the hull. [octave]"""
+    return distances(np.clip(at, hull.low, hull.high), hull.points)
+
+
+def outside(hull: Hull, at: Array, apart: Array | None = None) -> Array:
     """How far each row is from what was measured, 0 inside. [octave]"""
-    inside = np.clip(at, hull.low, hull.high)
-    return _beyond_box(hull, at) + _beyond_points(hull, distances(inside, hull.points))
+    if apart is None:
+        apart = separation(hull, at)
+    return _beyond_box(hull, at) + _beyond_points(hull, apart)
 
 
 def jumps(steps: Steps, reach: float, at: Array) -> Array:
