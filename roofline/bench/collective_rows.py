@@ -7,7 +7,7 @@ A family is an octave of sizes.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -58,7 +58,7 @@ def collective_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 
 def _group(
-    name: dict[str, str], rows: "pandas.DataFrame", library: dict[str, tuple[str, ...]]
+    name: dict[str, str], rows: "pandas.DataFrame", library: Mapping[str, tuple[str, ...]]
 ) -> Group:
     device, op, across = gpu(name["gpu"]), name["op"], int(name["across"])
     ranks = rows.n_ranks.to_numpy(np.float64)

@@ -149,7 +149,8 @@ def _collective(group: Group) -> Array:
         )
         for path in PATHS[op]
     ]
-    return np.min(shares, axis=0) * d["payload"] / d["bytes_per_s"]
+    least: Array = np.min(shares, axis=0)
+    return least * d["payload"] / d["bytes_per_s"]
 
 
 def _exchange(group: Group) -> Array:

@@ -39,6 +39,8 @@ OUTER: Final = 8
 """Folds of families that a validation scores."""
 INNER_ROWS: Final = 4000
 """Rows that a search for constants sees at most, and a table while its shape is chosen."""
+NONE: Final = -1
+"""A regime that no row is in."""
 JUDGED_ROWS: Final = 1000
 """Rows of a fold left out that judge that shape, where they are many."""
 
@@ -98,7 +100,7 @@ def fit(
     constants = search(rows[few], starts)
     tables = TABLES if residual else (None,)
     chosen, missed, regimes = _left_out(rows, constants, tables)
-    own, every = regime_spreads(missed, regimes)
+    own, every = regime_spreads(missed, regimes, rows.families)
     seen = _seen(octaves(form, rows.dims))
     hull = seen.hull
     (table,) = _tried((chosen,), seen, rows.off(constants))
@@ -173,12 +175,13 @@ def scored(
     return predicted, spread
 
 
-def regime_spreads(missed: Array, regimes: NDArray[np.intp]) -> tuple[dict[int, float], float]:
+def regime_spreads(
+    missed: Array, regimes: NDArray[np.intp], families: Labels
+) -> tuple[dict[int, float], float]:
     """Log standard deviation of each regime with enough residuals, and of all."""
     kinds = [int(kind) for kind in np.unique(regimes) if (regimes == kind).sum() >= ENOUGH]
-    own = spreads(missed, regimes, np.array(kinds, dtype=np.intp))
-    every = float(spreads(missed, regimes, np.array([-1]))[0])
-    return dict(zip(kinds, own.tolist(), strict=True)), every
+    *own, every = spreads(missed, regimes, np.array([*kinds, NONE]), families).tolist()
+    return dict(zip(kinds, own, strict=True)), every
 
 
 def inner(families: Labels) -> Labels:

@@ -126,23 +126,79 @@ def unallowed(residuals: Array, allowed: Array) -> Array:
     return left
 
 
-def spreads(residuals: Array, regimes: NDArray[np.intp], wanted: NDArray[np.intp]) -> Array:
+def spreads(
+    residuals: Array,
+    regimes: NDArray[np.intp],
+    wanted: NDArray[np.intp],
+    families: Labels | None = None,
+) -> Array:
     """Standard deviation of the logarithm for each of the wanted regimes.
 
-    So that the central 80 % of a lognormal holds four of five residuals of the regime; of all
-    residuals where the regime has fewer than `ENOUGH`.
+    So that the central 80 % of a lognormal holds four of five residuals of the regime yet to come;
+    of all residuals where the regime has fewer than `ENOUGH`.
+
+    Parameters
+    ----------
+    residuals, regimes
+        Of rows that were held out.
+    wanted
+        Regimes.
+    families
+        Label of each residual; None where they are independent.
     """
-    every = _spread(residuals)
+    label = np.arange(len(residuals)) if families is None else families
+    every = _spread(residuals, label)
     own = {
-        int(kind): _spread(residuals[regimes == kind])
+        int(kind): _spread(residuals[regimes == kind], label[regimes == kind])
         for kind in np.unique(regimes)
         if (regimes == kind).sum() >= ENOUGH
     }
     return np.array([own.get(int(kind), every) for kind in wanted])
 
 
-def _spread(residuals: Array) -> float:
-    return float(np.quantile(np.abs(residuals), CENTRAL)) / DEVIATIONS
+def independent(inside: Mask, families: Labels) -> float:
+    """How many independent rows tell as much about a share as these, which miss by families. [1]
+
+    Notes
+    -----
+    N rows over the design effect 1 + ρ·(m − 1), with m rows in the family of a row, and the
+    correlation ρ within families by an analysis of variance; a family at least. Source: Kish 1965,
+    Survey Sampling, section 5.4; Ridout, Demétrio and Firth 1999, Biometrics 55, 137-148.
+
+    Families that are inside or outside as a whole count once each:
+
+    >>> families = np.repeat([0, 1, 2, 3], 25)
+    >>> independent(families > 0, families)
+    4.0
+    """
+    rows, (_, place, sizes) = (
+        len(inside),
+        np.unique(families, return_inverse=True, return_counts=True),
+    )
+    kinds = len(sizes)
+    if kinds == rows or kinds < 2:
+        return float(kinds)
+    share = np.bincount(place, weights=inside) / sizes
+    between = (sizes * (share - inside.mean()) ** 2).sum() / (kinds - 1)
+    within = (sizes * share * (1.0 - share)).sum() / (rows - kinds)
+    met = (sizes**2).sum() / rows
+    typical = (rows - met) / (kinds - 1)
+    if (both := between + (typical - 1.0) * within) <= 0.0:
+        return float(rows)
+    correlation = min(max((between - within) / both, 0.0), 1.0)
+    return float(rows / (1.0 + correlation * (met - 1.0)))
+
+
+def _spread(residuals: Array, families: Labels) -> float:
+    """Of the quantile that holds `CENTRAL` of rows to come, not of those seen.
+
+    The i-th of n residuals holds a share of i/(n + 1) of others like them.
+    """
+    size = np.abs(residuals)
+    inside = size <= np.quantile(size, CENTRAL)
+    many = max(independent(inside, families), 2.0)
+    share = min((CENTRAL * (many + 1.0) - 1.0) / (many - 1.0), 1.0)
+    return float(np.quantile(size, share)) / DEVIATIONS
 
 
 def _kinds(folds: Labels, least: int) -> list[int]:

@@ -49,7 +49,7 @@ def transfer(
         missed[label == fold] = off[label == fold] - np.median(off[label != fold])
     beyond = outside(model.hull, octaves(model.form, dims))
     regimes = model.form.regime(dims, machine, model.constants)
-    own, every = regime_spreads(unallowed(missed, WIDEN * beyond), regimes)
+    own, every = regime_spreads(unallowed(missed, WIDEN * beyond), regimes, rows.families)
     return replace(
         bare,
         scale=float(np.exp(np.median(off))),

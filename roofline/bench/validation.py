@@ -1,4 +1,4 @@
-"""How well measured kernels are predicted, row by row, beside the plain roofline of the datasheet."""
+"""How well measured kernels are predicted, row by row, beside the plain roofline."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.regimes import BOUNDS, Constants, Regime, by_regime
-from roofline.cost.regimes import seconds as regime_seconds
+from roofline.cost.regimes import BOUNDS, Constants, Regime, moved, soft_minimum, usable
 from roofline.cost.work import Array
 
 KIND: Final = "collective"
@@ -115,26 +114,22 @@ def form(op: str, paths: Sequence[str]) -> Form:
         "sharpness", *BOUNDS["sharpness"], SHARPNESS, "1", "exponent of the soft minimum"
     )
 
+    def each(dims: Dims, values: Values) -> list[Array]:
+        """Time of every algorithm, of none that the ranks or the switch rule out."""
+        times = []
+        for place, path in enumerate(paths):
+            messages, share = moved(op, path, dims["ranks"])
+            start, message, efficiency = (values[f"{what}_{place}"] for what in MEANINGS)
+            wire = share * dims["payload"] / dims["bytes_per_s"] / efficiency
+            can = usable(path, dims["ranks"], dims["in_switch"] > 0.0)
+            times.append(np.where(can, start + message * messages + wire, np.inf))
+        return times
+
     def seconds(dims: Dims, machine: Machine, values: Values) -> Array:
-        return np.asarray(
-            regime_seconds(
-                dims["payload"],
-                dims["ranks"],
-                dims["bytes_per_s"],
-                known(op, paths, values),
-                in_switch=dims["in_switch"] > 0.0,
-            )
-        )
+        return soft_minimum(np.stack(each(dims, values)), values["sharpness"])
 
     def regime(dims: Dims, machine: Machine, values: Values) -> Regimes:
         """Fastest algorithm, by its place."""
-        times = by_regime(
-            dims["payload"],
-            dims["ranks"],
-            dims["bytes_per_s"],
-            known(op, paths, values),
-            in_switch=dims["in_switch"] > 0.0,
-        )
-        return np.asarray(times.argmin(axis=0))
+        return np.asarray(np.stack(each(dims, values)).argmin(axis=0))
 
     return Form(KIND, (*constants, sharpness), seconds, ("payload", "ranks"), regime)
