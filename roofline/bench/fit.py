@@ -21,7 +21,7 @@ from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves
 from roofline.cost.kernels.calibrated import log_sd as spread_of
 from roofline.cost.kernels.calibrated import seconds as time_of
 from roofline.cost.kernels.form import Dims, Form, Machine, take
-from roofline.cost.kernels.residual import Hull, Residual, outside, separation, value
+from roofline.cost.kernels.residual import Hull, Residual, beyond, separation, tabled
 from roofline.cost.work import Array
 
 REACHES: Final = (1.5, 3.0, 6.0)
@@ -201,7 +201,7 @@ def _left_out(
     label, at = inner(rows.families), octaves(rows.form, rows.dims)
     many, folds = len(label) > INNER_ROWS, np.unique(label)
     tried = np.full((len(tables), len(label)), np.nan)
-    missed, beyond = np.full((2, len(label)), np.nan)
+    missed, far = np.full((2, len(label)), np.nan)
     off = np.full((len(folds), len(label)), np.nan)
     regimes = np.zeros(len(label), dtype=np.intp)
     for fold in folds:
@@ -210,14 +210,14 @@ def _left_out(
         regimes[held] = rows.form.regime(take(rows.dims, held), rows.machine, constants)
         off[fold] = rows.off(constants)
         judged = _thinned(label == fold, JUDGED_ROWS) if many else held
-        tried[:, judged], beyond[judged] = _missed(tables, at, off[fold], few, judged)
+        tried[:, judged], far[judged] = _missed(tables, at, off[fold], few, judged)
     best = _best(np.nanmean(np.abs(tried), axis=1))
     if not many:
-        return tables[best], unallowed(tried[best], WIDEN * beyond), regimes
+        return tables[best], unallowed(tried[best], WIDEN * far), regimes
     for fold in folds:
         held, rest = np.flatnonzero(label == fold), np.flatnonzero(label != fold)
-        missed[held], beyond[held] = _missed((tables[best],), at, off[fold], rest, held)
-    return tables[best], unallowed(missed, WIDEN * beyond), regimes
+        missed[held], far[held] = _missed((tables[best],), at, off[fold], rest, held)
+    return tables[best], unallowed(missed, WIDEN * far), regimes
 
 
 def _best(typical: Array) -> int:
@@ -238,12 +238,12 @@ def _missed(
     """
     made = _seen(at[seen])
     apart = separation(made.hull, at[held])
-    beyond = outside(made.hull, at[held], apart)
+    far = beyond(made.hull, at[held], apart)
     left = [
-        off[held] - (0.0 if table is None else value(table, made.hull, at[held], apart, beyond))
+        off[held] - (0.0 if table is None else tabled(table, made.hull, at[held], apart, far))
         for table in _tried(tables, made, off[seen])
     ]
-    return np.stack(left), beyond
+    return np.stack(left), far
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """``roofline validate``: measured kernels against what fits that never saw them predict."""
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,6 +66,8 @@ def validate(
     format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
 ) -> None:
     """Say how well calibrated forms predict measured kernels: errors, and what intervals hold."""
+    # Fits run side by side: threads of BLAS inside each would only wait for one another.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from roofline.bench.left_out import left_out
     from roofline.bench.validation import chosen
     from roofline.bench.validation import validate as score

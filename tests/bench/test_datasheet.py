@@ -27,9 +27,9 @@ def seconds(kind: str, **row: object) -> float:
 def test_a_product(dtype: str, width: int, rate: float) -> None:
     large = {"m": 8192, "n": 8192, "k": 8192, "dtype": dtype}
     assert seconds("gemm", **large) == pytest.approx(2 * 8192**3 / rate)
-    few = 4 * 512 * width + 512 * 256 * width + 4 * 256 * 2
-    if width == 2:
-        assert seconds("gemm", m=4, n=256, k=512, dtype=dtype) == pytest.approx(few / HBM)
+    scales = 4 / 128**2 if dtype == "fp8_block" else 0
+    few = 4 * 512 * width + 512 * 256 * (width + scales) + 4 * 256 * 2
+    assert seconds("gemm", m=4, n=256, k=512, dtype=dtype) == pytest.approx(few / HBM)
 
 
 HEADS = {"batch": 2, "n_heads": 8, "n_kv_heads": 2, "head_dim": 64}

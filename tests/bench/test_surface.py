@@ -1,5 +1,7 @@
 """Residual tables against the equations they solve, written out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,11 +17,13 @@ from roofline.bench.surface import (
 )
 from roofline.cost.kernels.residual import (
     Hull,
+    beyond,
     distances,
     jumps,
     matern,
     outside,
     separation,
+    tabled,
     value,
 )
 from roofline.cost.work import Array
@@ -52,10 +56,13 @@ def test_what_tables_of_a_hull_share_changes_nothing() -> None:
     hull = cover(AT, 40)
     table, there = surface(separation(hull, AT), VALUES, hull, 3.0)
     np.testing.assert_allclose(there, value(table, hull, AT), rtol=1e-12, atol=1e-15)
+    with_steps = replace(table, steps=steps(AT, VALUES - there, 3.0))
     far = AT + np.array([0.0, 4.0, -3.0])
     apart = separation(hull, far)
-    shared = value(table, hull, far, apart, outside(hull, far, apart))
-    np.testing.assert_array_equal(shared, value(table, hull, far))
+    off = beyond(hull, far, apart)
+    np.testing.assert_array_equal(off, outside(hull, far))
+    for one in (table, with_steps):
+        np.testing.assert_array_equal(tabled(one, hull, far, apart, off), value(one, hull, far))
 
 
 def test_a_surface_is_close_to_what_it_was_made_of() -> None:

@@ -80,39 +80,24 @@ class Residual:
     steps_reach: float = 3.0
 
 
-def value(
-    residual: Residual,
-    hull: Hull,
-    at: Array,
-    apart: Array | None = None,
-    beyond: Array | None = None,
-) -> Array:
+def value(residual: Residual, hull: Hull, at: Array) -> Array:
     """Logarithm of what the table multiplies a formula by. [1]
 
-    Outside the hull it is the value at the nearest edge, faded by a factor of e each `FADE`. What
-    several tables of a hull have in common may be given: `separation` and `outside` of the rows.
+    Outside the hull it is the value at the nearest edge, faded by a factor of e each `FADE`.
     """
-    if apart is None:
-        apart = separation(hull, at)
-    if beyond is None:
-        beyond = outside(hull, at, apart)
+    inside = np.clip(at, hull.low, hull.high)
+    apart = distances(inside, hull.points)
     out: Array = matern(apart / residual.reach) @ residual.weights
     if residual.steps is not None:
-        out += jumps(residual.steps, residual.steps_reach, np.clip(at, hull.low, hull.high))
-    out *= np.exp(beyond / -FADE)
+        out += jumps(residual.steps, residual.steps_reach, inside)
+    out *= np.exp((_beyond_box(hull, at) + _beyond_points(hull, apart)) / -FADE)
     return out
 
 
-def separation(hull: Hull, at: Array) -> Array:
-    """Distance of each row, put into the box, to each point of the hull. [octave]"""
-    return distances(np.clip(at, hull.low, hull.high), hull.points)
-
-
-def outside(hull: Hull, at: Array, apart: Array | None = None) -> Array:
+def outside(hull: Hull, at: Array) -> Array:
     """How far each row is from what was measured, 0 inside. [octave]"""
-    if apart is None:
-        apart = separation(hull, at)
-    return _beyond_box(hull, at) + _beyond_points(hull, apart)
+    inside = np.clip(at, hull.low, hull.high)
+    return _beyond_box(hull, at) + _beyond_points(hull, distances(inside, hull.points))
 
 
 def jumps(steps: Steps, reach: float, at: Array) -> Array:
@@ -162,3 +147,25 @@ def _beyond_points(hull: Hull, apart: Array) -> Array:
     """Beyond the radius around the nearest point. [octave]"""
     gap: Array = np.maximum(apart.min(axis=1) - hull.radius - TOUCHING, 0.0)
     return gap
+
+
+def separation(hull: Hull, at: Array) -> Array:
+    """Distance of each row, put into the box, to each point of the hull. [octave]
+
+    What all tables of a hull have in common: see `tabled`.
+    """
+    return distances(np.clip(at, hull.low, hull.high), hull.points)
+
+
+def beyond(hull: Hull, at: Array, apart: Array) -> Array:
+    """`outside` of rows whose `separation` is known. [octave]"""
+    return _beyond_box(hull, at) + _beyond_points(hull, apart)
+
+
+def tabled(residual: Residual, hull: Hull, at: Array, apart: Array, far: Array) -> Array:
+    """`value` of rows whose `separation` and `beyond` are known. [1]"""
+    out: Array = matern(apart / residual.reach) @ residual.weights
+    if residual.steps is not None:
+        out += jumps(residual.steps, residual.steps_reach, np.clip(at, hull.low, hull.high))
+    out *= np.exp(far / -FADE)
+    return out
