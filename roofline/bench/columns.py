@@ -4,7 +4,7 @@ A file may leave out what has a usual value. A row without a meaning is refused 
 never stops the others.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -283,14 +283,3 @@ def _unwired(name: str) -> str:
 def _examples(values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> str:
     shown = sorted({f"{value:g}" for value in values[wrong][:1000]})
     return f": {', '.join(shown[:3])}" if shown else ""
-
-
-def usual_values() -> Iterator[tuple[str, str]]:
-    """Each column that may be missing and what it is taken for, in words."""
-    said: dict[str, str] = {}
-    for rule in COLUMNS.values():
-        for name, value in rule.usual.items():
-            said.setdefault(name, "none" if value == "" else f"{value}")
-        for name, other in rule.like.items():
-            said.setdefault(name, f"as {other}")
-    yield from sorted(said.items())

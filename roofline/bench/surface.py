@@ -124,7 +124,9 @@ def _ridges(
         scaled = seen * share[:, None]
         normal = np.stack([scaled[run].T @ seen[run] for run in runs])
         right = np.stack([scaled[run].T @ values[run] for run in runs])
-        found = np.linalg.solve(normal + prior, right[:, :, None])[:, :, 0]
+        found = np.asarray(
+            np.linalg.solve(normal + prior, right[:, :, None])[:, :, 0], dtype=np.float64
+        )
         fitted = np.einsum("rp,rp->r", seen, np.repeat(found, np.diff(starts), axis=0))
         share = weight / np.sqrt(1.0 + ((values - fitted) / ERROR_SCALE) ** 2)
     return found

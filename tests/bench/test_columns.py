@@ -42,7 +42,10 @@ def test_a_module_decodes_where_a_sequence_has_one_new_token() -> None:
 
 
 def test_a_missing_value_is_as_good_as_a_missing_column() -> None:
-    changes = [{"dtype": None, "backend": np.nan}, {"dtype": "fp8", "backend": "trtllm"}]
+    changes: list[dict[str, object]] = [
+        {"dtype": None, "backend": np.nan},
+        {"dtype": "fp8", "backend": "trtllm"},
+    ]
     rows, refused = prepared("gemm", frame(GEMM, *changes))
     assert not refused
     assert rows.dtype.tolist() == ["bfloat16", "fp8"]

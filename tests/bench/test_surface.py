@@ -85,11 +85,13 @@ def node_by_node(at: Array, values: Array, reach: float) -> Array:
                 way = (at[:, 0] - nodes[other]) / (node - nodes[other])
                 hat = np.where((way > 0) & (way <= 1), way, hat)
         rows = hat > 0
-        share, found = hat[rows], np.zeros(len(families))
+        share, found = hat[rows], np.asarray(np.zeros(len(families)), dtype=np.float64)
         for _ in range(PASSES):
             normal = near[rows].T @ np.diag(share) @ near[rows]
             normal += prior + JITTER * rows.sum() * np.eye(len(families))
-            found = np.linalg.solve(normal, near[rows].T @ (share * values[rows]))
+            found = np.asarray(
+                np.linalg.solve(normal, near[rows].T @ (share * values[rows])), dtype=np.float64
+            )
             off = (values[rows] - near[rows] @ found) / ERROR_SCALE
             share = hat[rows] / np.sqrt(1 + off**2)
         weights.append(found)

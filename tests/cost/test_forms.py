@@ -22,7 +22,7 @@ RANDOM = np.random.default_rng(5)
 
 def sizes(low: int, high: int) -> Array:
     """Powers of two."""
-    return 2.0 ** RANDOM.integers(low, high, ROWS)
+    return np.exp2(RANDOM.integers(low, high, ROWS).astype(np.float64))
 
 
 def attention(make: Callable[..., Dims]) -> Dims:
@@ -62,7 +62,10 @@ SENT = exchange.exchange_dims(
     np.full(ROWS, 2.0), np.full(ROWS, 450e9),
 )  # fmt: skip
 JOINED = collective_dims(
-    sizes(8, 30), 2.0 * sizes(0, 3), np.full(ROWS, 450e9), (RANDOM.random(ROWS) < 0.5) * 1.0
+    sizes(8, 30),
+    2 * sizes(0, 3),
+    np.full(ROWS, 450e9),
+    (RANDOM.random(ROWS) < 0.5).astype(np.float64),
 )
 HEADS = {
     "tokens": sizes(0, 12), "heads": sizes(0, 8), "inner": np.full(ROWS, 128.0),
@@ -98,7 +101,7 @@ def test_constants_may_be_columns(name: str) -> None:
     one, dims = FORMS[name]
     names = [c.name for c in one.constants]
     values = drawn(one, 6)
-    at_once = one.seconds(dims, H100, dict(zip(names, values.T[:, :, None], strict=True)))  # type: ignore[arg-type]
+    at_once = one.seconds(dims, H100, dict(zip(names, values.T[:, :, None], strict=True)))
     each = [one.seconds(dims, H100, dict(zip(names, v.tolist(), strict=True))) for v in values]
     np.testing.assert_allclose(at_once, np.stack(each), rtol=1e-12)
 
