@@ -42,7 +42,7 @@ class Columns:
     Attributes
     ----------
     needed
-        Numbers above zero.
+        Numbers from 1 up.
     usual
         Numbers and words that are taken where a column or a value is missing.
     like
@@ -208,8 +208,10 @@ def prepared(
 
     for name in (*rule.needed, TIME):
         values = filled[name].to_numpy(np.float64)
-        wrong = ~(np.isfinite(values) & (values > 0.0) & (values < LARGEST))
-        refuse(wrong, name, f"{name} is no number above 0{_examples(values, wrong & keep)}")
+        least = 0.0 if name == TIME else 1.0
+        wrong = ~((values >= least) & (values > 0.0) & (values < LARGEST))
+        said = f"above {least:g}" if name == TIME else f"from {least:g} up"
+        refuse(wrong, name, f"{name} is no number {said}{_examples(values, wrong & keep)}")
     for low, high in rule.most:
         refuse((filled[low] > filled[high]).to_numpy(), low, f"{low} is above {high}")
     for name, words in rule.known.items():

@@ -21,7 +21,7 @@ from roofline.hardware.catalog import gpu
 
 SAMPLE: Final = 0.125
 """A group of less than this share of its sibling's rows is a sample. Of measured samples of 1-2 %
-the transferred fit is the better one on families left out, in p90 always (tests/validation)."""
+the carried fit is better on families left out, in p90 nearly always: tests/validation prints it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def test_bad_rows_are_refused_one_by_one_and_the_table_says_why(
     code, out, _ = ask(capsys, bad, "--kind", "quantize", "--cross-validate", "--by", "gpu")
     assert code == 0
     assert "2 rows not predicted (time_s): time_s is no number above 0: 0, nan" in out
-    assert "1 rows not predicted (m): m is no number above 0: -4" in out
+    assert "1 rows not predicted (m): m is no number from 1 up: -4" in out
     assert "did you mean h100-sxm" in " ".join(out.split())
     assert f"{len(frame) - 4} rows fitted" in out
     assert out.count("h100_sxm") == 1
