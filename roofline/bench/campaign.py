@@ -1,23 +1,23 @@
 """A calibration from end to end: where it runs, what it measures, what comes of it."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roofline.bench import atomic, clock, environment, processor
-from roofline.bench.backend import Backend
-from roofline.bench.clock import Noise
+from roofline.bench import atomic
 from roofline.bench.engine import Measurement, run
+from roofline.bench.place import Noise, Place
+from roofline.bench.place import chosen as chosen
+from roofline.bench.place import numpy_place as numpy_place
+from roofline.bench.place import place as place
 from roofline.bench.planner import SPENT, Dropped, plan
 from roofline.bench.probe import Loaded, points
 from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
 from roofline.content import home
-from roofline.cost.kernels.form import Machine
-from roofline.errors import DocumentError, MissingEnvironmentError
 from roofline.units import parse
 
 LEFT_OUT: Final = "left-out.txt"
@@ -36,29 +36,6 @@ MOST_S: Final = parse("300 ms", "s")
 
 Progress = Callable[[int, int, Measurement], object]
 """Told of each finished point: which, of how many, and its times."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where probes run.
-
-    Attributes
-    ----------
-    backend
-        Runs and times them.
-    machine, datasheet
-        Published rates, and whose they are.
-    environment
-        What the times depend on besides the probes.
-    noise
-        Looks how calm the machine is.
-    """
-
-    backend: Backend
-    machine: Machine
-    datasheet: str
-    environment: Mapping[str, str]
-    noise: Callable[[], Noise | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,64 +59,6 @@ class Run:
     before: Noise | None
     after: Noise | None
     seconds: float
-
-
-def numpy_place() -> Place:
-    """NumPy in this process."""
-    here = processor.detect()
-    backend = clock.backend(here)
-    kind = "processor" if backend.threads == 1 else "wall"
-    return Place(
-        backend,
-        processor.machine(here, backend.threads),
-        processor.GENERIC,
-        environment.describe(here, backend.threads, kind),
-        lambda: clock.noise(backend),
-    )
-
-
-PLACES: Final[Mapping[str, Callable[[], Place]]] = {"numpy": numpy_place}
-
-
-def place(backend: str) -> Place:
-    """Where a backend runs.
-
-    Raises
-    ------
-    MissingEnvironmentError
-        It is not to be had here.
-    """
-    if backend not in PLACES:
-        raise MissingEnvironmentError(
-            f"the backend {backend} cannot run here", hint=f"use one of {', '.join(PLACES)}"
-        )
-    return PLACES[backend]()
-
-
-def published(records: Records) -> tuple[Machine, str]:
-    """Published rates for the machine of a run, wherever it is read, and whose they are.
-
-    Raises
-    ------
-    DocumentError
-        Its environment does not say what machine it was.
-    """
-    about = records.header.environment
-    try:
-        machine = processor.machine(
-            processor.Processor(
-                about["processor"],
-                int(about["cores"]),
-                float(about["cache"]),
-                float(about["memory"]),
-            ),
-            int(about["threads"]),
-        )
-    except (KeyError, ValueError) as error:
-        raise DocumentError(
-            f"the environment of the run is incomplete: {error}", hint="measure again"
-        ) from None
-    return machine, processor.GENERIC
 
 
 def folder_for(place: Place) -> Path:
@@ -180,15 +99,17 @@ def measure(
         What is in the folder cannot be gone on with.
     """
     began = time.perf_counter()
+    probes = [entry for entry in probes if where.backend.name in entry.probe.backends]
     recorder = begin(folder, where.backend.name, where.environment, probes)
     before = where.noise()
     rest = budget_s - min(RESERVE_S, RESERVE_SHARE * budget_s)
     mine = rest * max(LEAST_SHARE, 1.0 - before.taken) if before else rest
     stop = stop_for(probes, mine)
-    chosen = plan([entry.probe for entry in probes], where.backend, where.machine, mine, stop)
+    wanted = [entry.probe for entry in probes]
+    planned = plan(wanted, where.backend, where.published.of, mine, stop)
     # A plan is cautious: what it had no time for comes last, and is measured if there is some.
-    spare = [entry.point for entry in chosen.dropped if entry.reason == SPENT]
-    waiting = [p for p in (*chosen.points, *spare) if p.name not in recorder.done]
+    spare = [entry.point for entry in planned.dropped if entry.reason == SPENT]
+    waiting = [p for p in (*planned.points, *spare) if p.name not in recorder.done]
     finished = 0
 
     def keep(measurement: Measurement) -> None:
@@ -199,8 +120,8 @@ def measure(
 
     left = run(waiting, where.backend, keep, stop=stop, deadline=began + rest)
     after = where.noise()
-    never = [entry for entry in chosen.dropped if entry.reason != SPENT]
-    dropped = (*never, *(Dropped(point, SPENT) for point in left))
+    never = [entry for entry in planned.dropped if entry.reason != SPENT]
+    dropped = (*never, *(Dropped(point, reason) for point, reason in left))
     _list(dropped, folder)
     return Run(
         read_records(folder, {entry.probe.name: entry for entry in probes}),

@@ -111,7 +111,7 @@ def test_a_shipped_probe_does_what_its_docstring_says(name: str) -> None:
     found = find(name).probe
     point = min(points(found), key=lambda p: float(p.probe.work(p.at).hbm_bytes))
     pool = Pool(np)
-    pool.reserve(1 << 22, 1 << 22)
+    pool.reserve({"fp32": 1 << 22}, 1 << 24)
     arguments = found.arguments(pool, point.at)
     found.launch(np, **arguments)
     for value in arguments.values():
@@ -123,7 +123,7 @@ def test_a_shipped_probe_does_what_its_docstring_says(name: str) -> None:
 
 def run(name: str, **at: int) -> dict[str, np.ndarray]:
     pool = Pool(np)
-    pool.reserve(1 << 20, 1 << 20)
+    pool.reserve({"fp32": 1 << 20}, 1 << 22)
     found = find(name).probe
     arguments = dict(found.arguments(pool, at))
     found.launch(np, **arguments)

@@ -36,13 +36,20 @@ QUANTISED: Final = Constant(
 
 
 def parts(
-    dims: Dims, machine: Machine, constants: Values, *, width: float, scale: float, quantised: bool
+    dims: Dims,
+    machine: Machine,
+    constants: Values,
+    *,
+    width: float,
+    weight: float,
+    quantised: bool,
+    output: float = OUTPUT_WIDTH,
 ) -> tuple[Array, Array, Array]:
     """Start with depth and quantisation, memory and compute of each row, each by itself. [s]"""
     m, n, k = dims["m"], dims["n"], dims["k"]
     compute = 2.0 * m * n * k / (constants["compute"] * machine.flops_per_s)
-    weights = n * k * (width + scale) / (constants["memory"] * machine.hbm_bytes_per_s)
-    moved = m * k * width + m * n * OUTPUT_WIDTH
+    weights = n * k * weight / (constants["memory"] * machine.hbm_bytes_per_s)
+    moved = m * k * width + m * n * output
     activations = warm_seconds(moved, machine, constants["cache"], constants["memory"])
     start = constants["start"] + constants["depth"] * k
     if quantised:
@@ -52,7 +59,14 @@ def parts(
     return start, weights + activations, compute
 
 
-def linear(width: float, *, scale: float = 0.0, quantised: bool = False) -> Form:
+def linear(
+    width: float,
+    *,
+    scale: float = 0.0,
+    quantised: bool = False,
+    weight: float | None = None,
+    output: float = OUTPUT_WIDTH,
+) -> Form:
     """Form of linear layers that multiply elements of that width.
 
     Parameters
@@ -63,24 +77,30 @@ def linear(width: float, *, scale: float = 0.0, quantised: bool = False) -> Form
         Bytes of scales per element of W. [B]
     quantised
         Whether the time includes bringing 16-bit activations to that width.
+    weight
+        Bytes per element of W with its scales, where that is not the width and the scale. [B]
+    output
+        Bytes per element of Y. [B]
 
     Notes
     -----
     Source: Williams, Waterman and Patterson 2009, Roofline, with a smooth knee (p-norm).
     """
+    stored = width + scale if weight is None else weight
+
+    def each(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> tuple[Array, ...]:
+        widths = {"width": width, "weight": stored, "output": output}
+        return parts(dims, machine, constants, **widths, quantised=quantised)
 
     def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:
-        start, memory, compute = parts(
-            dims, machine, constants, width=width, scale=scale, quantised=quantised
-        )
+        start, memory, compute = each(dims, machine, constants)
         knee = constants["knee"]
         joined: Array = (memory**knee + compute**knee) ** (1.0 / knee)
         return start + joined
 
     def regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Regimes:
         """What takes longest: start, memory or compute."""
-        each = parts(dims, machine, constants, width=width, scale=scale, quantised=quantised)
-        return np.asarray(np.argmax(np.stack(each), axis=0))
+        return np.asarray(np.argmax(np.stack(each(dims, machine, constants)), axis=0))
 
     constants = (*COMMON, QUANTISED) if quantised else COMMON
     return Form("gemm", constants, seconds, ("m", "n", "k"), regime)
