@@ -105,6 +105,7 @@ class Pool:
         self._room = xp.empty(0, dtype=xp.float32)
         self._number_at: dict[str, int] = {}
         self._room_at = 0
+        self._constants: dict[tuple[Any, ...], Any] = {}
 
     def reserve(self, numbers: Mapping[str, int], room: int) -> None:
         """Have so many elements of each type, and so many bytes to write, and begin anew."""
@@ -121,6 +122,7 @@ class Pool:
             self._room = None
             self._room = self._xp.ones(room // WORD_BYTES, dtype=self._xp.float32)
         self._number_at, self._room_at = dict.fromkeys(numbers, 0), 0
+        self._constants.clear()
 
     def normal(self, *shape: int, of: str = "fp32") -> Any:
         """Next random numbers."""
@@ -137,9 +139,12 @@ class Pool:
         assert self._room_at <= self._room.size, "the pool was not reserved for this"
         return self._room[at : at + words].view(stored(of))[: prod(shape)].reshape(shape)
 
-    def constant(self, values: NDArray[Any]) -> Any:
-        """An array of these values."""
-        return self._xp.asarray(values)
+    def constant(self, build: Callable[..., NDArray[Any]], *arguments: int) -> Any:
+        """That array, made once for all argument sets of a point."""
+        key = build, arguments
+        if key not in self._constants:
+            self._constants[key] = self._xp.asarray(build(*arguments))
+        return self._constants[key]
 
 
 class Sizes:
@@ -149,13 +154,13 @@ class Sizes:
     ----------
     numbers
         Elements that are read, by type. [1]
-    room, constants
-        What is written, and what has values of its own. [B]
+    room
+        What is written. [B]
     """
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
-        self.room = self.constants = 0
+        self.room = 0
         self._bytes: dict[int, int] = {}
         self._made: list[NDArray[Any]] = []
 
@@ -171,10 +176,9 @@ class Sizes:
         self.room += size
         return self._stand_in(size, of)
 
-    def constant(self, values: NDArray[Any]) -> Any:
-        """Count an array of its own."""
-        self.constants += values.nbytes
-        return values
+    def constant(self, build: Callable[..., NDArray[Any]], *arguments: int) -> Any:
+        """Not made, and too small to count."""
+        return None
 
     def bytes_of(self, array: Any) -> int:
         """Size that an array made here stands for; 0 for anything else. [B]"""
@@ -183,7 +187,7 @@ class Sizes:
     @property
     def total_bytes(self) -> int:
         """All together. [B]"""
-        return bytes_of(self.numbers) + self.room + self.constants
+        return bytes_of(self.numbers) + self.room
 
     def _stand_in(self, size: int, of: str) -> NDArray[Any]:
         array = np.empty(0, dtype=stored(of))

@@ -23,9 +23,8 @@ FAMILIES: Final = {
     "gemm": ("n", "k"),
     "decode-attention": ("count", "heads", "kv_heads", "head_dim"),
     "prefill-attention": ("count", "heads", "kv_heads", "head_dim"),
-    "collective": ("payload", "ranks"),
 }
-"""What is left out together, by kind; of any other kind, each shape is a family."""
+"""What is left out together, by kind; of any other kind, each place in the form's coordinates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +143,4 @@ def times(rows: Iterable[Record]) -> Array:
 
 
 def _families(form: Form, dims: Dims) -> Labels:
-    return families_of(dims, FAMILIES.get(form.kind, ("rows", "bytes")))
+    return families_of(dims, FAMILIES.get(form.kind, form.coordinates))

@@ -63,19 +63,18 @@ class Footprint:
         Argument sets. [1]
     numbers
         Elements that are read, of all sets, by number type. [1]
-    room, constants
-        What is written, and what has values of its own. [B]
+    room
+        What is written. [B]
     """
 
     sets: int
     numbers: Mapping[str, int]
     room: int
-    constants: int = 0
 
     @property
     def total_bytes(self) -> float:
         """All together. [B]"""
-        return float(bytes_of(self.numbers) + self.room + self.constants)
+        return float(bytes_of(self.numbers) + self.room)
 
 
 def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) -> Footprint:
@@ -98,7 +97,7 @@ def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) 
         wanted = math.ceil(COLD * cache_bytes / max(1, streamed))
         sets = max(1, int(min(wanted, MOST_SETS, memory_bytes / max(1, sizes.total_bytes))))
     numbers = {name: sets * count for name, count in sizes.numbers.items()}
-    return Footprint(sets, numbers, sets * sizes.room, sets * sizes.constants)
+    return Footprint(sets, numbers, sets * sizes.room)
 
 
 def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measurement:

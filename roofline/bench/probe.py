@@ -41,8 +41,8 @@ class Maker(Protocol):
     def empty(self, *shape: int, of: str = "fp32") -> Any:
         """Room for what a launch writes."""
 
-    def constant(self, values: NDArray[Any]) -> Any:
-        """An array of these values, such as positions or the pages of a cache."""
+    def constant(self, build: Callable[..., NDArray[Any]], *arguments: int) -> Any:
+        """The array that a function makes of some numbers, such as the pages of a cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,4 +57,17 @@ class Collective:
     ranks: int
 
 
-Call: TypeAlias = Launch | Multiply | Collective
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A graph of kernels, launched as one by the host.
+
+    Attributes
+    ----------
+    calls
+        In their order.
+    """
+
+    calls: tuple[Launch, ...]
+
+
+Call: TypeAlias = Launch | Multiply | Collective | Replay
