@@ -26,6 +26,8 @@ RESERVE_S: Final = 20.0
 """For loading, noise and fitting, out of the budget; assumed."""
 RESERVE_SHARE: Final = 0.2
 """Most of the budget that is kept for those."""
+FIT_S: Final = 1.5
+"""For the fit of a probe; assumed."""
 LEAST_SHARE: Final = 0.4
 """Of the time, that a machine which others use too is expected to give."""
 SAMPLING: Final = 0.5
@@ -102,7 +104,7 @@ def measure(
     probes = [entry for entry in probes if where.backend.name in entry.probe.backends]
     recorder = begin(folder, where.backend.name, where.environment, probes)
     before = where.noise()
-    rest = budget_s - min(RESERVE_S, RESERVE_SHARE * budget_s)
+    rest = budget_s - min(max(RESERVE_S, FIT_S * len(probes)), RESERVE_SHARE * budget_s)
     mine = rest * max(LEAST_SHARE, 1.0 - before.taken) if before else rest
     stop = stop_for(probes, mine)
     wanted = [entry.probe for entry in probes]
