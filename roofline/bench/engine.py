@@ -15,6 +15,9 @@ COLD: Final = 3.0
 """Times the cache that argument sets fill together, so that none is left when its turn comes."""
 MOST_SETS: Final = 1024
 MOST_RUNS: Final = 10_000
+POOL: Final = 4.0
+"""Times the memory of a point that the pool may keep, so that numbers of one type need not make
+room for those of another."""
 SPENT: Final = "the budget is spent"
 
 
@@ -182,7 +185,7 @@ def run(
     list
         Points that were left out, and why: the deadline, or a shape that is not served.
     """
-    pool = Pool(backend.xp, backend.memory_bytes)
+    pool = Pool(backend.xp, POOL * backend.memory_bytes)
     left: list[tuple[Point, str]] = []
     for index, point in enumerate(points):
         if time.perf_counter() >= deadline:

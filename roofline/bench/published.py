@@ -8,7 +8,7 @@ from roofline.bench import processor
 from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.form import machine as machine_of
 from roofline.errors import DocumentError, RooflineError
-from roofline.hardware.catalog import gpu
+from roofline.hardware.catalog import default_node, gpu
 from roofline.hardware.machine import Gpu
 
 USUAL: Final = ("bf16", "fp16", "fp32")
@@ -50,12 +50,27 @@ def of_processor(here: processor.Processor, threads: int) -> Published:
     return Published(processor.GENERIC, processor.machine(here, threads))
 
 
-def of_gpu(found: Gpu, source: str, link: str = "") -> Published:
-    """Rates of a GPU, joined to others by a link of that kind, a key of its ``links``."""
+def of_gpu(found: Gpu, source: str, link: str = "", devices: int = 1) -> Published:
+    """Rates of a GPU, in a machine with so many, joined by a link of that kind.
+
+    Parameters
+    ----------
+    found
+        Of the catalog.
+    source
+        Name or path that finds it there.
+    link
+        Key of its ``links``; empty for a GPU that is alone.
+    devices
+        In the machine. [1]
+    """
     usual = next(
         (name for name in USUAL if name in found.flops_per_s), next(iter(found.flops_per_s))
     )
     wires = found.links.get(link)
+    if wires and devices > 1:
+        inside = default_node(found, devices).link
+        wires = inside if inside and inside.kind == link else wires
     return Published(
         source,
         machine_of(found, usual),
@@ -75,7 +90,8 @@ def of_run(about: Mapping[str, str]) -> Published:
     """
     try:
         if "datasheet" in about:
-            return of_gpu(gpu(about["datasheet"]), about["datasheet"], about.get("link", ""))
+            source, devices = about["datasheet"], int(about.get("devices", "1"))
+            return of_gpu(gpu(source), source, about.get("link", ""), devices)
         here = processor.Processor(
             about["processor"], int(about["cores"]), float(about["cache"]), float(about["memory"])
         )

@@ -34,6 +34,8 @@ class BackendName(StrEnum):
 _DURATION: Final = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(s|sec|min|m|h)?\s*")
 _SECONDS: Final = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _LEAST_BUDGET_S: Final = 5.0
+_STARTS: Final = ("start", "launch", "each", "start_0")
+"""Constants of a GPU that are printed beside its rates; the file has all of them."""
 _EVERY_S: Final = 5.0
 """Between two lines of progress, where a line cannot be written over."""
 _THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -238,7 +240,8 @@ def report(found: "Profile", notes: Sequence[str], style: Format) -> None:
         device = found.environment.get("title") or found.environment.get("processor", found.device)
         echo(clean(f"{found.name}: {found.provider} on {device}\n"))
     header = ["kernel", "constant", "measured", f"of {found.source}", "what it is"]
-    rows = [[c["kernel"], c["constant"], c["measured"], c["share"], c["meaning"]] for c in changes]
+    told = [c for c in changes if c["share"] or c["constant"] in _STARTS or not found.rates]
+    rows = [[c["kernel"], c["constant"], c["measured"], c["share"], c["meaning"]] for c in told]
     print_rows(rows, header, style, "Against the published figures")
     header = ["kernel", "points", "median", "p90", "roofline", "interval holds"]
     percent = [

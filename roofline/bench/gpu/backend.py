@@ -18,8 +18,8 @@ from roofline.bench.gpu.timer import SPAN_S, Graphs
 from roofline.bench.probe import Point, Probe, missing
 from roofline.units import parse
 
-MEMORY_SHARE: Final = 0.5
-"""Of what is free, for probes."""
+MEMORY_SHARE: Final = 0.125
+"""Of what is free, for one point; the pool keeps numbers of several types."""
 FILL_BYTES_PER_S: Final = parse("100 GB/s", "B/s")
 """At which fresh memory is filled with numbers; assumed."""
 FIRST: Final[Mapping[str, int]] = {"fp8": 89}
@@ -99,9 +99,10 @@ class CupyBackend:
 
         def graph(rounds: int) -> Any:
             if rounds not in found:
-                with self.graphs.stream:
-                    for launch in launches:
-                        launch()
+                if not found:  # what is done once is done before the capture
+                    with self.graphs.stream:
+                        for launch in launches:
+                            launch()
                 found[rounds] = self._graph(list(launches) * rounds) if captured else None
             return found[rounds]
 

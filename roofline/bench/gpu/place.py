@@ -51,8 +51,8 @@ def cupy_place(name: str = "", index: int = 0) -> Iterator[Place]:
         link = monitor.link() if where.devices > 1 else ""
         yield Place(
             where,
-            of_gpu(product, name or product.name, link),
-            {**about, **({"link": link} if link else {})},
+            of_gpu(product, name or product.name, link, where.devices),
+            {**about, **({"link": link, "devices": str(where.devices)} if link else {})},
             lambda: look(found, where.graphs, monitor),
             f"{board.title} as {product.name}",
         )

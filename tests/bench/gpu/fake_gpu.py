@@ -65,7 +65,7 @@ class FakeGpu:
     multiprocessors: int = 132
     memory_bytes: float = 85_017_493_504.0
     l2_bytes: float = 50 * 2.0**20
-    free_bytes: float = 2.0**32
+    free_bytes: float = 2.0**34
     devices: int = 1
     launch_s: float = 3e-6
     gap_s: float = 1e-6
