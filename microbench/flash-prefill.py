@@ -57,7 +57,6 @@ PROBE = Probe(
     kind="prefill-attention",
     axes={"count": (1, 4, 16), "heads kv_heads head_dim": HEADS, "new context": LENGTHS},
     arguments=arguments,
-    launch=None,
     work=work,
     regime=regime,
     arithmetic="bf16",

@@ -26,7 +26,6 @@ PROBE = Probe(
     kind="pointwise",
     axes={"calls": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)},
     arguments=arguments,
-    launch=None,
     work=work,
     backends=("cupy",),
     kernels=kernels,

@@ -62,7 +62,6 @@ PROBE = Probe(
         "tokens": (128, 256, 512, 1024, 2048, 4096, 8192),
     },
     arguments=arguments,
-    launch=None,
     work=work,
     arithmetic="tf32",
     backends=("cupy",),

@@ -86,7 +86,6 @@ PROBE = Probe(
         "context": (128, 512, 2048, 8192, 32768, 131072),
     },
     arguments=arguments,
-    launch=None,
     work=work,
     streamed=("keys", "values"),
     states=("cold",),

@@ -27,7 +27,6 @@ PROBE = Probe(
     kind="pointwise",
     axes={"calls": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)},
     arguments=arguments,
-    launch=None,
     work=work,
     backends=("cupy",),
     kernels=kernels,

@@ -38,7 +38,6 @@ PROBE = Probe(
         "width": (2048, 3072, 4096, 5120, 8192, 16384),
     },
     arguments=arguments,
-    launch=None,
     work=work,
     backends=("cupy",),
     kernels=kernels,

@@ -41,7 +41,6 @@ PROBE = Probe(
         "heads head_dim": ((9, 128), (32, 128), (40, 128), (72, 128), (40, 64)),
     },
     arguments=arguments,
-    launch=None,
     work=work,
     backends=("cupy",),
     kernels=kernels,

@@ -36,7 +36,6 @@ PROBE = Probe(
         "width": (1792, 3584, 8192, 14336, 18944, 28672),
     },
     arguments=arguments,
-    launch=None,
     work=work,
     backends=("cupy",),
     kernels=kernels,

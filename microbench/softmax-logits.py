@@ -33,7 +33,6 @@ PROBE = Probe(
         "width": (1024, 8192, 32000, 50304, 128256, 151936),
     },
     arguments=arguments,
-    launch=None,
     work=work,
     backends=("cupy",),
     kernels=kernels,

@@ -43,7 +43,6 @@ PROBE = Probe(
     kind="gemm",
     axes={"m": tuple(range(1, MOST_ROWS + 1)), "n k": WIDTHS},
     arguments=arguments,
-    launch=None,
     work=work,
     streamed=("weight", "scale", "zero"),
     states=("cold",),

@@ -8,7 +8,8 @@ from typing import Final
 
 from roofline.bench import atomic
 from roofline.bench.engine import Measurement, run
-from roofline.bench.place import Noise, Place
+from roofline.bench.place import Noise
+from roofline.bench.place import Place as Place
 from roofline.bench.place import chosen as chosen
 from roofline.bench.place import numpy_place as numpy_place
 from roofline.bench.place import place as place

@@ -69,7 +69,6 @@ class NumpyBackend:
 
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
         """The launch of the probe itself."""
-        assert probe.launch is not None, probe.name
         return partial(probe.launch, np, **arguments)
 
     def slowed(self) -> tuple[str, ...]:

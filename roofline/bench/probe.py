@@ -45,6 +45,11 @@ class Maker(Protocol):
         """The array that a function makes of some numbers, such as the pages of a cache."""
 
 
+def only_kernels(xp: Any, **arguments: Any) -> None:
+    """Launch of a probe that an array module cannot run."""
+    raise AssertionError("it has only kernels of a GPU")
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """What is measured.
@@ -60,11 +65,11 @@ class Probe:
         Values by name; a name of several words binds as many values at once: ``"n k"``.
     arguments
         Makes the arrays of one run at a point, by the names that ``launch`` takes.
-    launch
-        One run: array module, then the arguments by name. Allocates nothing that it can avoid.
-        None where there are only ``kernels``.
     work
         What one run asks of the device.
+    launch
+        One run: array module, then the arguments by name. Allocates nothing that it can avoid.
+        Left out where there are only ``kernels``.
     streamed
         Arguments of which a cold run gets a copy that is not in the cache; the others stay.
     states
@@ -96,8 +101,8 @@ class Probe:
     kind: Kind
     axes: Mapping[str, Sequence[Any]]
     arguments: Callable[[Maker, Shape], Mapping[str, Any]]
-    launch: Callable[..., object] | None
     work: Callable[[Shape], Work]
+    launch: Callable[..., object] = only_kernels
     streamed: tuple[str, ...] = ()
     states: tuple[State, ...] = ("warm",)
     regime: Callable[[Shape], str] = lambda at: ""
@@ -253,9 +258,9 @@ def _check(probe: Probe, path: Path) -> None:
         raise refuse(f"the probe is called {probe.name!r}", f"call it {path.stem!r}, as its file")
     if probe.kind not in get_args(Kind):
         raise refuse(f"there is no kind {probe.kind!r}", f"use one of {', '.join(get_args(Kind))}")
-    if (probe.launch or probe.kernels) is None:
+    if probe.launch is only_kernels and probe.kernels is None:
         raise refuse("it launches nothing", "give it a launch, or kernels for a GPU")
-    if probe.launch is None and "numpy" in probe.backends:
+    if probe.launch is only_kernels and "numpy" in probe.backends:
         raise refuse("NumPy has nothing to launch", 'give it a launch, or backends=("cupy",)')
     if "cold" in probe.states and not probe.streamed:
         raise refuse("it can be cold but streams nothing", "name arguments in streamed=(...)")

@@ -64,7 +64,6 @@ class Clockwork:
         return missing(point.probe)
 
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
-        assert probe.launch is not None
         return partial(probe.launch, self.xp, **arguments)
 
     def slowed(self) -> tuple[str, ...]:

@@ -42,7 +42,9 @@ def near(found: Array, expected: Array) -> None:
 def test_paged_decoding_finds_the_pages(tmp_path: Path, new: int, context: int) -> None:
     a = ran(tmp_path, "paged-decode", {"count": 2, "new": new, "context": context, **NARROW})
     for row in range(2):
-        flat = [widen(a[n])[a["table"][row]].reshape(-1, 2, 64)[:context] for n in ("keys", "values")]
+        flat = [
+            widen(a[n])[a["table"][row]].reshape(-1, 2, 64)[:context] for n in ("keys", "values")
+        ]
         near(a["output"][row], reference(widen(a["query"])[row], *flat, causal=True))
 
 
@@ -93,4 +95,6 @@ def test_constants_are_what_they_are_called() -> None:
     assert np.abs(np.diff(pages(2, 100)[0])).min() > 1
     assert positions(6, 4).tolist() == [0, 1, 2, 3, 0, 1]
     table = widen(angles(3, 4))
-    np.testing.assert_allclose(table[2], np.cos([2.0, 2e-4]).tolist() + np.sin([2.0, 2e-4]).tolist(), rtol=5e-3)
+    np.testing.assert_allclose(
+        table[2], np.cos([2.0, 2e-4]).tolist() + np.sin([2.0, 2e-4]).tolist(), rtol=5e-3
+    )

@@ -77,7 +77,6 @@ class CupyBackend:
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
         """The probe's kernels, compiled and loaded; else its launch with CuPy."""
         if probe.kernels is None:
-            assert probe.launch is not None, probe.name
             return partial(probe.launch, self.xp, **arguments)
         calls = [self._prepared(call) for call in probe.kernels(self.device.sku, **arguments)]
         if len(calls) == 1:

@@ -85,7 +85,6 @@ def linear(name: str, arithmetic: Arithmetic) -> Probe:
         kind="gemm",
         axes=axes,
         arguments=arguments,
-        launch=None,
         work=work,
         streamed=("weight",),
         states=("cold",),

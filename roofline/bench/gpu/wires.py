@@ -48,7 +48,6 @@ def collective(name: str, operation: Operation, way: str, ranks: Sequence[int] =
         kind="collective",
         axes={"ranks": ranks, "payload": SIZES},
         arguments=arguments,
-        launch=None,
         work=work,
         backends=("cupy",),
         kernels=kernels,

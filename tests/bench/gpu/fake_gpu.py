@@ -48,7 +48,7 @@ class FakeArray(np.ndarray[Any, Any]):
     """Host memory that claims to be a device's."""
 
     @property
-    def data(self) -> Any:  # type: ignore[override]
+    def data(self) -> Any:
         return SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -364,21 +364,21 @@ class FakeLt:
     def cublasLtMatrixLayoutCreate(self, pointer: Any, *layout: int) -> int:
         return self._new(pointer, {"layout": layout})
 
-    cublasLtMatrixLayoutSetAttribute = cublasLtMatmulDescSetAttribute
+    cublasLtMatrixLayoutSetAttribute = cublasLtMatmulDescSetAttribute  # noqa: N815
 
     def cublasLtMatmulPreferenceCreate(self, pointer: Any) -> int:
         return self._new(pointer, {})
 
-    cublasLtMatmulPreferenceSetAttribute = cublasLtMatmulDescSetAttribute
+    cublasLtMatmulPreferenceSetAttribute = cublasLtMatmulDescSetAttribute  # noqa: N815
 
     def _gone(self, made: Any) -> int:
         del self.made[made.value]
         return 0
 
-    cublasLtDestroy = _gone
-    cublasLtMatmulDescDestroy = _gone
-    cublasLtMatrixLayoutDestroy = _gone
-    cublasLtMatmulPreferenceDestroy = _gone
+    cublasLtDestroy = _gone  # noqa: N815
+    cublasLtMatmulDescDestroy = _gone  # noqa: N815
+    cublasLtMatrixLayoutDestroy = _gone  # noqa: N815
+    cublasLtMatmulPreferenceDestroy = _gone  # noqa: N815
 
     def _arithmetic(self, description: Any, weight: Any) -> str:
         operand = self.made[weight.value]["layout"][0]
@@ -411,24 +411,26 @@ class FakeLt:
             [values, weight, output],
             constants={},
             grid=(),
-            arguments=tuple(np.int64([batch, m, n, k])),
+            arguments=tuple(np.int64(value) for value in (batch, m, n, k)),
         )
         return 0
 
     @staticmethod
-    def _compute(
-        batch: int, m: int, n: int, k: int, values: int, weight: int, output: int
-    ) -> None:
+    def _compute(batch: int, m: int, n: int, k: int, values: int, weight: int, output: int) -> None:
         def at(address: int, *shape: int) -> Any:
             kind = ctypes.c_float * int(np.prod(shape))
-            return np.frombuffer(kind.from_address(address), np.float32).reshape(shape)
+            return np.ctypeslib.as_array(kind.from_address(address)).reshape(shape)
 
         x, w = at(values, batch, m, k), at(weight, batch, n, k)
         at(output, batch, m, n)[...] = x @ w.swapaxes(1, 2)
 
 
 def installed(
-    monkeypatch: pytest.MonkeyPatch, gpu: FakeGpu, *, title: str = "NVIDIA H100 80GB HBM3", **nvml: Any
+    monkeypatch: pytest.MonkeyPatch,
+    gpu: FakeGpu,
+    *,
+    title: str = "NVIDIA H100 80GB HBM3",
+    **nvml: Any,
 ) -> FakeLt:
     """Have programs find that GPU, its libraries and its driver."""
     library = FakeLt(gpu)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -107,13 +108,8 @@ def test_a_planted_misfit_is_found(place: int) -> None:
     (launch,) = calls(find("rmsnorm-bf16").probe, {"m": 2, "width": 64})
     wrong: list[Any] = list(launch.arguments)
     wrong[place] = {0: wrong[0].view(np.uint8), 1: np.int32(3)}.get(place, np.int64(7))
-    bad = Launch(
-        launch.program, launch.kernel, launch.grid, launch.threads, launch.shared_bytes, tuple(wrong)
-    )
-    assert len(misfits(bad)) == 1
-    short = Launch(
-        launch.program, launch.kernel, launch.grid, launch.threads, 0, launch.arguments[:-1]
-    )
+    assert len(misfits(replace(launch, arguments=tuple(wrong)))) == 1
+    short = replace(launch, arguments=launch.arguments[:-1])
     assert misfits(short) == ["rms_norm takes 5 arguments, not 4"]
 
 
@@ -149,7 +145,7 @@ class Shapes:
 class Shaped(np.ndarray[Any, Any]):
     """Takes another shape without a copy, which strides of zero do not do by themselves."""
 
-    def reshape(self, *shape: Any, **_: Any) -> Any:  # type: ignore[override]
+    def reshape(self, *shape: Any, **_: Any) -> Any:
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         known = prod(length for length in wanted if length > 0)
         full = [self.size // known if length < 0 else length for length in wanted]
