@@ -71,7 +71,7 @@ class CupyBackend:
             there = "there is 1" if self.devices == 1 else f"there are {self.devices}"
             return f"it takes {wanted} GPUs, {there}"
         if wanted > 1 and not ranks.available(self.xp):
-            return "NCCL is not installed"
+            return "NCCL is not installed (pip install nvidia-nccl-cu13, or -cu12)"
         return missing(probe)
 
     def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:

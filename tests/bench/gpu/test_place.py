@@ -131,7 +131,7 @@ def test_points_that_a_device_cannot_run_say_what_it_lacks(
     assert refusal(two) == ""
     assert refusal(four) == "it takes 4 GPUs, there are 2"
     gpu.module.cuda.nccl.available = False
-    assert refusal(two) == "NCCL is not installed"
+    assert refusal(two).startswith("NCCL is not installed")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert refusal(first["torch-flash"]) == "torch is not installed"
 
