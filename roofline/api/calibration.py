@@ -7,9 +7,9 @@ from roofline.bench.calibrating import Fitted
 from roofline.bench.profile import Profile
 from roofline.bench.profile_file import find
 from roofline.bench.shipping.files import fit_of, labels
-from roofline.cost.calibration.kernel import LIKE, Fit, Kernel, Label, devices
+from roofline.cost.calibration.kernel import LIKE, Kernel, Label, devices
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.kernels.forms import FORMS
+from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 
@@ -61,9 +61,9 @@ def _shipped(gpu: Gpu, engine: str) -> GpuCalibration | None:
     return GpuCalibration(name, engine, mine, fit_of)
 
 
-def _fits(found: Profile, gpu: Gpu) -> Mapping[Label, Fit]:
+def _fits(found: Profile, gpu: Gpu) -> Mapping[Label, Kernel]:
     """Fits of a calibration file by what they are of, on the device that is asked about."""
-    out: dict[Label, Fit] = {}
+    out: dict[Label, Kernel] = {}
     for name, fitted in found.fits.items():
         if fitted.form in FORMS:
             label = Label(gpu.name, found.provider, fitted.kind, _variant(name, fitted))

@@ -67,14 +67,16 @@ def _group(
     payload = rows.bytes.to_numpy(np.float64)
     switched = adds & ~rows.dtype.isin(INTEGERS).to_numpy(np.bool_)
     rates = np.full_like(payload, rate)
+    arithmetic = "bf16" if "bf16" in device.flops_per_s else next(iter(device.flops_per_s))
     return Group(
         {**name, "across": f"{across} a node" if across else ""},
         form(op, algorithms(library, op, in_switch=adds)),
-        machine(device, "bf16" if "bf16" in device.flops_per_s else next(iter(device.flops_per_s))),
+        machine(device, arithmetic),
         collective_dims(payload, ranks, rates, switched.astype(np.float64)),
         rows.time_s.to_numpy(np.float64),
         octaves(payload),
         rows.index.to_numpy().astype(np.int64),
+        arithmetic,
     )
 
 

@@ -7,6 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.kernels.collective import CUSTOM as CUSTOM
+from roofline.cost.kernels.collective import NCCL as NCCL
 from roofline.cost.kernels.collective import SHARPNESS, prior
 from roofline.cost.regimes import (
     BOUNDS,
@@ -20,19 +22,6 @@ from roofline.cost.regimes import (
 )
 from roofline.cost.work import Array
 from roofline.errors import InputError
-
-NCCL: Final[Mapping[str, tuple[str, ...]]] = {
-    "all_reduce": ("chain", "ring", "ring", IN_SWITCH),
-    "all_gather": ("ring",) * 3,
-    "reduce_scatter": ("ring",) * 3,
-    "all_to_all": ("direct",) * 3,
-    "send_recv": ("direct",) * 3,
-}
-"""Algorithms by operation; a path that repeats is one per protocol (LL, LL128, Simple)."""
-CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {
-    "all_reduce": ("one-shot", "two-shot", "ring", IN_SWITCH),
-}
-"""Of engines with kernels of their own, which leave large tensors to NCCL."""
 
 WEIGHT: Final = 0.05
 """A constant a factor of e from the values above weighs as much as a row that is 5 % off."""

@@ -14,7 +14,7 @@ from roofline.hardware.catalog import gpu
 from tests.bench.test_fit import DIMS, FAMILIES, FORM, MACHINE, noisy
 
 NAME = {"gpu": "h100-sxm", "backend": "trtllm", "kernel": "gemm"}
-LONG = Group(NAME, FORM, MACHINE, DIMS, noisy(0.05), FAMILIES, np.arange(len(FAMILIES)))
+LONG = Group(NAME, FORM, MACHINE, DIMS, noisy(0.05), FAMILIES, np.arange(len(FAMILIES)), "bf16")
 FEW = np.arange(len(FAMILIES)) % 11 == 3
 
 

@@ -10,7 +10,7 @@ from roofline.bench.calibrating import fit_probe
 from roofline.bench.profile import Profile, write
 from roofline.bench.shipping.files import labels, path_of
 from roofline.cli import run
-from tests.bench.test_calibrating import MACHINE, planted
+from tests.bench.test_calibrating import MACHINE, PUBLISHED, planted
 
 Captured = pytest.CaptureFixture[str]
 GEMM = ("h100-sxm", "bfloat16")
@@ -78,7 +78,7 @@ def test_a_calibration_of_a_processor_has_no_kernel_of_a_gpu(
     capsys: Captured, tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.yaml"
-    fitted = fit_probe(planted("gemm"), MACHINE, 1, "numpy")
+    fitted = fit_probe(planted("gemm"), PUBLISHED, 1, "numpy")
     environment = {"machine": "here"}
     write(
         Profile(

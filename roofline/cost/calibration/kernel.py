@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.regimes import Constants
 from roofline.hardware.machine import Gpu
 
 
@@ -51,32 +50,7 @@ class Kernel:
     model: Calibrated
 
 
-@dataclass(frozen=True, slots=True)
-class Wires:
-    """Fitted collectives of one library.
-
-    Attributes
-    ----------
-    label
-        What they are of.
-    constants
-        The form's.
-    spreads, spread
-        Log standard deviation by regime, and of a regime that has none of its own. [1]
-    low, high
-        Smallest and largest payload that was measured. [B]
-    """
-
-    label: Label
-    constants: Constants
-    spreads: Mapping[int, float]
-    spread: float
-    low: float
-    high: float
-
-
-Fit: TypeAlias = Kernel | Wires
-Load: TypeAlias = Callable[[Label], Fit]
+Load: TypeAlias = Callable[[Label], Kernel]
 
 LIKE: Final[Mapping[str, tuple[str, ...]]] = {
     "hopper": ("h100-sxm", "a100-sxm"),
@@ -138,7 +112,7 @@ class Found:
         Whether it is another engine's.
     """
 
-    fit: Fit
+    fit: Kernel
     foreign: bool
     far: bool
     borrowed: bool

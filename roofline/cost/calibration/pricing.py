@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.calibration.asked import Asked, asked
-from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
+from roofline.cost.calibration.kernel import IDEAL, Found, Label, Load, nearest
 from roofline.cost.calibration.wires import library, payload_of, wire_seconds
 from roofline.cost.kernels import experts
 from roofline.cost.kernels.calibrated import Calibrated, predict
@@ -69,7 +69,6 @@ class GpuCalibration:
 
     def _priced(self, op: Op, gpu: Gpu, wanted: Asked, found: Found) -> Measured | None:
         kernel = found.fit
-        assert isinstance(kernel, Kernel)
         rate = next(
             (
                 name
@@ -120,7 +119,6 @@ class GpuCalibration:
             priced = wire_seconds(wanted, gpu, found)
             if priced is None:
                 continue
-            priced = replace(priced, found=found)
             best = priced if best is None else _faster(best, priced)
         if best is None:
             return None

@@ -5,9 +5,11 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.calibration.kernel import Found, Wires
+from roofline.cost.calibration.kernel import Found
+from roofline.cost.kernels.calibrated import predict
+from roofline.cost.kernels.collective import collective_dims
+from roofline.cost.kernels.form import machine
 from roofline.cost.measured import Measured
-from roofline.cost.regimes import by_regime, seconds
 from roofline.cost.work import Array, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
@@ -20,12 +22,7 @@ OPERATIONS: Final = {
     "send": "send_recv",
 }
 """By how the operator's name begins."""
-INTERPOLATED: Final = float(BASES.index("interpolated"))
-EXTRAPOLATED: Final = float(BASES.index("extrapolated"))
 TRANSFERRED: Final = float(BASES.index("transferred"))
-WIDEN: Final = 0.1
-"""Log standard deviation that each octave beyond the measured sizes adds; assumed."""
-MEASURED_RANKS: Final = 8.0
 ADDS: Final = frozenset({"hopper", "blackwell", "blackwell-ultra"})
 """Generations whose NVSwitch sums: NVLink SHARP of the third generation and later."""
 
@@ -70,19 +67,15 @@ def wire_seconds(payload: Payload, gpu: Gpu, found: Found) -> Measured | None:
     found
         The fit of the operation.
     """
-    fit = found.fit
-    assert isinstance(fit, Wires)
     link = gpu.links.get("nvlink")
     if link is None:
         return None
-    rate, adds = link.bytes_per_s, gpu.architecture in ADDS
-    time = np.asarray(seconds(payload.size, payload.ranks, rate, fit.constants, in_switch=adds))
-    each = by_regime(payload.size, payload.ranks, rate, fit.constants, in_switch=adds)
-    own = np.array([fit.spreads.get(int(i), fit.spread) for i in np.atleast_1d(each.argmin(0))])
-    beyond = np.maximum(np.log2(payload.size / fit.high), np.log2(fit.low / payload.size)).clip(0.0)
-    beyond = np.maximum(beyond, np.log2(payload.ranks / MEASURED_RANKS))
-    basis = np.where(beyond > 0, EXTRAPOLATED, INTERPOLATED)
+    ones = np.ones_like(payload.size)
+    adds = float(gpu.architecture in ADDS) * ones
+    dims = collective_dims(payload.size, payload.ranks, link.bytes_per_s * ones, adds)
+    time, own, basis = predict(found.fit.model, dims, machine(gpu, "bf16"))
+    known = basis.astype(float)
     if found.foreign or found.borrowed:
-        basis = np.maximum(basis, TRANSFERRED)
-    spread = np.sqrt(own**2 + (WIDEN * beyond) ** 2 + found.spread**2)
-    return Measured(time, spread, basis)
+        known = np.maximum(known, TRANSFERRED)
+    time = np.where(payload.ranks > 1, time, 0.0)
+    return Measured(time, np.hypot(own, found.spread), known, found)

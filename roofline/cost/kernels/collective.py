@@ -9,10 +9,25 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
-from roofline.cost.regimes import BOUNDS, Constants, Regime, moved, soft_minimum, usable
+from roofline.cost.regimes import BOUNDS, IN_SWITCH, Constants, Regime, moved, soft_minimum, usable
 from roofline.cost.work import Array
 
 KIND: Final = "collective"
+EQUATION: Final = (
+    "(least over algorithms of start + message·messages + bytes / (efficiency·W)) · exp(residual)"
+)
+NCCL: Final[Mapping[str, tuple[str, ...]]] = {
+    "all_reduce": ("chain", "ring", "ring", IN_SWITCH),
+    "all_gather": ("ring",) * 3,
+    "reduce_scatter": ("ring",) * 3,
+    "all_to_all": ("direct",) * 3,
+    "send_recv": ("direct",) * 3,
+}
+"""Algorithms by operation; a path that repeats is one per protocol (LL, LL128, Simple)."""
+CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {
+    "all_reduce": ("one-shot", "two-shot", "ring", IN_SWITCH),
+}
+"""Of engines with kernels of their own, which leave large tensors to NCCL."""
 HOP_S: Final = 6e-7
 """A message of a ring, where the rows cannot tell: NVLink, LL, in NCCL ``src/graph/tuning.cc``."""
 STORE_S: Final = 1e-7
@@ -132,4 +147,4 @@ def form(op: str, paths: Sequence[str]) -> Form:
         """Fastest algorithm, by its place."""
         return np.asarray(np.stack(each(dims, values)).argmin(axis=0))
 
-    return Form(KIND, (*constants, sharpness), seconds, ("payload", "ranks"), regime)
+    return Form(KIND, (*constants, sharpness), seconds, ("payload", "ranks"), regime, EQUATION)

@@ -173,7 +173,7 @@ def test_parts_of_a_fused_mixture_add_up_to_it() -> None:
     assert isinstance(given.calibration, GpuCalibration)
     kernel = given.calibration.find(device, wanted.kind, wanted.variants)
     assert kernel is not None
-    model = kernel.fit.model  # type: ignore[union-attr]  # a mixture is no collective
+    model = kernel.fit.model
     shares = [
         share(part, model, wanted.dims, machine(device, "bf16"))
         for part in ("first", "second", "around", "none")
