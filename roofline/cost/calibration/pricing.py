@@ -88,6 +88,8 @@ class GpuCalibration:
         time, own, known = predict(model, wanted.dims, device)
         if wanted.part:
             time = time * share(wanted.part, model, wanted.dims, device)
+        # What is passed around a ring meanwhile was not passed when it was measured.
+        time = np.maximum(time, op.wire_s)
         spread = np.hypot(own, found.spread)
         known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
         if wanted.assumed:

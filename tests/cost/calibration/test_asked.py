@@ -1,5 +1,7 @@
 """Which kernel, and of which shape, an operator asks measurements for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -43,3 +45,70 @@ def test_bridges_of_pairs_are_not_taken_for_a_switch(device: str) -> None:
                 time = roof(op, given)
                 assert time.measured is None, op.name
                 assert float(time.seconds) == float(np.max(op.wire_s)), op.name
+
+
+def attention_of(given: Deployment, group: Group, begin: str) -> tuple[Op, float]:
+    """Attention of a step, and what it takes over the least that published rates allow."""
+    ops = first_stage(given, group)
+    op = next(op for name, op in ops.items() if name.startswith(begin))
+    time = roof(op, given)
+    return op, float(np.asarray(time.seconds)) / float(np.asarray(time.overlapped))
+
+
+@pytest.mark.parametrize("cp", [2, 4, 8])
+def test_devices_that_share_a_long_prompt_take_their_share_of_its_attention(cp: int) -> None:
+    """All pairs of a causal mask are split evenly, whatever queries a device has."""
+    group = prefill(1.0, 65536.0)
+    alone, shared = (
+        attention_of(deployment("llama-3.1-8b", "h100-sxm", Layout(cp=each)), group, "attention")
+        for each in (1, cp)
+    )
+    assert shared[1] == pytest.approx(alone[1], rel=0.1)
+
+
+def test_a_window_of_wide_keys_is_not_taken_for_latent_attention_without_one() -> None:
+    given = deployment("mimo-v2-flash", "h200-sxm", Layout(tp=8))
+    op, over = attention_of(given, prefill(8.0, 65536.0), "attention-window")
+    whole = first_stage(given, prefill(8.0, 65536.0))["attention"]
+    assert (op.dims["head_dim"], op.dims["value_dim"]) == (192.0, 128.0)
+    assert float(np.asarray(roof(op, given).seconds)) < float(
+        np.asarray(roof(whole, given).seconds)
+    )
+    assert over < 20.0
+    decoded, _ = attention_of(given, decode(8.0, 65536.0), "attention-window")
+    assert roof(decoded, given).measured is not None
+
+
+def test_expanded_keys_that_are_chosen_cost_what_is_chosen() -> None:
+    given = deployment("deepseek-v3.2", "h200-sxm", Layout(tp=8))
+    op, over = attention_of(given, prefill(1.0, 65536.0), "attention-expanded")
+    known = roof(op, given).measured
+    assert known is not None
+    assert "chosen" in known.assumed
+    assert over < 10.0
+
+
+def test_a_chunk_holds_its_own_tokens_only() -> None:
+    given = deployment("llama-4-scout-17b-16e", "h200-sxm", Layout(tp=8))
+
+    def seconds(group: Group) -> float:
+        op, _ = attention_of(given, group, "attention-chunk-8192")
+        return float(np.asarray(roof(op, given).seconds))
+
+    assert seconds(decode(64.0, 8192.0 + 100.0)) == seconds(decode(64.0, 100.0))
+    assert seconds(decode(64.0, 8191.0)) > seconds(decode(64.0, 4000.0)) > seconds(decode(64.0, 50))
+    assert seconds(prefill(1.0, 65536.0)) == pytest.approx(seconds(prefill(8.0, 8192.0)), rel=1e-9)
+
+
+def test_summaries_of_groups_of_tokens_are_not_taken_for_a_window_alone() -> None:
+    given = deployment("deepseek-v4-flash", "h200-sxm", Layout(tp=8))
+    for name, op in first_stage(given, decode(512.0, 131072.0)).items():
+        if name.startswith("attention-compressed") and float(np.asarray(op.dims["ratio"])) > 0:
+            assert roof(op, given).measured is None, name
+
+
+def test_a_ring_of_keys_takes_as_long_as_its_wires() -> None:
+    given = deployment("llama-3.1-8b", "l40s", Layout(cp=8))
+    given = replace(given, options=replace(given.options, ring_attention=True))
+    op, _ = attention_of(given, prefill(1.0, 4096.0), "attention")
+    assert float(np.asarray(roof(op, given).seconds)) >= float(np.asarray(op.wire_s)) > 0.0
