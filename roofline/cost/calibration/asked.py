@@ -271,6 +271,8 @@ def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[st
         return low, "fp8", _unlike(stored) * (named(stored).bits < 8)
     if activations < 2.0 and "int8" in gpu.flops_per_s:
         return low, "int8", _unlike(stored)
+    if named(stored).bits >= 8:
+        return ("bfloat16",), "bf16", _unlike(stored)
     mx = stored.startswith("mxfp4")
     return ("w4a16_mxfp4", "bfloat16"), "bf16", "" if mx else _unlike(stored)
 

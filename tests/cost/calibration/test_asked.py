@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from roofline.api.setting import deployed
+from roofline.cost.calibration.asked import asked
+from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
+from roofline.cost.kernels import calibrated
+from roofline.cost.kernels.form import machine
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, decode, prefill
@@ -112,3 +116,52 @@ def test_a_ring_of_keys_takes_as_long_as_its_wires() -> None:
     given = replace(given, options=replace(given.options, ring_attention=True))
     op, _ = attention_of(given, prefill(1.0, 4096.0), "attention")
     assert float(np.asarray(roof(op, given).seconds)) >= float(np.asarray(op.wire_s)) > 0.0
+
+
+@pytest.mark.parametrize("device", ["a100-sxm", "h100-sxm", "l40s", "rtx-4090", "b200-sxm"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
+@pytest.mark.parametrize("weights", ["bf16", "fp8", "int8", "int4-awq"])
+def test_no_fit_multiplies_or_reads_faster_than_was_published(
+    device: str, model: str, weights: str
+) -> None:
+    """Activations may be in the last-level cache; products, weights and key/value caches not."""
+    given = deployed(architecture(model), gpu(device), None, weights=weights, calibration="auto")
+    rate = given.node.gpu.hbm_bytes_per_s
+    sizes = np.array([1.0, 16.0, 256.0])
+    for group in (prefill(sizes, 4096.0), decode(sizes, 100.0), decode(sizes, 30000.0)):
+        for name, op in first_stage(given, group).items():
+            known = roof(op, given).measured
+            if known is None or op.kind == "pointwise":
+                continue
+            compute = op.work.flops / given.node.gpu.rate(op.arithmetic) if op.arithmetic else 0.0
+            cold = op.work.weight_bytes + op.work.kv_bytes
+            least = np.maximum(compute, cold / rate)
+            assert np.all(known.seconds >= least * (1.0 - 1e-9)), name
+
+
+def test_the_cache_of_a_layer_is_not_left_from_the_step_before() -> None:
+    """An H100 holds 50 MB; a kernel that is measured alone finds its cache there."""
+    given = deployment("llama-3.1-8b", "h100-sxm")
+    small = first_stage(given, decode(4.0, 2048.0))["attention"]
+    known = roof(small, given).measured
+    assert known is not None
+    assert known.found is not None
+    model = known.found.fit.model  # type: ignore[union-attr]
+    wanted = asked(small, given.node.gpu)
+    assert wanted is not None
+    warm = calibrated.seconds(model, wanted.dims, machine(given.node.gpu, "bf16"))
+    assert float(small.work.kv_bytes) < given.node.gpu.l2_bytes
+    assert float(known.seconds) > float(warm[0])
+
+
+def test_conversions_take_time_where_no_product_has_it() -> None:
+    """A calibration of 16-bit products only has no product that makes its own inputs."""
+    given = deployed(
+        architecture("llama-3.1-8b"), gpu("h100-sxm"), None, weights="fp8", calibration="auto"
+    )
+    assert isinstance(given.calibration, GpuCalibration)
+    labels = tuple(each for each in given.calibration.labels if "fp8" not in each.variant)
+    bare = replace(given, calibration=replace(given.calibration, labels=labels))
+    op = first_stage(given, decode(16.0, 2048.0))["quantise-qkv"]
+    assert float(roof(op, given).seconds) == 0.0
+    assert float(roof(op, bare).seconds) > 0.0
