@@ -1,7 +1,7 @@
 """Which measured kernel an operator asks for, and its shape as that kernel's form takes it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -33,6 +33,8 @@ class Asked:
         Why no such kernel was measured anywhere, in words; empty where one was.
     part
         Which part of a fused kernel the operator is; empty for the whole.
+    instead
+        Another kernel that would do: whichever takes less time does it.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class Asked:
     form: Form | None = None
     assumed: str = ""
     part: str = ""
+    instead: "Asked | None" = None
 
 
 SIXTEEN: Final = ("bf16", "fp16")
@@ -51,8 +54,6 @@ EXPANDED: Final = (192.0, 128.0)
 """Of a key and a value made of it."""
 NONE: Final = 1e-12
 """Rows of experts that get none, whose time is not used."""
-QUERY_TILE: Final = 64.0
-"""Query rows up to which a chunk is decoded: one tile."""
 PASSES: Final[Mapping[str, tuple[str, float]]] = {
     "rotary": ("attn_rope", 4.0),
     "kv-store": ("attn_rope", 4.0),
@@ -110,7 +111,7 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
 
 
 def _prefill(op: Op, gpu: Gpu) -> Asked | None:
-    """Several new tokens of a sequence: blocks of query rows, or of one tile as if decoded."""
+    """Several new tokens of a sequence: blocks of query rows; on a longer context, split keys."""
     if not _plain(op):
         return None
     shape = _attention(op)
@@ -124,13 +125,13 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
         names = ("batch", "new", "context", "heads", "width", "kv_width")
         made = latent.expanded_dims(*(shape[name] for name in names))
         return Asked("latent-prefill", _pairs(op), made, assumed=CHUNK * chunked)
-    few = new * shape["heads"] / shape["kv_heads"] <= QUERY_TILE
-    if chunked and bool(np.all(few)):
-        made = decode.decode_dims(*shape.values())
-        return Asked("decode-attention", _pairs(op), made, assumed=CHUNK)
     made = prefill.prefill_dims(*shape.values())
     unlike = CHOSEN if sparse else CHUNK * chunked
-    return Asked("prefill-attention", _pairs(op), made, low, assumed=unlike)
+    whole = Asked("prefill-attention", _pairs(op), made, low, assumed=unlike)
+    if not chunked or "sharers" in op.dims:
+        return whole
+    split = decode.decode_dims(*shape.values())
+    return replace(whole, instead=Asked("decode-attention", _pairs(op), split, assumed=unlike))
 
 
 def _decode(op: Op, gpu: Gpu) -> Asked | None:
@@ -158,9 +159,9 @@ def _expanded(op: Op) -> bool:
 def _attention(op: Op) -> dict[str, Array]:
     """Columns of attention in the order of the forms; of keys and values that differ, the mean.
 
-    Devices that share a prompt have as many pairs each: the context is what the queries of one see
-    in the mean, were they neighbours. Within a chunk there is no mask but the causal one: a prompt
-    is as many sequences as it has chunks, and a single query sees its own chunk so far.
+    Devices that share a prompt have as many pairs each: the context is what queries see in the
+    mean, were they neighbours. A prompt is as many sequences as it has chunks; a single query sees
+    its own so far.
     """
     d = op.dims
     count, new, context = d["count"], d["new"], d["context"]

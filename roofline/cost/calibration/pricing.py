@@ -65,17 +65,21 @@ class GpuCalibration:
                 return None
             zero = np.zeros_like(np.asarray(op.work.activation_bytes))
             return Measured(_plain(zero), _plain(zero), float(INTERPOLATED))
-        wanted = asked(op, gpu)
-        found = None if wanted is None else self.find(gpu, wanted.kind, wanted.variants)
-        if wanted is None or found is None:
-            return None
-        return self._priced(op, gpu, wanted, found)
+        wanted, best = asked(op, gpu), None
+        while wanted is not None:
+            found = self.find(gpu, wanted.kind, wanted.variants)
+            priced = None if found is None else self._priced(op, gpu, wanted, found)
+            if priced is not None:
+                best = priced if best is None else _faster(best, _held(priced, best, op, gpu))
+            wanted = wanted.instead
+        return best
 
     def find(self, gpu: Gpu, kind: str, variants: Sequence[str]) -> Found | None:
         """Fit that stands for a kernel."""
         return nearest(self.labels, self.load, gpu, self.engine, kind, variants)
 
     def _priced(self, op: Op, gpu: Gpu, wanted: Asked, found: Found) -> Measured | None:
+        """Time by a fit that was found; None where the device lacks the arithmetic."""
         kernel = found.fit
         assert isinstance(kernel, Kernel)
         rate = next(
@@ -187,14 +191,27 @@ def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machi
     return shared + least.get(part, 0.0)
 
 
+def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:
+    """A kernel that stands in for another multiplies no faster than that one does at best.
+
+    It was measured where memory bound it: how fast it multiplies is not known from that.
+    """
+    kernel = None if to.found is None else to.found.fit
+    assert isinstance(kernel, Kernel)
+    share = kernel.model.constants["compute"]
+    least = op.work.flops / (share * gpu.rate(op.arithmetic))
+    return replace(priced, seconds=np.maximum(priced.seconds, least)[()])
+
+
 def _faster(one: Measured, other: Measured) -> Measured:
-    """The faster of two libraries, row by row; told as the one that is faster more often."""
+    """The faster of two kernels, row by row; told as the one that is faster more often."""
     first = np.asarray(one.seconds) <= np.asarray(other.seconds)
     seconds, log_sd, basis = (
-        np.where(first, getattr(one, name), getattr(other, name))
+        np.where(first, getattr(one, name), getattr(other, name))[()]
         for name in ("seconds", "log_sd", "basis")
     )
-    return Measured(seconds, log_sd, basis, one.found if first.mean() > 0.5 else other.found)
+    told = one if first.mean() > 0.5 else other
+    return replace(told, seconds=seconds, log_sd=log_sd, basis=basis)
 
 
 def _shaped(op: Op, time: Array, spread: Array, known: Array) -> Measured:

@@ -165,3 +165,22 @@ def test_conversions_take_time_where_no_product_has_it() -> None:
     op = first_stage(given, decode(16.0, 2048.0))["quantise-qkv"]
     assert float(roof(op, given).seconds) == 0.0
     assert float(roof(op, bare).seconds) > 0.0
+
+
+@pytest.mark.parametrize(("batch", "context"), [(1.0, 65536.0), (32.0, 4096.0)])
+@pytest.mark.parametrize("device", ["a100-sxm", "h100-sxm"])
+def test_a_chunk_takes_no_leap_where_another_kernel_takes_over(
+    device: str, batch: float, context: float
+) -> None:
+    """Twice the queries on the same keys are at most twice the work."""
+    given = deployment("llama-3.1-8b", device)
+    times = []
+    for new in (2.0**each for each in range(2, 11)):
+        op = first_stage(given, prefill(batch, context, context - new))["attention"]
+        known = roof(op, given).measured
+        assert known is not None
+        assert known.assumed
+        times.append(float(known.seconds))
+    ratios = np.array(times[1:]) / np.array(times[:-1])
+    assert np.all(ratios < 2.1)
+    assert np.all(ratios > 0.95)
