@@ -194,8 +194,8 @@ def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machi
 def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:
     """A kernel that stands in for another multiplies no faster than that one does at best.
 
-    It was measured where memory bound it: how fast it multiplies is not known from that. How far its
-    queries are from those that were measured says little of a time that both bound.
+    It was measured where memory bound it: how fast it multiplies is not known from that. How far
+    its queries are from those that were measured says little of a time that both bound.
     """
     kernel = None if to.found is None else to.found.fit
     assert isinstance(kernel, Kernel)
