@@ -20,6 +20,8 @@ OPERATIONS: Final = {
     "gather-context": "all_gather",
     "reduce-scatter": "reduce_scatter",
     "send": "send_recv",
+    "dispatch-all-gather": "all_gather",
+    "combine-reduce-scatter": "reduce_scatter",
 }
 """By how the operator's name begins."""
 TRANSFERRED: Final = float(BASES.index("transferred"))
@@ -37,9 +39,12 @@ class Payload:
 
 
 def payload_of(op: Op) -> Payload | None:
-    """What a collective moves; None for one that leaves the node, or that was not measured."""
+    """What a collective moves; None for one that was not measured.
+
+    Measured are those between devices of one node behind an NVSwitch.
+    """
     name = next((each for begin, each in OPERATIONS.items() if op.name.startswith(begin)), None)
-    if name is None or np.any(np.asarray(op.dims["nodes"]) > 1):
+    if name is None or not op.dims["nvswitch"] or np.any(np.asarray(op.dims["nodes"]) > 1):
         return None
     size, ranks = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(op.dims[key], dtype=float)) for key in ("bytes", "ranks"))
