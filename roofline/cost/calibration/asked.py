@@ -9,6 +9,7 @@ import numpy as np
 from roofline.cost.kernels import decode, latent, prefill
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.kernels.gemm import linear
+from roofline.cost.kernels.latent_module import PLAIN
 from roofline.cost.kernels.loads import padding
 from roofline.cost.work import Array, Number, Op
 from roofline.hardware.machine import Gpu
@@ -35,6 +36,8 @@ class Asked:
         Which part of a fused kernel the operator is; empty for the whole.
     instead
         Another kernel that would do: whichever takes less time does it.
+    beside
+        What a fused kernel does besides: it takes at least as long.
     """
 
     kind: str
@@ -45,6 +48,7 @@ class Asked:
     assumed: str = ""
     part: str = ""
     instead: "Asked | None" = None
+    beside: "Asked | None" = None
 
 
 SIXTEEN: Final = ("bf16", "fp16")
@@ -65,6 +69,8 @@ PASSES: Final[Mapping[str, tuple[str, float]]] = {
 CHUNK: Final = "several new tokens on a longer context were not measured"
 CHOSEN: Final = "attention to chosen keys was not measured: as if they were all there are"
 NORM: Final = ("input_layernorm", 4.0)
+RESIDUAL: Final = ("norm", "embedding-norm", "final-norm")
+"""Norms that add the residual first: each element is read and written twice."""
 ADD: Final = ("add", 6.0)
 
 
@@ -95,6 +101,8 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
     """Linear layers: as measured in 16 bits and fp8; other widths take the form of the nearest."""
     dims = columns(m=op.dims["m"], n=op.dims["n"], k=op.dims["k"])
     stored = op.formats.get("weights", "bf16")
+    if op.name.startswith(("q-absorb", "v-absorb")):
+        return _heads(op, dims, stored)
     if op.arithmetic in SIXTEEN:
         if stored in SIXTEEN:
             return Asked("gemm", ("bfloat16",), dims, op.arithmetic)
@@ -108,6 +116,24 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
         form = linear(width, stored=named(stored).width, quantised=True)
         return Asked("gemm", ("fp8",), dims, op.arithmetic, form, _unlike(stored))
     return None
+
+
+def _heads(op: Op, dims: Dims, stored: str) -> Asked:
+    """A matrix for each head, into the latent or out of it."""
+    into = op.name.startswith("q-absorb")
+    wide = PLAIN if not into else LATENT[0]
+    low = op.arithmetic == "fp8"
+    shape = columns(
+        tokens=dims["m"],
+        heads=dims["n"] / wide,
+        inner=PLAIN if into else LATENT[0],
+        weight_width=named(stored).width,
+        quantised=float(low),
+    )
+    name = "mla_gen_pre" if into else "mla_gen_post"
+    formats = (f"{name}-fp8", f"{name}-bfloat16") if low else (f"{name}-bfloat16",)
+    unlike = "" if low or stored in SIXTEEN else _unlike(stored)
+    return Asked("latent-heads", formats, shape, op.arithmetic, assumed=unlike)
 
 
 def _prefill(op: Op, gpu: Gpu) -> Asked | None:
@@ -226,8 +252,14 @@ def _pointwise(op: Op, gpu: Gpu) -> Asked | None:
     if "m" not in d:
         return None
     base = op.name.rsplit("-", 1)[0] if op.name[-1:].isdigit() else op.name
-    like, traffic = NORM if base.endswith("norm") else PASSES.get(base, ADD)
     moved = (d["reads"] + d["writes"]) * 2.0
+    if base in RESIDUAL:
+        # With the residual: the traffic of an addition, and at least the norm of what it adds.
+        (norm, _), (add, traffic) = NORM, ADD
+        alone = Asked("pointwise", (norm,), columns(m=d["m"], width=d["writes"] / 2.0), "fp16")
+        dims = columns(m=d["m"], width=moved / traffic)
+        return Asked("pointwise", (add,), dims, "fp16", beside=alone)
+    like, traffic = NORM if base.endswith("norm") else PASSES.get(base, ADD)
     return Asked("pointwise", (like,), columns(m=d["m"], width=moved / traffic), "fp16")
 
 

@@ -88,7 +88,7 @@ BORROWED: Final[Mapping[str, float]] = {
 """The same of kernels of another engine's, by kind; of other kinds `ENGINES`. Assumed, after
 engines that differ by 21 % (experts) and 33 % (decode) on the same device in the median."""
 ENGINES: Final = 0.3
-NEUTRAL: Final = frozenset({"vidur", "nccl", "deepep"})
+NEUTRAL: Final = frozenset({"vidur", "nccl", "torch-nccl", "deepep"})
 """Whose kernels no engine replaces: passes over activations as PyTorch has them, libraries."""
 IDEAL: Final = "ideal"
 """An engine that has the kernels of all."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from roofline.cost.calibration.asked import Asked, asked
 from roofline.cost.calibration.kernel import IDEAL, Found, Label, Load, nearest
-from roofline.cost.calibration.wires import library, payload_of, wire_seconds
+from roofline.cost.calibration.wires import exchange_of, library, payload_of, wire_seconds
 from roofline.cost.kernels import experts
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.form import Dims, Machine, machine
@@ -101,6 +101,8 @@ class GpuCalibration:
         time, own, known = predict(model, wanted.dims, device)
         if wanted.part:
             time = of_part(wanted.part, time, model, wanted.dims, device)
+        if wanted.beside is not None:
+            time = np.maximum(time, self._beside(wanted.beside, gpu, device))
         time = np.maximum(time, _least(op, gpu))
         spread = np.hypot(own, found.spread)
         known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
@@ -108,6 +110,11 @@ class GpuCalibration:
             spread, known = np.hypot(spread, GUESS), np.full_like(known, ASSUMED)
         priced = _shaped(op, time, spread, known.astype(float))
         return replace(priced, found=found, assumed=wanted.assumed)
+
+    def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
+        """Time of what a fused kernel does besides; it takes no less than that. [s]"""
+        found = self.find(gpu, wanted.kind, wanted.variants)
+        return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
 
     def _started(self, model: Calibrated) -> Calibrated:
         """The model with launches as the engine has them."""
@@ -120,22 +127,30 @@ class GpuCalibration:
 
     def _wired(self, op: Op, gpu: Gpu) -> Measured | None:
         """Collectives inside a node, by the library that takes less time."""
-        wanted = payload_of(op)
+        exchanged = exchange_of(op, gpu)
+        if exchanged is not None:
+            variant, dims = exchanged
+            found = self.find(gpu, "expert-exchange", (variant,))
+            if found is None:
+                return None
+            time, own, known = predict(found.fit.model, dims, machine(gpu, "bf16"))
+            known = np.maximum(known, TRANSFERRED * found.foreign)
+            priced = _shaped(op, time, np.hypot(own, found.spread), known.astype(float))
+            return replace(priced, found=found)
+        wanted, best = payload_of(op), None
         if wanted is None:
             return None
-        best: Measured | None = None
-        for provider in library(op, self.engine):
+        for provider, variant, most in library(wanted, self.engine):
             labels = [label for label in self.labels if label.provider == provider]
-            found = nearest(labels, self.load, gpu, provider, "collective", (wanted.op,))
+            found = nearest(labels, self.load, gpu, provider, "collective", (variant,))
             if found is None:
                 continue
             borrowed = "custom" in provider and self.engine not in (*provider.split("-"), IDEAL)
             found = replace(found, borrowed=borrowed)
-            priced = wire_seconds(wanted, gpu, found)
-            if priced is None:
-                continue
-            best = priced if best is None else _faster(best, priced)
-        if best is None:
+            each = wire_seconds(wanted, gpu, found, most)
+            if each is not None:
+                best = each if best is None else _faster(best, each)
+        if best is None or not np.all(np.isfinite(best.seconds)):
             return None
         columns = (np.atleast_1d(each) for each in (best.seconds, best.log_sd, best.basis))
         return replace(_shaped(op, *columns), found=best.found)
@@ -195,9 +210,8 @@ def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:
     It was measured where memory bound it: how fast it multiplies is not known from that. How far
     its queries are from those that were measured says little of a time that both bound.
     """
-    kernel = None if to.found is None else to.found.fit
-    assert isinstance(kernel, Kernel)
-    share = kernel.model.constants["compute"]
+    assert to.found is not None, "a kernel that stands in for none"
+    share = to.found.fit.model.constants["compute"]
     least = op.work.flops / (share * gpu.rate(op.arithmetic))
     return replace(
         priced,

@@ -146,7 +146,7 @@ def test_the_cache_of_a_layer_is_not_left_from_the_step_before() -> None:
     known = roof(small, given).measured
     assert known is not None
     assert known.found is not None
-    model = known.found.fit.model  # type: ignore[union-attr]
+    model = known.found.fit.model
     wanted = asked(small, given.node.gpu)
     assert wanted is not None
     warm = calibrated.seconds(model, wanted.dims, machine(given.node.gpu, "bf16"))
