@@ -84,6 +84,55 @@
     return changes;
   };
 
+  // A name at a point goes where it covers the least: no other name, no point, no edge.
+  const settle = (plot, layout) => {
+    const frame = plot.querySelector(".nsewdrag").getBoundingClientRect();
+    const boxes = (names) => [...plot.querySelectorAll(names)].map((e) => e.getBoundingClientRect());
+    const taken = boxes(".scatterlayer .points path");
+    plot.querySelectorAll(".scatterlayer .js-line").forEach((line) => {
+      const place = line.getScreenCTM();
+      for (let at = 0; at < line.getTotalLength(); at += 8) {
+        const { x, y } = line.getPointAtLength(at).matrixTransform(place);
+        taken.push({ left: x - 4, right: x + 4, top: y - 4, bottom: y + 4 });
+      }
+    });
+    const covered = (a, b) =>
+      Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) *
+      Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
+    const changes = {};
+    const named = [...plot.querySelectorAll(".annotation")].map((drawing) => [
+      Number(drawing.dataset.index),
+      drawing.querySelector(".annotation-text-g").getBoundingClientRect(),
+    ]);
+    const moves = (i) => layout.annotations[i].showarrow;
+    named.forEach(([i, box]) => moves(i) || layout.annotations[i].name === "slope" || taken.push(box));
+    named.filter(([i]) => moves(i)).forEach(([i, box]) => {
+      const { ax, ay, xanchor } = layout.annotations[i];
+      const [right, left] = [Math.abs(ax), -Math.abs(ax)];
+      const x = (xanchor === "left" ? box.left : box.right) - ax;
+      const y = box.top - ay;
+      let best = null;
+      for (const dx of ax > 0 ? [right, left] : [left, right]) {
+        for (let step = 0; step < 8; step += 1) {
+          const dy = ay + 16 * step;
+          const start = x + dx - (dx < 0 ? box.width : 0);
+          const tried = { left: start, right: start + box.width, top: y + dy, bottom: y + dy + box.height };
+          const out = box.width * box.height - covered(tried, frame);
+          const far = 30 * step + (dx === ax ? 0 : 20); // near its point, and where it was meant
+          const cost = taken.reduce((sum, other) => sum + covered(tried, other), far + 100 * out);
+          if (!best || cost < best.cost - 1) best = { cost, dx, dy, tried };
+        }
+      }
+      taken.push(best.tried);
+      Object.assign(changes, {
+        [`annotations[${i}].ax`]: best.dx,
+        [`annotations[${i}].ay`]: best.dy,
+        [`annotations[${i}].xanchor`]: best.dx < 0 ? "right" : "left",
+      });
+    });
+    return changes;
+  };
+
   // Text that would run over the right edge moves to the left.
   const pull = (plot, layout) => {
     const edge = plot.getBoundingClientRect().right - 2;
@@ -92,9 +141,8 @@
       const i = Number(drawing.dataset.index);
       const over = drawing.querySelector(".annotation-text-g").getBoundingClientRect().right - edge;
       const entry = layout.annotations[i];
-      if (over <= 0 || entry.name === "slope") return;
-      const key = entry.showarrow ? "ax" : "xshift";
-      changes[`annotations[${i}].${key}`] = (entry[key] || 0) - over;
+      if (over <= 0 || entry.name === "slope" || entry.showarrow) return;
+      changes[`annotations[${i}].xshift`] = (entry.xshift || 0) - over;
     });
     return changes;
   };
@@ -104,7 +152,7 @@
     layout.width = width;
     drawn.set(plot, width);
     await window.Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
-    const changes = { ...tilt(plot, layout), ...pull(plot, layout) };
+    const changes = { ...tilt(plot, layout), ...pull(plot, layout), ...settle(plot, layout) };
     if (Object.keys(changes).length) await window.Plotly.relayout(plot, changes);
   };
   const drawAll = () => {

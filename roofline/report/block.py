@@ -16,8 +16,8 @@ class Key:
     tint
         Colour of the theme.
     shape
-        ``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"`` or
-        ``"diamond"``.
+        ``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"``,
+        ``"diamond"``, ``"band"``, ``"stem"`` or ``"whisker"``.
     """
 
     text: str
