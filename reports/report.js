@@ -115,19 +115,21 @@
       for (const dx of ax > 0 ? [right, left] : [left, right]) {
         for (let step = 0; step < 8; step += 1) {
           const dy = ay + 16 * step;
-          const start = x + dx - (dx < 0 ? box.width : 0);
+          const meant = x + dx - (dx < 0 ? box.width : 0);
+          const start = Math.max(frame.left, Math.min(meant, frame.right - box.width));
           const tried = { left: start, right: start + box.width, top: y + dy, bottom: y + dy + box.height };
           const out = box.width * box.height - covered(tried, frame);
-          const far = 30 * step + (dx === ax ? 0 : 20); // near its point, and where it was meant
+          // Near its point, and on the side where it was meant.
+          const far = 30 * step + 3 * Math.abs(start - meant) + (dx === ax ? 0 : 20);
           const cost = taken.reduce((sum, other) => sum + covered(tried, other), far + 100 * out);
-          if (!best || cost < best.cost - 1) best = { cost, dx, dy, tried };
+          if (!best || cost < best.cost - 1) best = { cost, dx: dx + start - meant, dy, left: dx < 0, tried };
         }
       }
       taken.push(best.tried);
       Object.assign(changes, {
         [`annotations[${i}].ax`]: best.dx,
         [`annotations[${i}].ay`]: best.dy,
-        [`annotations[${i}].xanchor`]: best.dx < 0 ? "right" : "left",
+        [`annotations[${i}].xanchor`]: best.left ? "right" : "left",
       });
     });
     return changes;
@@ -135,7 +137,8 @@
 
   // Text that would run over the right edge moves to the left.
   const pull = (plot, layout) => {
-    const edge = plot.getBoundingClientRect().right - 2;
+    // Of the drawing: a sheet of paper is wider than the page that is about to be printed.
+    const edge = plot.getBoundingClientRect().left + plot._fullLayout.width - 2;
     const changes = {};
     plot.querySelectorAll(".annotation").forEach((drawing) => {
       const i = Number(drawing.dataset.index);

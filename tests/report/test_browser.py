@@ -30,6 +30,8 @@ CASES: dict[str, dict[str, Any]] = {
     "overflow": {"batch": 100_000},
     "one token": {"output": 1},
     "textbook": {"convention": "textbook"},
+    "datasheet": {"calibration": "none"},
+    "quantised": {"weights": "fp8", "tp": 8, "overlap": 0.5},
 }
 
 
@@ -160,12 +162,12 @@ def test_figures_follow_the_theme_and_paper_is_light(
 
 
 def test_hostile_texts_do_nothing_in_a_browser(
-    browser: Any, tmp_path: Path, result: Result
+    browser: Any, tmp_path: Path, either: Result
 ) -> None:
     counts = []
     for name, texts in (("harmless", ["harmless"]), ("hostile", HOSTILE)):
         path = tmp_path / f"{name}.html"
-        write(poisoned(result, texts), path)
+        write(poisoned(either, texts), path)
         visit = Visit(browser, path)
         visit.page.mouse.move(400, 900)
         tags = visit.page.evaluate(
