@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Grid, Head, cell
+from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head, cell
 from roofline.report.known import at_roof, calibrated, ends, inside
 from roofline.report.text import UNKNOWN, amount, between, percent, plain
 from roofline.table import Result
@@ -34,15 +34,15 @@ COLUMNS: Final = (
     ("host_bytes", "Loaded", "B", True),
 )
 """Key, head, unit and whether paper can do without it."""
-FIRST: Final = ("op", "seconds")
-LATER: Final = ("kind", "repeat")
+LEAD: Final = ("op", "seconds", "share", "bound")
+"""What comes first where times are predicted."""
 KNOWN: Final = (
     ("low_s", "Central 80 %", "interval", False),
     ("roof_s", "Datasheet floor", "s", False),
     ("roof", "Floor over time", "roof", False),
     ("basis", "Basis", "basis", False),
 )
-"""The same of predicted times: they come after the time, and nothing is said of no overlap."""
+"""The same of a predicted time, after it; nothing is said of no overlap."""
 
 
 def operator_grids(result: Result) -> tuple[Grid, ...]:
@@ -52,10 +52,9 @@ def operator_grids(result: Result) -> tuple[Grid, ...]:
     # A column of zeros says nothing: one device has no wires, and no algorithm for them.
     shown = [column for column in known if not column[2] or any(table[column[0]])]
     if calibrated(result):
-        first = [column for column in shown if column[0] in FIRST]
-        more = [column for column in shown if column[0] not in (*FIRST, *LATER, "serial_s")]
-        later = [column for column in shown if column[0] in LATER]
-        shown = [*first, *KNOWN, *more[:2], *later, *more[2:]]
+        lead = [column for column in shown if column[0] in LEAD]
+        rest = [column for column in shown if column[0] not in (*LEAD, "serial_s")]
+        shown = [*lead[:2], *KNOWN, *lead[2:], *rest]
     rows = list(table.rows())
     return tuple(
         Grid(
@@ -82,7 +81,7 @@ def _cell(row: dict[str, Any], key: str, unit: str) -> Cell:
     if unit == "text" or key == "op":
         return Cell(str(value) or UNKNOWN, tone="bound" if key == "bound" else "")
     if not value:
-        return Cell(UNKNOWN, "\N{NO-BREAK SPACE}" if unit not in ("", "share") else "")
+        return Cell(UNKNOWN, NO_UNIT if unit not in ("", "share") else "")
     if unit == "share":
         return Cell(percent(value))
     if not unit:
@@ -103,7 +102,7 @@ def _known(row: dict[str, Any], what: str) -> Cell:
         return Cell(UNKNOWN if share is None else percent(share))
     known = ends(row)
     if known is None:
-        return Cell(UNKNOWN, "\N{NO-BREAK SPACE}")
+        return Cell(UNKNOWN, NO_UNIT)
     return cell(between(*known, "s"))
 
 

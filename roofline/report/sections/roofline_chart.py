@@ -206,9 +206,7 @@ def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
         "y": [point.flops_per_s for point in points],
         "marker": {
             "symbol": SYMBOLS.get(phase, "square"),
-            "color": [
-                colour("surface") if point.basis == BOUND else colour(tint, 0.3) for point in points
-            ],
+            "color": _fills(points, tint),
             "line": {"color": colour(tint), "width": 1.5},
             "opacity": 1,
             "size": [max(point.share, 0.0) for point in points],
@@ -220,6 +218,13 @@ def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
         "hoverinfo": "text",
         "cliponaxis": False,
     }
+
+
+def _fills(points: list[Point], tint: str) -> Any:
+    """Points that were not measured are hollow."""
+    if all(point.basis != BOUND for point in points):
+        return colour(tint, 0.3)
+    return [colour("surface") if p.basis == BOUND else colour(tint, 0.3) for p in points]
 
 
 def _hover(point: Point) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import HATCH, axis, colour, layout, linear_ticks, lines, note
+from roofline.report.figures import HATCH, axis, colour, layout, linear_ticks, lines
 from roofline.report.known import BOUND, calibrated
 from roofline.report.text import amount, between, label, percent
 from roofline.report.times import Bar, PhaseTimes, time_facts
@@ -47,7 +47,12 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
         data = [_whole(facts), *bars, _intervals(facts), _shares(facts)]
         beside, ticks = 1.35, 3  # the badges leave less room
         more["margin"] = {"l": 8, "r": BADGES, "t": 8, "b": 8, "pad": 2}
-        more["annotations"] = [_badge(place, bar) for place, bar in enumerate(facts.bars)]
+        more["annotations"] = [
+            {"text": label(bar.basis, 12), "y": place}
+            for place, bar in enumerate(facts.bars)
+            if bar.basis
+        ]
+        more["template"] = {"layout": {"annotationdefaults": _badge()}}
     spec = {
         "data": data,
         "layout": layout(
@@ -187,21 +192,20 @@ def _end(facts: PhaseTimes, bar: Bar) -> float:
     return max(bar.seconds, bar.interval[1]) if bar.interval else bar.seconds
 
 
-def _badge(place: int, bar: Bar) -> dict[str, Any]:
-    """How a time is known, framed like the badges of the tables."""
-    return note(
-        label(bar.basis, 12),
-        1,
-        place,
-        xref="paper",
-        xanchor="left",
-        yanchor="middle",
-        xshift=6,
-        font={"size": 10, "color": colour("muted")},
-        bordercolor=colour("faint" if bar.basis else "surface", 0.7),
-        borderpad=2,
-        borderwidth=1,
-    )
+def _badge() -> dict[str, Any]:
+    """How a time is known stands right of the bars, framed like the badges of the tables."""
+    return {
+        "x": 1,
+        "xref": "paper",
+        "xanchor": "left",
+        "xshift": 6,
+        "yanchor": "middle",
+        "showarrow": False,
+        "font": {"size": 10, "color": colour("muted")},
+        "bordercolor": colour("faint", 0.7),
+        "borderpad": 2,
+        "borderwidth": 1,
+    }
 
 
 def _hover(facts: PhaseTimes, bar: Bar) -> str:
@@ -258,5 +262,7 @@ def build(result: Result) -> Block | None:
         return None
     times = time_facts(result)
     given = {"calibrated": calibrated(result), "fused": _fused(times)}
-    figures = tuple(draw_times(facts, f"time-{place}") for place, facts in enumerate(times))
+    figures = tuple(
+        draw_times(facts, f"time-{place}") for place, facts in enumerate(times) if facts.bars
+    )
     return Block("time", "Time", "time.html", given, figures)

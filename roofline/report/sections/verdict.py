@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Grid, Head, heads
+from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head, heads
 from roofline.report.known import BOUND, MEANINGS, PARTLY, calibrated
 from roofline.report.text import UNKNOWN, Amount, amount, between, is_number, percent
 from roofline.table import Result
@@ -225,7 +225,7 @@ def _cell(entry: Headline, column: str) -> Cell:
         return Cell(entry.basis, tone="badge")
     value = getattr(entry, column) or Amount(UNKNOWN)
     # A number lines up with others although it has no unit behind it.
-    return Cell(value.number, value.unit or "\N{NO-BREAK SPACE}")
+    return Cell(value.number, value.unit or NO_UNIT)
 
 
 def build(result: Result) -> Block | None:
