@@ -6,6 +6,7 @@ import pytest
 
 import roofline
 from roofline.api.calibration import calibration_of
+from roofline.cost.offload import Offload
 from roofline.serving import tables
 from roofline.serving.explain import explain_all
 from roofline.serving.kernels import SHARED, UNMEASURED, kernels
@@ -46,8 +47,10 @@ def test_kernels_of_another_device_say_where_they_come_from() -> None:
 
 
 def test_what_no_measurement_covers_and_what_is_inside_another_kernel_is_told() -> None:
-    rows = {row["note"]: row for row in kernels(_priced(weights="fp8")).rows()}
-    assert "norm" in rows[UNMEASURED]["operators"].split(", ")
+    half = Offload(0.5, 0.0, "cpu", prefetch=False)  # over PCI Express: no kernel at all
+    batch = _priced(weights="fp8", offload=half)
+    rows = {row["note"]: row for row in kernels(batch).rows()}
+    assert "load-weights" in rows[UNMEASURED]["operators"].split(", ")
     assert rows[UNMEASURED]["basis"] == "datasheet"
     assert rows[SHARED]["operators"].startswith("quantise-")
     assert rows[SHARED]["prefill"] == rows[SHARED]["decode"] == 0
