@@ -8,6 +8,7 @@
   );
   const drawn = new Map();
   const PAPER = 680; // pixels between the margins of a sheet
+  const NARROW = 420; // below this every other tick of a crowded axis has no text
 
   // Base 85 of RFC 1924 with a comma for the less-than sign: five digits are four bytes.
   const DIGITS =
@@ -153,6 +154,9 @@
   const draw = async (plot, width) => {
     const { data, layout } = themed(specs.get(plot));
     layout.width = width;
+    if (layout.meta?.sparse && width < NARROW) {
+      layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, i) => (i % 2 ? "" : text));
+    }
     drawn.set(plot, width);
     await window.Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
     const changes = { ...tilt(plot, layout), ...pull(plot, layout), ...settle(plot, layout) };

@@ -41,11 +41,12 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
     places = list(range(len(facts.bars)))
     bars = [_bars(facts, bound) for bound in BOUNDS if any(b.bound == bound for b in facts.bars)]
     data = [*bars, _beyond(facts), _shares(facts)]
-    longest, beside, ticks = max(_end(facts, bar) for bar in facts.bars), 1.18, 5
+    longest, beside = max(_end(facts, bar) for bar in facts.bars), 1.18
     more: dict[str, Any] = {}
     if facts.calibrated:
         data = [_whole(facts), *bars, _intervals(facts), _shares(facts)]
-        beside, ticks = 1.35, 3  # the badges leave less room
+        beside = 1.35  # the badges leave less room
+        more["meta"] = {"sparse": True}
         more["margin"] = {"l": 8, "r": BADGES, "t": 8, "b": 8, "pad": 2}
         more["annotations"] = [
             {"text": label(bar.basis, 12), "y": place}
@@ -61,7 +62,7 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
             xaxis=axis(
                 "Time in the step",
                 range=[0, longest * beside],
-                **linear_ticks(longest * 1.1, "s", ticks),
+                **linear_ticks(longest * 1.1, "s"),
             ),
             yaxis=axis(
                 "",
