@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roofline.cost.calibration.kernel import Found, Kernel
+from roofline.cost.calibration.kernel import Found
 from roofline.cost.measured import Measured
 from roofline.serving.explain.parts import worst
 from roofline.serving.static import OpTime, StaticBatch
 from roofline.table import Table, table
-from roofline.units import show_binary
 
 UNMEASURED: Final = "nothing like it was measured: the least that published rates allow"
 SHARED: Final = "its time is in the kernel of another operator"
@@ -73,7 +72,7 @@ def _distance(known: Measured, found: Found) -> str:
     if found.foreign:
         alike = "another generation" if found.far else "a device of the same generation"
         parts.append(f"carried over from {alike} by published rates")
-    elif isinstance(found.fit, Kernel) and found.fit.model.transferred:
+    elif found.fit.model.transferred:
         parts.append("form of a like device, scaled to a sample of this one")
     if found.borrowed:
         parts.append("another engine's, in place of one that was not measured")
@@ -82,7 +81,4 @@ def _distance(known: Measured, found: Found) -> str:
 
 def _rows(found: Found) -> str:
     """Which measurements a fit rests on."""
-    fit = found.fit
-    if isinstance(fit, Kernel):
-        return fit.model.source
-    return f"payloads of {show_binary(fit.low)} to {show_binary(fit.high)}"
+    return found.fit.model.source

@@ -152,8 +152,8 @@ def _told(group: Group, model: Calibrated, predicted: Array, spread: Array) -> F
 
 
 def _rows(group: Group) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in group.name.items())
-    source = SOURCES.get(group.name.get("backend", "vidur"), SOURCES[""])
+    told = ", ".join(f"{key} {value}" for key, value in group.name.items() if value)
+    source = SOURCES.get(group.name.get("backend") or "vidur", SOURCES[""])
     return f"{len(group):,} rows of {source}: {told}"
 
 
@@ -166,9 +166,9 @@ def _profile(label: Label, group: Group, fitted: Fitted) -> Profile:
         name=f"{label.device}-{label.kind}".lower(),
         provider=label.provider,
         device=label.device,
-        date=group.name.get("version", "vidur"),
+        date=group.name.get("version") or "of the source",
         digest=digest.hexdigest()[:16],
-        environment={key: value for key, value in group.name.items() if key != "gpu"},
+        environment={key: value for key, value in group.name.items() if value and key != "gpu"},
         machine=group.machine,
         source=f"hwspecs/gpus/{label.device}.yaml",
         fits={label.variant: fitted},

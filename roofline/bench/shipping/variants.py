@@ -54,7 +54,7 @@ _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
     "collective": _collective,
     "deepep": lambda name: f"{name['mode']}-{name['op']}",
     "quantize": lambda name: name["op"],
-    "pointwise": lambda name: name["op"],
+    "pointwise": lambda name: name["op"] + "-layer-norm" * name["block"].startswith("layer"),
 }
 
 
@@ -73,6 +73,6 @@ def label_of(kind: str, name: Name) -> Label:
     >>> label_of("gemm", {"gpu": "h100_sxm", "backend": "trtllm", "dtype": "fp8"}).variant
     'fp8'
     """
-    backend = name.get("backend", "vidur")
+    backend = name.get("backend") or "vidur"
     provider = PROVIDERS.get(backend, backend)
     return Label(gpu(name["gpu"]).name, provider, KINDS[kind], _VARIANTS[kind](name))
