@@ -14,13 +14,11 @@ from roofline.cli.calibrate import (
     Threads,
     duration,
     fitted,
-    notes_of,
     progress,
-    report,
     resolved,
-    said,
     with_threads,
 )
+from roofline.cli.calibration import notes_of, report, said
 from roofline.cli.render import Format, print_json, print_rows, wrap
 
 app = typer.Typer(
@@ -90,6 +88,8 @@ def run(
                 "high": middle.high,
                 "samples": len(row.samples),
                 "stopped": row.stopped,
+                "dropped": dict(row.dropped),
+                "clocks": dict(row.clocks),
                 "flops_per_s": row.work["flops"] / middle.value,
                 "bytes_per_s": moved / middle.value,
             }
@@ -106,7 +106,7 @@ def run(
             str(row["samples"]),
             row["stopped"],
             show(row["flops_per_s"], "FLOP/s") if row["flops_per_s"] else "",
-            show(row["bytes_per_s"], "B/s"),
+            show(row["bytes_per_s"], "B/s") if row["bytes_per_s"] else "",
         ]
         for row in found
     ]
