@@ -23,7 +23,8 @@ from roofline.bench.published import of_run
 from roofline.bench.records import Records, read_records
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import DocumentError, RooflineError
-from tests.bench.gpu.fake_gpu import FakeGpu, FakeLt, installed
+from tests.bench.gpu.fake_gpu import FakeGpu, installed
+from tests.bench.gpu.fake_lt import FakeLt
 from tests.bench.gpu.planted import H100, PLANTED, REPLAYED, seconds
 from tests.bench.probes import measurement
 
