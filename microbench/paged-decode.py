@@ -28,7 +28,8 @@ def arguments(make: Maker, at: Shape) -> dict[str, object]:
     count, new, context = at["count"], at["new"], at["context"]
     heads, kv, width = at["heads"], at["kv_heads"], at["head_dim"]
     each = -(-context // PAGE)
-    rows = count * new * heads * splits(count, kv, context, LARGEST)
+    parted = splits(count, kv, context, LARGEST)
+    rows = count * new * heads * parted if parted > 1 else 0
     return {
         "query": make.normal(count, new, heads, width, of="bf16"),
         "keys": make.normal(count * each, PAGE, kv, width, of="bf16"),

@@ -1,5 +1,6 @@
 """What the engine needs of a place where probes run: an array module, memory and a clock."""
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, Protocol, TypeAlias
@@ -89,6 +90,12 @@ class Backend(Protocol):
 
     def clocks(self) -> Mapping[str, float]:
         """Clocks, power and temperature now, by name with unit; empty where unknown."""
+
+
+def missing(probe: Probe) -> str:
+    """What a probe needs and is not installed, in words; empty where all is there."""
+    lacking = [name for name in probe.needs if importlib.util.find_spec(name) is None]
+    return f"{' and '.join(lacking)} is not installed" if lacking else ""
 
 
 class Pool:

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from roofline.bench.backend import Launch, Timer
-from roofline.bench.probe import Point, Probe, missing
+from roofline.bench.backend import Launch, Timer, missing
+from roofline.bench.probe import Point, Probe
 from roofline.bench.processor import Processor
 from roofline.units import parse
 

@@ -12,6 +12,7 @@ from roofline.bench.forms import NUMPY, columns, form_of
 from roofline.bench.held_out import DEVIATIONS
 from roofline.bench.probe import Point
 from roofline.bench.profile import Profile
+from roofline.bench.published import Published, of_run
 from roofline.bench.records import WORK, Record
 from roofline.cost.kernels.calibrated import basis, log_sd, seconds
 from roofline.cost.kernels.form import Dims, Machine
@@ -77,7 +78,7 @@ def predict(profile: Profile, kernels: Iterable[tuple[Point, float]]) -> Predict
             )
         fitted = profile.fits[name]
         model, machine = fitted.model, profile.of(fitted.arithmetic)
-        dims = dims_of(point, fitted.form)
+        dims = dims_of(point, fitted.form, of_run(profile.environment) if _wired(point) else None)
         each = float(seconds(model, dims, machine)[0])
         total += times * each
         spreads[name] += times * each * float(log_sd(model, dims, machine)[0])
@@ -91,8 +92,15 @@ def naive(machine: Machine, kernels: Iterable[tuple[Point, float]]) -> float:
     return sum(times * float(roofline(dims_of(point), machine)[0]) for point, times in kernels)
 
 
-def dims_of(point: Point, form: str = "") -> Dims:
-    """A point as a form sees it, that of a processor if none is named."""
+def _wired(point: Point) -> bool:
+    return point.probe.kind == "collective"
+
+
+def dims_of(point: Point, form: str = "", published: Published | None = None) -> Dims:
+    """A point as a form sees it, that of a processor if none is named.
+
+    Collectives need the published rate of the wires.
+    """
     work = point.probe.work(point.at)
     row = Record(
         point.name,
@@ -107,4 +115,4 @@ def dims_of(point: Point, form: str = "") -> Dims:
         stopped="",
     )
     probe = point.probe
-    return columns([row], form or form_of(probe.kind, probe.arithmetic, NUMPY))
+    return columns([row], form or form_of(probe.kind, probe.arithmetic, NUMPY), published)

@@ -173,12 +173,6 @@ def points(probe: Probe) -> Iterator[Point]:
             yield Point(probe, at, state)
 
 
-def missing(probe: Probe) -> str:
-    """What a probe needs and is not installed, in words; empty where all is there."""
-    lacking = [name for name in probe.needs if importlib.util.find_spec(name) is None]
-    return f"{' and '.join(lacking)} is not installed" if lacking else ""
-
-
 def probes(folder: Path | None = None) -> list[Loaded]:
     """Every probe of a folder, by file name; of those shipped if none is named.
 

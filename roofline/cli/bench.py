@@ -90,6 +90,8 @@ def run(
                 "high": middle.high,
                 "samples": len(row.samples),
                 "stopped": row.stopped,
+                "dropped": dict(row.dropped),
+                "clocks": dict(row.clocks),
                 "flops_per_s": row.work["flops"] / middle.value,
                 "bytes_per_s": moved / middle.value,
             }
@@ -106,7 +108,7 @@ def run(
             str(row["samples"]),
             row["stopped"],
             show(row["flops_per_s"], "FLOP/s") if row["flops_per_s"] else "",
-            show(row["bytes_per_s"], "B/s"),
+            show(row["bytes_per_s"], "B/s") if row["bytes_per_s"] else "",
         ]
         for row in found
     ]

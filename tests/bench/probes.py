@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from roofline.bench.backend import Launch, Timer
+from roofline.bench.backend import Launch, Timer, missing
 from roofline.bench.engine import Measurement
-from roofline.bench.probe import Loaded, Maker, Point, Probe, Shape, missing
+from roofline.bench.probe import Loaded, Maker, Point, Probe, Shape
 from roofline.cost.work import Work
 
 LAUNCHED: list[Any] = []

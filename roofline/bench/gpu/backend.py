@@ -7,7 +7,7 @@ from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final, Protocol
 
-from roofline.bench.backend import Launch, Timer
+from roofline.bench.backend import Launch, Timer, missing
 from roofline.bench.gpu import ranks
 from roofline.bench.gpu.calls import Call, Collective, Multiply, Replay
 from roofline.bench.gpu.device import Device
@@ -15,7 +15,7 @@ from roofline.bench.gpu.nvml import Clocks
 from roofline.bench.gpu.products import Products
 from roofline.bench.gpu.ranks import Ranks
 from roofline.bench.gpu.timer import SPAN_S, Graphs
-from roofline.bench.probe import Point, Probe, missing
+from roofline.bench.probe import Point, Probe
 from roofline.units import parse
 
 MEMORY_SHARE: Final = 0.125

@@ -25,7 +25,7 @@ _TRANSPOSE_A: Final = 3
 _FAST_ACCUMULATION: Final = 25
 _MOST_WORKSPACE: Final = 1
 _BATCH, _STRIDE = 5, 6
-_NOT_SUPPORTED: Final = 15
+NOT_SUPPORTED: Final = 15
 WORKSPACE_BYTES: Final = 32 << 20
 """What NVIDIA recommends for Hopper. [B]"""
 
@@ -226,7 +226,7 @@ class Product:
                     byref(count),
                 )
             except LibraryError as error:
-                if error.status != _NOT_SUPPORTED:
+                if error.status != NOT_SUPPORTED:
                     raise
         self.choices = list(found[: count.value])
         return count.value

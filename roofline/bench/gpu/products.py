@@ -5,7 +5,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from roofline.bench.gpu.calls import Multiply
-from roofline.bench.gpu.cublaslt import WORKSPACE_BYTES, Pointer, Product, handle
+from roofline.bench.gpu.cublaslt import (
+    NOT_SUPPORTED,
+    WORKSPACE_BYTES,
+    LibraryError,
+    Pointer,
+    Product,
+    handle,
+)
 from roofline.bench.gpu.device import address
 from roofline.errors import InputError
 
@@ -34,7 +41,10 @@ class Products:
         current = self._cupy.cuda.get_current_stream
 
         def run() -> None:
-            product.run(self._library, values, weight, output, workspace, current().ptr)
+            try:
+                product.run(self._library, values, weight, output, workspace, current().ptr)
+            except LibraryError as error:
+                raise _absent(call) if error.status == NOT_SUPPORTED else error from None
 
         return run
 
@@ -51,12 +61,17 @@ class Products:
             product = Product(call.arithmetic, m, n, k, batch=batch)
             if not product.choose(self._library):
                 product.close()
-                raise InputError(
-                    f"cuBLASLt has no {call.arithmetic} product of m = {m}, n = {n}, k = {k} here",
-                    hint="leave it out",
-                )
+                raise _absent(call)
             self._known[key] = product
         return self._known[key]
+
+
+def _absent(call: Multiply) -> InputError:
+    _, m, n, k = call.shape
+    return InputError(
+        f"cuBLASLt has no {call.arithmetic} product of m = {m}, n = {n}, k = {k} here",
+        hint="leave it out",
+    )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from roofline.bench.gpu.shapes import HEADS
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.attention import attention
 from roofline.cost.work import Work
+from roofline.errors import InputError
 
 WIDTH: Final = 2
 COUNTS: Final = (1, 4)
@@ -59,11 +60,20 @@ def launcher(kernel: str) -> Callable[..., object]:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         heads = [tensor(Borrowed(array)) for array in (query, keys, values)]
-        stream = torch.cuda.ExternalStream(xp.cuda.get_current_stream().ptr)
-        with torch.cuda.stream(stream), sdpa_kernel(getattr(SDPBackend, kernel)):
-            torch.nn.functional.scaled_dot_product_attention(
-                *heads, is_causal=True, enable_gqa=query.shape[2] != keys.shape[2]
-            )
+        current = xp.cuda.get_current_stream()
+        stream = torch.cuda.ExternalStream(current.ptr)
+        try:
+            with torch.cuda.stream(stream), sdpa_kernel(getattr(SDPBackend, kernel)):
+                torch.nn.functional.scaled_dot_product_attention(
+                    *heads, is_causal=True, enable_gqa=query.shape[2] != keys.shape[2]
+                )
+        except RuntimeError as error:
+            if current.is_capturing():  # it may do what no capture can, and be timed without one
+                raise
+            reason = (str(error).splitlines() or ["it does not say why"])[0]
+            raise InputError(
+                f"PyTorch does not serve it with {kernel}: {reason}", hint="leave it out"
+            ) from None
 
     return launch
 

@@ -6,7 +6,6 @@ that a wrong argument is a wrong time. Array memory is real and products of sing
 computed, random numbers in bulk are not.
 """
 
-import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,8 @@ from roofline.bench.gpu import device as device_module
 from roofline.bench.gpu import environment as environment_module
 from roofline.bench.gpu.compiling import Compiled
 from roofline.bench.gpu.launch import Program
+from tests.bench.gpu.fake_lt import FakeLt
+from tests.bench.gpu.fake_nccl import fake_nccl
 from tests.bench.gpu.fake_nvml import fake_nvml
 
 BULK: Final = 100_000
@@ -119,6 +120,9 @@ class FakeStream:
 
     def synchronize(self) -> None:
         self.gpu.wait()
+
+    def is_capturing(self) -> bool:
+        return self.gpu.captured is not None
 
     def wait_event(self, event: Any) -> None:
         self.gpu.forked += 1
@@ -249,7 +253,7 @@ def _module(gpu: FakeGpu) -> ModuleType:
             funcGetAttribute=lambda attribute, kernel: attributes.get(kernel, 0),
             funcSetAttribute=lambda kernel, attribute, value: attributes.update({kernel: value}),
         ),
-        nccl=_nccl(gpu),
+        nccl=fake_nccl(gpu),
     )
     vars(module).update(
         __version__="14.0.0",
@@ -265,164 +269,6 @@ def _module(gpu: FakeGpu) -> ModuleType:
         copyto=lambda to, source: elementwise("copyto", source, to),
     )
     return module
-
-
-def _nccl(gpu: FakeGpu) -> ModuleType:
-    """Collectives count as one call when their group ends; every rank must have joined."""
-
-    class Communicator:
-        def __init__(self, rank: int, ranks: int) -> None:
-            self.rank, self.ranks = rank, ranks
-
-        @staticmethod
-        def initAll(devices: list[int]) -> list["Communicator"]:
-            assert devices == list(range(len(devices)))
-            assert len(devices) <= gpu.devices
-            return [Communicator(rank, len(devices)) for rank in devices]
-
-        def put(self, *part: Any) -> None:
-            assert gpu.group is not None, "outside a group, one process would wait for itself"
-            gpu.group.append((self.rank, self.ranks, *part))
-
-        def allReduce(self, sent: int, got: int, count: int, kind: int, op: int, s: int) -> None:
-            assert (kind, op) == (6, 0)
-            self.put("allReduce", 2 * count, s)
-
-        def allGather(self, sent: int, got: int, count: int, kind: int, s: int) -> None:
-            self.put("allGather", 2 * count * self.ranks, s)
-
-        def send(self, sent: int, count: int, kind: int, peer: int, s: int) -> None:
-            assert peer == 1
-            self.put("sendRecv", 2 * count, s)
-
-        def recv(self, got: int, count: int, kind: int, peer: int, s: int) -> None:
-            assert peer == 0
-            self.put("sendRecv", 2 * count, s)
-
-    def start() -> None:
-        gpu.group = []
-
-    def end() -> None:
-        assert gpu.group is not None
-        parts, gpu.group = gpu.group, None
-        ranks, name, payload = parts[0][1:4]
-        assert sorted(part[0] for part in parts) == list(range(ranks))
-        assert {part[2:4] for part in parts} == {(name, payload)}
-        assert len({part[4] for part in parts}) == ranks, "each rank has a stream of its own"
-        arguments = (np.int64(ranks), np.int64(payload))
-        gpu.call(name, [], constants={}, grid=(), arguments=arguments)
-
-    module = ModuleType("cupy.cuda.nccl")
-    vars(module).update(
-        available=True,
-        NcclCommunicator=Communicator,
-        groupStart=start,
-        groupEnd=end,
-        NCCL_FLOAT16=6,
-        NCCL_SUM=0,
-    )
-    return module
-
-
-ARITHMETIC: Final = {
-    (0, 68): "fp32",
-    (0, 77): "tf32",
-    (2, 68): "fp16",
-    (14, 68): "bf16",
-    (28, 68): "fp8",
-    (3, 72): "int8",
-}
-"""By type of the operands (library_types.h) and of the arithmetic (cublas_api.h)."""
-
-
-@dataclass
-class FakeLt:
-    """cuBLASLt: descriptors are what was asked for; numbers are those of its headers."""
-
-    gpu: FakeGpu
-    made: dict[int, Any] = field(default_factory=dict)
-    refused: frozenset[str] = frozenset()
-
-    def cublasLtGetVersion(self) -> int:
-        return 130_100
-
-    def _new(self, pointer: Any, value: Any) -> int:
-        key = len(self.made) + 1
-        self.made[key], pointer._obj.value = value, key
-        return 0
-
-    def cublasLtCreate(self, pointer: Any) -> int:
-        return self._new(pointer, "handle")
-
-    def cublasLtMatmulDescCreate(self, pointer: Any, compute: int, scale: int) -> int:
-        return self._new(pointer, {"compute": compute, "scale": scale})
-
-    def cublasLtMatmulDescSetAttribute(self, made: Any, name: int, value: Any, size: int) -> int:
-        self.made[made.value][name] = value._obj.value
-        return 0
-
-    def cublasLtMatrixLayoutCreate(self, pointer: Any, *layout: int) -> int:
-        return self._new(pointer, {"layout": layout})
-
-    cublasLtMatrixLayoutSetAttribute = cublasLtMatmulDescSetAttribute  # noqa: N815
-
-    def cublasLtMatmulPreferenceCreate(self, pointer: Any) -> int:
-        return self._new(pointer, {})
-
-    cublasLtMatmulPreferenceSetAttribute = cublasLtMatmulDescSetAttribute  # noqa: N815
-
-    def _gone(self, made: Any) -> int:
-        del self.made[made.value]
-        return 0
-
-    cublasLtDestroy = _gone  # noqa: N815
-    cublasLtMatmulDescDestroy = _gone  # noqa: N815
-    cublasLtMatrixLayoutDestroy = _gone  # noqa: N815
-    cublasLtMatmulPreferenceDestroy = _gone  # noqa: N815
-
-    def _arithmetic(self, description: Any, weight: Any) -> str:
-        operand = self.made[weight.value]["layout"][0]
-        return ARITHMETIC[operand, self.made[description.value]["compute"]]
-
-    def cublasLtMatmulAlgoGetHeuristic(self, *arguments: Any) -> int:
-        _, description, weight, *_, count = arguments
-        if self._arithmetic(description, weight) in self.refused:
-            return 15
-        count._obj.value = 1
-        return 0
-
-    def cublasLtMatmul(self, *arguments: Any) -> int:
-        (_, description, _, weight, weight_layout, values, values_layout, _, _, _, output) = (
-            arguments[:11]
-        )
-        output_layout = arguments[11]
-        (_, k, n, _), (_, k_too, m, _), (_, n_too, m_too, _) = (
-            self.made[layout.value]["layout"]
-            for layout in (weight_layout, values_layout, output_layout)
-        )
-        assert (k, m, n) == (k_too, m_too, n_too)
-        assert self.made[description.value][3] == 1, "the weight is transposed"
-        arithmetic = self._arithmetic(description, weight_layout)
-        batch = self.made[weight_layout.value].get(5, 1)
-        if arithmetic == "fp32" and batch * m * n * k <= BULK:
-            self._compute(batch, m, n, k, values, weight, output)
-        self.gpu.call(
-            f"matmul {arithmetic}",
-            [values, weight, output],
-            constants={},
-            grid=(),
-            arguments=tuple(np.int64(value) for value in (batch, m, n, k)),
-        )
-        return 0
-
-    @staticmethod
-    def _compute(batch: int, m: int, n: int, k: int, values: int, weight: int, output: int) -> None:
-        def at(address: int, *shape: int) -> Any:
-            kind = ctypes.c_float * int(np.prod(shape))
-            return np.ctypeslib.as_array(kind.from_address(address)).reshape(shape)
-
-        x, w = at(values, batch, m, k), at(weight, batch, n, k)
-        at(output, batch, m, n)[...] = x @ w.swapaxes(1, 2)
 
 
 def installed(

@@ -23,7 +23,8 @@ from roofline.bench.published import of_run
 from roofline.bench.records import Records, read_records
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import DocumentError, RooflineError
-from tests.bench.gpu.fake_gpu import FakeGpu, FakeLt, installed
+from tests.bench.gpu.fake_gpu import FakeGpu, installed
+from tests.bench.gpu.fake_lt import FakeLt
 from tests.bench.gpu.planted import H100, PLANTED, REPLAYED, seconds
 from tests.bench.probes import measurement
 
@@ -117,6 +118,11 @@ def test_collectives_of_eight_gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         for constant in ("start_0", "efficiency_1", "efficiency_2"):
             value = found[name].model.constants[constant]
             assert value == pytest.approx(planted[constant], rel=0.03), (name, constant)
+    published = of_run(run.records.header.environment)
+    made = profile(run.records, list(found.values()), published)
+    row = run.records.of("all-reduce")[17]
+    told = predict(made, [(Point(find("all-reduce").probe, row.at, "warm"), 2.0)])
+    assert told.seconds == pytest.approx(2.0 * row.median.value, rel=0.02)
     largest = max(run.records.of("send-recv"), key=lambda row: row.at["payload"])
     assert largest.median.value > largest.at["payload"] / H100.link_bytes_per_s
 

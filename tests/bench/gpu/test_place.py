@@ -167,6 +167,18 @@ def test_descriptors_are_made_once_for_a_shape(
     assert library.made == {}
 
 
+def test_a_product_that_is_proposed_and_then_not_had_is_left_out(
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = installed(monkeypatch, gpu)
+    with products(gpu.module) as found:
+        run = found.prepared(Multiply("tf32", array(5, 8), array(3, 8), array(5, 3)))
+        for status, kind in ((15, InputError), (13, RuntimeError)):
+            monkeypatch.setattr(library, "cublasLtMatmul", lambda *_, s=status: s, raising=False)
+            with pytest.raises(kind):
+                run()
+
+
 def test_another_failure_of_the_library_is_not_hidden(
     gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,3 +248,14 @@ def test_torch_is_given_the_arrays_the_stream_and_the_kernel(
     heads, how = said[5]
     assert [head.shape for head in heads] == [(2, 4, 6, 8), (2, 2, 6, 8), (2, 2, 6, 8)]
     assert how == {"is_causal": True, "enable_gqa": True}
+
+    def none(*_: Any, **__: Any) -> None:
+        raise RuntimeError("No available kernel. Aborting execution.\nand much more")
+
+    torch.nn.functional.scaled_dot_product_attention = none
+    arrays = [array(2, 6, n, 8) for n in (4, 4, 4)]
+    with stream, pytest.raises(InputError, match="with CUDNN_ATTENTION: No available kernel"):
+        probe.launch(gpu.module, *arrays)
+    stream.begin_capture()
+    with stream, pytest.raises(RuntimeError):
+        probe.launch(gpu.module, *arrays)
