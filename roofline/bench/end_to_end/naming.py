@@ -25,6 +25,7 @@ _EDITIONS: Final = re.compile(r"[-_ ]v\d+(?:\.\d+)?$")
 NETWORKS: Final[Mapping[str, str]] = {
     "deepseek3.1": "deepseek-v3",
     "kimik2": "kimi-k2-instruct",
+    "llama70b": "llama-2-70b",
 }
 """By bare name, where the catalog calls a network of that shape otherwise."""
 DEVICES: Final[Mapping[str, tuple[str, str]]] = {
