@@ -18,6 +18,8 @@ WHOLE_PROMPTS: Final = 1
 PREFILL_FIRST: Final = 2
 RUN: Final = 128
 """Most decode steps of one event."""
+WAIT: Final = 2
+"""The same while a request is at the front end."""
 
 
 @numba.njit(cache=True)
@@ -76,12 +78,13 @@ def serve(
 ) -> tuple[Array, Array, float]:
     """First-token and last-token times since arrival, of each request in order of arrival. [s]
 
-    ``costs``: of a step, of a sequence that decodes, of a step that prefills, of a sequence at the
-    front end; gains of decode and of prefill.
+    ``costs``: of a step, of a sequence that decodes, of a step that prefills; of a token and of a
+    request at the front end; gains of decode and of prefill.
     """
     number = len(isl)
-    step_s, sequence_s, prefill_s, front_s, decode_gain, prefill_gain = costs
+    step_s, sequence_s, prefill_s, front_s, serial_s, decode_gain, prefill_gain = costs
     arrival, first, last = np.zeros(number), np.zeros(number), np.zeros(number)
+    ready = np.zeros(number)  # through the front end, which takes one request after the other
     slots = min(most, clients)
     running = np.zeros(slots, np.int64)
     left = np.zeros(slots, np.int64)
@@ -89,9 +92,18 @@ def serve(
     live, queued, begin = 0, 0, 0
     head_done = 0  # tokens of the first prompt being filled
     arrived, taken, done = min(clients, number), 0, 0
-    now, context, held = 0.0, 0.0, 0.0
+    now, context, held, free = 0.0, 0.0, 0.0, 0.0
+    for request in range(arrived):
+        free += serial_s
+        ready[request] = free
     while done < number:
+        if live + queued == 0 and taken < arrived:
+            now = max(now, ready[taken])
+        blocked = True
         while taken < arrived and live + queued < slots:
+            if ready[taken] > now:
+                blocked = False
+                break
             need = isl[taken] + reserved * osl[taken]
             if held + need > room and live + queued > 0:
                 break
@@ -129,7 +141,7 @@ def serve(
             repeat = left[0]
             for k in range(1, live):
                 repeat = min(repeat, left[k])
-            repeat = min(repeat, RUN)
+            repeat = min(repeat, RUN if blocked else WAIT)
         # One step, or several equal ones.
         base = decode_gain * (line(tokens, body, float(decodes)) if decodes > 0 else 0.0)
         if decodes > 0:
@@ -164,6 +176,8 @@ def serve(
                     done += 1
                     if arrived < number:
                         arrival[arrived] = now
+                        free = max(free, now) + serial_s
+                        ready[arrived] = free
                         arrived += 1
                     live -= 1
                     running[k] = running[live]
@@ -182,6 +196,8 @@ def serve(
                 done += 1
                 if arrived < number:
                     arrival[arrived] = now
+                    free = max(free, now) + serial_s
+                    ready[arrived] = free
                     arrived += 1
             else:
                 running[live] = request

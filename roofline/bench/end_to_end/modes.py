@@ -27,6 +27,8 @@ class Costs:
     sequence_s: float = 0.0
     prefill_s: float = 0.0
     front_s: float = 0.0
+    serial_s: float = 0.0
+    mixture_s: float = 0.0
     request_s: float = 0.0
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
@@ -46,19 +48,23 @@ class Driven:
 
     rounds: float = 4.0
     shortest: float = 1.0
+    longest: float = 1.0
+    slots: bool = False
 
 
-INFERENCEMAX: Final = Driven(10.0, 0.8)
+INFERENCEMAX: Final = Driven(10.0, 0.8, 1.0)
 EQUAL: Final = Driven(4.0, 1.0)
+VARIED: Final = Driven(10.0, 0.97, 1.03)
+ONE_MORE: Final = Driven(10.0, 0.97, 1.03, True)
 
 
 def lengths(row: Row, driven: Driven, number: int) -> tuple[Array, Array]:
     if driven.shortest == 1.0:
         return np.full(number, int(row.isl)), np.full(number, int(row.osl))
     draw = np.random.default_rng(0)
-    low = driven.shortest
+    low, high = driven.shortest, driven.longest
     return tuple(
-        np.maximum(np.round(whole * draw.uniform(low, 1.0, number)), 1).astype(np.int64)
+        np.maximum(np.round(whole * draw.uniform(low, high, number)), 1).astype(np.int64)
         for whole in (row.isl, row.osl)
     )
 
@@ -76,6 +82,9 @@ def predict(row: Row, table: Tables, costs: Costs, driven: Driven) -> Mapping[st
         number = int(clients * driven.rounds)
     else:
         driven = EQUAL
+    most = costs.most
+    if driven.slots:
+        most, clients = clients, clients + 1
     isl, osl = lengths(row, driven, number)
     first, last, end = serve(
         isl,
@@ -95,13 +104,14 @@ def predict(row: Row, table: Tables, costs: Costs, driven: Driven) -> Mapping[st
                 costs.sequence_s,
                 costs.prefill_s,
                 costs.front_s,
+                costs.serial_s,
                 costs.decode_gain,
                 costs.prefill_gain,
             ]
         ),
         POLICIES[costs.policy],
         costs.budget,
-        costs.most,
+        most,
         table.room,
         costs.reserved,
     )
@@ -109,7 +119,7 @@ def predict(row: Row, table: Tables, costs: Costs, driven: Driven) -> Mapping[st
         with np.errstate(all="ignore"):
             tpot = np.mean((last - first)[osl > 1] / (osl[osl > 1] - 1))
         return {
-            "ttft_s": float(np.mean(first)) + costs.request_s,
+            "ttft_s": float(np.mean(first)) + costs.request_s + costs.mixture_s * bool(table.body[0, 1] > 0),
             "tpot_s": float(tpot),
             "latency_s": float(np.mean(last)) + costs.request_s,
             "throughput_tok_s": throughput(row, float(np.sum(isl)), float(np.sum(osl)), end),

@@ -146,10 +146,13 @@ def room(deployment: Deployment, typical: float) -> float:
     held = budget(
         deployment, batch=1.0, context=typical, step_tokens=tokens, step_rows=256.0
     )
+    # Where its usual share does not hold the weights, an engine is given all there is.
+    pool = held.pool if held.pool > 0.03 * held.capacity else held.pool + 0.95 * held.capacity - held.budget
+    pool = max(pool, 0.02 * held.capacity)
     each = float(np.asarray(kv_bytes_per_sequence(deployment, typical))) / deployment.layout.pp
     if each <= 0:
         return np.inf
-    fitting = max(held.pool, 0.0) / each * float(deployment.layout.dp)
+    fitting = pool / each * float(deployment.layout.dp)
     return max(fitting, 1.0) * typical
 
 

@@ -85,6 +85,8 @@ class Usual:
             seconds = np.where(np.asarray(op.wire_s) > 0, seconds, 0.0)[()]
             return Measured(seconds, LOG_SD, ASSUMED)
         kind = self.kinds.get(op.kind)
+        if op.kind == "moe" and op.arithmetic in ("bf16", "fp16") and "int4" in op.formats.get("weights", ""):
+            kind = Kind(1.0e-5, 0.35, 0.5)
         if kind is None:
             return None
         start = FUSED_START if op.name.startswith(FUSED) else kind.start
