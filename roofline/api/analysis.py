@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import roofline
+from roofline.api.calibration import AUTO
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -71,6 +72,7 @@ def analyze(
     kv: str = "auto",
     engine: str = "vllm",
     convention: Convention = "engine",
+    calibration: str = AUTO,
     kv_cache: bool = True,
     attention: Attending = "flash",
     mask: Masking = "causal",
@@ -112,6 +114,9 @@ def analyze(
         Whose memory policy: ``"vllm"``, ``"trtllm"``, ``"sglang"``, ``"ideal"``.
     convention
         ``"engine"`` counts what an engine does; ``"textbook"`` gives the lecture's closed forms.
+    calibration
+        ``"auto"`` for measured kernels of the device or of the one most like it, ``"none"`` for the
+        datasheet's rates; or the name or file of a calibration. Closed forms have none.
     kv_cache
         False to compute the whole context again for every token.
     attention, mask, mla
@@ -236,6 +241,7 @@ def analyze(
         engine=engine,
         options=options,
         offload=offload,
+        calibration=calibration,
     )
     if not denoising_steps:
         refuse_unused("decoding token by token", {"--block": block != 0})

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from roofline.api.calibration import NONE, calibration_of
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import SINGLE, Layout, parse
 from roofline.cost.moe import UNIFORM, Routing
@@ -257,6 +258,7 @@ def deployed(
     engine: str = "vllm",
     options: Options | None = None,
     offload: Offload = KEPT,
+    calibration: str = NONE,
 ) -> Deployment:
     """A network as an engine loads it, on the nodes that hold its layout.
 
@@ -267,6 +269,8 @@ def deployed(
         largest with a network, where none was named.
     weights, kv, engine, options, offload
         Formats, memory policy, choices, and what is kept outside.
+    calibration
+        Measured kernels to price with: see `roofline.api.calibration.calibration_of`.
     """
     stored = precision.named(weights or default_format(network)).name
     whole = weights is not None or stored != network.weight_format
@@ -285,6 +289,7 @@ def deployed(
         layout=layout,
         options=options or Options(),
         offload=offload,
+        calibration=calibration_of(calibration, device, engine),
     )
 
 

@@ -38,7 +38,7 @@ class Fitted:
     model
         What predicts.
     errors, datasheet
-        On families left out; of the roofline at published rates on the same rows.
+        On families left out; of the roofline at published rates on the same rows, where known.
     inside
         Share of rows left out that are in their central 80 % interval. [1]
     """
@@ -50,7 +50,7 @@ class Fitted:
     form: str
     model: Calibrated
     errors: Errors
-    datasheet: Errors
+    datasheet: Errors | None
     inside: float
 
 

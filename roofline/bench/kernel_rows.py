@@ -67,6 +67,8 @@ class Group:
         Label of each row: rows of a family are left out together.
     index
         Places of the rows in the file. [1]
+    arithmetic
+        Whose published rate the machine is given.
     """
 
     name: Name
@@ -76,6 +78,7 @@ class Group:
     measured: Array
     families: Labels
     index: Labels
+    arithmetic: str
 
     def __len__(self) -> int:
         """Rows."""
@@ -268,6 +271,7 @@ def _group(
         rows.time_s.to_numpy(np.float64),
         families,
         rows.index.to_numpy().astype(np.int64),
+        arithmetic,
     )
 
 

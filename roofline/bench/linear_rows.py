@@ -70,4 +70,4 @@ def _group(
     device = gpu(name["gpu"])
     times = rows.time_s.to_numpy(np.float64)
     index = rows.index.to_numpy().astype(np.int64)
-    return Group(name, form, machine(device, arithmetic), dims, times, families, index)
+    return Group(name, form, machine(device, arithmetic), dims, times, families, index, arithmetic)

@@ -126,7 +126,7 @@ def _fit(fitted: Fitted) -> dict[str, Any]:
             "median": _short(errors.median),
             "mean": _short(errors.mean),
             "p90": _short(errors.p90),
-            "datasheet": [_short(each) for each in (bare.median, bare.mean, bare.p90)],
+            "datasheet": bare and [_short(each) for each in (bare.median, bare.mean, bare.p90)],
             "inside": _short(fitted.inside),
         },
         "spread": _short(model.spread),

@@ -10,15 +10,16 @@ from roofline.bench.calibrating import Fitted
 from roofline.bench.held_out import Errors
 from roofline.bench.profile import Profile
 from roofline.content import home, shipped
+from roofline.cost.kernels import forms, processor
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import Form, Machine
-from roofline.cost.kernels.processor import FORMS
 from roofline.cost.kernels.residual import Hull, Residual, Steps
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
 
 FOLDER: Final = "calibrations"
+FORMS: Final = {**processor.FORMS, **forms.FORMS}
 ROUNDED: Final = 0.0001
 """By which a constant may stand outside its bounds."""
 
@@ -39,7 +40,7 @@ class ErrorsFile(Strict):
     median: float
     mean: float
     p90: float
-    datasheet: Numbers = Field(min_length=3, max_length=3)
+    datasheet: tuple[float, float, float] | None
     inside: float = Field(ge=0.0, le=1.0)
 
 
@@ -200,7 +201,7 @@ def _fitted(document: Document, probe: str, file: FitFile) -> Fitted:
         form=file.form,
         model=model,
         errors=Errors(file.errors.median, file.errors.mean, file.errors.p90),
-        datasheet=Errors(*file.errors.datasheet),
+        datasheet=None if file.errors.datasheet is None else Errors(*file.errors.datasheet),
         inside=file.errors.inside,
     )
 

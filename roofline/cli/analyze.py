@@ -46,7 +46,7 @@ def analyze(
     kv: options.Kv = "auto",
     engine: options.Engine = "vllm",
     convention: options.ConventionOf = options.Convention.ENGINE,
-    calibration: options.CalibrationOf = options.Calibration.NONE,
+    calibration: options.Calibrated = "auto",
     kv_cache: options.KvCache = True,
     attention: options.AttentionOf = options.Attention.FLASH,
     mask: options.MaskOf = options.Mask.CAUSAL,
@@ -71,7 +71,6 @@ def analyze(
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it."""
-    del calibration  # the datasheet's rates are the only ones there are
     from roofline import api
     from roofline.cli.inputs import network, numbers, routing
 
@@ -105,6 +104,7 @@ def analyze(
         kv=kv,
         engine=engine,
         convention=convention.value,
+        calibration=calibration,
         kv_cache=kv_cache,
         attention=attention.value,
         mask=mask.value,

@@ -244,7 +244,7 @@ def _errors(fitted: "Fitted") -> dict[str, Any]:
         "points": fitted.model.rows,
         "median": fitted.errors.median,
         "p90": fitted.errors.p90,
-        "datasheet": fitted.datasheet.median,
+        "datasheet": fitted.datasheet and fitted.datasheet.median,
         "inside": fitted.inside,
     }
 

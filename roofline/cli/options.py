@@ -143,6 +143,14 @@ AttentionOf: TypeAlias = Annotated[
 MaskOf: TypeAlias = Annotated[
     Mask, typer.Option(help="Pairs that count: what a causal kernel does, or the square.")
 ]
+Calibrated: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--calibration",
+        metavar="auto|none|NAME|FILE",
+        help="Measured kernels to price with; none is the datasheet's rates.",
+    ),
+]
 MlaOf: TypeAlias = Annotated[
     Mla, typer.Option(help="Form of latent attention; auto takes the faster one.")
 ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from roofline.cost.calibration.kernel import Found
 from roofline.cost.work import Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
@@ -22,11 +23,17 @@ class Measured:
         Standard deviation of its logarithm. [1]
     basis
         Index into `roofline.table.BASES`: the worst of what it rests on.
+    found
+        The fit that tells it; None where the time is part of another operator's.
+    assumed
+        Why the fit may not be of this kernel, in words; empty where it is.
     """
 
     seconds: Number
     log_sd: Number
     basis: Number
+    found: Found | None = None
+    assumed: str = ""
 
 
 class Calibration(Protocol):

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.cost.pipeline import period
+from roofline.cost.work import Number
 from roofline.serving import room
 from roofline.serving.phases import last_first_token, together, turns
 from roofline.serving.quadrature import nodes
-from roofline.serving.stages import through
-from roofline.serving.static import StaticBatch, micro
+from roofline.serving.stages import slowest, through
+from roofline.serving.static import CENTRAL, StaticBatch, micro
 from roofline.table import Table, table
 
 
@@ -27,7 +28,10 @@ def curve(batch: StaticBatch) -> Table:
     prompts = together(deployment, asked, batches)
     ttft = last_first_token(deployment, work, batches, prompts)
     ttft = np.broadcast_to(np.asarray(ttft, float), batches.shape)
-    tpot = np.zeros_like(batches)
+    tpot, spread = np.zeros_like(batches), np.zeros_like(batches)
+    first_sd: Number = 0.0
+    if batch.calibrated:
+        first_sd = slowest(through(deployment, work.prefill(prompts))).parts.log_sd
     if work.output > 1:
         contexts, weights = nodes(work.prompt + 1, work.longest)
         every = np.repeat(sizes, len(contexts))
@@ -35,7 +39,12 @@ def curve(batch: StaticBatch) -> Table:
         taken = np.repeat(np.broadcast_to(number, batches.shape), len(contexts))
         times = period([stage.seconds() for stage in stages], taken)
         tpot = np.broadcast_to(times, every.shape).reshape(len(batches), -1) @ weights
+        sds = np.broadcast_to(slowest(stages).parts.log_sd, every.shape)
+        spread = sds.reshape(len(batches), -1) @ weights
     latency = ttft + tpot * (work.output - 1)
+    first_sd = np.broadcast_to(first_sd, batches.shape)
+    # Errors of both phases are taken to go together.
+    whole_sd = (ttft * first_sd + (latency - ttft) * spread) / latency
     rows = [
         {
             "batch": int(b),
@@ -48,6 +57,11 @@ def curve(batch: StaticBatch) -> Table:
         }
         for b, first, each, whole in zip(batches, ttft, tpot, latency, strict=True)
     ]
+    if batch.calibrated:
+        for row, *sds in zip(rows, first_sd, spread, whole_sd, strict=True):
+            for name, sd in zip(("ttft_s", "tpot_s", "throughput_tok_s"), sds, strict=True):
+                wide = float(np.exp(CENTRAL * sd))
+                row[f"{name}_low"], row[f"{name}_high"] = row[name] / wide, row[name] * wide
     units = {
         "ttft_s": "s",
         "tpot_s": "s",
@@ -55,4 +69,7 @@ def curve(batch: StaticBatch) -> Table:
         "throughput_tok_s": "token/s",
         "user_tok_s": "token/s",
     }
-    return table(rows, units, basis="datasheet")
+    for name in tuple(units):
+        if f"{name}_low" in rows[0]:
+            units |= {f"{name}_low": units[name], f"{name}_high": units[name]}
+    return table(rows, units, basis="interpolated" if batch.calibrated else "datasheet")

@@ -20,8 +20,7 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     causal = options.mask == "causal" and batch.deployment.architecture.causal
     counted = "what a causal kernel does" if causal else "the whole T×S square"
     out = [
-        "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
-        "kernels take longer. The second figure is the sum without overlap at the same rates.",
+        *_grounds(batch),
         f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt.",
     ]
     limit = batch.deployment.engine.step_tokens
@@ -55,6 +54,41 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     if not batch.deployment.node.gpu.usd_per_hour:
         out.append("No price is assumed for this device: give one with --price.")
     return tuple(out)
+
+
+def _grounds(batch: StaticBatch) -> list[str]:
+    """What times rest on: the datasheet, or which measured kernels."""
+    if not batch.calibrated:
+        return [
+            "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
+            "kernels take longer. The second figure is the sum without overlap at the same rates."
+        ]
+    entries = [*batch.prefill.values(), *batch.decode.values()]
+    told = [entry.measured.found for entry in entries if entry.measured is not None]
+    fits = {(each.fit.label, each.foreign, each.borrowed) for each in told if each is not None}
+    own = sorted({label.device for label, foreign, _ in fits if not foreign})
+    others = sorted({label.device for label, foreign, _ in fits if foreign})
+    places = own + [f"{device}, carried over by published rates" for device in others]
+    out = [
+        f"Operators are priced by fits to kernels measured on {' and '.join(places)}; intervals "
+        "are the central 80 % on shapes that the fits did not see. What an engine does between "
+        "kernels is left out."
+    ]
+    borrowed = sorted(
+        {f"{label.kind} of {label.provider}" for label, _, borrowed in fits if borrowed}
+    )
+    if borrowed:
+        title = batch.deployment.engine.title
+        out.append(
+            f"No kernels of {title} were measured for some operators, and others stand in, with a "
+            f"wider interval: {', '.join(borrowed)}."
+        )
+    reasons = sorted({e.measured.assumed for e in entries if e.measured and e.measured.assumed})
+    out += [f"{reason[0].upper()}{reason[1:]}." for reason in reasons]
+    bare = sorted({entry.op.name for entry in entries if entry.measured is None})
+    if bare:
+        out.append(f"At datasheet rates, since nothing like it was measured: {', '.join(bare)}.")
+    return out
 
 
 def _kinds(batch: StaticBatch) -> list[str]:

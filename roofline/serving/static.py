@@ -1,8 +1,13 @@
 """A static batch: all prompts arrive together, are prefilled, then decode in step to the end."""
 
 from dataclasses import dataclass, field, fields, replace
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import Measured
 from roofline.cost.memory import Memory
 from roofline.cost.pipeline import fill, finish, finish_with, pace, period
 from roofline.cost.roof import Time
@@ -13,7 +18,11 @@ from roofline.serving.quadrature import nodes
 from roofline.serving.room import memory_of
 from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.workload import Workload
+from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
+
+CENTRAL: Final = NormalDist().inv_cdf(0.9)
+"""Standard deviations from the median to either end of the central 80 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,8 @@ class OpTime:
         as all others here. [s]
     compute, memory, wire, host
         What each limit alone would take. [s]
+    measured
+        What measurements say of it; None where they say nothing.
     """
 
     op: Op
@@ -37,6 +48,7 @@ class OpTime:
     memory: float
     wire: float
     host: float = 0.0
+    measured: Measured | None = None
 
     @property
     def bound(self) -> str:
@@ -48,6 +60,16 @@ class OpTime:
             "host": self.host,
         }
         return max(times, key=lambda name: times[name])
+
+    @property
+    def roof(self) -> float:
+        """The least that the published rates allow. [s]"""
+        return max(self.compute, self.memory, self.wire, self.host)
+
+    @property
+    def basis(self) -> str:
+        """How the time is known, one of `roofline.table.BASES`."""
+        return "datasheet" if self.measured is None else BASES[int(self.measured.basis)]
 
     @property
     def serial(self) -> float:
@@ -259,11 +281,21 @@ def _operators(stage: Priced, weights: Array | None = None) -> dict[str, OpTime]
     """Operators of a stage; with weights, their mean over the scenario axis."""
 
     def shown(op: Op, time: Time) -> OpTime:
-        limits = (stage.exposed(op, time), time.compute, time.memory, time.wire, time.host)
+        limits = (time.compute, time.memory, time.wire, time.host)
         work = Work(*(_mean(getattr(op.work, part.name), weights) for part in fields(Work)))
         dims = {key: _mean(value, weights) for key, value in op.dims.items()}
         wired = _mean(op.wire_s, weights)
         mean = replace(op, work=work, dims=dims, wire_s=wired)
-        return OpTime(mean, *(_mean(limit, weights) for limit in limits))
+        known = time.measured
+        if known is not None:
+            known = replace(
+                known,
+                seconds=_mean(known.seconds, weights),
+                log_sd=_mean(known.log_sd, weights),
+                basis=float(np.max(known.basis)),
+            )
+        compute, memory, wire, host = (_mean(limit, weights) for limit in limits)
+        exposed = _mean(stage.exposed(op, time), weights)
+        return OpTime(mean, exposed, compute, memory, wire, host, known)
 
     return {name: shown(op, time) for name, (op, time) in stage.ops.items()}

@@ -3,18 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp
-from statistics import NormalDist
 from typing import Any, Final
 
 from roofline.cost import hierarchy
 from roofline.serving import room
 from roofline.serving.advice import Change
-from roofline.serving.static import OpTime, StaticBatch
+from roofline.serving.explain.parts import worst
+from roofline.serving.static import CENTRAL, OpTime, StaticBatch
 from roofline.table import Derivation, Table, table
-
-DATASHEET: Final = "datasheet"
-CENTRAL: Final = NormalDist().inv_cdf(0.9)
-"""Standard deviations from the median to either end of the central 80 %."""
 
 
 def headline(batch: StaticBatch, replicas: int, derivations: Mapping[str, Derivation]) -> Table:
@@ -110,12 +106,23 @@ class _Metric:
         }
 
 
+def ends(entry: OpTime) -> tuple[float, float]:
+    """Ends of the central 80 % of an operator's time where it was measured, else its bounds. [s]"""
+    if entry.measured is None:
+        return entry.seconds, max(entry.serial, entry.seconds)
+    wide = exp(CENTRAL * float(entry.measured.log_sd))
+    return entry.seconds / wide, entry.seconds * wide
+
+
 def _total(ops: Mapping[str, OpTime]) -> float:
     return sum(entry.seconds for entry in ops.values())
 
 
 OP_UNITS: Final = {
     "seconds": "s",
+    "low_s": "s",
+    "high_s": "s",
+    "roof_s": "s",
     "serial_s": "s",
     "compute_s": "s",
     "memory_s": "s",
@@ -145,6 +152,7 @@ def operators(batch: StaticBatch) -> Table:
             op, work, times = entry.op, entry.op.work, float(entry.op.repeat)
             moved = hierarchy.traffic(op, gpu, precision.activations.width, precision.kv.width)
             hbm = float(work.hbm_bytes)
+            low, high = ends(entry)
             rows.append(
                 {
                     "phase": phase,
@@ -159,6 +167,10 @@ def operators(batch: StaticBatch) -> Table:
                     "flops": float(work.flops) * times,
                     "hbm_bytes": hbm * times,
                     "intensity": float(work.flops) / hbm if hbm else 0.0,
+                    "low_s": low,
+                    "high_s": high,
+                    "roof_s": entry.roof,
+                    "basis": entry.basis,
                     "serial_s": entry.serial,
                     "compute_s": entry.compute,
                     "memory_s": entry.memory,
@@ -174,7 +186,7 @@ def operators(batch: StaticBatch) -> Table:
                     "score_bytes": moved.scores * times,
                 }
             )
-    return table(rows, OP_UNITS, basis=DATASHEET)
+    return table(rows, OP_UNITS, basis=worst([str(row["basis"]) for row in rows]))
 
 
 def memory(batch: StaticBatch) -> Table:

@@ -95,6 +95,7 @@ def test_the_fit_recovers_planted_constants(name: str) -> None:
         if constant not in WEAK.get(name, ()):
             assert found.model.constants[constant] == pytest.approx(value, rel=0.1), constant
     assert found.errors.median < 0.01
+    assert found.datasheet is not None
     assert found.datasheet.median > 10 * found.errors.median
 
 

@@ -229,6 +229,7 @@ FORM: Final = Form(
     seconds,
     ("context", "units", "head_dim", "reach", "new"),
     regime,
+    "(launch + [block^q + load^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
 )
 """Blocks over splits of a cache; ``new`` is a coordinate so that a step of several tokens is not
 taken for measured where one was. Source: split-KV decoding as in Flash-Decoding (Dao et al. 2023,

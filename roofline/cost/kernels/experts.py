@@ -151,6 +151,7 @@ FORM: Final = Form(
     seconds,
     ("tokens", "rows", "touched", "hidden", "inter"),
     regime,
+    "its share of (launch + both grouped products + sorting and summing) · exp(residual)",
 )
 """Grouped GEMMs over touched experts and padded rows. Source: the tiling of grouped GEMM kernels,
 as in CUTLASS (https://github.com/NVIDIA/cutlass, ``examples/57_hopper_grouped_gemm``) and

@@ -106,6 +106,8 @@ class Form:
         within a family of shapes.
     regime
         Which part of the equation a row is in, a small integer: rows of a regime share a spread.
+    equation
+        The same in symbols, as derivations print it.
     """
 
     kind: str
@@ -113,6 +115,7 @@ class Form:
     seconds: Callable[[Dims, Machine, Values], Array]
     coordinates: tuple[str, ...]
     regime: Callable[[Dims, Machine, Values], Regimes]
+    equation: str = ""
 
 
 def one_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:

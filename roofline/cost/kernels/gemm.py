@@ -22,6 +22,11 @@ SCALE_WIDTH: Final = 4.0
 OUTPUT_WIDTH: Final = 2.0
 """Bytes of an element of Y, whatever the multiplier takes."""
 
+EQUATION: Final = (
+    "(start + depth·k + [(F / (compute·P))^knee + (W / (memory·BW) + A)^knee]^(1/knee)"
+)
+NARROWED: Final = " + quantisation"
+
 COMMON: Final = (
     Constant("start", 5e-7, 3e-5, 4e-6, "s", "Launch, prologue and epilogue."),
     Constant("compute", 0.3, 1.0, 0.8, "1", "Share of the dense rate that large products reach."),
@@ -36,12 +41,12 @@ QUANTISED: Final = Constant(
 
 
 def parts(
-    dims: Dims, machine: Machine, constants: Values, *, width: float, scale: float, quantised: bool
+    dims: Dims, machine: Machine, constants: Values, *, width: float, stored: float, quantised: bool
 ) -> tuple[Array, Array, Array]:
     """Start with depth and quantisation, memory and compute of each row, each by itself. [s]"""
     m, n, k = dims["m"], dims["n"], dims["k"]
     compute = 2.0 * m * n * k / (constants["compute"] * machine.flops_per_s)
-    weights = n * k * (width + scale) / (constants["memory"] * machine.hbm_bytes_per_s)
+    weights = n * k * stored / (constants["memory"] * machine.hbm_bytes_per_s)
     moved = m * k * width + m * n * OUTPUT_WIDTH
     activations = warm_seconds(moved, machine, constants["cache"], constants["memory"])
     start = constants["start"] + constants["depth"] * k
@@ -52,15 +57,15 @@ def parts(
     return start, weights + activations, compute
 
 
-def linear(width: float, *, scale: float = 0.0, quantised: bool = False) -> Form:
+def linear(width: float, *, stored: float | None = None, quantised: bool = False) -> Form:
     """Form of linear layers that multiply elements of that width.
 
     Parameters
     ----------
     width
-        Bytes per element of W, and of X as it is multiplied. [B]
-    scale
-        Bytes of scales per element of W. [B]
+        Bytes per element of X as it is multiplied. [B]
+    stored
+        The same of W as it is stored, scales included; as X if not stated. [B]
     quantised
         Whether the time includes bringing 16-bit activations to that width.
 
@@ -68,10 +73,11 @@ def linear(width: float, *, scale: float = 0.0, quantised: bool = False) -> Form
     -----
     Source: Williams, Waterman and Patterson 2009, Roofline, with a smooth knee (p-norm).
     """
+    weight = width if stored is None else stored
 
     def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:
         start, memory, compute = parts(
-            dims, machine, constants, width=width, scale=scale, quantised=quantised
+            dims, machine, constants, width=width, stored=weight, quantised=quantised
         )
         knee = constants["knee"]
         joined: Array = (memory**knee + compute**knee) ** (1.0 / knee)
@@ -79,18 +85,19 @@ def linear(width: float, *, scale: float = 0.0, quantised: bool = False) -> Form
 
     def regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Regimes:
         """What takes longest: start, memory or compute."""
-        each = parts(dims, machine, constants, width=width, scale=scale, quantised=quantised)
+        each = parts(dims, machine, constants, width=width, stored=weight, quantised=quantised)
         return np.asarray(np.argmax(np.stack(each), axis=0))
 
     constants = (*COMMON, QUANTISED) if quantised else COMMON
-    return Form("gemm", constants, seconds, ("m", "n", "k"), regime)
+    equation = f"{EQUATION}{NARROWED * quantised}) · exp(residual)"
+    return Form("gemm", constants, seconds, ("m", "n", "k"), regime, equation)
 
 
 GEMM: Final[Mapping[str, Form]] = {
     "bfloat16": linear(2.0),
     "float16": linear(2.0),
     "fp8": linear(1.0, quantised=True),
-    "fp8_block": linear(1.0, scale=SCALE_WIDTH / BLOCK**2, quantised=True),
+    "fp8_block": linear(1.0, stored=1.0 + SCALE_WIDTH / BLOCK**2, quantised=True),
 }
 """By what a kernel multiplies; ``fp8`` has one scale per tensor, ``fp8_block`` one per block."""
 ARITHMETIC: Final[Mapping[str, str]] = {

@@ -149,6 +149,7 @@ DECODE: Final = Form(
     seconds,
     ("context", "batch", "heads", "new"),
     regime,
+    "(launch + [block^q + load^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
 )
 """Blocks of heads over splits of a latent cache. Source: DeepSeek-AI 2024 (arXiv 2405.04434),
 section 2.1, in its absorbed form; the tile scheduler of FlashMLA

@@ -14,6 +14,10 @@ from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, V
 from roofline.cost.kernels.warm import warm_seconds
 from roofline.cost.work import Array
 
+EQUATION: Final = (
+    "(start + lane·width + row·m/SMs + bytes through cache and memory) · exp(residual)"
+)
+
 CONSTANTS: Final = (
     Constant("start", 1e-7, 3e-5, 2e-6, "s", "Launch and first access."),
     Constant("lane", 1e-14, 2e-9, 2e-11, "s", "Each element that a block walks along its row."),
@@ -56,7 +60,7 @@ def stream(kind: str, traffic: float) -> Form:
         start, moving = parts(dims, machine, constants, traffic)
         return np.asarray((moving > start).astype(np.intp))
 
-    return Form(kind, CONSTANTS, seconds, ("m", "width"), regime)
+    return Form(kind, CONSTANTS, seconds, ("m", "width"), regime, EQUATION)
 
 
 QUANTIZE: Final[Mapping[str, Form]] = {

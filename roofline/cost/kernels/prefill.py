@@ -146,6 +146,7 @@ FORM: Final = Form(
     seconds,
     ("new", "sequences", "head_dim", "reach"),
     regime,
+    "(launch + bytes / (memory·BW) + [longest^q + load^q]^(1/q)) · exp(residual)",
 )
 """Blocks over causal tiles. Source: the schedule of FlashAttention-2, Dao 2023 (arXiv 2307.08691),
 section 3; exponentials beside the tensor cores: Shah et al. 2024 (arXiv 2407.08608), section 3.1.

@@ -37,7 +37,7 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             activation_bytes=(cached * p.width) * p.tokens,
             kv_bytes=(cached * precision.kv.width) * p.tokens,
         )
-        dims = {"reads": cached, "writes": cached}
+        dims = {"m": p.tokens, "reads": cached, "writes": cached}
         yield Op("kv-store", "pointwise", store, layers, dims=dims)
     if part.index is not None:
         yield from index(p, part.index, layers)
@@ -49,6 +49,16 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
         window = float(part.index.top_k)
     mask = mask_of(p)
     told = _told(p, part)
+    # What kernels of a network without these do not do.
+    apart = {
+        name: 1.0
+        for name, present in (
+            ("sparse", part.index is not None),
+            ("square", not deployment.architecture.causal),
+            ("naive", deployment.options.attention == "naive"),
+        )
+        if present
+    }
     for name, count, new, context in p.groups:
         widths = {"width": p.width, "kv_width": precision.kv.width, "value_dim": v}
         if deployment.options.attention == "naive":
@@ -72,7 +82,8 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             precision.attention_arithmetic,
             dims=shape
             | {"count": count, "new": new, "context": context}
-            | {"value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0},
+            | {"value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0}
+            | apart,
             formats={"activations": precision.activations.name, "kv": precision.kv.name},
         )
         seen = _seen(part, context, deployment.layout.cp)

@@ -98,7 +98,8 @@ def product(
     if made.quantised is not None:
         yield quantised(made, name, m, k, layers)
     shape = {"m": m, "n": n, "k": k}
-    formats = {"weights": made.stored.name, "activations": made.activations.name}
+    activations = made.activations if made.quantised is None else made.quantised
+    formats = {"weights": made.stored.name, "activations": activations.name}
     for number, (arithmetic, share) in enumerate(made.shares.items()):
         part = work if share == 1.0 else replace(work, flops=work.flops * share)
         if number:  # the operands were moved for the first part
@@ -111,7 +112,7 @@ def quantised(made: Product, name: str, m: Number, k: Number, layers: int) -> Op
     """Activations are read and written in the format of the product: a kernel of its own."""
     each = quantisation(made, 1.0, k)
     work = Work(activation_bytes=(each.bytes_read + each.bytes_written) * m)
-    dims = {"reads": k, "writes": k}
+    dims = {"m": m, "reads": k, "writes": k}
     return Op(f"quantise-{name}", "pointwise", work, layers, dims=dims)
 
 

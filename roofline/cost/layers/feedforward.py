@@ -1,6 +1,6 @@
 """Operators of feed-forward parts: dense, and mixtures of experts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from roofline.cost.layers.common import Pass, collective, elementwise, product, 
 from roofline.cost.moe import experts_gemm, padded_rows
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Linear, Mlp, Moe
+from roofline.model.precision import Product
 
 
 def dense(p: Pass, part: Mlp, d: float, layers: int) -> Iterator[Op]:
@@ -56,14 +57,28 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
     rows, met = busiest(p.everyone, part, layout.ep, deployment.options.routing)
     yield from _moved(mine, part, up, rows, layers, back=False)
     inner = part.width / layout.expert_tp
-    yield from _grouped(p, up, up.n / layout.expert_tp, float(up.k), rows, met, layers, part)
+    fused = {
+        "tokens": p.everyone,
+        "hidden": float(up.k),
+        "inter": inner,
+        "active": float(part.active),
+        "local": np.ceil(float(part.experts) / np.asarray(layout.ep))[()],
+        "matrices": 3.0 if part.gated else 2.0,
+        "rows": rows,
+        "touched": met,
+    }
+    made = p.made(up.name)
+    formats = {"weights": made.stored.name, "activations": _multiplied(made)}
+    yield from _grouped(p, up, up.n / layout.expert_tp, float(up.k), rows, met, layers, fused)
     wide = inner * (2 if part.gated else 1)
-    yield elementwise(p, "experts-activation", wide, inner, layers, tokens=rows)
-    yield from _grouped(p, down, float(down.n), inner, rows, met, layers, part)
+    activation = elementwise(p, "experts-activation", wide, inner, layers, tokens=rows)
+    yield replace(activation, dims={**activation.dims, **fused}, formats=formats)
+    yield from _grouped(p, down, float(down.n), inner, rows, met, layers, fused)
     yield from _moved(mine, part, up, rows, layers, back=True)
     added = bool(part.latent and part.shared_width)  # added where it is as wide as the stream
     combined = float(part.active) * down.n + (d if part.shared_width and not added else 0.0)
-    yield elementwise(mine, "experts-combine", combined, float(down.n), layers)
+    combine = elementwise(mine, "experts-combine", combined, float(down.n), layers)
+    yield replace(combine, dims={**combine.dims, **fused}, formats=formats)
     if part.latent_norm:
         width = float(part.latent)
         yield elementwise(mine, "latent-norm-out", width, width, layers, parameters=width)
@@ -121,9 +136,9 @@ def _grouped(
     rows: Number,
     met: Number,
     layers: int,
-    part: Moe,
+    fused: Mapping[str, Number],
 ) -> Iterator[Op]:
-    """One matrix of all touched experts, with its biases."""
+    """One matrix of all touched experts, with its biases; ``fused`` is the whole mixture."""
     made = p.made(matrix.name)
     work = experts_gemm(rows, met, n, k, weight_width=made.stored.width, width=p.width)
     if matrix.biased:
@@ -136,14 +151,11 @@ def _grouped(
         work,
         layers,
         made.arithmetic,
-        dims={
-            "m": rows,
-            "n": n,
-            "k": k,
-            "experts": float(part.experts),
-            "active": float(part.active),
-            "touched": met,
-            "padded": padded_rows(rows, met),
-        },
-        formats={"weights": made.stored.name, "activations": made.activations.name},
+        dims={"m": rows, "n": n, "k": k, "padded": padded_rows(rows, met), **fused},
+        formats={"weights": made.stored.name, "activations": _multiplied(made)},
     )
+
+
+def _multiplied(made: Product) -> str:
+    """Format in which activations meet the weights."""
+    return made.activations.name if made.quantised is None else made.quantised.name

@@ -10,10 +10,11 @@ from roofline.cost.layers.loading import outside_bytes_per_s
 from roofline.cost.work import Op
 from roofline.hardware.machine import Link
 from roofline.serving.explain.counts import counts
-from roofline.serving.explain.parts import fact, same, worst_of
+from roofline.serving.explain.fitted import fitted
+from roofline.serving.explain.parts import fact, same, worst, worst_of
 from roofline.serving.explain.wires import wires
 from roofline.serving.static import OpTime, StaticBatch
-from roofline.table import Derivation
+from roofline.table import BASES, Derivation
 from roofline.units import show
 
 LARGEST: Final = 5
@@ -36,6 +37,8 @@ def rates(batch: StaticBatch) -> tuple[Derivation, ...]:
 def operator(entry: OpTime, deployment: Deployment) -> Derivation:
     """Time of an operator, all its executions together."""
     op = entry.op
+    if entry.measured is not None:
+        return fitted(entry, entry.measured, tuple(counts(op, deployment)))
     times = (entry.compute, entry.memory, entry.wire)
     compute, memory, wire = (show(time / op.repeat, "s") for time in times)
     formula = f"{op.repeat} · max(F / P, B / BW)"
@@ -186,6 +189,8 @@ def step(name: str, ops: Mapping[str, OpTime], batch: StaticBatch) -> Derivation
         )
     used = rates(batch)
     serial = sum(entry.serial for entry in ordered)
+    if batch.calibrated:
+        return _priced(name, ordered, tuple(inputs))
     return Derivation(
         name,
         sum(entry.seconds for entry in ordered),
@@ -197,6 +202,28 @@ def step(name: str, ops: Mapping[str, OpTime], batch: StaticBatch) -> Derivation
         basis=worst_of(used),
         note=f"each operator overlaps in itself; without any overlap {show(serial, 's')}; at "
         "these rates both are less than real kernels take",
+    )
+
+
+def _priced(name: str, ordered: Sequence[OpTime], inputs: tuple[Derivation, ...]) -> Derivation:
+    """A step whose operators are priced by measured kernels."""
+    least = sum(entry.roof for entry in ordered)
+    total = sum(entry.seconds for entry in ordered)
+    known: dict[str, float] = {}
+    for entry in ordered:
+        known[entry.basis] = known.get(entry.basis, 0.0) + entry.seconds
+    shares = ", ".join(
+        f"{known[basis] / total:.0%} {basis}" for basis in BASES if known.get(basis, 0.0) > 0
+    )
+    return Derivation(
+        name,
+        total,
+        "s",
+        formula="sum over operators of repeats · time of the measured kernel",
+        substituted=" + ".join(show(entry.value, "s") for entry in inputs),
+        inputs=inputs,
+        basis=worst([entry.basis for entry in ordered if entry.seconds]),
+        note=f"{shares}; the least at published rates is {show(least, 's')}",
     )
 
 

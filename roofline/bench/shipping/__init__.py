@@ -1,0 +1,1 @@
+"""Calibrations that are shipped: made of measurements, a file for each kernel, and found again."""

@@ -1,0 +1,67 @@
+"""What a group of measured rows is a fit of."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from roofline.bench.kernel_rows import Name
+from roofline.cost.calibration.kernel import Label
+from roofline.hardware.catalog import gpu
+
+KINDS: Final[Mapping[str, str]] = {
+    "gemm": "gemm",
+    "attention-prefill": "prefill-attention",
+    "attention-decode": "decode-attention",
+    "mla-prefill": "latent-prefill",
+    "mla-decode": "latent-decode",
+    "mla-module": "latent-module",
+    "mla-bmm": "latent-heads",
+    "moe": "moe",
+    "deepep": "expert-exchange",
+    "quantize": "quantize",
+    "pointwise": "pointwise",
+}
+"""Of kernel, by kind of measurements."""
+
+
+def _pair(name: Name) -> str:
+    return f"{name['dtype']}-{name['kv_dtype']}"
+
+
+def _experts(name: Name) -> str:
+    return name["dtype"] + "-nongated" * ("nongated" in name["kernel"])
+
+
+_VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
+    "gemm": lambda name: name["dtype"],
+    "attention-prefill": _pair,
+    "attention-decode": _pair,
+    "mla-prefill": _pair,
+    "mla-decode": _pair,
+    "mla-module": lambda name: "-".join(
+        (name["phase"], _pair(name), name["gemm_dtype"], name["kernel"].lower())
+    ),
+    "mla-bmm": lambda name: f"{name['op']}-{name['dtype']}",
+    "moe": _experts,
+    "deepep": lambda name: f"{name['mode']}-{name['op']}",
+    "quantize": lambda name: name["op"],
+    "pointwise": lambda name: name["op"],
+}
+
+
+def label_of(kind: str, name: Name) -> Label:
+    """Label of a group of measured rows.
+
+    Parameters
+    ----------
+    kind
+        Of measurements, a key of `KINDS`.
+    name
+        What the rows of the group have in common.
+
+    Examples
+    --------
+    >>> label_of("gemm", {"gpu": "h100_sxm", "backend": "trtllm", "dtype": "fp8"}).variant
+    'fp8'
+    """
+    provider = name.get("backend", "vidur")
+    return Label(gpu(name["gpu"]).name, provider, KINDS[kind], _VARIANTS[kind](name))

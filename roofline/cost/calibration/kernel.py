@@ -1,0 +1,170 @@
+"""Fitted kernels of devices, and which of them stand for which device."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.regimes import Constants
+from roofline.hardware.machine import Gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a fit is of.
+
+    Attributes
+    ----------
+    device
+        Catalog name of the device that was measured.
+    provider
+        Whose kernels: ``"trtllm"``, ``"nccl"``.
+    kind
+        Of kernel: ``"gemm"``, ``"decode-attention"``.
+    variant
+        Number formats or operator: ``"fp8_block"``, ``"bfloat16-fp8"``, ``"all_reduce"``.
+    """
+
+    device: str
+    provider: str
+    kind: str
+    variant: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A fitted form.
+
+    Attributes
+    ----------
+    label
+        What it is of.
+    arithmetic
+        Whose published rate the form was given: ``"bf16"``.
+    model
+        The fit.
+    """
+
+    label: Label
+    arithmetic: str
+    model: Calibrated
+
+
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """Fitted collectives of one library.
+
+    Attributes
+    ----------
+    label
+        What they are of.
+    constants
+        The form's.
+    spreads, spread
+        Log standard deviation by regime, and of a regime that has none of its own. [1]
+    low, high
+        Smallest and largest payload that was measured. [B]
+    """
+
+    label: Label
+    constants: Constants
+    spreads: Mapping[int, float]
+    spread: float
+    low: float
+    high: float
+
+
+Fit: TypeAlias = Kernel | Wires
+Load: TypeAlias = Callable[[Label], Fit]
+
+LIKE: Final[Mapping[str, tuple[str, ...]]] = {
+    "hopper": ("h100-sxm", "a100-sxm"),
+    "blackwell": ("h100-sxm", "a100-sxm"),
+    "blackwell-ultra": ("h100-sxm", "a100-sxm"),
+    "ampere": ("a100-sxm", "h100-sxm"),
+    "ada": ("a100-sxm", "h100-sxm"),
+}
+"""Devices whose kernels stand for those of a generation, the most alike first. Ada runs the
+kernels of Ampere (mma.sync, no wgmma or TMA); Blackwell has kernels of its own, after Hopper's."""
+TRANSFER: Final = 0.15
+"""Log standard deviation that carrying a kernel to another device adds; that of a fit of the one
+measured device on the kernels of the other is of this size. [1]"""
+BORROWED: Final[Mapping[str, float]] = {
+    "gemm": 0.05,
+    "pointwise": 0.1,
+    "quantize": 0.15,
+    "collective": 0.2,
+}
+"""The same of kernels of another engine's, by kind; of other kinds `ENGINES`. Assumed, after
+engines that differ by 21 % (experts) and 33 % (decode) on the same device in the median."""
+ENGINES: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A fit, and how far it is from what was asked for.
+
+    Attributes
+    ----------
+    fit
+        The kernel.
+    foreign
+        Whether it was measured on another device.
+    borrowed
+        Whether it is another engine's.
+    """
+
+    fit: Fit
+    foreign: bool
+    borrowed: bool
+
+    @property
+    def spread(self) -> float:
+        """Log standard deviation that the distance adds. [1]"""
+        of_engine = BORROWED.get(self.fit.label.kind, ENGINES) if self.borrowed else 0.0
+        return float((TRANSFER**2 * self.foreign + of_engine**2) ** 0.5)
+
+
+def devices(gpu: Gpu) -> tuple[str, ...]:
+    """Measured devices that may stand for one, itself first."""
+    others = tuple(name for name in LIKE.get(gpu.architecture, ()) if name != gpu.name)
+    return (gpu.name, *others)
+
+
+def nearest(
+    labels: Sequence[Label],
+    gpu: Gpu,
+    provider: str,
+    kind: str,
+    variants: Sequence[str],
+    neutral: frozenset[str] = frozenset(),
+) -> tuple[Label, bool, bool] | None:
+    """The label that stands for a kernel, whether of another device, whether of another engine.
+
+    The first variant that any device has is taken; of its devices the most alike, and there the
+    engine's own kernels before those of others.
+
+    Parameters
+    ----------
+    labels
+        Of all fits.
+    gpu, provider
+        Device and engine that are asked about.
+    kind, variants
+        Of kernel; formats in the order in which they would do.
+    neutral
+        Providers that any engine may use.
+    """
+    for variant in variants:
+        for device in devices(gpu):
+            here = [
+                each
+                for each in labels
+                if (each.device, each.kind, each.variant) == (device, kind, variant)
+            ]
+            if here:
+                own = [each for each in here if each.provider == provider]
+                shared = [each for each in here if each.provider in neutral]
+                label = (own or shared or here)[0]
+                return label, device != gpu.name, not (own or shared)
+    return None

@@ -1,0 +1,64 @@
+"""Tiles of grouped GEMMs where only the rows and the experts they touch are known."""
+
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.kernels.routing import LEAST, TILE
+from roofline.cost.work import Array
+
+MOST: Final = 2000.0
+"""Rows of an expert up to which their spread counts; beyond, half a tile is empty in the mean."""
+POINTS: Final = 160
+
+
+def padding(rows: Array, touched: Array) -> tuple[Array, Array]:
+    """Tiles of `TILE` rows, and rows with those of each expert rounded up to `LEAST`. [1]
+
+    Parameters
+    ----------
+    rows
+        Of all experts of a device. [1]
+    touched
+        Experts that have any. [1]
+
+    Notes
+    -----
+    The rows of an expert are taken as Poisson: as many tokens choose it, one by one, with a small
+    chance. Source: the Poisson limit of the binomial distribution.
+
+    Examples
+    --------
+    One row each: every expert has one tile, and fills one of 16 rows.
+
+    >>> [float(each) for each in padding(np.array(8.0), np.array(8.0))]
+    [8.0, 128.0]
+    """
+    each = rows / np.maximum(touched, 1e-9)
+    return touched * _tiles(each, TILE), touched * LEAST * _tiles(each, LEAST)
+
+
+def _tiles(rows: Array, tile: int) -> Array:
+    """Mean tiles of an expert that has some rows, that many in the mean."""
+    means, tiles = _table(tile)
+    far = rows / tile + 0.5
+    near = np.interp(np.log(np.maximum(rows, 1.0)), np.log(means), tiles)
+    found: Array = np.where(rows > means[-1], far, near)
+    return found
+
+
+@cache
+def _table(tile: int) -> tuple[Array, Array]:
+    """Rows of an expert that has some, and its tiles: the sum over j of the chance of more than j.
+
+    Of a Poisson count X, the mean of ⌈X/T⌉ is the sum over j ≥ 0 of P(X > j·T).
+    """
+    from scipy.special import gammainc
+
+    rate = np.geomspace(1e-3, MOST, POINTS)
+    some = -np.expm1(-rate)
+    full = np.arange(0.0, 2.0 * MOST / tile + 2.0)
+    more = gammainc(full[:, None] * tile + 1.0, rate)
+    means, tiles = rate / some, more.sum(axis=0) / some
+    return np.concatenate([[1.0], means]), np.concatenate([[1.0], tiles])
