@@ -270,10 +270,13 @@ def _weights(record: Mapping[str, Any], network: Architecture, engine: str) -> s
     if not text or "assumed" in text:
         return "checkpoint" if own != "fp32" else "bf16"
     asked = naming.number_format(text, engine)
-    same = precision.named(own)
-    if precision.named(asked).element_bits == same.element_bits < 16:
-        return "checkpoint"
-    return asked
+    return "checkpoint" if _alike(asked, own) else asked
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two formats of fewer than 16 bits are multiplied alike: fp8 with any scales."""
+    a, b = precision.named(one), precision.named(other)
+    return a.element_bits == b.element_bits < 16 and a.arithmetic == b.arithmetic
 
 
 def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engine: str) -> str:
@@ -300,8 +303,7 @@ def deployment(case: Case) -> Deployment:
     """The deployment of a case, at datasheet rates."""
     network = catalog.architecture(case.network)
     if case.weights != "checkpoint" or (
-        case.experts and precision.named(case.experts).element_bits
-        < precision.named(network.weight_format).element_bits
+        case.experts and not _alike(case.experts, network.weight_format)
     ):
         network = _stored(network, case)
     device = gpu_named(case.gpu)

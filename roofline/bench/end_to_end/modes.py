@@ -37,7 +37,9 @@ class Costs:
     most: int = 1024
     reserved: float = 1.0
     dense: float = 1.0
+    dense_start: float = 0.9
     experts: float = 1.0
+    experts_start: float = 0.5
     wires: float = 1.0
     attention: float = 1.0
 
@@ -55,7 +57,7 @@ class Driven:
 INFERENCEMAX: Final = Driven(10.0, 0.8, 1.0)
 EQUAL: Final = Driven(4.0, 1.0)
 VARIED: Final = Driven(10.0, 0.97, 1.03)
-ONE_MORE: Final = Driven(10.0, 0.97, 1.03, True)
+ONE_MORE: Final = Driven(10.0, 0.9, 1.1, True)
 
 
 def lengths(row: Row, driven: Driven, number: int) -> tuple[Array, Array]:
@@ -72,7 +74,7 @@ def lengths(row: Row, driven: Driven, number: int) -> tuple[Array, Array]:
 def predict(row: Row, table: Tables, costs: Costs, driven: Driven) -> Mapping[str, float]:
     from roofline.bench.end_to_end.loop import serve
 
-    gains = np.array([costs.dense, costs.experts, costs.wires])
+    gains = np.array([costs.dense, costs.dense_start, costs.experts, costs.experts_start, costs.wires])
     body, head = table.body @ gains, table.head @ gains
     clients = int(row.batch)
     if row.mode == "offline_max" or row.mode == "sharegpt_max":
@@ -119,7 +121,7 @@ def predict(row: Row, table: Tables, costs: Costs, driven: Driven) -> Mapping[st
         with np.errstate(all="ignore"):
             tpot = np.mean((last - first)[osl > 1] / (osl[osl > 1] - 1))
         return {
-            "ttft_s": float(np.mean(first)) + costs.request_s + costs.mixture_s * bool(table.body[0, 1] > 0),
+            "ttft_s": float(np.mean(first)) + costs.request_s + costs.mixture_s * bool(table.body[0, 2] > 0),
             "tpot_s": float(tpot),
             "latency_s": float(np.mean(last)) + costs.request_s,
             "throughput_tok_s": throughput(row, float(np.sum(isl)), float(np.sum(osl)), end),

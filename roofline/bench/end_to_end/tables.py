@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from roofline.cost.calibration.kernel import Kernel
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import budget, kv_bytes_per_sequence
 from roofline.cost.roof import roof
@@ -26,9 +27,11 @@ PROMPTS: Final = np.array(
     [1.0, 16, 32, 64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384, 32768]
 )
 """Lengths of prompts. [token]"""
-CLASSES: Final = ("dense", "experts", "wires")
-"""What the operators that are not attention are: matrices and passes over activations, routed
-experts, and collectives."""
+CLASSES: Final = ("dense", "dense-start", "experts", "experts-start", "wires")
+"""What the operators that are not attention are: matrices and passes over activations, and routed
+experts, each without and with what measured kernels take to start; collectives."""
+STARTS: Final = {"gemm": ("start", 1.0), "moe": ("launch", 0.5)}
+"""Constant of a product's form that is its start, and the share of it that one operator has."""
 _HEAD: Final = ("lm-head", "final-norm", "project-out", "all-gather-logits", "quantise-lm-head")
 
 
@@ -89,7 +92,7 @@ def _tokens(deployment: Deployment) -> tuple[Array, Array, Array]:
     for op in once.values():
         if not _attends(op, name):
             where = head if op.name.startswith(_HEAD) else body
-            where[:, _class(op)] += _seconds(op, deployment, TOKENS.shape)
+            _add(where, op, deployment)
     counts, contexts = (grid.ravel() for grid in np.meshgrid(COUNTS, CONTEXTS, indexing="ij"))
     attended = step(deployment, [Group(counts, 1.0, contexts, name)])
     decoding = np.zeros(counts.shape)
@@ -116,10 +119,28 @@ def _attends(op: Op, group: str) -> bool:
     return op.name.endswith(f"-{group}") or f"-{group}-" in op.name
 
 
-def _class(op: Op) -> int:
+def _add(where: Array, op: Op, deployment: Deployment) -> None:
+    """Add an operator to its class, and what its kernels take to start to that of starts."""
+    spent = _seconds(op, deployment, TOKENS.shape)
     if op.kind == "collective":
-        return CLASSES.index("wires")
-    return CLASSES.index("experts" if op.kind == "moe" else "dense")
+        where[:, CLASSES.index("wires")] += spent
+        return
+    place = CLASSES.index("experts" if op.kind == "moe" else "dense")
+    start = np.minimum(_start(op, deployment) * op.repeat, spent)
+    where[:, place] += spent - start
+    where[:, place + 1] += start
+
+
+def _start(op: Op, deployment: Deployment) -> float:
+    """What a measured product takes to start, alone. [s]"""
+    if op.kind not in STARTS or deployment.calibration is None:
+        return 0.0
+    priced = deployment.calibration.price(op, deployment.node.gpu)
+    fit = None if priced is None or priced.found is None else priced.found.fit
+    if not isinstance(fit, Kernel):
+        return 0.0
+    name, share = STARTS[op.kind]
+    return fit.model.constants[name] * share
 
 
 def _seconds(op: Op, deployment: Deployment, shape: tuple[int, ...]) -> Array:

@@ -45,8 +45,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "prefill-attention": Kind(9e-6, 0.55, 0.7),
     "decode-attention": Kind(6e-6, 0.3, 0.8),
     "latent-attention": Kind(9e-6, 0.5, 0.7),
-    "index": Kind(6e-6, 0.4, 0.6),
-    "scan": Kind(9e-6, 0.4, 0.6),
+    "index": Kind(2.4e-5, 0.4, 0.6),
+    "scan": Kind(2e-5, 0.4, 0.6),
     "pointwise": Kind(1.6e-6, 1.0, 0.6),
     "lookup": Kind(2e-6, 1.0, 0.6),
 }
