@@ -1,9 +1,11 @@
 """Variants of a deployment side by side."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import roofline
+from roofline.api.calibration import AUTO, calibration_of
 from roofline.api.setting import (
     DEFAULT_GPU,
     Attending,
@@ -17,6 +19,7 @@ from roofline.api.setting import (
     network_of,
     options_of,
 )
+from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
@@ -48,6 +51,7 @@ def compare(
     kv: str = "auto",
     engine: str = "vllm",
     convention: Convention = "engine",
+    calibration: str = AUTO,
     kv_cache: bool = True,
     attention: Attending = "flash",
     mask: Masking = "causal",
@@ -70,7 +74,7 @@ def compare(
     training_tokens
         Tokens that variants which need training are trained on; None to leave that out. [token]
     gpus, tp, batch, prefill_batch, prompt, prefix_hit, output, weights, kv, engine, convention, \
-    kv_cache, attention, mask, mla, routing, memory_utilization, usd_per_hour
+    calibration, kv_cache, attention, mask, mla, routing, memory_utilization, usd_per_hour
         As for `analyze`; the price is that of the base's GPU.
 
     Returns
@@ -102,7 +106,12 @@ def compare(
             gpus=gpus,
             utilization=memory_utilization,
             convention=convention,
+            calibrate=partial(_calibration, calibration, engine),
         ),
         training_tokens=training_tokens,
         version=roofline.__version__,
     )
+
+
+def _calibration(asked: str, engine: str, device: Gpu) -> Calibration | None:
+    return calibration_of(asked, device, engine)

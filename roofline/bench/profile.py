@@ -19,6 +19,8 @@ from roofline.units import show
 SCHEMA: Final = 1
 DIGITS: Final = 6
 """Of constants and tables: far finer than any time was measured."""
+DIGEST: Final = "sha256:"
+"""Before a fingerprint, so that one like 1e29 is not read as a number."""
 OCTAVE_DIGITS: Final = 12
 
 
@@ -88,7 +90,7 @@ def text(found: Profile) -> str:
         "provider": found.provider,
         "device": found.device,
         "date": found.date,
-        "rows": found.digest,
+        "rows": f"{DIGEST}{found.digest}",
         "environment": dict(found.environment),
         "machine": {
             "source": found.source,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from roofline.bench.calibrating import Fitted
 from roofline.bench.held_out import Errors
-from roofline.bench.profile import Profile
+from roofline.bench.profile import DIGEST, Profile
 from roofline.content import home, shipped
 from roofline.cost.kernels import forms, processor
 from roofline.cost.kernels.calibrated import Calibrated
@@ -163,7 +163,7 @@ def load(path: Path) -> Profile:
         provider=file.provider,
         device=file.device,
         date=file.date,
-        digest=file.rows,
+        digest=file.rows.removeprefix(DIGEST),
         environment=file.environment,
         machine=machine,
         source=file.machine.source,

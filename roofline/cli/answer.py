@@ -131,24 +131,39 @@ def _print_memory(memory: "Table", capacity: "Table", style: Format) -> None:
 def _print_ops(ops: "Table", phase: str, style: Format) -> None:
     from roofline.units import show, significant
 
+    calibrated = set(ops["basis"]) != {"datasheet"}
     rows = [
         [
             row["op"],
             str(row["repeat"]),
-            show(row["seconds"], "s"),
+            show(row["seconds"], "s") if row["seconds"] else "",
+            *(_known(row) if calibrated else ()),
             f"{row['share']:.1%}",
             row["bound"] + (f", {row['algorithm']}" if row["algorithm"] else ""),
             show(row["flops"], "FLOP") if row["flops"] else "",
             show(row["hbm_bytes"], "B") if row["hbm_bytes"] else "",
-            significant(row["intensity"]) if row["intensity"] else "",
+            *(() if calibrated else (significant(row["intensity"]) if row["intensity"] else "",)),
         ]
         for row in ops.rows()
         if row["phase"] == phase
     ]
     if rows:
-        header = ["", "times", "time", "share", "bound", "FLOPs", "traffic", "FLOP/B"]
+        times = ["time", "±", "roof"] if calibrated else ["time"]
+        header = ["", "times", *times, "share", "bound", "FLOPs", "traffic"]
         title = "Prefill step" if phase == "prefill" else "Decode step, mean over the answer"
-        print_rows(rows, header, style, f"{title}, each device")
+        columns = header if calibrated else [*header, "FLOP/B"]
+        print_rows(rows, columns, style, f"{title}, each device")
+
+
+def _known(row: "dict[str, Any]") -> tuple[str, str]:
+    """Half of the central 80 % of an operator's time, and the share of it that the roof takes."""
+    if not row["seconds"]:
+        return "", ""
+    measured = row["basis"] != "datasheet"
+    return (
+        f"{row['high_s'] / row['seconds'] - 1:.0%}" if measured else "",
+        f"{row['roof_s'] / row['seconds']:.0%}",
+    )
 
 
 def print_derivation(derivation: "Derivation", depth: int = 0) -> None:

@@ -43,7 +43,7 @@ def compare(
     ] = "auto",
     engine: options.Engine = "vllm",
     convention: options.ConventionOf = options.Convention.ENGINE,
-    calibration: options.CalibrationOf = options.Calibration.NONE,
+    calibration: options.Calibrated = "auto",
     kv_cache: options.KvCache = True,
     attention: options.AttentionOf = options.Attention.FLASH,
     mask: options.MaskOf = options.Mask.CAUSAL,
@@ -60,7 +60,6 @@ def compare(
 
     Exits with 1 if neither the base nor any variant fits.
     """
-    del calibration  # the datasheet's rates are the only ones there are
     from roofline import api
     from roofline.cli.inputs import network, routing
 
@@ -80,6 +79,7 @@ def compare(
         kv=kv,
         engine=engine,
         convention=convention.value,
+        calibration=calibration,
         kv_cache=kv_cache,
         attention=attention.value,
         mask=mask.value,

@@ -58,9 +58,13 @@ def curve(batch: StaticBatch) -> Table:
         for b, first, each, whole in zip(batches, ttft, tpot, latency, strict=True)
     ]
     if batch.calibrated:
-        for row, *sds in zip(rows, first_sd, spread, whole_sd, strict=True):
-            for name, sd in zip(("ttft_s", "tpot_s", "throughput_tok_s"), sds, strict=True):
-                wide = float(np.exp(CENTRAL * sd))
+        for place, row in enumerate(rows):
+            for name, sds in (
+                ("ttft_s", first_sd),
+                ("tpot_s", spread),
+                ("throughput_tok_s", whole_sd),
+            ):
+                wide = float(np.exp(CENTRAL * sds[place]))
                 row[f"{name}_low"], row[f"{name}_high"] = row[name] / wide, row[name] * wide
     units = {
         "ttft_s": "s",

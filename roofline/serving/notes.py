@@ -15,12 +15,16 @@ FORMS: Final = ("expanded", "absorbed")
 
 
 def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
+    """What times rest on; conventions, omissions and choices behind the figures."""
+    return (*_grounds(batch), *conventions(batch, replicas))
+
+
+def conventions(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     """Conventions, omissions and choices behind the figures."""
     options, work = batch.deployment.options, batch.workload
     causal = options.mask == "causal" and batch.deployment.architecture.causal
     counted = "what a causal kernel does" if causal else "the whole T×S square"
     out = [
-        *_grounds(batch),
         f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt.",
     ]
     limit = batch.deployment.engine.step_tokens
@@ -71,8 +75,8 @@ def _grounds(batch: StaticBatch) -> list[str]:
     places = own + [f"{device}, carried over by published rates" for device in others]
     out = [
         f"Operators are priced by fits to kernels measured on {' and '.join(places)}; intervals "
-        "are the central 80 % on shapes that the fits did not see. What an engine does between "
-        "kernels is left out."
+        "are the central 80 % on shapes that the fits did not see, and roof is the least that "
+        "published rates allow over the time. What an engine does between kernels is left out."
     ]
     borrowed = sorted(
         {f"{label.kind} of {label.provider}" for label, _, borrowed in fits if borrowed}

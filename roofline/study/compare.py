@@ -19,6 +19,10 @@ TIMES: Final = (
     "Times are the datasheet roofline with perfect overlap: the least the hardware allows, not a "
     "forecast; variants are compared at the same rates."
 )
+MEASURED: Final = (
+    "Times of operators are fits to measured kernels of the device, or of the one most like it; "
+    "`roofline analyze` gives the interval and the grounds of each."
+)
 UNITS: Final = {
     "parameters": "parameter",
     "active_parameters": "parameter",
@@ -96,8 +100,15 @@ def compare(
         )
     first = Variant(base.network.name, (), base, figures(base, conditions))
     every = [first, *(_variant(first, text, conditions) for text in changes)]
+    engine = conditions.convention == "engine"
+    calibrated = engine and conditions.calibrate(base.gpu) is not None
+    basis = "calibrated" if calibrated else "datasheet"
     out: dict[str, Table] = {
-        "variants": table([_row(variant) for variant in every], UNITS, "datasheet"),
+        "variants": table(
+            [_row(variant) for variant in every],
+            UNITS,
+            "interpolated" if calibrated else "datasheet",
+        ),
         "factors": table([_factors(first, variant) for variant in every[1:]], {}),
         "why": table(
             [
@@ -114,7 +125,7 @@ def compare(
     return Result(
         kind="compare",
         tables=out,
-        notes=(ACCURACY, TIMES, *_notes(every)),
+        notes=(ACCURACY, MEASURED if calibrated else TIMES, *_notes(every)),
         metadata={
             "version": version,
             "model": base.network.name,
@@ -132,7 +143,7 @@ def compare(
             "prefix_hit": work.prefix_hit,
             "kv_cache": work.kv_cache,
             "convention": conditions.convention,
-            "basis": "datasheet",
+            "basis": basis,
             "fits": any(variant.figures.fits for variant in every),
             "accuracy": "out of scope",
         },

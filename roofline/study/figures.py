@@ -1,19 +1,21 @@
 """Figures of one variant of a deployment, the same in both conventions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Literal
 
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
+from roofline.cost.measured import Calibration
 from roofline.errors import LayoutError
 from roofline.hardware.catalog import default_node
 from roofline.hardware.engine import Engine
+from roofline.hardware.machine import Gpu
 from roofline.model import parameters, precision
 from roofline.model.changes.settings import Setup
 from roofline.serving import advice, lecture, room
-from roofline.serving.notes import notes
+from roofline.serving.notes import conventions
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.units import MILLION, SECONDS_PER_HOUR
@@ -35,6 +37,8 @@ class Conditions:
         Share of device memory the engine takes; None for its default. [1]
     convention
         What an engine does, or published closed forms.
+    calibrate
+        Measured kernels of a device; none for the datasheet's rates.
     """
 
     workload: Workload
@@ -43,6 +47,7 @@ class Conditions:
     gpus: int | None = None
     utilization: float | None = None
     convention: Literal["engine", "textbook"] = "engine"
+    calibrate: Callable[[Gpu], Calibration | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ def deployment(setup: Setup, conditions: Conditions) -> Deployment:
         engine=conditions.engine,
         layout=Layout(tp=setup.tp),
         options=conditions.options,
+        calibration=conditions.calibrate(setup.gpu),
     )
 
 
@@ -155,7 +161,7 @@ def _engine(setup: Setup, conditions: Conditions) -> Figures:
         prefill=_by_bound(advice.shares(batch.prefill), batch.ttft_s),
         decode=_by_bound(advice.shares(batch.decode), batch.tpot_s),
         # The first note tells of two bounds; here there is one, and `compare` says so.
-        notes=(*notes(batch, replicas)[1:], *placed.precision.notes, *network.notes),
+        notes=(*conventions(batch, replicas), *placed.precision.notes, *network.notes),
     )
 
 

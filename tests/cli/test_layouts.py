@@ -11,6 +11,9 @@ from roofline.cli import run
 Captured = pytest.CaptureFixture[str]
 
 
+DATASHEET = "--calibration none"
+
+
 def ask(capsys: Captured, line: str) -> tuple[int, str, str]:
     code = run(line.split())
     out, err = capsys.readouterr()
@@ -111,7 +114,9 @@ def test_what_does_not_fit_is_offloaded_as_far_as_it_must(capsys: Captured) -> N
 
 def test_hidden_wires_make_it_faster_and_leave_the_second_figure(capsys: Captured) -> None:
     def metrics(more: str) -> dict[str, dict[str, float]]:
-        _, out, _ = ask(capsys, f"analyze llama-3.1-70b --gpus 8 --format json {more}")
+        _, out, _ = ask(
+            capsys, f"analyze llama-3.1-70b --gpus 8 --calibration none --format json {more}"
+        )
         found: dict[str, dict[str, float]] = json.loads(out)["result"]["metrics"]
         return found
 

@@ -49,6 +49,8 @@ LATENT: Final = (512.0, 64.0)
 """Widths of latent and rotated key that kernels of latent attention are written for."""
 EXPANDED: Final = (192.0, 128.0)
 """Of a key and a value made of it."""
+NONE: Final = 1e-12
+"""Rows of experts that get none, whose time is not used."""
 QUERY_TILE: Final = 64.0
 """Query rows up to which a chunk is decoded: one tile."""
 PASSES: Final[Mapping[str, tuple[str, float]]] = {
@@ -115,7 +117,7 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     sparse = "sparse" in d
     shape = _attention(op)
     context, new = shape["context"], shape["new"]
-    expanded = (float(np.mean(d["head_dim"])), float(np.mean(d["value_dim"]))) == EXPANDED
+    expanded = _widths(op) == EXPANDED
     chunked = bool(np.any(context > new))
     low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
     if expanded:
@@ -133,14 +135,16 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
 
 def _decode(op: Op, gpu: Gpu) -> Asked | None:
     """One new token of each sequence; expanded latent attention was not measured."""
-    if (
-        "naive" in op.dims
-        or (float(np.mean(op.dims["head_dim"])), float(np.mean(op.dims["value_dim"]))) == EXPANDED
-    ):
+    if "naive" in op.dims or _widths(op) == EXPANDED:
         return None
     unlike = CHOSEN if "sparse" in op.dims else ""
     made = decode.decode_dims(*_attention(op).values())
     return Asked("decode-attention", _pairs(op), made, assumed=unlike)
+
+
+def _widths(op: Op) -> tuple[float, float]:
+    """Of a key and a value."""
+    return float(np.mean(op.dims["head_dim"])), float(np.mean(op.dims["value_dim"]))
 
 
 def _attention(op: Op) -> dict[str, Array]:
@@ -219,8 +223,8 @@ def _experts(op: Op, gpu: Gpu) -> Asked | None:
         matrices=d["matrices"],
         weight_width=width,
         width=2.0,
-        rows=np.maximum(rows, 1e-9),
-        touched=np.maximum(touched, 1e-9),
+        rows=np.maximum(rows, NONE),
+        touched=np.maximum(touched, NONE),
         tiles=tiles,
         padded=padded,
     )
@@ -265,6 +269,6 @@ _MAKERS: Final[Mapping[str, Callable[[Op, Gpu], Asked | None]]] = {
     "decode-attention": _decode,
     "latent-attention": _latent,
     "pointwise": _pointwise,
-    "lookup": lambda op, gpu: None,
+    "lookup": _pointwise,
     "moe": _experts,
 }

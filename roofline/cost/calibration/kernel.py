@@ -1,5 +1,6 @@
 """Fitted kernels of devices, and which of them stand for which device."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -86,9 +87,24 @@ LIKE: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Devices whose kernels stand for those of a generation, the most alike first. Ada runs the
 kernels of Ampere (mma.sync, no wgmma or TMA); Blackwell has kernels of its own, after Hopper's."""
-TRANSFER: Final = 0.15
-"""Log standard deviation that carrying a kernel to another device adds; that of a fit of the one
-measured device on the kernels of the other is of this size. [1]"""
+GENERATIONS: Final[Mapping[str, str]] = {
+    "a100-sxm": "ampere",
+    "h100-sxm": "hopper",
+    "h200-sxm": "hopper",
+}
+"""Of measured devices."""
+NEAR: Final = 0.1
+"""Log standard deviation that carrying a kernel to a device of its generation adds: fits of an H100
+are 0.04 to 0.15 off on an H200, their own spread included. [1]"""
+FAR: Final[Mapping[str, float]] = {
+    "gemm": 0.37,
+    "decode-attention": 0.24,
+    "latent-decode": 1.0,
+    "latent-prefill": 0.3,
+}
+"""The same to another generation, by kind; of other kinds `ELSEWHERE`. Those of an A100's fits on
+the kernels of an H100, and back."""
+ELSEWHERE: Final = 0.35
 BORROWED: Final[Mapping[str, float]] = {
     "gemm": 0.05,
     "pointwise": 0.1,
@@ -98,6 +114,10 @@ BORROWED: Final[Mapping[str, float]] = {
 """The same of kernels of another engine's, by kind; of other kinds `ENGINES`. Assumed, after
 engines that differ by 21 % (experts) and 33 % (decode) on the same device in the median."""
 ENGINES: Final = 0.3
+NEUTRAL: Final = frozenset({"vidur", "nccl", "deepep"})
+"""Whose kernels no engine replaces: passes over activations as PyTorch has them, libraries."""
+LIBRARY: Final = frozenset({("gemm", "bfloat16")})
+"""Kernels that every engine takes from one library: products in 16 bits, cuBLAS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +130,26 @@ class Found:
         The kernel.
     foreign
         Whether it was measured on another device.
+    far
+        Whether that is of another generation.
     borrowed
         Whether it is another engine's.
     """
 
     fit: Fit
     foreign: bool
+    far: bool
     borrowed: bool
 
     @property
     def spread(self) -> float:
         """Log standard deviation that the distance adds. [1]"""
-        of_engine = BORROWED.get(self.fit.label.kind, ENGINES) if self.borrowed else 0.0
-        return float((TRANSFER**2 * self.foreign + of_engine**2) ** 0.5)
+        kind = self.fit.label.kind
+        of_engine = BORROWED.get(kind, ENGINES) if self.borrowed else 0.0
+        of_device = NEAR if self.foreign else 0.0
+        if self.far:
+            of_device = FAR.get(kind, ELSEWHERE)
+        return math.hypot(of_engine, of_device)
 
 
 def devices(gpu: Gpu) -> tuple[str, ...]:
@@ -133,27 +160,25 @@ def devices(gpu: Gpu) -> tuple[str, ...]:
 
 def nearest(
     labels: Sequence[Label],
+    load: Load,
     gpu: Gpu,
     provider: str,
     kind: str,
     variants: Sequence[str],
-    neutral: frozenset[str] = frozenset(),
-) -> tuple[Label, bool, bool] | None:
-    """The label that stands for a kernel, whether of another device, whether of another engine.
+) -> Found | None:
+    """The fit that stands for a kernel, and how far it is from it; None if nothing is like it.
 
     The first variant that any device has is taken; of its devices the most alike, and there the
     engine's own kernels before those of others.
 
     Parameters
     ----------
-    labels
-        Of all fits.
+    labels, load
+        Of all fits there are, and how to get one.
     gpu, provider
         Device and engine that are asked about.
     kind, variants
         Of kernel; formats in the order in which they would do.
-    neutral
-        Providers that any engine may use.
     """
     for variant in variants:
         for device in devices(gpu):
@@ -164,7 +189,16 @@ def nearest(
             ]
             if here:
                 own = [each for each in here if each.provider == provider]
-                shared = [each for each in here if each.provider in neutral]
-                label = (own or shared or here)[0]
-                return label, device != gpu.name, not (own or shared)
+                shared = [each for each in here if _shared(each)]
+                return Found(
+                    load((own or shared or here)[0]),
+                    foreign=device != gpu.name,
+                    far=GENERATIONS.get(device, gpu.architecture) != gpu.architecture,
+                    borrowed=not (own or shared),
+                )
     return None
+
+
+def _shared(label: Label) -> bool:
+    """Whether any engine may have this kernel."""
+    return label.provider in NEUTRAL or (label.kind, label.variant) in LIBRARY

@@ -7,18 +7,16 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.calibration.asked import Asked, asked
-from roofline.cost.calibration.kernel import Found, Kernel, Label, Load, Wires, nearest
+from roofline.cost.calibration.kernel import Found, Kernel, Label, Load, nearest
 from roofline.cost.calibration.wires import library, payload_of, wire_seconds
 from roofline.cost.kernels import experts
-from roofline.cost.kernels.calibrated import Calibrated, basis, log_sd, seconds
+from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.form import Dims, Machine, machine
 from roofline.cost.measured import Measured
 from roofline.cost.work import Array, Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
-NEUTRAL: Final = frozenset({"vidur", "nccl", "deepep"})
-"""Whose kernels no engine replaces: passes over activations as PyTorch has them, libraries."""
 ASSUMED: Final = BASES.index("assumed")
 INTERPOLATED: Final = BASES.index("interpolated")
 TRANSFERRED: Final = BASES.index("transferred")
@@ -67,11 +65,7 @@ class GpuCalibration:
 
     def find(self, gpu: Gpu, kind: str, variants: Sequence[str]) -> Found | None:
         """Fit that stands for a kernel."""
-        label = nearest(self.labels, gpu, self.engine, kind, variants, NEUTRAL)
-        if label is None:
-            return None
-        which, foreign, borrowed = label
-        return Found(self.load(which), foreign, borrowed)
+        return nearest(self.labels, self.load, gpu, self.engine, kind, variants)
 
     def _priced(self, op: Op, gpu: Gpu, wanted: Asked, found: Found) -> Measured | None:
         kernel = found.fit
@@ -91,13 +85,11 @@ class GpuCalibration:
         if wanted.form is not None:
             model = replace(model, form=wanted.form)
         model = self._started(model)
-        time = seconds(model, wanted.dims, device)
+        time, own, known = predict(model, wanted.dims, device)
         if wanted.part:
             time = time * share(wanted.part, model, wanted.dims, device)
-        spread = np.hypot(log_sd(model, wanted.dims, device), found.spread)
-        known = np.maximum(
-            basis(model, wanted.dims), TRANSFERRED if found.foreign or found.borrowed else 0
-        )
+        spread = np.hypot(own, found.spread)
+        known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
         if wanted.assumed:
             spread, known = np.hypot(spread, GUESS), np.full_like(known, ASSUMED)
         priced = _shaped(op, time, spread, known.astype(float))
@@ -120,15 +112,12 @@ class GpuCalibration:
         best: Measured | None = None
         for provider in library(op, self.engine):
             labels = [label for label in self.labels if label.provider == provider]
-            label = nearest(labels, gpu, provider, "collective", (wanted.op,))
-            if label is None:
+            found = nearest(labels, self.load, gpu, provider, "collective", (wanted.op,))
+            if found is None:
                 continue
-            which, foreign, _ = label
-            fit = self.load(which)
-            assert isinstance(fit, Wires)
             borrowed = provider.endswith("custom") and self.engine not in provider
-            found = Found(fit, foreign, borrowed)
-            priced = wire_seconds(fit, wanted, gpu, found)
+            found = replace(found, borrowed=borrowed)
+            priced = wire_seconds(wanted, gpu, found)
             if priced is None:
                 continue
             priced = replace(priced, found=found)

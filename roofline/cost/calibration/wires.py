@@ -58,20 +58,20 @@ def library(op: Op, engine: str) -> tuple[str, ...]:
     return ("trtllm-custom", "nccl") if op.name.startswith("all-reduce") else ("nccl",)
 
 
-def wire_seconds(fit: Wires, payload: Payload, gpu: Gpu, found: Found) -> Measured | None:
+def wire_seconds(payload: Payload, gpu: Gpu, found: Found) -> Measured | None:
     """Time of a collective over the links of a node; None where there are no such links.
 
     Parameters
     ----------
-    fit
-        Of the operation.
     payload
         What is moved.
     gpu
         The device.
     found
-        How far the fit is from what was asked for.
+        The fit of the operation.
     """
+    fit = found.fit
+    assert isinstance(fit, Wires)
     link = gpu.links.get("nvlink")
     if link is None:
         return None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.kernels.form import Dims, Form, Machine, take
-from roofline.cost.kernels.residual import TOUCHING, Hull, Residual, outside, value
+from roofline.cost.kernels.residual import TOUCHING, Hull, Residual, located, outside, value
 from roofline.cost.work import Array
 from roofline.table import BASES
 
@@ -130,6 +130,30 @@ def basis(model: Calibrated, dims: Dims) -> NDArray[np.intp]:
         beyond = outside(model.hull, octaves(model.form, take(dims, rows)))
         out[rows] = np.where(beyond > TOUCHING, EXTRAPOLATED, INTERPOLATED)
     return out
+
+
+def predict(
+    model: Calibrated, dims: Dims, machine: Machine
+) -> tuple[Array, Array, NDArray[np.intp]]:
+    """`seconds`, `log_sd` and `basis` of each row; each shape is looked up once.
+
+    Parameters
+    ----------
+    model, dims, machine
+        As for `seconds`.
+    """
+    time, spread = np.empty((2, _length(dims)))
+    known = np.full(len(time), TRANSFERRED, dtype=np.intp)
+    for rows in _chunks(len(time)):
+        some = take(dims, rows)
+        table, beyond = located(model.residual, model.hull, octaves(model.form, some))
+        formula = model.form.seconds(some, machine, model.constants) * model.scale
+        time[rows] = formula * np.exp(table)
+        own = _by_regime(model, model.form.regime(some, machine, model.constants))
+        spread[rows] = np.hypot(own, WIDEN * beyond)
+        if not model.transferred:
+            known[rows] = np.where(beyond > TOUCHING, EXTRAPOLATED, INTERPOLATED)
+    return time, spread, known
 
 
 def _by_regime(model: Calibrated, regimes: NDArray[np.intp]) -> Array:

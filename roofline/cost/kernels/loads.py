@@ -11,6 +11,7 @@ from roofline.cost.work import Array
 MOST: Final = 2000.0
 """Rows of an expert up to which their spread counts; beyond, half a tile is empty in the mean."""
 POINTS: Final = 160
+TINY: Final = 1e-12
 
 
 def padding(rows: Array, touched: Array) -> tuple[Array, Array]:
@@ -35,7 +36,7 @@ def padding(rows: Array, touched: Array) -> tuple[Array, Array]:
     >>> [float(each) for each in padding(np.array(8.0), np.array(8.0))]
     [8.0, 128.0]
     """
-    each = rows / np.maximum(touched, 1e-9)
+    each = rows / np.maximum(touched, TINY)
     return touched * _tiles(each, TILE), touched * LEAST * _tiles(each, LEAST)
 
 
@@ -56,7 +57,7 @@ def _table(tile: int) -> tuple[Array, Array]:
     """
     from scipy.special import gammainc
 
-    rate = np.geomspace(1e-3, MOST, POINTS)
+    rate = np.geomspace(0.001, MOST, POINTS)
     some = -np.expm1(-rate)
     full = np.arange(0.0, 2.0 * MOST / tile + 2.0)
     more = gammainc(full[:, None] * tile + 1.0, rate)

@@ -85,13 +85,21 @@ def value(residual: Residual, hull: Hull, at: Array) -> Array:
 
     Outside the hull it is the value at the nearest edge, faded by a factor of e each `FADE`.
     """
+    return located(residual, hull, at)[0]
+
+
+def located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, Array]:
+    """`value` of each row, 0 without a table, and how far it is `outside`."""
     inside = np.clip(at, hull.low, hull.high)
     apart = distances(inside, hull.points)
+    beyond = _beyond_box(hull, at) + _beyond_points(hull, apart)
+    if residual is None:
+        return np.zeros(len(at)), beyond
     out: Array = matern(apart / residual.reach) @ residual.weights
     if residual.steps is not None:
         out += jumps(residual.steps, residual.steps_reach, inside)
-    out *= np.exp((_beyond_box(hull, at) + _beyond_points(hull, apart)) / -FADE)
-    return out
+    out *= np.exp(beyond / -FADE)
+    return out, beyond
 
 
 def outside(hull: Hull, at: Array) -> Array:

@@ -135,7 +135,13 @@ def index(p: Pass, part: Indexer, layers: int) -> Iterator[Op]:
     shape = {"heads": float(part.heads), "head_dim": float(part.head_dim)}
     cached = float(part.bytes_per_token)
     store = Work(kv_bytes=cached * p.tokens)
-    yield Op("index-store", "pointwise", store, layers, dims={"writes": cached})
+    yield Op(
+        "index-store",
+        "pointwise",
+        store,
+        layers,
+        dims={"m": p.tokens, "reads": 0.0, "writes": cached},
+    )
     for name, count, new, context in p.groups:
         work = latent.index_scores(
             count,

@@ -53,7 +53,8 @@ def embedding(p: Pass) -> Iterator[Op]:
         width=p.width,
         positions=float(network.d_model) if network.position_rows else 0.0,
     )
-    yield Op("embedding", "lookup", work, dims={"n": d})
+    dims = {"m": p.tokens, "n": d, "reads": d, "writes": d}
+    yield Op("embedding", "lookup", work, dims=dims)
     parallel = p.deployment.layout.sequence_parallel
     after = "reduce-scatter" if parallel else "all-reduce"
     for op in _combined(p, d, 1, after=after):

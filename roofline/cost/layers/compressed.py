@@ -35,11 +35,18 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
         activation_bytes=(cached * p.width) * p.tokens,
         kv_bytes=(cached * precision.kv.width) * p.tokens,
     )
-    yield Op("kv-store", "pointwise", store, layers, dims={"reads": cached, "writes": cached})
+    dims = {"m": p.tokens, "reads": cached, "writes": cached}
+    yield Op("kv-store", "pointwise", store, layers, dims=dims)
     if part.index is not None:
         each = float(part.index.bytes_per_token)
         stored = Work(kv_bytes=each * p.tokens)
-        yield Op("index-store", "pointwise", stored, layers, dims={"writes": each})
+        yield Op(
+            "index-store",
+            "pointwise",
+            stored,
+            layers,
+            dims={"m": p.tokens, "reads": 0.0, "writes": each},
+        )
     for name, count, new, context in p.groups:
         met = pairs(new, context, mask=mask_of(p), window=float(part.window))
         seen = keys_read(new, context, float(part.window))

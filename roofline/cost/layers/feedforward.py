@@ -57,8 +57,10 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
     rows, met = busiest(p.everyone, part, layout.ep, deployment.options.routing)
     yield from _moved(mine, part, up, rows, layers, back=False)
     inner = part.width / layout.expert_tp
-    fused = {
-        "tokens": p.everyone,
+    # Sent to their experts, a device sorts the tokens that arrive; else all that there are.
+    arriving = groups_met(part, layout.ep) / layout.ep
+    fused: dict[str, Number] = {
+        "tokens": p.everyone * np.where(apart, arriving, 1.0)[()],
         "hidden": float(up.k),
         "inter": inner,
         "active": float(part.active),

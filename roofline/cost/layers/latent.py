@@ -34,7 +34,7 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
         activation_bytes=(cached * p.width) * p.tokens,
         kv_bytes=(cached * precision.kv.width) * p.tokens,
     )
-    dims = {"reads": cached, "writes": cached}
+    dims = {"m": p.tokens, "reads": cached, "writes": cached}
     yield Op("kv-store", "pointwise", store, layers, dims=dims)
     if part.index is not None:
         yield from index(p, part.index, layers)

@@ -17,6 +17,8 @@ from roofline.serving.static import OpTime, StaticBatch
 from roofline.table import BASES, Derivation
 from roofline.units import show
 
+COUNTS: Final = 0.01
+"""Share of a step's time above which the basis of its operators is that of the step."""
 LARGEST: Final = 5
 """Operators that a step's derivation spells out; the others are one entry."""
 _ALL_AT_ONCE: Final = ("direct", "one-shot", "two-shot")
@@ -222,7 +224,7 @@ def _priced(name: str, ordered: Sequence[OpTime], inputs: tuple[Derivation, ...]
         formula="sum over operators of repeats · time of the measured kernel",
         substituted=" + ".join(show(entry.value, "s") for entry in inputs),
         inputs=inputs,
-        basis=worst([entry.basis for entry in ordered if entry.seconds]),
+        basis=worst([basis for basis, time in known.items() if time > COUNTS * total]),
         note=f"{shares}; the least at published rates is {show(least, 's')}",
     )
 

@@ -1,0 +1,240 @@
+"""Operators priced by shipped fits: what is priced, from where, and how surely."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofline.api.calibration import calibration_of
+from roofline.api.setting import deployed
+from roofline.cost.calibration.asked import asked
+from roofline.cost.calibration.kernel import Found, Kernel
+from roofline.cost.calibration.pricing import GpuCalibration, share
+from roofline.cost.deployment import Deployment
+from roofline.cost.kernels import calibrated
+from roofline.cost.kernels.form import machine
+from roofline.cost.layout import SINGLE, Layout
+from roofline.cost.measured import Measured
+from roofline.cost.roof import roof
+from roofline.cost.step import decode, prefill, step
+from roofline.cost.work import Op
+from roofline.hardware.catalog import gpu
+from roofline.model.catalog import architecture
+from roofline.table import BASES
+
+UNPRICED = {"scan", "index", "host"}
+"""Kinds that were not measured."""
+
+
+def deployment(
+    model: str = "llama-3.1-8b",
+    device: str = "h100-sxm",
+    layout: Layout = SINGLE,
+    engine: str = "vllm",
+    weights: str | None = None,
+) -> Deployment:
+    return deployed(
+        architecture(model),
+        gpu(device),
+        None,
+        layout,
+        engine=engine,
+        weights=weights,
+        calibration="auto",
+    )
+
+
+def priced(given: Deployment, op: Op) -> Measured | None:
+    assert given.calibration is not None
+    return given.calibration.price(op, given.node.gpu)
+
+
+def found(given: Deployment, name: str) -> Found:
+    known = priced(given, step(given, decode(16.0, 2048.0))[name])
+    assert known is not None
+    assert known.found is not None
+    return known.found
+
+
+@pytest.mark.parametrize("device", ["a100-sxm", "h100-sxm", "h200-sxm"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3", "gemma-2-9b"])
+def test_every_kernel_of_common_networks_is_priced(model: str, device: str) -> None:
+    given = deployment(model, device)
+    for group in (prefill(2.0, 1024.0), decode(16.0, 2048.0)):
+        for name, op in step(given, group).items():
+            if op.kind not in UNPRICED and op.kind != "collective":
+                known = priced(given, op)
+                assert known is not None, name
+                assert np.all(np.isfinite(known.seconds)), name
+                assert np.all(np.asarray(known.seconds) >= 0.0), name
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_column_prices_like_its_rows(model: str, phase: str) -> None:
+    given = deployment(model)
+    sizes = np.array([1.0, 7.0, 64.0])
+
+    def group(batch: np.ndarray | float) -> dict[str, Op]:
+        made = prefill(batch, 512.0) if phase == "prefill" else decode(batch, 512.0)
+        return step(given, made)
+
+    column = group(sizes)
+    for place, size in enumerate(sizes.tolist()):
+        for name, op in group(size).items():
+            one, every = priced(given, op), priced(given, column[name])
+            assert (one is None) == (every is None)
+            if one is not None and every is not None:
+                for field in ("seconds", "log_sd", "basis"):
+                    wide = np.broadcast_to(getattr(every, field), sizes.shape)
+                    assert wide[place] == pytest.approx(getattr(one, field), rel=1e-9), name
+
+
+def test_more_tokens_take_longer_over_octaves() -> None:
+    given = deployment()
+    batch = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
+    total = np.zeros_like(batch)
+    for op in step(given, prefill(batch, 128.0)).values():
+        total += roof(op, given, float(op.repeat)).seconds
+    assert np.all(np.diff(total) > 0)
+
+
+def test_a_step_takes_longer_than_the_roof_allows() -> None:
+    given = deployment()
+    bare = replace(given, calibration=None)
+    for group in (prefill(1.0, 2048.0), decode(1.0, 2048.0), decode(128.0, 2048.0)):
+        times = [
+            sum(
+                float(roof(op, each, float(op.repeat)).seconds) for op in step(each, group).values()
+            )
+            for each in (given, bare)
+        ]
+        assert times[0] > times[1]
+
+
+@pytest.mark.parametrize("device", ["v100-sxm", "t4", "mi300x", "tpu-v5e", "gaudi3"])
+def test_devices_unlike_any_measured_keep_the_datasheet(device: str) -> None:
+    assert calibration_of("auto", gpu(device), "vllm") is None
+
+
+def test_a_fit_of_the_device_itself_is_its_own() -> None:
+    here = found(deployment(), "attention")
+    assert (here.foreign, here.far, here.borrowed) == (False, False, False)
+    assert here.spread == 0.0
+
+
+def test_a_fit_is_less_sure_the_farther_it_is_carried() -> None:
+    near = found(deployment(device="h800-sxm"), "attention")
+    far = found(deployment(device="b200-sxm"), "attention")
+    assert (near.foreign, near.far) == (True, False)
+    assert (far.foreign, far.far) == (True, True)
+    assert 0.0 < near.spread < far.spread
+
+
+def test_kernels_of_another_engine_say_so() -> None:
+    assert found(deployment(engine="trtllm"), "attention").borrowed
+    assert not found(deployment(engine="vllm"), "attention").borrowed
+    assert not found(deployment(engine="sglang"), "qkv").borrowed  # products in 16 bits are cuBLAS
+
+
+def test_what_was_not_measured_is_assumed_with_a_reason() -> None:
+    given = deployment(weights="int4-awq")
+    known = priced(given, step(given, decode(16.0, 2048.0))["gate-up"])
+    assert known is not None
+    assert BASES[int(known.basis)] == "assumed"
+    assert "int4" in known.assumed
+
+
+def test_quantisation_is_in_the_product_that_it_feeds() -> None:
+    given = deployment(weights="fp8")
+    ops = step(given, decode(16.0, 2048.0))
+    known = priced(given, ops["quantise-qkv"])
+    assert known is not None
+    assert known.seconds == 0.0
+
+
+def test_narrow_weights_are_read_faster_than_wide_ones() -> None:
+    times = []
+    for weights in ("bf16", "int8-wo", "int4-awq"):
+        given = deployment("llama-3.1-70b", weights=weights)
+        known = priced(given, step(given, decode(1.0, 512.0))["gate-up"])
+        assert known is not None
+        times.append(float(known.seconds))
+    assert times == sorted(times, reverse=True)
+
+
+def test_parts_of_a_fused_mixture_add_up_to_it() -> None:
+    given = deployment("mixtral-8x7b", engine="trtllm")
+    device = given.node.gpu
+    ops = step(given, decode(np.array([1.0, 16.0, 4096.0]), 512.0))
+    names = ("experts-gate-up", "experts-down", "experts-combine", "experts-activation")
+    wanted = asked(ops[names[0]], device)
+    assert wanted is not None
+    assert isinstance(given.calibration, GpuCalibration)
+    kernel = given.calibration.find(device, wanted.kind, wanted.variants)
+    assert kernel is not None
+    model = kernel.fit.model  # type: ignore[union-attr]  # a mixture is no collective
+    shares = [
+        share(part, model, wanted.dims, machine(device, "bf16"))
+        for part in ("first", "second", "around", "none")
+    ]
+    np.testing.assert_allclose(sum(shares), 1.0)
+    times = [priced(given, ops[name]) for name in names]
+    assert all(time is not None for time in times)
+    assert float(np.max(times[3].seconds)) == 0.0  # type: ignore[union-attr]
+
+
+def test_what_is_not_used_takes_no_time() -> None:
+    given = deployment()
+    op = step(given, decode(16.0, 2048.0))["qkv"]
+    idle = replace(op, work=op.work * 0.0)
+    known = priced(given, idle)
+    assert known is not None
+    assert known.seconds == 0.0
+
+
+def test_naive_attention_is_not_taken_for_a_fused_one() -> None:
+    given = deployment()
+    naive = replace(given, options=replace(given.options, attention="naive"))
+    for group in (prefill(1.0, 512.0), decode(1.0, 512.0)):
+        assert priced(naive, step(naive, group)["attention"]) is None
+
+
+def test_a_chunk_of_a_prompt_is_assumed() -> None:
+    given = deployment()
+    for new in (4.0, 512.0):
+        op = step(given, prefill(1.0, 4096.0, 4096.0 - new))["attention"]
+        known = priced(given, op)
+        assert known is not None
+        assert BASES[int(np.max(known.basis))] == "assumed"
+
+
+def test_sums_inside_a_node_are_priced_and_across_nodes_are_not() -> None:
+    inside = deployment("llama-3.1-70b", layout=Layout(tp=8.0))
+    known = priced(inside, step(inside, decode(16.0, 2048.0))["all-reduce"])
+    assert known is not None
+    assert float(known.seconds) > 0.0
+    across = deployment("llama-3.1-70b", layout=Layout(tp=16.0))
+    assert priced(across, step(across, decode(16.0, 2048.0))["all-reduce"]) is None
+
+
+def test_devices_without_nvlink_keep_the_datasheet_of_their_wires() -> None:
+    given = deployment(device="l40s", layout=Layout(tp=2.0))
+    assert priced(given, step(given, decode(16.0, 2048.0))["all-reduce"]) is None
+
+
+def test_one_look_up_gives_what_three_give() -> None:
+    given = deployment("mixtral-8x7b")
+    assert isinstance(given.calibration, GpuCalibration)
+    for op in step(given, prefill(np.array([1.0, 64.0, 4096.0]), 700.0)).values():
+        wanted = None if op.kind == "collective" else asked(op, given.node.gpu)
+        if wanted is None:
+            continue
+        kernel = given.calibration.find(given.node.gpu, wanted.kind, wanted.variants)
+        assert kernel is not None
+        assert isinstance(kernel.fit, Kernel)
+        model, device = kernel.fit.model, machine(given.node.gpu, "bf16")
+        time, spread, known = calibrated.predict(model, wanted.dims, device)
+        np.testing.assert_array_equal(time, calibrated.seconds(model, wanted.dims, device))
+        np.testing.assert_array_equal(spread, calibrated.log_sd(model, wanted.dims, device))
+        np.testing.assert_array_equal(known, calibrated.basis(model, wanted.dims))
