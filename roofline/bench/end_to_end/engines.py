@@ -45,14 +45,14 @@ class Constant:
 
 
 CONSTANTS: Final[Mapping[str, Constant]] = {
-    "step": Constant(1.0e-3, 0.2, "s", "of every step: scheduling, sampling, launches"),
-    "sequence": Constant(1.2e-5, 0.4, "s", "of every sequence that decodes, in a step"),
-    "prefill": Constant(2.0e-3, 0.5, "s", "of a step that prefills, beside its kernels"),
+    "step": Constant(1.0e-3, 0.15, "s", "of every step: scheduling, sampling, launches"),
+    "sequence": Constant(1.2e-5, 0.3, "s", "of every sequence that decodes, in a step"),
+    "prefill": Constant(2.0e-3, 0.4, "s", "of a step that prefills, beside its kernels"),
     "request": Constant(2.5e-2, 0.3, "s", "from arrival to the scheduler, and back with a token"),
     "serial": Constant(4.0e-3, 1.0, "s", "of a request in the front end, one after the other"),
     "front": Constant(2.0e-5, 0.8, "s", "of a token in the front end, one after the other"),
     "mixture": Constant(1.0e-1, 0.8, "s", "added to the first token by mixtures of experts"),
-    "decode_gain": Constant(1.0, 0.04, "1", "on the kernels of decoding"),
+    "decode_gain": Constant(1.0, 0.03, "1", "on the kernels of decoding"),
     "prefill_gain": Constant(1.05, 0.06, "1", "on the kernels of prompts"),
     "experts": Constant(1.0, 0.1, "1", "on routed experts"),
 }
@@ -93,6 +93,8 @@ class Engine:
         Engines of rows that it stands for, as sources write them.
     priors
         Where not those of `CONSTANTS`: value and log standard deviation.
+    modern
+        Whether it runs the kernels that `KERNELS` is fitted to: in graphs, fused.
     """
 
     name: str
@@ -102,15 +104,23 @@ class Engine:
     reserved: float
     names: tuple[str, ...]
     priors: Mapping[str, tuple[float, float]]
+    modern: bool = False
 
 
 WHOLE: Final = 10**9
 """No limit of tokens: a static batch is prefilled at once."""
 _OLD: Final = {"request": (1.0e-3, 0.5), "decode_gain": (1.05, 0.2), "prefill_gain": (1.1, 0.2)}
 ENGINES: Final = (
-    Engine("vllm", "decode-first", 8192, 1024, 0.7, ("vllm",), {"sequence": (2e-5, 0.4)}),
+    Engine("vllm", "decode-first", 8192, 1024, 0.7, ("vllm",), {"sequence": (2e-5, 0.3)}, modern=True),
     Engine(
-        "trtllm", "whole-prompts", 8192, 2048, 1.0, ("trtllm",), {"decode_gain": (0.94, 0.04)}
+        "trtllm",
+        "whole-prompts",
+        8192,
+        2048,
+        1.0,
+        ("trtllm",),
+        {"decode_gain": (0.94, 0.03)},
+        modern=True,
     ),
     Engine(
         "sglang",
@@ -120,6 +130,7 @@ ENGINES: Final = (
         0.7,
         ("sglang",),
         {"front": (5e-5, 0.5), "mixture": (1.5e-1, 0.6)},
+        modern=True,
     ),
     Engine(
         "vllm-2024",
@@ -130,6 +141,7 @@ ENGINES: Final = (
         ("vLLM",),
         _OLD | {"sequence": (7.5e-5, 0.4), "prefill": (5e-3, 0.5)},
     ),
+    Engine("trtllm-2024", "whole-prompts", 8192, 2048, 1.0, (), _OLD),
     Engine("trtllm-2023", "whole-prompts", WHOLE, 4096, 1.0, ("TensorRT-LLM",), _OLD),
     Engine(
         "fastertransformer",
@@ -192,8 +204,12 @@ ENGINES: Final = (
 their documentation or assumed; constants are fitted."""
 _BY_NAME: Final = {engine.name: engine for engine in ENGINES}
 _CALLED: Final = {name: engine for engine in ENGINES for name in engine.names}
-OLD_VERSIONS: Final = {"trtllm": ((0, 10), "trtllm-2023"), "vllm": ((0, 6), "vllm-2024")}
-"""First version of today's profile, and the profile of those before."""
+OLD_VERSIONS: Final = {
+    "trtllm": (((1, 0), "trtllm"), ((0, 10), "trtllm-2024"), ((0, 0), "trtllm-2023")),
+    "vllm": (((0, 6), "vllm"), ((0, 0), "vllm-2024")),
+}
+"""First version of each profile, latest first: TensorRT-LLM 0.10 brought the executor that batches
+in flight to its benchmarks, 1.0 the PyTorch workflow; vLLM 0.6 multi-step scheduling."""
 
 
 def engine_of(name: str, version: str) -> Engine:
@@ -207,8 +223,7 @@ def engine_of(name: str, version: str) -> Engine:
     plain = name.lower().replace("-", "").replace("tensorrtllm", "trtllm")
     numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
     if plain in OLD_VERSIONS and len(numbers) == 2:
-        first, before = OLD_VERSIONS[plain]
-        return _BY_NAME[plain if numbers >= first else before]
+        return _BY_NAME[next(name for first, name in OLD_VERSIONS[plain] if numbers >= first)]
     return _CALLED.get(name) or _CALLED.get(plain) or _BY_NAME[UNKNOWN]
 
 

@@ -22,7 +22,7 @@ WAIT: Final = 2
 """The same while a request is at the front end."""
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def place(grid: Array, x: float) -> int:
     """Interval of a grid that holds a point; the first or last one beyond it."""
     low, high = 0, len(grid) - 2
@@ -35,7 +35,7 @@ def place(grid: Array, x: float) -> int:
     return low
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def line(grid: Array, values: Array, x: float) -> float:
     """Linear between the points of a grid, and beyond the last."""
     if x <= grid[0]:
@@ -45,7 +45,7 @@ def line(grid: Array, values: Array, x: float) -> float:
     return values[i] + share * (values[i + 1] - values[i])
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def plane(rows: Array, columns: Array, values: Array, x: float, y: float) -> float:
     """Linear in both coordinates between the points of a grid, and beyond the last."""
     i, j = place(rows, x), place(columns, y)
@@ -56,7 +56,7 @@ def plane(rows: Array, columns: Array, values: Array, x: float, y: float) -> flo
     return low * (1 - a) + high * a
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def serve(
     isl: NDArray[np.int64],
     osl: NDArray[np.int64],

@@ -1,8 +1,13 @@
-"""What each mode of a benchmark measures, predicted from tables of prices and an engine's profile.
+"""What each mode of a benchmark measures, from tables of prices and an engine's constants.
 
-``bs1_prefill``, ``bs1_decode``: one sequence. ``static_batch``: a batch that starts and ends
-together. ``steady_concurrency``: clients in a closed loop. ``offline_max``, ``sharegpt_max``: all
-requests at once, as many in flight as fit.
+``bs1_prefill``, ``bs1_decode``
+    One sequence: TTFT; the mean time between its tokens.
+``static_batch``
+    A batch that starts and ends together: the first token of all, the last of all.
+``steady_concurrency``
+    Clients in a closed loop: means over their requests.
+``offline_max``, ``sharegpt_max``
+    All requests at once, as many in flight as fit: the steady rate.
 """
 
 from collections.abc import Mapping
@@ -11,172 +16,183 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.end_to_end import tables as priced
+from roofline.bench.end_to_end import tables as grid
 from roofline.bench.end_to_end.cases import Row
+from roofline.bench.end_to_end.driving import Driven, lengths
+from roofline.bench.end_to_end.engines import Engine
 from roofline.bench.end_to_end.tables import Tables
 from roofline.cost.work import Array
 
-POLICIES: Final = {"decode-first": 0, "whole-prompts": 1, "prefill-first": 2}
+ORDER: Final = {"decode-first": 0, "whole-prompts": 1, "prefill-first": 2}
+"""Numbers of the policies in the loop."""
+CLOSED: Final = "steady_concurrency"
+FULL: Final = frozenset({"offline_max", "sharegpt_max"})
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What an engine adds to its kernels, and how it fills a step."""
+    """Constants of an engine on a device. Times in seconds, gains as factors.
 
-    step_s: float = 0.0
-    sequence_s: float = 0.0
-    prefill_s: float = 0.0
-    front_s: float = 0.0
-    serial_s: float = 0.0
-    mixture_s: float = 0.0
-    request_s: float = 0.0
+    Attributes
+    ----------
+    step, sequence, prefill, request, serial, front, mixture
+        As `roofline.bench.end_to_end.engines.CONSTANTS`. [s]
+    decode_gain, prefill_gain
+        On the kernels of decoding and of prompts. [1]
+    classes
+        On each class of `roofline.bench.end_to_end.tables.CLASSES`. [1]
+    attention
+        On attention. [1]
+    """
+
+    step: float = 0.0
+    sequence: float = 0.0
+    prefill: float = 0.0
+    request: float = 0.0
+    serial: float = 0.0
+    front: float = 0.0
+    mixture: float = 0.0
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
-    policy: str = "decode-first"
-    budget: int = 8192
-    most: int = 1024
-    reserved: float = 1.0
-    dense: float = 1.0
-    dense_start: float = 0.9
-    experts: float = 1.0
-    experts_start: float = 0.5
-    wires: float = 1.0
+    classes: tuple[float, ...] = (1.0,) * len(grid.CLASSES)
     attention: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Driven:
-    """How a benchmark drove its clients."""
+def predict(
+    row: Row, table: Tables, costs: Costs, engine: Engine, how: Driven
+) -> Mapping[str, float]:
+    """Every metric of a row: ``ttft_s``, ``tpot_s``, ``latency_s``, ``throughput_tok_s``.
 
-    rounds: float = 4.0
-    shortest: float = 1.0
-    longest: float = 1.0
-    slots: bool = False
+    Parameters
+    ----------
+    row
+        What was asked.
+    table, costs, engine
+        Prices of the deployment's steps, what the engine adds, and how it fills them.
+    how
+        How the clients were driven, where there are any.
+    """
+    if row.mode in FULL:
+        return _saturated(row, table, costs, engine)
+    closed = row.mode == CLOSED
+    clients, most = int(row.batch), engine.most
+    number = int(clients * how.rounds) if closed else clients
+    if closed and how.waiting:
+        clients, most = clients + how.waiting, clients
+    elif not closed:
+        most = max(clients, 1)
+    isl, osl = lengths(row.isl, row.osl, number, how if closed else Driven())
+    first, last, end = _served(isl, osl, clients, most, table, costs, engine)
+    if not closed:
+        return _batch(row, float(first.max()), float(end))
+    delay = costs.request + costs.mixture * bool(table.body[0, grid.CLASSES.index("experts")] > 0)
+    several = osl > 1
+    tpot = (last - first)[several] / (osl[several] - 1)
+    return {
+        "ttft_s": float(first.mean()) + delay,
+        "tpot_s": float(tpot.mean()) if several.any() else 0.0,
+        "latency_s": float(last.mean()) + delay,
+        "throughput_tok_s": throughput(row, float(isl.sum()), float(osl.sum()), float(end)),
+    }
 
 
-INFERENCEMAX: Final = Driven(10.0, 0.8, 1.0)
-EQUAL: Final = Driven(4.0, 1.0)
-VARIED: Final = Driven(10.0, 0.97, 1.03)
-ONE_MORE: Final = Driven(10.0, 0.9, 1.1, True)
-
-
-def lengths(row: Row, driven: Driven, number: int) -> tuple[Array, Array]:
-    if driven.shortest == 1.0:
-        return np.full(number, int(row.isl)), np.full(number, int(row.osl))
-    draw = np.random.default_rng(0)
-    low, high = driven.shortest, driven.longest
-    return tuple(
-        np.maximum(np.round(whole * draw.uniform(low, high, number)), 1).astype(np.int64)
-        for whole in (row.isl, row.osl)
-    )
-
-
-def predict(row: Row, table: Tables, costs: Costs, driven: Driven) -> Mapping[str, float]:
+def _served(
+    isl: grid.Integers,
+    osl: grid.Integers,
+    clients: int,
+    most: int,
+    table: Tables,
+    costs: Costs,
+    engine: Engine,
+) -> tuple[Array, Array, float]:
     from roofline.bench.end_to_end.loop import serve
 
-    gains = np.array([costs.dense, costs.dense_start, costs.experts, costs.experts_start, costs.wires])
-    body, head = table.body @ gains, table.head @ gains
-    clients = int(row.batch)
-    if row.mode == "offline_max" or row.mode == "sharegpt_max":
-        return saturated(row, table, body, head, costs)
-    number = clients
-    if row.mode == "steady_concurrency":
-        number = int(clients * driven.rounds)
-    else:
-        driven = EQUAL
-    most = costs.most
-    if driven.slots:
-        most, clients = clients, clients + 1
-    isl, osl = lengths(row, driven, number)
-    first, last, end = serve(
+    classes = np.array(costs.classes)
+    found: tuple[Array, Array, float] = serve(
         isl,
         osl,
         clients,
-        priced.TOKENS,
-        body,
-        head,
-        priced.COUNTS,
-        priced.CONTEXTS,
+        grid.TOKENS,
+        table.body @ classes,
+        table.head @ classes,
+        grid.COUNTS,
+        grid.CONTEXTS,
         table.decoding * costs.attention,
-        priced.PROMPTS,
+        grid.PROMPTS,
         table.prompt * costs.attention,
         np.array(
             [
-                costs.step_s,
-                costs.sequence_s,
-                costs.prefill_s,
-                costs.front_s,
-                costs.serial_s,
+                costs.step,
+                costs.sequence,
+                costs.prefill,
+                costs.front,
+                costs.serial,
                 costs.decode_gain,
                 costs.prefill_gain,
             ]
         ),
-        POLICIES[costs.policy],
-        costs.budget,
+        ORDER[engine.policy],
+        engine.budget,
         most,
         table.room,
-        costs.reserved,
+        engine.reserved,
     )
-    if row.mode == "steady_concurrency":
-        with np.errstate(all="ignore"):
-            tpot = np.mean((last - first)[osl > 1] / (osl[osl > 1] - 1))
-        return {
-            "ttft_s": float(np.mean(first)) + costs.request_s + costs.mixture_s * bool(table.body[0, 2] > 0),
-            "tpot_s": float(tpot),
-            "latency_s": float(np.mean(last)) + costs.request_s,
-            "throughput_tok_s": throughput(row, float(np.sum(isl)), float(np.sum(osl)), end),
-        }
-    ttft, latency = float(np.max(first)), float(end)
-    tpot = (latency - ttft) / max(row.osl - 1, 1.0)
-    whole = latency
-    if row.mode == "bs1_decode":
-        whole = tpot * row.osl
+    return found
+
+
+def _batch(row: Row, ttft: float, latency: float) -> Mapping[str, float]:
+    """Metrics of sequences that start and end together."""
+    tpot = (latency - ttft) / max(row.osl - 1.0, 1.0)
+    spent = tpot * row.osl if row.mode == "bs1_decode" else latency
     return {
         "ttft_s": ttft,
         "tpot_s": tpot,
         "latency_s": latency,
-        "throughput_tok_s": throughput(
-            row, row.batch * row.isl, row.batch * row.osl, whole
-        ),
+        "throughput_tok_s": throughput(row, row.batch * row.isl, row.batch * row.osl, spent),
     }
 
 
 def throughput(row: Row, prompts: float, answers: float, seconds: float) -> float:
-    tokens = {"input": prompts, "output": answers, "input+output": prompts + answers}[row.counts]
-    whole = tokens * row.replicas / seconds
+    """Tokens that a row counts, of all replicas or of one device, each second. [token/s]
+
+    Parameters
+    ----------
+    row
+        Says which are counted, and whose.
+    prompts, answers
+        Tokens of a replica. [token]
+    seconds
+        In which they were done. [s]
+    """
+    counted = {"input": prompts, "output": answers, "input+output": prompts + answers}
+    whole = counted[row.counts] * row.replicas / seconds
     return whole / row.devices if row.scope == "per_gpu" else whole
 
 
-def saturated(row: Row, table: Tables, body: Array, head: Array, costs: Costs):
+def _saturated(row: Row, table: Tables, costs: Costs, engine: Engine) -> Mapping[str, float]:
+    """The steady state with as many sequences as fit: each step decodes all of them, and prefills
+    as many prompts as answers end, osl steps after they began."""
     from roofline.bench.end_to_end.loop import line, plane
 
-    need = row.isl + costs.reserved * row.osl
-    most = max(min(np.floor(table.room / need), float(costs.most)), 1.0)
-    if row.batch:
-        most = min(most, row.batch)
-    mean = row.isl + 0.5 * row.osl
-    new = most / row.osl * row.isl
-    each = table.prompt * costs.attention
-    alone = line(priced.TOKENS, body, most)
-    decode = costs.decode_gain * (
-        alone
-        + line(priced.TOKENS, head, most)
-        + plane(priced.COUNTS, priced.CONTEXTS, table.decoding * costs.attention, most, mean)
-    )
-    # Prompts are filled a budget at a time, with or without the others' tokens.
-    steps = max(np.ceil(costs.budget / row.isl), 1.0)
-    part = steps * row.isl
-    fill = (line(priced.TOKENS, body, most + part) - alone) / steps
-    fill += line(priced.PROMPTS, each, row.isl) - each[0] + each[0] / steps
-    fill = costs.prefill_gain * fill + costs.prefill_s / steps
-    spent = decode + costs.step_s + costs.sequence_s * most + fill * most / row.osl
-    rate = most / spent  # answers' tokens of a replica, each second
-    answers = rate * row.replicas
-    tokens = {"output": 1.0, "input": row.isl / row.osl, "input+output": 1 + row.isl / row.osl}
-    whole = answers * tokens[row.counts]
+    classes = np.array(costs.classes)
+    body, head = table.body @ classes, table.head @ classes
+    prompt, decoding = table.prompt * costs.attention, table.decoding * costs.attention
+    need = row.isl + engine.reserved * row.osl
+    most = max(min(np.floor(table.room / need), float(engine.most)), 1.0)
+    most = min(most, row.batch) if row.batch else most
+    alone = line(grid.TOKENS, body, most)
+    attended = plane(grid.COUNTS, grid.CONTEXTS, decoding, most, row.isl + 0.5 * row.osl)
+    decode = costs.decode_gain * (alone + line(grid.TOKENS, head, most) + attended)
+    together = max(np.ceil(min(engine.budget, grid.TOKENS[-1]) / row.isl), 1.0)
+    both = line(grid.TOKENS, body, most + together * row.isl)
+    attend = line(grid.PROMPTS, prompt, row.isl) - prompt[0] + prompt[0] / together
+    fill = costs.prefill_gain * ((both - alone) / together + attend) + costs.prefill / together
+    # The front end is a bound of its own: a request, then each token of its answer.
+    spent = decode + costs.step + costs.sequence * most + fill * most / row.osl
+    spent = max(spent, costs.front * most)
     return {
-        "throughput_tok_s": whole / row.devices if row.scope == "per_gpu" else whole,
+        "ttft_s": fill + decode + costs.request,
         "tpot_s": spent,
-        "ttft_s": fill + decode + costs.request_s,
         "latency_s": spent * row.osl,
+        "throughput_tok_s": throughput(row, most / row.osl * row.isl, most, spent),
     }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.calibration.kernel import Kernel
 from roofline.cost.deployment import Deployment
@@ -16,6 +17,8 @@ from roofline.cost.memory import budget, kv_bytes_per_sequence
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
 from roofline.cost.work import Array, Number, Op
+
+Integers = NDArray[np.int64]
 
 TOKENS: Final = np.unique(np.round(2.0 ** np.arange(0.0, 17.01, 0.5)))
 """New tokens of a step: up to a whole batch of long prompts. [token]"""
