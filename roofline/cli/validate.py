@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from roofline.bench.validation import Validation
 
 
+DEFAULT_BY = "gpu,backend,dtype"
+"""Columns of kernels to group by; end-to-end rows have others."""
+
+
 class Kind(StrEnum):
-    """Of kernel."""
+    """Of kernel, or whole rows of serving."""
 
     GEMM = "gemm"
     ATTENTION_PREFILL = "attention-prefill"
@@ -28,6 +32,7 @@ class Kind(StrEnum):
     DEEPEP = "deepep"
     QUANTIZE = "quantize"
     POINTWISE = "pointwise"
+    E2E = "e2e"
 
 
 def validate(
@@ -36,7 +41,7 @@ def validate(
     where: Annotated[
         str, typer.Option(help="Rows to take: gpu=h100_sxm,backend=vllm|trtllm; , is and, | is or.")
     ] = "",
-    by: Annotated[str, typer.Option(help="Columns to group by: gpu,dtype.")] = "gpu,backend,dtype",
+    by: Annotated[str, typer.Option(help="Columns to group by: gpu,dtype.")] = DEFAULT_BY,
     cross_validate: Annotated[
         bool, typer.Option("--cross-validate", help="Predict each family by fits of the others.")
     ] = False,
@@ -48,6 +53,16 @@ def validate(
     from roofline.bench.validation import validate as score
     from roofline.errors import InputError
 
+    if kind is Kind.E2E:
+        from roofline.cli.validate_e2e import BY, validate_e2e
+
+        rows = chosen(_read(file), where)
+        if rows.empty:
+            raise InputError(f"no row is left of {file}", hint="loosen --where")
+        asked = [name.strip() for name in by.split(",") if name.strip()]
+        columns = BY if by == DEFAULT_BY else asked
+        validate_e2e(rows, by=columns, cross_validate=cross_validate, out=out, format_=format_)
+        return
     if not cross_validate:
         raise InputError(
             "only --cross-validate is there: no profile is shipped to predict the rows with",

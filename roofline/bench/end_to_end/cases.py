@@ -2,8 +2,8 @@
 
 Missing columns take these defaults. ``w_dtype``: the format that the checkpoint's name ends in,
 else that of the catalog's checkpoint, else bf16. ``kv_dtype``: that of the checkpoint, else fp8
-where TensorRT-LLM serves weights of 8 bits or fewer, else 16 bits. ``tp``: ``n_gpus``; other degrees: 1.
-``isl``, ``osl``: 32 and 128 tokens for one sequence, the means of ShareGPT for ``sharegpt_max``.
+where TensorRT-LLM serves weights of 8 bits or fewer, or the cache is a latent of such weights, else
+16 bits. ``tp``: ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens for one sequence, the means of ShareGPT for ``sharegpt_max``.
 ``batch``: 1. ``thr_counts``: output tokens; ``thr_scope``: all devices together.
 """
 
@@ -41,6 +41,8 @@ NEEDED: Final = ("engine", "gpu", "model", "mode")
 SHAREGPT: Final = (247.0, 233.0)
 """Mean prompt and answer of ShareGPT as serving benchmarks sample it (the rates of requests and of
 tokens that LMDeploy publishes for it give 246.9 and 232.7). [token]"""
+CONTRADICTION: Final = 1.3
+"""Factor by which a latency may differ from what TTFT and TPOT make of it. [1]"""
 ALONE: Final = (32.0, 128.0)
 """A prompt of one sentence, and an answer. [token]"""
 NARROW: Final = 8.0
@@ -154,6 +156,19 @@ def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[Unread]]:
     return rows, unread
 
 
+def contradicted(row: Row) -> str:
+    """The metric that the others of its row contradict: a latency beyond all rounding.
+
+    Some sources measured it at another length than the row says.
+    """
+    have = row.measured
+    if not {"ttft_s", "tpot_s", "latency_s"} <= set(have) or row.osl <= 1:
+        return ""
+    follows = have["ttft_s"] + (row.osl - 1) * have["tpot_s"]
+    off = abs(np.log(have["latency_s"] / follows))
+    return "latency_s" if off > np.log(CONTRADICTION) else ""
+
+
 def _row(place: int, record: Mapping[str, Any]) -> Row:
     mode = _text(record, "mode")
     if mode not in MODES:
@@ -164,9 +179,12 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
     layout, replicas = _layout(record, network, engine, mode)
     family = _text(record, "family")
     weights = _weights(record, network, engine)
-    experts = naming.number_format(_text(record, "moe_dtype"), engine) if _has(
-        record, "moe_dtype"
-    ) and any(isinstance(block.feedforward, Moe) for block in network.kinds) else ""
+    experts = (
+        naming.number_format(_text(record, "moe_dtype"), engine)
+        if _has(record, "moe_dtype")
+        and any(isinstance(block.feedforward, Moe) for block in network.kinds)
+        else ""
+    )
     case = Case(
         network.name,
         gpu.name,
@@ -180,7 +198,7 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
     batch = _number(record, "batch", 1.0 if mode != "offline_max" else 0.0)
     measured = {name: value for name in METRICS if (value := _measured(record, name)) is not None}
     if not measured:
-        raise InputError(f"no metric is measured", hint=f"give one of {', '.join(METRICS)}")
+        raise InputError("no metric is measured", hint=f"give one of {', '.join(METRICS)}")
     return Row(
         place,
         case,
@@ -324,10 +342,11 @@ def deployment(case: Case) -> Deployment:
 def _stored(network: Architecture, case: Case) -> Architecture:
     """The network in other formats; quantisers to 4 bits leave latent attention in 16."""
     weights = network.weight_format if case.weights == "checkpoint" else case.weights
-    weights = case.experts if case.experts and "checkpoint" == case.weights else weights
-    if case.experts and precision.named(case.experts).element_bits == precision.named(
-        weights
-    ).element_bits:
+    weights = case.experts if case.experts and case.weights == "checkpoint" else weights
+    if (
+        case.experts
+        and precision.named(case.experts).element_bits == precision.named(weights).element_bits
+    ):
         weights = case.experts
     plain = network.stored_as(weights)
     four = precision.named(weights).element_bits < NARROW

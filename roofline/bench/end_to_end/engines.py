@@ -9,12 +9,7 @@ and a request waits for the front end before it is scheduled.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, Literal
-
-from roofline.content import shipped
-from roofline.cost.work import Array
-from roofline.schema import Strict, quantity, read, validate
 
 Policy = Literal["decode-first", "whole-prompts", "prefill-first"]
 FOLDER: Final = "calibrations/engines"
@@ -109,9 +104,16 @@ class Engine:
 
 WHOLE: Final = 10**9
 """No limit of tokens: a static batch is prefilled at once."""
-_OLD: Final = {"request": (1.0e-3, 0.5), "decode_gain": (1.05, 0.2), "prefill_gain": (1.1, 0.2)}
+_OLD: Final = {
+    "request": (1.0e-3, 0.5),
+    "prefill": (5.0e-4, 0.6),
+    "decode_gain": (1.0, 0.1),
+    "prefill_gain": (1.0, 0.1),
+}
 ENGINES: Final = (
-    Engine("vllm", "decode-first", 8192, 1024, 0.7, ("vllm",), {"sequence": (2e-5, 0.3)}, modern=True),
+    Engine(
+        "vllm", "decode-first", 8192, 1024, 0.7, ("vllm",), {"sequence": (2e-5, 0.3)}, modern=True
+    ),
     Engine(
         "trtllm",
         "whole-prompts",

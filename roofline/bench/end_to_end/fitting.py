@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end import engines
-from roofline.bench.end_to_end.cases import Row, deployment
+from roofline.bench.end_to_end.cases import Row, contradicted, deployment
 from roofline.bench.end_to_end.driving import driven
 from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, KERNELS, Engine, engine_of
 from roofline.bench.end_to_end.modes import CLOSED, FULL, Costs, predict
@@ -175,11 +175,12 @@ class Cells:
 
 
 def cells(rows: Sequence[Known]) -> Cells:
-    """All metrics that rows have."""
+    """All metrics that rows have, but those that their others contradict."""
     found = [
         (place, metric, np.log(value), (*each.group, metric), each.row.mode)
         for place, each in enumerate(rows)
         for metric, value in each.row.measured.items()
+        if metric != contradicted(each.row)
     ]
     numbers = {key: number for number, key in enumerate(dict.fromkeys(f[3] for f in found))}
     looser = np.array([LOOSER if mode in FULL else 1.0 for *_, mode in found])
@@ -238,7 +239,7 @@ def improved(
     """
     center, spread = priors()
     moved = logs.copy()
-    inverse = np.diag(spread**2)
+    inverse: Array = np.diag(spread**2)
     members = [np.flatnonzero(has.group == number) for number in np.unique(has.group)]
     for _ in range(rounds):
         left = at + slopes @ (moved - logs)
@@ -251,7 +252,7 @@ def improved(
             mean = slopes[own].T @ weight[own]
             normal -= share * np.outer(mean, mean)
             pull -= share * mean * (weight[own] @ left[own])
-        inverse = np.linalg.inv(normal)
+        inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
         moved = moved - np.clip(inverse @ pull, -LONGEST, LONGEST)
     return moved, inverse
 
@@ -259,12 +260,10 @@ def improved(
 def fit(rows: Sequence[Known]) -> tuple[Array, Array]:
     """Logarithms of all constants fitted to rows, and their standard deviations."""
     has = cells(rows)
-    logs, spread = priors()
-    for _ in range(2):
+
+    def once(logs: Array) -> tuple[Array, Array]:
         at = residuals(rows, has, logs)
-        slopes = derivatives(rows, has, logs, at)
-        logs, covariance = improved(has, at, slopes, logs)
-        spread = np.sqrt(np.diag(covariance))
-    at = residuals(rows, has, logs)
-    logs, _ = improved(has, at, slopes, logs)
-    return logs, spread
+        return improved(has, at, derivatives(rows, has, logs, at), logs)
+
+    logs, covariance = once(once(priors()[0])[0])
+    return logs, np.sqrt(np.diag(covariance))

@@ -1,6 +1,6 @@
 """How constants do on devices, engines and networks that they were not fitted to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -62,8 +62,15 @@ class HeldOut:
     log_sd: list[Mapping[str, float]]
 
 
-def cross_validate(rows: Sequence[Known]) -> HeldOut:
-    """Predict each row by constants fitted to the others of its kind.
+def cross_validate(rows: Sequence[Known], fits: NDArray[np.bool_] | None = None) -> HeldOut:
+    """Predict each row by constants fitted to other groups.
+
+    Parameters
+    ----------
+    rows
+        To be predicted.
+    fits
+        Which of them may be fitted to; None for all.
 
     Notes
     -----
@@ -73,21 +80,24 @@ def cross_validate(rows: Sequence[Known]) -> HeldOut:
     """
     has, label = cells(rows), folds(rows)
     where = label[has.row]
+    good = np.ones(len(rows), dtype=np.bool_) if fits is None else fits
+    used = good[has.row]
     start, _ = priors()
     at = residuals(rows, has, start)
     slopes = derivatives(rows, has, start, at)
     metrics: list[Mapping[str, float]] = [{}] * len(rows)
     log_sd: list[Mapping[str, float]] = [{}] * len(rows)
     for fold in np.unique(label):
-        rest = where != fold
+        rest = (where != fold) & used
         logs, _ = improved(some(has, rest), at[rest], slopes[rest], start)
-        train = np.flatnonzero(label != fold)
+        train = np.flatnonzero((label != fold) & good)
         again = _on(rows, has, train, logs)
         logs, _ = improved(some(has, rest), again[rest], slopes[rest], logs)
-        missed = _nested(has, at, slopes, where, int(fold), start)
-        spreads = spread(rows, some(has, rest), missed[rest], label)
+        missed = _nested(has, at, slopes, np.where(used, where, -1), int(fold), start)
+        spreads = spread(rows, some(has, rest), missed[rest])
         held = np.flatnonzero(label == fold)
-        for place, found in zip(held, predictions([rows[i] for i in held], logs), strict=True):
+        mine = [int(place) for place in held]
+        for place, found in zip(mine, predictions([rows[i] for i in mine], logs), strict=True):
             metrics[place] = found
             each = rows[place]
             log_sd[place] = {name: of(spreads, each, name) for name in each.row.measured}
@@ -111,9 +121,9 @@ def _nested(
 ) -> Array:
     """Residuals of the other folds by constants that saw neither them nor the scored one."""
     out = np.full(len(at), np.nan)
-    for other in np.unique(where):
+    for other in np.unique(where[where >= 0]):
         if other != scored:
-            seen, held = (where != other) & (where != scored), where == other
+            seen, held = (where != other) & (where != scored) & (where >= 0), where == other
             logs, _ = improved(some(has, seen), at[seen], slopes[seen], start)
             out[held] = at[held] + slopes[held] @ (logs - start)
     return out
@@ -145,7 +155,7 @@ def keys(each: Known, metric: str) -> tuple[Key, ...]:
     )
 
 
-def spread(rows: Sequence[Known], has: Cells, missed: Array, label: Integers) -> Spreads:
+def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
     """Log standard deviation by engine, mode, metric and kind of network, as far as rows go.
 
     So that the central 80 % of a lognormal holds four of five residuals.
@@ -165,6 +175,3 @@ def of(spreads: Spreads, each: Known, metric: str) -> float:
     """Spread of a metric of a row; wider for an engine that no row was measured of."""
     found = next(spreads[key] for key in keys(each, metric) if key in spreads)
     return found * (LONE if each.engine.name == UNKNOWN else 1.0)
-
-
-Progress = Callable[[str], None]

@@ -38,11 +38,10 @@ def place(grid: Array, x: float) -> int:
 @numba.njit(cache=True, nogil=True)
 def line(grid: Array, values: Array, x: float) -> float:
     """Linear between the points of a grid, and beyond the last."""
-    if x <= grid[0]:
-        return values[0]
     i = place(grid, x)
-    share = (x - grid[i]) / (grid[i + 1] - grid[i])
-    return values[i] + share * (values[i + 1] - values[i])
+    share = max((x - grid[i]) / (grid[i + 1] - grid[i]), 0.0)
+    found: float = values[i] + share * (values[i + 1] - values[i])
+    return found
 
 
 @numba.njit(cache=True, nogil=True)
@@ -53,7 +52,8 @@ def plane(rows: Array, columns: Array, values: Array, x: float, y: float) -> flo
     b = max((y - columns[j]) / (columns[j + 1] - columns[j]), 0.0)
     low = values[i, j] * (1 - b) + values[i, j + 1] * b
     high = values[i + 1, j] * (1 - b) + values[i + 1, j + 1] * b
-    return low * (1 - a) + high * a
+    found: float = low * (1 - a) + high * a
+    return found
 
 
 @numba.njit(cache=True, nogil=True)

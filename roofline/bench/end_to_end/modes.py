@@ -170,8 +170,10 @@ def throughput(row: Row, prompts: float, answers: float, seconds: float) -> floa
 
 
 def _saturated(row: Row, table: Tables, costs: Costs, engine: Engine) -> Mapping[str, float]:
-    """The steady state with as many sequences as fit: each step decodes all of them, and prefills
-    as many prompts as answers end, osl steps after they began."""
+    """The steady state with as many sequences as fit.
+
+    Each step decodes all of them, and prefills as many prompts as answers end in it.
+    """
     from roofline.bench.end_to_end.loop import line, plane
 
     classes = np.array(costs.classes)

@@ -1,7 +1,7 @@
 """What the names in measured rows mean: networks, devices, number formats and engines.
 
-Sources write "LLaMA v2 70B", "nvidia/DeepSeek-R1-NVFP4" or "a100_argonne". General rules come first,
-aliases only for what no rule can know.
+Sources write "LLaMA v2 70B", "nvidia/DeepSeek-R1-NVFP4" or "a100_argonne". General rules come
+first, aliases only for what no rule can know.
 """
 
 import re

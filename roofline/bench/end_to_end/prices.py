@@ -47,13 +47,13 @@ KINDS: Final[Mapping[str, Kind]] = {
     "prefill-attention": Kind(9e-6, 0.55, 0.7),
     "decode-attention": Kind(6e-6, 0.3, 0.8),
     "latent-attention": Kind(9e-6, 0.5, 0.7),
-    "index": Kind(2.4e-5, 0.4, 0.6),
-    "scan": Kind(2e-5, 0.4, 0.6),
+    "index": Kind(4e-5, 0.4, 0.6),
+    "scan": Kind(3e-5, 0.4, 0.6),
     "pointwise": Kind(1.6e-6, 1.0, 0.6),
     "lookup": Kind(2e-6, 1.0, 0.6),
 }
 """Assumed. Scoring and choosing keys, and a recurrent step with its convolution and gates, are
-four or five small kernels each."""
+five to eight small kernels each."""
 WEIGHT_ONLY_EXPERTS: Final = Kind(1.0e-5, 0.35, 0.5)
 """Grouped products that convert integer weights on the way. Assumed."""
 FUSED_KINDS: Final = frozenset({"pointwise", "lookup"})
@@ -94,7 +94,8 @@ class Usual:
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """As measured, else as usual; None for what is loaded from the host."""
         wired = op.kind == "collective"
-        if self.measured is not None and op.kind not in FUSED_KINDS and (self.switched or not wired):
+        alone = op.kind not in FUSED_KINDS and (self.switched or not wired)
+        if self.measured is not None and alone:
             found = self.measured.price(op, gpu)
             if found is not None:
                 return found

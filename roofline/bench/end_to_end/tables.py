@@ -35,6 +35,10 @@ CLASSES: Final = ("dense", "dense-start", "experts", "experts-start", "wires")
 experts, each without and with what measured kernels take to start; collectives."""
 STARTS: Final = {"gemm": ("start", 1.0), "moe": ("launch", 0.5)}
 """Constant of a product's form that is its start, and the share of it that one operator has."""
+LITTLE: Final = 0.03
+"""Least share of a device's memory that caches get, or the deployment would not have been run."""
+ALL: Final = 0.95
+"""Share of a device's memory that an engine can be given at most."""
 _HEAD: Final = ("lm-head", "final-norm", "project-out", "all-gather-logits", "quantise-lm-head")
 
 
@@ -107,8 +111,6 @@ def _tokens(deployment: Deployment) -> tuple[Array, Array, Array]:
 
 def _prompts(deployment: Deployment) -> Array:
     name = "prefill"
-    longest = deployment.architecture.max_context
-    del longest
     attended = step(deployment, [Group(1.0, PROMPTS, PROMPTS, name)])
     out = np.zeros(PROMPTS.shape)
     for op in attended.values():
@@ -167,12 +169,11 @@ def room(deployment: Deployment, typical: float) -> float:
     """
     engine = deployment.engine
     tokens = engine.step_tokens or 8192.0
-    held = budget(
-        deployment, batch=1.0, context=typical, step_tokens=tokens, step_rows=256.0
-    )
-    # Where its usual share does not hold the weights, an engine is given all there is.
-    pool = held.pool if held.pool > 0.03 * held.capacity else held.pool + 0.95 * held.capacity - held.budget
-    pool = max(pool, 0.02 * held.capacity)
+    held = budget(deployment, batch=1.0, context=typical, step_tokens=tokens, step_rows=256.0)
+    pool = held.pool
+    if pool < LITTLE * held.capacity:
+        # Where its usual share does not hold the weights, an engine is given all there is.
+        pool = max(pool + ALL * held.capacity - held.budget, LITTLE * held.capacity)
     each = float(np.asarray(kv_bytes_per_sequence(deployment, typical))) / deployment.layout.pp
     if each <= 0:
         return np.inf
