@@ -2,9 +2,10 @@
 
 Missing columns take these defaults. ``w_dtype``: the format that the checkpoint's name ends in,
 else that of the catalog's checkpoint, else bf16. ``kv_dtype``: that of the checkpoint, else fp8
-where TensorRT-LLM serves weights of 8 bits or fewer, or the cache is a latent of such weights, else
-16 bits. ``tp``: ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens for one sequence, the means of ShareGPT for ``sharegpt_max``.
-``batch``: 1. ``thr_counts``: output tokens; ``thr_scope``: all devices together.
+where TensorRT-LLM serves weights of 8 bits or fewer, or the cache is a latent of such
+weights, else 16 bits. ``tp``: ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens,
+the means of ShareGPT for ``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens;
+``thr_scope``: all devices together.
 """
 
 import re
@@ -212,14 +213,22 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         replicas,
         float(layout.devices) * replicas,
         measured,
-        _text(record, "thr_counts") or "output",
-        _text(record, "thr_scope") or "total",
+        _word(record, "thr_counts", ("output", "input", "input+output")),
+        _word(record, "thr_scope", ("total", "per_gpu")),
     )
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
     value = record.get(name)
     return "" if value is None or value != value else str(value).strip()
+
+
+def _word(record: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
+    """One of some words, the first where there is none."""
+    word = _text(record, name) or allowed[0]
+    if word not in allowed:
+        raise InputError(f"{name} is {word!r:.40}", hint=f"give {', '.join(allowed)}")
+    return word
 
 
 def _has(record: Mapping[str, Any], name: str) -> bool:
@@ -269,7 +278,7 @@ def _layout(
     latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
     if mixture and latent and tp > LARGEST_GROUP:
         dp, tp, ep = tp, 1.0, tp
-    elif dp > 1 and tp * pp >= devices:
+    elif mixture and dp > 1 and tp * pp >= devices:
         tp = max(tp / dp, 1.0)
     if not mixture:
         ep, dp = 1.0, 1.0

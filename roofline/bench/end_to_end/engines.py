@@ -44,9 +44,9 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "sequence": Constant(1.2e-5, 0.3, "s", "of every sequence that decodes, in a step"),
     "prefill": Constant(2.0e-3, 0.4, "s", "of a step that prefills, beside its kernels"),
     "request": Constant(2.5e-2, 0.3, "s", "from arrival to the scheduler, and back with a token"),
-    "serial": Constant(4.0e-3, 1.0, "s", "of a request in the front end, one after the other"),
-    "front": Constant(2.0e-5, 0.8, "s", "of a token in the front end, one after the other"),
-    "mixture": Constant(1.0e-1, 0.8, "s", "added to the first token by mixtures of experts"),
+    "serial": Constant(4.0e-3, 0.5, "s", "of a request in the front end, one after the other"),
+    "front": Constant(2.0e-5, 0.4, "s", "of a token in the front end, one after the other"),
+    "mixture": Constant(1.0e-1, 0.5, "s", "added to the first token by mixtures of experts"),
     "decode_gain": Constant(1.0, 0.03, "1", "on the kernels of decoding"),
     "prefill_gain": Constant(1.05, 0.06, "1", "on the kernels of prompts"),
     "experts": Constant(1.0, 0.1, "1", "on routed experts"),
@@ -56,7 +56,7 @@ every modern engine; gains are those of kernels that were measured alone."""
 KERNELS: Final[Mapping[str, Constant]] = {
     "start": Constant(0.85, 0.05, "1", "on the start of a product, inside a CUDA graph"),
     "start_low": Constant(0.55, 0.12, "1", "the same in 8 bits or fewer, whose inputs are fused"),
-    "experts_start": Constant(0.7, 0.15, "1", "on the start of a mixture of experts"),
+    "experts_start": Constant(1.0, 0.2, "1", "on the start of a mixture of experts"),
     "experts_all": Constant(0.9, 0.1, "1", "on routed experts of every engine"),
     "wires": Constant(1.0, 0.1, "1", "on collectives"),
     "blackwell_dense": Constant(1.0, 0.08, "1", "on kernels carried to Blackwell, dense ones"),
@@ -90,6 +90,8 @@ class Engine:
         Where not those of `CONSTANTS`: value and log standard deviation.
     modern
         Whether it runs the kernels that `KERNELS` is fitted to: in graphs, fused.
+    reach
+        Device memory rate beyond which its decoding gets no faster. [B/s]
     """
 
     name: str
@@ -100,6 +102,7 @@ class Engine:
     names: tuple[str, ...]
     priors: Mapping[str, tuple[float, float]]
     modern: bool = False
+    reach: float = float("inf")
 
 
 WHOLE: Final = 10**9
@@ -131,7 +134,7 @@ ENGINES: Final = (
         1024,
         0.7,
         ("sglang",),
-        {"front": (5e-5, 0.5), "mixture": (1.5e-1, 0.6)},
+        {"front": (5e-5, 0.5), "mixture": (1.5e-1, 0.4)},
         modern=True,
     ),
     Engine(
@@ -179,7 +182,8 @@ ENGINES: Final = (
         1,
         1.0,
         ("llama.cpp",),
-        _OLD | {"decode_gain": (1.4, 0.2), "prefill_gain": (2.0, 0.4)},
+        _OLD | {"decode_gain": (1.1, 0.2), "prefill_gain": (2.0, 0.4)},
+        reach=1.4e12,
     ),
     Engine("lmdeploy", "whole-prompts", 8192, 256, 1.0, ("lmdeploy-turbomind",), {}),
     Engine(
@@ -203,7 +207,8 @@ ENGINES: Final = (
     ),
 )
 """Profiles. Policies, budgets and priors of those that were measured in 2023 and 2024 are facts of
-their documentation or assumed; constants are fitted."""
+their documentation or assumed; constants are fitted. llama.cpp decodes at the rate of the memory of
+A40 and L40S, and hardly faster on devices with two to four times as much."""
 _BY_NAME: Final = {engine.name: engine for engine in ENGINES}
 _CALLED: Final = {name: engine for engine in ENGINES for name in engine.names}
 OLD_VERSIONS: Final = {

@@ -36,6 +36,8 @@ GROUP_SD: Final = {"ttft_s": 0.25, "tpot_s": 0.1, "latency_s": 0.1, "throughput_
 them apart. Assumed."""
 LOOSER: Final = 1.5
 """Factor on both for a row at full load, where settings that nobody states count most."""
+ROBUST: Final = 1.0
+"""Deviations at which a row counts half."""
 NUDGE: Final = 0.1
 """Step of a derivative, of the logarithm of a constant."""
 LONGEST: Final = 1.0
@@ -123,6 +125,8 @@ def costs(each: Known, logs: Array) -> Costs:
         kernels = {key: float(np.exp(logs[PLACE[key]])) for key in KERNELS}
     carried = each.carried
     dense = kernels["blackwell_dense"] if carried else 1.0
+    hbm = deployment(each.row.case).node.gpu.hbm_bytes_per_s
+    own["decode_gain"] *= max(hbm / each.engine.reach, 1.0)
     routed = own.pop("experts") * kernels["experts_all"]
     routed *= kernels["blackwell_experts"] if carried else 1.0
     classes = {
@@ -243,7 +247,7 @@ def improved(
     members = [np.flatnonzero(has.group == number) for number in np.unique(has.group)]
     for _ in range(rounds):
         left = at + slopes @ (moved - logs)
-        weight = 1.0 / (1.0 + (left / has.row_sd) ** 2) / has.row_sd**2
+        weight = 1.0 / (1.0 + (left / (ROBUST * has.row_sd)) ** 2) / has.row_sd**2
         normal = np.diag(spread**-2.0) + (slopes * weight[:, None]).T @ slopes
         pull = (moved - center) / spread**2 + slopes.T @ (weight * left)
         for own in members:
