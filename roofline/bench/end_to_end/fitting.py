@@ -36,8 +36,9 @@ GROUP_SD: Final = {"ttft_s": 0.25, "tpot_s": 0.1, "latency_s": 0.1, "throughput_
 them apart. Assumed."""
 LOOSER: Final = 1.5
 """Factor on both for a row at full load, where settings that nobody states count most."""
-ROBUST: Final = 1.0
-"""Deviations at which a row counts half."""
+ROBUST: Final = (8.0, 4.0, 2.0, 1.0, 1.0)
+"""Deviations at which a row counts half, from one round of weights to the next: what is far off at
+the priors may be what the constants are about, what stays far off in the end is not."""
 NUDGE: Final = 0.1
 """Step of a derivative, of the logarithm of a constant."""
 LONGEST: Final = 1.0
@@ -222,9 +223,7 @@ def derivatives(rows: Sequence[Known], has: Cells, logs: Array, at: Array) -> Ar
     return out
 
 
-def improved(
-    has: Cells, at: Array, slopes: Array, logs: Array, rounds: int = 4
-) -> tuple[Array, Array]:
+def improved(has: Cells, at: Array, slopes: Array, logs: Array) -> tuple[Array, Array]:
     """Constants that agree best with cells, as far as these are linear in them.
 
     Parameters
@@ -233,8 +232,6 @@ def improved(
         Cells, their residuals at ``logs`` and the derivatives.
     logs
         Where the search begins.
-    rounds
-        Of robust weights. [1]
 
     Returns
     -------
@@ -245,9 +242,9 @@ def improved(
     moved = logs.copy()
     inverse: Array = np.diag(spread**2)
     members = [np.flatnonzero(has.group == number) for number in np.unique(has.group)]
-    for _ in range(rounds):
+    for scale in ROBUST:
         left = at + slopes @ (moved - logs)
-        weight = 1.0 / (1.0 + (left / (ROBUST * has.row_sd)) ** 2) / has.row_sd**2
+        weight = 1.0 / (1.0 + (left / (scale * has.row_sd)) ** 2) / has.row_sd**2
         normal = np.diag(spread**-2.0) + (slopes * weight[:, None]).T @ slopes
         pull = (moved - center) / spread**2 + slopes.T @ (weight * left)
         for own in members:

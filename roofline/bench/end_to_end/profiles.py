@@ -11,7 +11,7 @@ from pydantic import Field
 
 from roofline.bench import atomic
 from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, FOLDER, KERNELS, SHARED, Constant
-from roofline.bench.end_to_end.fitting import NAMES, PLACE
+from roofline.bench.end_to_end.fitting import NAMES, PLACE, priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
 from roofline.content import shipped
 from roofline.cost.work import Array
@@ -184,7 +184,7 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
         "digest": f"sha256:{told.digest}",
         "source": told.source,
         "constants": {
-            key: _shown(known, PLACE[key if name == SHARED else f"{name}.{key}"], logs, sd, name)
+            key: _shown(known, PLACE[key if name == SHARED else f"{name}.{key}"], logs, sd)
             for key, known in constants.items()
         },
         "errors": [
@@ -203,15 +203,15 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
             {"of": list(key), "spread": _short(value)} for key, value in told.spreads.items()
         ],
     }
-    text = yaml.safe_dump(body, sort_keys=False, default_flow_style=None, width=100)
+    text = yaml.safe_dump(
+        body, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
+    )
     place = path or path_of(name)
     atomic.write(place, f"# Fitted to measured end-to-end rows.\n{text}".encode())
     return place
 
 
-def _shown(known: Constant, place: int, logs: Array, sd: Array, name: str) -> dict[str, str]:
-    from roofline.bench.end_to_end.fitting import priors
-
+def _shown(known: Constant, place: int, logs: Array, sd: Array) -> dict[str, str | float]:
     center, _ = priors()
     ends = (0.0, -DEVIATIONS, DEVIATIONS)
     value, low, high = (float(np.exp(logs[place] + end * sd[place])) for end in ends)
@@ -220,8 +220,8 @@ def _shown(known: Constant, place: int, logs: Array, sd: Array, name: str) -> di
     return {**told, "meaning": known.meaning}
 
 
-def _unit(value: float, unit: str) -> str:
-    return show(value, "s", DIGITS) if unit == "s" else f"{value:.{DIGITS}g}"
+def _unit(value: float, unit: str) -> str | float:
+    return show(value, "s", DIGITS) if unit == "s" else _short(value)
 
 
 def _short(value: float) -> float:
