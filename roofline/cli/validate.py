@@ -56,12 +56,12 @@ def validate(
     if kind is Kind.E2E:
         from roofline.cli.validate_e2e import BY, validate_e2e
 
-        rows = chosen(_read(file), where)
-        if rows.empty:
+        wanted = chosen(_read(file), where)
+        if wanted.empty:
             raise InputError(f"no row is left of {file}", hint="loosen --where")
         asked = [name.strip() for name in by.split(",") if name.strip()]
         columns = BY if by == DEFAULT_BY else asked
-        validate_e2e(rows, by=columns, cross_validate=cross_validate, out=out, format_=format_)
+        validate_e2e(wanted, by=columns, cross_validate=cross_validate, out=out, format_=format_)
         return
     if not cross_validate:
         raise InputError(

@@ -40,23 +40,23 @@ class Constant:
 
 
 CONSTANTS: Final[Mapping[str, Constant]] = {
-    "step": Constant(1.0e-3, 0.15, "s", "of every step: scheduling, sampling, launches"),
+    "step": Constant(1.0e-3, 0.12, "s", "of every step: scheduling, sampling, launches"),
     "sequence": Constant(1.2e-5, 0.3, "s", "of every sequence that decodes, in a step"),
     "prefill": Constant(2.0e-3, 0.4, "s", "of a step that prefills, beside its kernels"),
     "request": Constant(2.5e-2, 0.3, "s", "from arrival to the scheduler, and back with a token"),
     "serial": Constant(4.0e-3, 0.5, "s", "of a request in the front end, one after the other"),
     "front": Constant(2.0e-5, 0.4, "s", "of a token in the front end, one after the other"),
     "mixture": Constant(1.0e-1, 0.5, "s", "added to the first token by mixtures of experts"),
-    "decode_gain": Constant(1.0, 0.03, "1", "on the kernels of decoding"),
-    "prefill_gain": Constant(1.05, 0.06, "1", "on the kernels of prompts"),
-    "experts": Constant(1.0, 0.1, "1", "on routed experts"),
+    "decode_gain": Constant(1.0, 0.02, "1", "on the kernels of decoding"),
+    "prefill_gain": Constant(1.05, 0.05, "1", "on the kernels of prompts"),
+    "experts": Constant(1.0, 0.08, "1", "on routed experts"),
 }
 """Of an engine. Priors after ``c_step`` 1 ms, ``c_seq`` 10 µs and ``c_pre`` 2 ms, which hold for
 every modern engine; gains are those of kernels that were measured alone."""
 KERNELS: Final[Mapping[str, Constant]] = {
     "start": Constant(0.85, 0.05, "1", "on the start of a product, inside a CUDA graph"),
     "start_low": Constant(0.55, 0.12, "1", "the same in 8 bits or fewer, whose inputs are fused"),
-    "experts_start": Constant(1.0, 0.2, "1", "on the start of a mixture of experts"),
+    "experts_start": Constant(1.0, 0.15, "1", "on the start of a mixture of experts"),
     "experts_all": Constant(0.9, 0.1, "1", "on routed experts of every engine"),
     "wires": Constant(1.0, 0.1, "1", "on collectives"),
     "blackwell_dense": Constant(1.0, 0.08, "1", "on kernels carried to Blackwell, dense ones"),

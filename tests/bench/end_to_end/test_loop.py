@@ -24,16 +24,19 @@ def plain(
     isl: list[int], osl: list[int], clients: int, engine: Engine, most: int, room: float
 ) -> tuple[list[float], list[float], float]:
     """One step after the other, with lists: what the loop has to agree with."""
-    number, now, first, last = len(isl), 0.0, {}, {}
+    number, now = len(isl), 0.0
+    first: dict[int, float] = {}
+    last: dict[int, float] = {}
     arrival = dict.fromkeys(range(min(clients, number)), 0.0)
     sent = len(arrival)
-    waiting, filling, running = deque(arrival), deque(), {}
+    waiting, filling = deque(arrival), deque[int]()
+    running: dict[int, int] = {}
     done = dict.fromkeys(range(number), 0)
     while len(last) < number:
-        held = sum(isl[r] + engine.reserved * osl[r] for r in [*filling, *running])
+        held = float(sum(isl[r] + engine.reserved * osl[r] for r in [*filling, *running]))
         while waiting and len(filling) + len(running) < most:
             need = isl[waiting[0]] + engine.reserved * osl[waiting[0]]
-            if held + need > room and filling + deque(running):
+            if held + need > room and (filling or running):
                 break
             held += need
             filling.append(waiting.popleft())
@@ -42,7 +45,7 @@ def plain(
             decoding = {}
         left = engine.budget - (len(running) if engine.policy == "decode-first" else 0)
         new, pairs, whole = 0, 0.0, []
-        for request in filling if filling else ():
+        for request in filling:
             want = isl[request] - done[request]
             if engine.policy == "whole-prompts":
                 if new and new + want > left:

@@ -87,7 +87,8 @@ def test_a_mistake_in_a_profile_is_refused_at_its_place(
     assert written_as in text
     path.write_text(text.replace(written_as, instead, 1), encoding="utf-8")
     original = profiles.path_of
-    monkeypatch.setattr(profiles, "path_of", lambda name: path if name == "vllm" else original(name))
+    place = {"vllm": path}
+    monkeypatch.setattr(profiles, "path_of", lambda name: place.get(name) or original(name))
     profiles.load.cache_clear()
     try:
         with pytest.raises(RooflineError, match=said):
