@@ -2,6 +2,7 @@
 
 import os
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,13 +26,17 @@ EPILOG = (
     "1, sms 0, distribution balanced, mode normal, op scale_matrix for quantize, topology one "
     "node; backend, version, kernel and model not stated. Unknown GPUs and formats, times and "
     "dimensions that are not above 0 are refused with their reason and count against coverage. "
-    "With --cross-validate a group that is a small sample of a device whose sibling is in the "
+    "Shipped calibrations predict the rows; with --cross-validate fits of the file do, and a group that is a small sample of a device whose sibling is in the "
     "file is transferred from it: one factor from the other families of the sample."
 )
 
 
+DEFAULT_BY = "gpu,backend,dtype"
+"""Columns of kernels to group by; end-to-end rows have others."""
+
+
 class Kind(StrEnum):
-    """Of kernel."""
+    """Of kernel, or whole rows of serving."""
 
     GEMM = "gemm"
     ATTENTION_PREFILL = "attention-prefill"
@@ -45,6 +50,7 @@ class Kind(StrEnum):
     DEEPEP = "deepep"
     QUANTIZE = "quantize"
     POINTWISE = "pointwise"
+    E2E = "e2e"
 
 
 def validate(
@@ -55,9 +61,13 @@ def validate(
     ] = "",
     by: Annotated[
         str, typer.Option(help="Columns of the file to group by: gpu,dtype; tp; n_ranks.")
-    ] = "gpu,backend,dtype",
+    ] = DEFAULT_BY,
     cross_validate: Annotated[
-        bool, typer.Option("--cross-validate", help="Predict each family by fits of the others.")
+        bool,
+        typer.Option(
+            "--cross-validate",
+            help="Predict each family by fits of the others, not by shipped ones.",
+        ),
     ] = False,
     jobs: Annotated[
         int, typer.Option(min=0, help="Fits at the same time; 0 for one per processor.")
@@ -68,20 +78,27 @@ def validate(
     """Say how well calibrated forms predict measured kernels: errors, and what intervals hold."""
     # Fits run side by side: threads of BLAS inside each would only wait for one another.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from roofline.bench.left_out import left_out
+    from roofline.bench.left_out import left_out, one_by_one
+    from roofline.bench.shipping.predicting import predicted
     from roofline.bench.validation import chosen
     from roofline.bench.validation import validate as score
     from roofline.errors import InputError
 
-    if not cross_validate:
-        raise InputError(
-            "only --cross-validate is there: no profile is shipped to predict the rows with",
-            hint="add --cross-validate: each family is predicted by a fit of the others",
-        )
+    if kind is Kind.E2E:
+        from roofline.cli.validate_e2e import BY, validate_e2e
+
+        wanted = chosen(_read(file), where)
+        if wanted.empty:
+            raise InputError(f"no row is left of {file}", hint="loosen --where")
+        asked = [name.strip() for name in by.split(",") if name.strip()]
+        columns = BY if by == DEFAULT_BY else asked
+        validate_e2e(wanted, by=columns, cross_validate=cross_validate, out=out, format_=format_)
+        return
     frame = chosen(_read(file), where)
     if frame.empty:
         raise InputError(f"no row is left of {file}", hint="loosen --where")
-    found = score(kind.value, frame, left_out(jobs), where=str(file))
+    predictor = left_out(jobs) if cross_validate else one_by_one(partial(predicted, kind.value))
+    found = score(kind.value, frame, predictor, where=str(file))
     names = [name.strip() for name in by.split(",") if name.strip()]
     _known(names, by, frame)
     groups = list(found.grouped(names))

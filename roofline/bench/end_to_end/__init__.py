@@ -1,0 +1,11 @@
+"""Measured end-to-end rows: TTFT, TPOT, latency and throughput of engines, predicted row by row.
+
+`end_to_end` reads rows in the columns of the shared measurements, prices the steps of each
+deployment by measured kernels, serves the row's workload over them in an event loop with the
+fitted constants of its engine, and returns every metric with an interval.
+"""
+
+from roofline.bench.end_to_end.predicting import end_to_end
+from roofline.bench.end_to_end.result import EndToEnd, Metric
+
+__all__ = ["EndToEnd", "Metric", "end_to_end"]

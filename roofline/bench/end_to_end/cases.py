@@ -1,0 +1,384 @@
+"""From a measured row to what ran: network, devices, formats, layout; and to what was asked of it.
+
+Missing columns take these defaults. ``w_dtype``: the format that the checkpoint's name ends in,
+else that of the catalog's checkpoint, else bf16. ``kv_dtype``: that of the checkpoint, else fp8
+where TensorRT-LLM serves weights of 8 bits or fewer, or the cache is a latent of such
+weights, else 16 bits. ``tp``: ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens,
+the means of ShareGPT for ``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens;
+``thr_scope``: all devices together.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from roofline.bench.end_to_end import naming
+from roofline.cost.deployment import Deployment
+from roofline.cost.layout import Layout
+from roofline.errors import InputError
+from roofline.hardware.catalog import default_node
+from roofline.hardware.catalog import gpu as gpu_named
+from roofline.hardware.engine import engine as engine_named
+from roofline.model import catalog, parameters, precision
+from roofline.model.architecture import Architecture, Mla, Moe
+
+if TYPE_CHECKING:
+    import pandas
+
+MODES: Final = (
+    "bs1_prefill",
+    "bs1_decode",
+    "static_batch",
+    "offline_max",
+    "sharegpt_max",
+    "steady_concurrency",
+)
+METRICS: Final = ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s")
+NEEDED: Final = ("engine", "gpu", "model", "mode")
+SHAREGPT: Final = (247.0, 233.0)
+"""Mean prompt and answer of ShareGPT as serving benchmarks sample it (the rates of requests and of
+tokens that LMDeploy publishes for it give 246.9 and 232.7). [token]"""
+CONTRADICTION: Final = 1.3
+"""Factor by which a latency may differ from what TTFT and TPOT make of it. [1]"""
+ALONE: Final = (32.0, 128.0)
+"""A prompt of one sentence, and an answer. [token]"""
+NARROW: Final = 8.0
+"""Bits per weight from which on TensorRT-LLM's checkpoints bring scales for an fp8 cache."""
+BY_LAYERS: Final = frozenset({"llama.cpp"})
+"""Engines that give each device whole layers unless told otherwise."""
+LARGEST_GROUP: Final = 8
+"""Devices that share the matrices of one layer in any engine's usual latent attention; more of them
+have sequences of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What ran. Rows of one case are priced together.
+
+    Attributes
+    ----------
+    network, gpu
+        Names in the catalogs.
+    weights, experts, kv
+        Number formats of the linear layers, of routed experts where they differ, of the cache.
+    layout
+        Of a replica.
+    engine
+        Memory policy, a name of the catalog of engines.
+    """
+
+    network: str
+    gpu: str
+    weights: str
+    experts: str
+    kv: str
+    layout: Layout
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measured row as it is predicted.
+
+    Attributes
+    ----------
+    place
+        In the file, from 0. [1]
+    case
+        What ran.
+    mode, engine, version, family
+        As the source says.
+    batch
+        Sequences together, of a replica; or clients. 0 where an engine takes what fits. [1]
+    isl, osl
+        Prompt and answer. [token]
+    replicas, devices
+        Copies of the deployment, and devices of all of them. [1]
+    measured
+        Metrics that the row has, in SI units, by name.
+    counts, scope
+        Tokens that the throughput counts, and whose it is: ``"per_gpu"`` or ``"total"``.
+    """
+
+    place: int
+    case: Case
+    mode: str
+    engine: str
+    version: str
+    family: str
+    batch: float
+    isl: float
+    osl: float
+    replicas: float
+    devices: float
+    measured: Mapping[str, float]
+    counts: str = "output"
+    scope: str = "total"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A row that cannot be predicted, and why."""
+
+    place: int
+    why: str
+
+
+def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[Unread]]:
+    """Rows of a table of measurements, and those that cannot be read.
+
+    Parameters
+    ----------
+    frame
+        Columns of the shared measurements; `NEEDED` must be there.
+
+    Raises
+    ------
+    InputError
+        A needed column is missing.
+    """
+    for column in NEEDED:
+        if column not in frame:
+            raise InputError(
+                f"the measurements have no column {column}",
+                hint=f"rows need {', '.join(NEEDED)} and at least one of {', '.join(METRICS)}",
+            )
+    rows: list[Row] = []
+    unread: list[Unread] = []
+    for place, record in enumerate(frame.to_dict("records")):
+        try:
+            rows.append(_row(place, {str(key): value for key, value in record.items()}))
+        except (InputError, LookupError, ValueError) as error:
+            unread.append(Unread(place, str(error)))
+    return rows, unread
+
+
+def contradicted(row: Row) -> str:
+    """The metric that the others of its row contradict: a latency beyond all rounding.
+
+    Some sources measured it at another length than the row says.
+    """
+    have = row.measured
+    if not {"ttft_s", "tpot_s", "latency_s"} <= set(have) or row.osl <= 1:
+        return ""
+    follows = have["ttft_s"] + (row.osl - 1) * have["tpot_s"]
+    off = abs(np.log(have["latency_s"] / follows))
+    return "latency_s" if off > np.log(CONTRADICTION) else ""
+
+
+def _row(place: int, record: Mapping[str, Any]) -> Row:
+    mode = _text(record, "mode")
+    if mode not in MODES:
+        raise InputError(f"no mode is called {mode!r:.40}", hint=", ".join(MODES))
+    engine = _text(record, "engine")
+    network = naming.network(_text(record, "model"))
+    gpu, _ = naming.device(_text(record, "gpu"))
+    layout, replicas = _layout(record, network, engine, mode)
+    family = _text(record, "family")
+    weights = _weights(record, network, engine)
+    experts = (
+        naming.number_format(_text(record, "moe_dtype"), engine)
+        if _has(record, "moe_dtype")
+        and any(isinstance(block.feedforward, Moe) for block in network.kinds)
+        else ""
+    )
+    case = Case(
+        network.name,
+        gpu.name,
+        weights,
+        experts if experts != weights else "",
+        _cache(record, network, weights, engine),
+        layout,
+        _policy(engine),
+    )
+    isl, osl = _lengths(record, mode)
+    batch = _number(record, "batch", 1.0 if mode != "offline_max" else 0.0)
+    measured = {name: value for name in METRICS if (value := _measured(record, name)) is not None}
+    if not measured:
+        raise InputError("no metric is measured", hint=f"give one of {', '.join(METRICS)}")
+    return Row(
+        place,
+        case,
+        mode,
+        engine,
+        _text(record, "version"),
+        family,
+        max(np.ceil(batch / replicas), 1.0) if batch else 0.0,
+        isl,
+        osl,
+        replicas,
+        float(layout.devices) * replicas,
+        measured,
+        _word(record, "thr_counts", ("output", "input", "input+output")),
+        _word(record, "thr_scope", ("total", "per_gpu")),
+    )
+
+
+def _text(record: Mapping[str, Any], name: str) -> str:
+    value = record.get(name)
+    return "" if value is None or value != value else str(value).strip()
+
+
+def _word(record: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
+    """One of some words, the first where there is none."""
+    word = _text(record, name) or allowed[0]
+    if word not in allowed:
+        raise InputError(f"{name} is {word!r:.40}", hint=f"give {', '.join(allowed)}")
+    return word
+
+
+def _has(record: Mapping[str, Any], name: str) -> bool:
+    return bool(_text(record, name))
+
+
+def _number(record: Mapping[str, Any], name: str, default: float) -> float:
+    text = _text(record, name)
+    if not text:
+        return default
+    value = float(text)
+    if not 0 <= value < np.inf:
+        raise InputError(f"{name} is {text:.40}", hint="give a number of 0 or more")
+    return value
+
+
+def _measured(record: Mapping[str, Any], name: str) -> float | None:
+    value = _number(record, name, 0.0)
+    return value or None
+
+
+def _lengths(record: Mapping[str, Any], mode: str) -> tuple[float, float]:
+    prompt, answer = SHAREGPT if mode == "sharegpt_max" else ALONE
+    isl = _number(record, "isl", prompt)
+    osl = _number(record, "osl", answer)
+    if isl < 1:
+        raise InputError(f"isl is {isl:g}", hint="a prompt has at least one token")
+    return isl, 1.0 if mode == "bs1_prefill" else max(osl, 1.0)
+
+
+def _layout(
+    record: Mapping[str, Any], network: Architecture, engine: str, mode: str
+) -> tuple[Layout, float]:
+    """Degrees of a replica, and how many replicas there are."""
+    devices = _number(record, "n_gpus", 0.0)
+    tp = _number(record, "tp", 0.0) or devices or 1.0
+    pp = _number(record, "pp", 0.0) or 1.0
+    ep = _number(record, "ep", 0.0) or 1.0
+    dp = _number(record, "attn_dp", 0.0) or 1.0
+    devices = devices or tp * pp
+    for name, value in {"tp": tp, "pp": pp, "ep": ep, "attn_dp": dp, "n_gpus": devices}.items():
+        if value != int(value):
+            raise InputError(f"{name} is {value:g}", hint="give a whole number")
+    if engine in BY_LAYERS and tp > 1:
+        tp, pp = 1.0, tp * pp
+    mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
+    latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
+    if mixture and latent and tp > LARGEST_GROUP:
+        dp, tp, ep = tp, 1.0, tp
+    elif mixture and dp > 1 and tp * pp >= devices:
+        tp = max(tp / dp, 1.0)
+    if not mixture:
+        ep, dp = 1.0, 1.0
+    ep = min(ep, tp * dp)
+    layout = Layout(tp=int(tp), dp=int(dp), ep=int(ep), pp=int(pp))
+    return layout, max(devices // float(layout.devices), 1.0)
+
+
+def _weights(record: Mapping[str, Any], network: Architecture, engine: str) -> str:
+    """Format of the linear layers, ``"checkpoint"`` for that of the catalog."""
+    text = _text(record, "w_dtype")
+    named = naming.stored(_text(record, "model"))
+    if named and (not text or "assumed" in text):
+        return naming.number_format(named, engine)
+    own = network.weight_format
+    if not text or "assumed" in text:
+        return "checkpoint" if own != "fp32" else "bf16"
+    asked = naming.number_format(text, engine)
+    return "checkpoint" if _alike(asked, own) else asked
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two formats of fewer than 16 bits are multiplied alike: fp8 with any scales."""
+    a, b = precision.named(one), precision.named(other)
+    return a.element_bits == b.element_bits < 16 and a.arithmetic == b.arithmetic
+
+
+def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engine: str) -> str:
+    text = _text(record, "kv_dtype")
+    if text and "assumed" not in text:
+        return naming.number_format(text, engine)
+    if network.kv_format:
+        return network.kv_format
+    stored = network.weight_format if weights == "checkpoint" else weights
+    narrow = precision.named(stored).element_bits <= NARROW
+    latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
+    return "fp8" if narrow and (engine == "trtllm" or latent) else "auto"
+
+
+def _policy(engine: str) -> str:
+    """Memory policy of an engine; that of vLLM for those without a file."""
+    lower = re.sub(r"[^a-z]", "", engine.lower())
+    known = {"vllm": "vllm", "trtllm": "trtllm", "tensorrtllm": "trtllm", "sglang": "sglang"}
+    return known.get(lower, "vllm")
+
+
+@cache
+def deployment(case: Case) -> Deployment:
+    """The deployment of a case, at datasheet rates."""
+    network = catalog.architecture(case.network)
+    if case.weights != "checkpoint" or (
+        case.experts and not _alike(case.experts, network.weight_format)
+    ):
+        network = _stored(network, case)
+    device = gpu_named(case.gpu)
+    return Deployment(
+        architecture=network,
+        node=default_node(device, int(case.layout.devices)),
+        precision=precision.resolve(
+            "bf16" if network.weight_format == "fp32" else network.weight_format,
+            case.kv,
+            device,
+            also=parameters.formats(network),
+        ),
+        engine=engine_named(case.engine),
+        layout=case.layout,
+    )
+
+
+def _stored(network: Architecture, case: Case) -> Architecture:
+    """The network in other formats; quantisers to 4 bits leave latent attention in 16."""
+    weights = network.weight_format if case.weights == "checkpoint" else case.weights
+    weights = case.experts if case.experts and case.weights == "checkpoint" else weights
+    if (
+        case.experts
+        and precision.named(case.experts).element_bits == precision.named(weights).element_bits
+    ):
+        weights = case.experts
+    plain = network.stored_as(weights)
+    four = precision.named(weights).element_bits < NARROW
+    mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
+    if not (four and mixture):
+        return plain
+    blocks = {
+        block: replace(
+            block,
+            formats=tuple(
+                {
+                    **{
+                        role: "bf16"
+                        for linear in (block.mixer.linears(network.d_model) if block.mixer else ())
+                        for role in (linear.name, *_RELATED.get(linear.name, ()))
+                    },
+                    **dict(block.formats),
+                }.items()
+            ),
+        )
+        for block in plain.kinds
+    }
+    return replace(plain, layers=tuple(blocks[block] for block in plain.layers))
+
+
+_RELATED: Final[Mapping[str, tuple[str, ...]]] = {}

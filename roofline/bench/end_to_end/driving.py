@@ -1,0 +1,88 @@
+"""How benchmarks drove their clients: what a source does not say is read from its rows.
+
+Lengths, the number of requests and who waits for whom decide TTFT by factors; a row of an unknown
+source is read like those of the same engine.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.bench.end_to_end.cases import Row
+
+Integers = NDArray[np.int64]
+SEED: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """A closed loop of clients.
+
+    Attributes
+    ----------
+    rounds
+        Requests of each client. [1]
+    shortest, longest
+        Lengths of prompts and answers over the nominal one, uniform in between. [1]
+    waiting
+        Clients beyond the sequences that the engine was built to hold. [1]
+    """
+
+    rounds: float = 4.0
+    shortest: float = 1.0
+    longest: float = 1.0
+    waiting: int = 0
+
+
+SOURCES: Final = {"inferencemax": Driven(10.0, 0.8, 1.0)}
+"""InferenceMAX: all clients start at once, 10 requests each, lengths from 0.8 to 1 of nominal, the
+mean over all of them."""
+ENGINES: Final = {
+    "vllm": Driven(10.0, 0.97, 1.03),
+    "trtllm": Driven(10.0, 0.9, 1.1, waiting=1),
+    "sglang": Driven(4.0),
+}
+"""Of other sources, by profile. Equal lengths keep the burst of the start together in every round;
+TTFT of the TensorRT-LLM rows has the time in which one of the C slots becomes free, as with one
+client more than slots. Inferred readings."""
+USUAL: Final = Driven(10.0, 0.97, 1.03)
+
+
+def driven(row: Row, engine: str) -> Driven:
+    """How the clients of a row were driven.
+
+    Parameters
+    ----------
+    row
+        Of a closed loop.
+    engine
+        Name of its profile.
+    """
+    return SOURCES.get(row.family) or ENGINES.get(engine, USUAL)
+
+
+@lru_cache(maxsize=4096)
+def lengths(isl: float, osl: float, number: int, how: Driven) -> tuple[Integers, Integers]:
+    """Tokens of the prompt and answer of each request, in order.
+
+    Parameters
+    ----------
+    isl, osl
+        Nominal lengths. [token]
+    number
+        Requests. [1]
+    how
+        The loop.
+    """
+    draw = np.random.default_rng(SEED)
+
+    def drawn(nominal: float) -> Integers:
+        if how.shortest == how.longest == 1.0:
+            return np.full(number, max(int(nominal), 1))
+        share = draw.uniform(how.shortest, how.longest, number)
+        return np.maximum(np.round(nominal * share), 1.0).astype(np.int64)
+
+    return drawn(isl), drawn(osl)

@@ -1,0 +1,269 @@
+"""Constants of all engines at once, from the logarithms of measured over predicted metrics.
+
+Rows of one (device, engine, network) share what the model lacks for them, so a group counts as one
+random effect and not as its number of rows: residual = J·(θ − θ₀) + u_group + e_row, with priors on
+θ. Solved by Gauss-Newton with a robust weight on each row.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.bench.end_to_end import engines
+from roofline.bench.end_to_end.cases import Row, contradicted, deployment
+from roofline.bench.end_to_end.driving import driven
+from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, KERNELS, Engine, engine_of
+from roofline.bench.end_to_end.modes import CLOSED, FULL, Costs, predict
+from roofline.bench.end_to_end.tables import CLASSES, Tables
+from roofline.cost.work import Array
+from roofline.model.architecture import Moe
+from roofline.model.precision import named
+
+Integers = NDArray[np.int64]
+
+NAMES: Final = (
+    *(f"{engine.name}.{constant}" for engine in ENGINES for constant in CONSTANTS),
+    *KERNELS,
+)
+PLACE: Final = {name: place for place, name in enumerate(NAMES)}
+ROW_SD: Final = {"ttft_s": 0.2, "tpot_s": 0.05, "latency_s": 0.08, "throughput_tok_s": 0.08}
+GROUP_SD: Final = {"ttft_s": 0.25, "tpot_s": 0.12, "latency_s": 0.1, "throughput_tok_s": 0.1}
+"""Log standard deviation of a row around its group, and of groups, as far as constants cannot tell
+them apart. Assumed."""
+LOOSER: Final = 1.5
+"""Factor on both for a row at full load, where settings that nobody states count most."""
+ROBUST: Final = (2.0, 1.0, 1.0, 1.0)
+"""Deviations at which a row counts half, from one round of weights to the next."""
+NUDGE: Final = 0.1
+"""Step of a derivative, of the logarithm of a constant."""
+LONGEST: Final = 1.0
+"""Of a step of the search, of the logarithm of a constant."""
+SAME: Final[Mapping[str, str]] = {"deepseek-r1": "deepseek-v3"}
+"""Networks of one shape."""
+THREADS: Final = 2
+GENERATION: Final = "blackwell"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A row with what its prediction needs.
+
+    Attributes
+    ----------
+    row, table, engine
+        What was asked, prices of the steps, how the engine fills them.
+    low
+        Whether its linear layers are multiplied in 8 bits or fewer.
+    carried
+        Whether its kernels are carried to Blackwell.
+    mixture, latent
+        Whether it routes tokens to experts; whether its cache is a latent.
+    """
+
+    row: Row
+    table: Tables
+    engine: Engine
+    low: bool
+    carried: bool
+    mixture: bool
+    latent: bool
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """Device, engine and shape of the network: what is left out together."""
+        network = self.row.case.network
+        return self.row.case.gpu, self.row.engine, SAME.get(network, network)
+
+    @property
+    def kind(self) -> str:
+        """``"dense"``, ``"mixture"`` or ``"latent"``."""
+        return "latent" if self.latent else "mixture" if self.mixture else "dense"
+
+
+def known(row: Row, table: Tables) -> Known:
+    """A row with its prices."""
+    found = deployment(row.case)
+    network = found.architecture
+    kinds = [type(block.mixer).__name__ for block in network.kinds]
+    return Known(
+        row,
+        table,
+        engine_of(row.engine, row.version),
+        named(network.weight_format).element_bits <= 8,
+        found.node.gpu.architecture.startswith(GENERATION),
+        any(isinstance(block.feedforward, Moe) for block in network.kinds),
+        "Mla" in kinds,
+    )
+
+
+def priors() -> tuple[Array, Array]:
+    """Logarithms of all constants before any row, and their standard deviations."""
+    pairs = [engines.prior(engine, name) for engine in ENGINES for name in CONSTANTS]
+    pairs += [(each.prior, each.log_sd) for each in KERNELS.values()]
+    values, spreads = (np.array(column) for column in zip(*pairs, strict=True))
+    return np.log(values), spreads
+
+
+def costs(each: Known, logs: Array) -> Costs:
+    """Constants of a row's engine and device.
+
+    Parameters
+    ----------
+    each
+        The row.
+    logs
+        Logarithms in the order of `NAMES`.
+    """
+    name = each.engine.name
+    own = {key: float(np.exp(logs[PLACE[f"{name}.{key}"]])) for key in CONSTANTS}
+    kernels = {key: known.prior for key, known in KERNELS.items()}
+    if each.engine.modern:
+        kernels = {key: float(np.exp(logs[PLACE[key]])) for key in KERNELS}
+    carried = each.carried
+    dense = kernels["blackwell_dense"] if carried else 1.0
+    hbm = deployment(each.row.case).node.gpu.hbm_bytes_per_s
+    own["decode_gain"] *= max(hbm / each.engine.reach, 1.0)
+    routed = own.pop("experts") * kernels["experts_all"]
+    routed *= kernels["blackwell_experts"] if carried else 1.0
+    classes = {
+        "dense": dense,
+        "dense-start": kernels["start_low" if each.low else "start"],
+        "experts": routed,
+        "experts-start": kernels["experts_start"],
+        "wires": kernels["wires"],
+    }
+    return Costs(
+        **own,
+        classes=tuple(classes[name] for name in CLASSES),
+        attention=kernels["blackwell_attention"] if carried else 1.0,
+    )
+
+
+def predictions(rows: Sequence[Known], logs: Array) -> list[Mapping[str, float]]:
+    """Every metric of each row, at given constants."""
+
+    def one(each: Known) -> Mapping[str, float]:
+        how = driven(each.row, each.engine.name)
+        return predict(each.row, each.table, costs(each, logs), each.engine, how)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(one, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Measured metrics of rows, one after the other.
+
+    Attributes
+    ----------
+    row, metric
+        Which row [1] and which metric each cell is.
+    measured
+        Logarithms.
+    group
+        Number of the (device, engine, network, metric) it belongs to. [1]
+    row_sd, group_sd
+        Log standard deviations. [1]
+    """
+
+    row: Integers
+    metric: tuple[str, ...]
+    measured: Array
+    group: Integers
+    row_sd: Array
+    group_sd: Array
+
+
+def cells(rows: Sequence[Known]) -> Cells:
+    """All metrics that rows have, but those that their others contradict."""
+    found = [
+        (place, metric, np.log(value), (*each.group, metric), each.row.mode)
+        for place, each in enumerate(rows)
+        for metric, value in each.row.measured.items()
+        if metric != contradicted(each.row)
+    ]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(f[3] for f in found))}
+    looser = np.array([LOOSER if mode in FULL else 1.0 for *_, mode in found])
+    tighter = np.array([0.5 if f[1] == "ttft_s" and f[4] != CLOSED else 1.0 for f in found])
+    return Cells(
+        np.array([f[0] for f in found], dtype=np.int64),
+        tuple(f[1] for f in found),
+        np.array([f[2] for f in found]),
+        np.array([numbers[f[3]] for f in found], dtype=np.int64),
+        np.array([ROW_SD[f[1]] for f in found]) * looser * tighter,
+        np.array([GROUP_SD[f[1]] for f in found]) * looser * tighter,
+    )
+
+
+def residuals(rows: Sequence[Known], has: Cells, logs: Array) -> Array:
+    """Logarithm of predicted over measured, cell by cell."""
+    found = predictions(rows, logs)
+    values = [found[row][metric] for row, metric in zip(has.row, has.metric, strict=True)]
+    out: Array = np.log(np.maximum(values, 1e-12)) - has.measured
+    return out
+
+
+def derivatives(rows: Sequence[Known], has: Cells, logs: Array, at: Array) -> Array:
+    """Of each cell by the logarithm of each constant; engines are nudged all at once."""
+    out = np.zeros((len(has.row), len(NAMES)))
+    mine = [rows[row].engine.name for row in has.row]
+    for constant in (*CONSTANTS, *KERNELS):
+        nudged = logs.copy()
+        own = constant in CONSTANTS
+        names = [f"{engine.name}.{constant}" for engine in ENGINES] if own else [constant]
+        nudged[[PLACE[name] for name in names]] += NUDGE
+        slope = (residuals(rows, has, nudged) - at) / NUDGE
+        columns = [PLACE[f"{engine}.{constant}" if own else constant] for engine in mine]
+        out[np.arange(len(mine)), columns] = slope
+    return out
+
+
+def improved(has: Cells, at: Array, slopes: Array, logs: Array) -> tuple[Array, Array]:
+    """Constants that agree best with cells, as far as these are linear in them.
+
+    Parameters
+    ----------
+    has, at, slopes
+        Cells, their residuals at ``logs`` and the derivatives.
+    logs
+        Where the search begins.
+
+    Returns
+    -------
+    tuple
+        Logarithms, and their covariance.
+    """
+    center, spread = priors()
+    moved = logs.copy()
+    inverse: Array = np.diag(spread**2)
+    members = [np.flatnonzero(has.group == number) for number in np.unique(has.group)]
+    for scale in ROBUST:
+        left = at + slopes @ (moved - logs)
+        weight = 1.0 / (1.0 + (left / (scale * has.row_sd)) ** 2) / has.row_sd**2
+        normal = np.diag(spread**-2.0) + (slopes * weight[:, None]).T @ slopes
+        pull = (moved - center) / spread**2 + slopes.T @ (weight * left)
+        for own in members:
+            tau = has.group_sd[own[0]] ** 2
+            share = tau / (1.0 + tau * weight[own].sum())
+            mean = slopes[own].T @ weight[own]
+            normal -= share * np.outer(mean, mean)
+            pull -= share * mean * (weight[own] @ left[own])
+        inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
+        moved = moved - np.clip(inverse @ pull, -LONGEST, LONGEST)
+    return moved, inverse
+
+
+def fit(rows: Sequence[Known]) -> tuple[Array, Array]:
+    """Logarithms of all constants fitted to rows, and their standard deviations."""
+    has = cells(rows)
+
+    def once(logs: Array) -> tuple[Array, Array]:
+        at = residuals(rows, has, logs)
+        return improved(has, at, derivatives(rows, has, logs, at), logs)
+
+    logs, covariance = once(once(priors()[0])[0])
+    return logs, np.sqrt(np.diag(covariance))

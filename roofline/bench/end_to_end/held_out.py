@@ -1,0 +1,177 @@
+"""How constants do on devices, engines and networks that they were not fitted to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.bench.end_to_end.engines import UNKNOWN
+from roofline.bench.end_to_end.fitting import (
+    Cells,
+    Known,
+    cells,
+    derivatives,
+    improved,
+    predictions,
+    priors,
+    residuals,
+)
+from roofline.cost.work import Array
+
+Integers = NDArray[np.int64]
+FOLDS: Final = 10
+ENOUGH: Final = 12
+"""Cells that a spread of its own needs."""
+DEVIATIONS: Final = 1.2815515655446004
+"""Standard deviations from the median of a normal variable to its 90th percentile."""
+CENTRAL: Final = 0.8
+FLOOR: Final = 0.02
+"""Least spread of a prediction. [1]"""
+LONE: Final = 1.3
+"""Factor on the spread of a profile with no rows. Assumed."""
+
+Key = tuple[str, ...]
+Spreads = Mapping[Key, float]
+
+
+def folds(rows: Sequence[Known], number: int = FOLDS) -> Integers:
+    """Fold of each row: groups go whole, those of one engine as far apart as there are folds."""
+    found: dict[tuple[str, str, str], int] = {}
+    counts: dict[str, int] = {}
+    for group in sorted({each.group for each in rows}):
+        found[group] = counts.get(group[1], 0) % number
+        counts[group[1]] = counts.get(group[1], 0) + 1
+    return np.array([found[each.group] for each in rows], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Predictions of rows by constants that saw nothing of their group.
+
+    Attributes
+    ----------
+    metrics
+        Every metric of each row.
+    log_sd
+        Of the logarithm of each measured metric of each row.
+    """
+
+    metrics: list[Mapping[str, float]]
+    log_sd: list[Mapping[str, float]]
+
+
+def cross_validate(rows: Sequence[Known], fits: NDArray[np.bool_] | None = None) -> HeldOut:
+    """Predict each row by constants fitted to other groups.
+
+    Parameters
+    ----------
+    rows
+        To be predicted.
+    fits
+        Which of them may be fitted to; None for all.
+
+    Notes
+    -----
+    The search of every fold begins at the priors with the same derivatives, so that nothing of the
+    fold that is scored decides where it ends. Its spread comes from the other folds, each by
+    constants that saw neither.
+    """
+    has, label = cells(rows), folds(rows)
+    where = label[has.row]
+    good = np.ones(len(rows), dtype=np.bool_) if fits is None else fits
+    used = good[has.row]
+    start, _ = priors()
+    at = residuals(rows, has, start)
+    slopes = derivatives(rows, has, start, at)
+    metrics: list[Mapping[str, float]] = [{}] * len(rows)
+    log_sd: list[Mapping[str, float]] = [{}] * len(rows)
+    for fold in np.unique(label):
+        rest = (where != fold) & used
+        logs, _ = improved(some(has, rest), at[rest], slopes[rest], start)
+        train = np.flatnonzero((label != fold) & good)
+        again = _on(rows, has, train, logs)
+        logs, _ = improved(some(has, rest), again[rest], slopes[rest], logs)
+        missed = _nested(has, at, slopes, np.where(used, where, -1), int(fold), start)
+        spreads = spread(rows, some(has, rest), missed[rest])
+        held = np.flatnonzero(label == fold)
+        mine = [int(place) for place in held]
+        for place, found in zip(mine, predictions([rows[i] for i in mine], logs), strict=True):
+            metrics[place] = found
+            each = rows[place]
+            log_sd[place] = {name: of(spreads, each, name) for name in each.row.measured}
+    return HeldOut(metrics, log_sd)
+
+
+def _on(rows: Sequence[Known], has: Cells, which: Integers, logs: Array) -> Array:
+    """Residuals of the cells of some rows; zero for the others."""
+    numbers = {int(place): number for number, place in enumerate(which)}
+    found = predictions([rows[place] for place in which], logs)
+    out = np.zeros(len(has.row))
+    for cell, (row, metric) in enumerate(zip(has.row, has.metric, strict=True)):
+        if int(row) in numbers:
+            value = max(found[numbers[int(row)]][metric], 1e-12)
+            out[cell] = np.log(value) - has.measured[cell]
+    return out
+
+
+def _nested(
+    has: Cells, at: Array, slopes: Array, where: Integers, scored: int, start: Array
+) -> Array:
+    """Residuals of the other folds by constants that saw neither them nor the scored one."""
+    out = np.full(len(at), np.nan)
+    for other in np.unique(where[where >= 0]):
+        if other != scored:
+            seen, held = (where != other) & (where != scored) & (where >= 0), where == other
+            logs, _ = improved(some(has, seen), at[seen], slopes[seen], start)
+            out[held] = at[held] + slopes[held] @ (logs - start)
+    return out
+
+
+def some(has: Cells, which: NDArray[np.bool_]) -> Cells:
+    """Some of the cells."""
+    return replace(
+        has,
+        row=has.row[which],
+        metric=tuple(name for name, keep in zip(has.metric, which, strict=True) if keep),
+        measured=has.measured[which],
+        group=has.group[which],
+        row_sd=has.row_sd[which],
+        group_sd=has.group_sd[which],
+    )
+
+
+def keys(each: Known, metric: str) -> tuple[Key, ...]:
+    """What a spread may be looked up by, the closest first."""
+    mode = each.row.mode
+    return (
+        (each.engine.name, mode, metric, each.kind),
+        (each.engine.name, mode, metric),
+        (mode, metric, each.kind),
+        (mode, metric),
+        (metric,),
+        (),
+    )
+
+
+def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
+    """Log standard deviation by engine, mode, metric and kind of network, as far as rows go.
+
+    So that the central 80 % of a lognormal holds four of five residuals.
+    """
+    found: dict[Key, list[float]] = {}
+    for cell, (row, metric) in enumerate(zip(has.row, has.metric, strict=True)):
+        for key in keys(rows[row], metric):
+            found.setdefault(key, []).append(abs(float(missed[cell])))
+    return {
+        key: max(float(np.quantile(each, CENTRAL)) / DEVIATIONS, FLOOR)
+        for key, each in found.items()
+        if len(each) >= ENOUGH or not key
+    }
+
+
+def of(spreads: Spreads, each: Known, metric: str) -> float:
+    """Spread of a metric of a row; wider for an engine that no row was measured of."""
+    found = next(spreads[key] for key in keys(each, metric) if key in spreads)
+    return found * (LONE if each.engine.name == UNKNOWN else 1.0)

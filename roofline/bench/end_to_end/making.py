@@ -1,0 +1,114 @@
+"""From measured rows to the profiles of engines that are shipped.
+
+``python -m roofline.bench.end_to_end.making e2e.csv.gz`` writes
+``hwspecs/calibrations/engines/``.
+"""
+
+import hashlib
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from roofline.bench.end_to_end import held_out, profiles
+from roofline.bench.end_to_end.cases import contradicted, read
+from roofline.bench.end_to_end.engines import ENGINES, SHARED
+from roofline.bench.end_to_end.fitting import Known, cells, fit
+from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut, Spreads
+from roofline.bench.end_to_end.predicting import OK, prepared
+from roofline.bench.end_to_end.profiles import Held, Told
+from roofline.cost.work import Array
+
+if TYPE_CHECKING:
+    import pandas
+
+NOTHING: Final = "no measured row: priors of a modern engine"
+
+
+def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Array, Told]]:
+    """Constants, their spread and what they rest on, for each engine and the kernels they share.
+
+    Parameters
+    ----------
+    frame
+        Measurements; rows whose quality is not ok are left out.
+    source
+        Which file, in words.
+    """
+    rows, _ = read(frame[frame["quality"] == OK].reset_index(drop=True))
+    found, _ = prepared(rows)
+    scored = held_out.cross_validate(found)
+    missed = _missed(found, scored)
+    spreads = held_out.spread(found, cells(found), missed)
+    logs, sd = fit(found)
+    out = {}
+    for engine in ENGINES:
+        mine = [place for place, each in enumerate(found) if each.engine.name == engine.name]
+        own = {key: value for key, value in spreads.items() if key and key[0] == engine.name}
+        told = _told(found, scored, mine, own, source)
+        out[engine.name] = logs, sd, told
+    rest = {
+        key: value
+        for key, value in spreads.items()
+        if not key or key[0] not in {engine.name for engine in ENGINES}
+    }
+    modern = [place for place, each in enumerate(found) if each.engine.modern]
+    out[SHARED] = logs, sd, _told(found, scored, modern, rest, source)
+    return out
+
+
+def _missed(rows: Sequence[Known], scored: HeldOut) -> Array:
+    """Log of predicted over measured, cell by cell."""
+    has = cells(rows)
+    values = [scored.metrics[row][name] for row, name in zip(has.row, has.metric, strict=True)]
+    missed: Array = np.log(np.maximum(values, 1e-12)) - has.measured
+    return missed
+
+
+def _told(
+    rows: Sequence[Known], scored: HeldOut, mine: Sequence[int], spreads: Spreads, source: str
+) -> Told:
+    digest = hashlib.sha256()
+    together: dict[tuple[str, str], list[tuple[float, bool]]] = {}
+    for place in mine:
+        row = rows[place].row
+        said = sorted(row.measured.items())
+        digest.update(repr((row.case, row.mode, row.batch, row.isl, row.osl, said)).encode())
+        for name, value in row.measured.items():
+            if name != contradicted(row):
+                predicted = scored.metrics[place][name]
+                held = abs(np.log(predicted / value)) <= DEVIATIONS * scored.log_sd[place][name]
+                together.setdefault((row.mode, name), []).append(
+                    (abs(predicted / value - 1), bool(held))
+                )
+    errors = []
+    for (mode, name), each in sorted(together.items()):
+        off = np.array([error for error, _ in each])
+        median, p90 = np.quantile(off, (0.5, 0.9))
+        inside = float(np.mean([held for _, held in each]))
+        errors.append(
+            Held(mode, name, len(off), float(median), float(off.mean()), float(p90), inside)
+        )
+    return Told(
+        len(mine),
+        digest.hexdigest()[:16],
+        source if mine else NOTHING,
+        tuple(errors),
+        spreads,
+    )
+
+
+def main(path: Path) -> None:
+    """Fit all profiles to a file of measurements, and write them."""
+    import pandas as pd
+
+    source = "rows whose quality is ok of e2e.csv.gz; each names its own source"
+    for name, (logs, sd, told) in made(pd.read_csv(path), source).items():
+        place = profiles.write(name, logs, sd, told)
+        sys.stdout.write(f"{place.name}: {told.rows} rows\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,164 @@
+"""What the names in measured rows mean: networks, devices, number formats and engines.
+
+Sources write "LLaMA v2 70B", "nvidia/DeepSeek-R1-NVFP4" or "a100_argonne". General rules come
+first, aliases only for what no rule can know.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+from roofline.errors import RooflineError, UnknownNameError
+from roofline.hardware.catalog import gpu
+from roofline.hardware.machine import Gpu
+from roofline.model import catalog
+from roofline.model.architecture import Architecture
+from roofline.model.precision import named
+
+STORED: Final = re.compile(
+    r"[-_ ](nvfp4|mxfp4|fp4|fp8|w8a8|w4a16|awq|gptq|int8|int4|bf16|fp16)(?:[-_ ](?:v\d+|dynamic))?$"
+)
+"""How a checkpoint's name says its format."""
+_VARIANTS: Final = re.compile(r"[-_ ](instruct|chat|base|it|hf|thinking|\d{4})(?=$|[-_ ])")
+_EDITIONS: Final = re.compile(r"[-_ ]v\d+(?:\.\d+)?$")
+NETWORKS: Final[Mapping[str, str]] = {
+    "deepseek3.1": "deepseek-v3",
+    "kimik2": "kimi-k2-instruct",
+    "llama70b": "llama-2-70b",
+}
+"""By bare name, where the catalog calls a network of that shape otherwise."""
+DEVICES: Final[Mapping[str, tuple[str, str]]] = {
+    "a100_argonne": ("a100-sxm-40gb", "the source states no memory size; ALCF's A100 have 40 GB"),
+    "gh200_argonne": ("gh200-96gb", "the source states no variant; 96 GB is assumed"),
+    "a100_80gb_unspecified": ("a100-sxm", "the source states no form factor; SXM is assumed"),
+    "a100_sxm_330w_hybridcube": (
+        "a100-sxm",
+        "limited to 330 W and without NVSwitch in the source; priced as other A100",
+    ),
+}
+"""Names of sources that are no name of the catalog, and what was assumed."""
+FORMATS: Final[Mapping[str, str]] = {
+    "fp4": "nvfp4",
+    "f16": "fp16",
+    "int4_wo": "int4",
+    "int8_wo": "int8-wo",
+    "q4_k_m": "int4-g32",
+    "q8_0": "int8-wo",
+    "q4_0": "int4-g32-sym",
+    "fp8_block": "fp8-block",
+    "fp8_static": "fp8",
+}
+"""Formats by the names of sources. Q4_K_M has super-blocks of 256 with scales for each 32 values:
+about 4.8 bits, priced as integers of 4 bits in groups of 32."""
+WEIGHT_ONLY: Final = frozenset({"gpt-fast", "llama.cpp", "exllamav2", "ctranslate2"})
+"""Engines whose int8 and int4 are formats of weights only."""
+
+
+def network(name: str) -> Architecture:
+    """Network by hub id or as people write it.
+
+    Raises
+    ------
+    UnknownNameError
+        The catalog has none of that shape.
+
+    Examples
+    --------
+    >>> network("LLaMA v2 70B").name, network("nvidia/Qwen3-32B-NVFP4").name
+    ('llama-2-70b', 'qwen3-32b')
+    """
+    return _network(str(name).strip())
+
+
+@cache
+def _network(name: str) -> Architecture:
+    try:
+        return catalog.architecture(name)
+    except RooflineError:
+        pass
+    lower = name.rpartition("/")[2].lower()
+    shorter = _EDITIONS.sub("", _VARIANTS.sub("", STORED.sub("", lower)))
+    for text in (lower, STORED.sub("", lower), _VARIANTS.sub("", STORED.sub("", lower)), shorter):
+        if (stem := _stems().get(bare(text))) is not None:
+            return catalog.architecture(stem)
+    wanted = bare(shorter)
+    longer = [stem for key, stem in _stems().items() if key.startswith(wanted)]
+    if len(set(longer)) == 1 and len(wanted) >= len("llama4"):
+        return catalog.architecture(longer[0])
+    raise UnknownNameError(
+        f"no network of the catalog has the shape of {name!r:.60}",
+        hint="add its config as a file of scenarios/models",
+    )
+
+
+def bare(name: str) -> str:
+    """Letters, digits and points of a name; a v before a number says nothing.
+
+    >>> bare("LLaMA v2 70B") == bare("Llama-2-70b"), bare("GPTJ 6B") == bare("gpt-j-6b")
+    (True, True)
+    """
+    lower = re.sub(r"^meta[-_ ]", "", name.strip().lower())
+    plain = re.sub(r"(?<![a-z])v(?=\d)", "", lower)
+    return re.sub(r"[^a-z0-9.]", "", plain)
+
+
+@cache
+def _stems() -> Mapping[str, str]:
+    """Short name of a network by bare name of itself, without its variant and edition."""
+    out: dict[str, str] = dict(NETWORKS)
+    names = sorted(catalog.names(), key=lambda name: (len(name), name))
+    for shorten in (str, _without_variant, _without_edition):
+        for name in names:
+            out.setdefault(bare(shorten(name)), name)
+    return out
+
+
+def _without_variant(name: str) -> str:
+    return _VARIANTS.sub("", name)
+
+
+def _without_edition(name: str) -> str:
+    return _EDITIONS.sub("", _VARIANTS.sub("", name))
+
+
+def device(name: str) -> tuple[Gpu, str]:
+    """GPU of a source's name, and what was assumed about it.
+
+    Raises
+    ------
+    UnknownNameError
+        The catalog has none of that name.
+    """
+    known, note = DEVICES.get(str(name).strip().lower(), (str(name), ""))
+    return gpu(known), note
+
+
+def stored(name: str) -> str:
+    """Number format that a checkpoint's name ends in; empty where it says none.
+
+    >>> stored("nvidia/DeepSeek-R1-NVFP4"), stored("Qwen/Qwen3-32B")
+    ('nvfp4', '')
+    """
+    found = STORED.search(name.lower())
+    return number_format(found[1]) if found else ""
+
+
+def number_format(name: str, engine: str = "") -> str:
+    """Number format of the cost model by the name of a source.
+
+    Raises
+    ------
+    UnknownNameError
+        There is none.
+
+    Examples
+    --------
+    >>> number_format("fp8_block"), number_format("F16"), number_format("int8", "gpt-fast")
+    ('fp8-block', 'fp16', 'int8-wo')
+    """
+    text = name.strip().lower().partition("(")[0].strip()
+    text = FORMATS.get(text, text)
+    if engine in WEIGHT_ONLY and text == "int8":
+        text = "int8-wo"
+    return named(text).name

@@ -1,0 +1,146 @@
+"""From a table of measured rows to predictions of each metric."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from roofline.bench.end_to_end import held_out, profiles
+from roofline.bench.end_to_end.cases import (
+    METRICS,
+    Case,
+    Row,
+    Unread,
+    contradicted,
+    deployment,
+    read,
+)
+from roofline.bench.end_to_end.engines import UNKNOWN
+from roofline.bench.end_to_end.fitting import Known, known, predictions
+from roofline.bench.end_to_end.prices import priced
+from roofline.bench.end_to_end.result import EndToEnd, Metric
+from roofline.bench.end_to_end.tables import Tables, tables
+from roofline.errors import InputError, RooflineError
+
+if TYPE_CHECKING:
+    import pandas
+
+TYPICAL: Final = 2048.0
+"""Context at which the room for caches is counted, where layers with windows keep less. [token]"""
+OK: Final = "ok"
+FEWEST: Final = 5
+"""Groups of devices, engines and networks that a cross-validation needs."""
+
+
+def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
+    """Predict every metric of every row.
+
+    Parameters
+    ----------
+    frame
+        Columns of the shared measurements: ``engine``, ``gpu``, ``model``, ``mode`` and at least
+        one metric; others take defaults, see `roofline.bench.end_to_end.cases`.
+    cross_validate
+        Whether the constants of each row come from rows of other (device, engine, network), where
+        ``quality`` is ok if the file has that column; else from the shipped profiles.
+
+    Raises
+    ------
+    InputError
+        A needed column is missing, or there are too few groups to leave one out.
+    """
+    rows, unread = read(frame)
+    found, unpriced = prepared(rows)
+    refused = [*unread, *unpriced]
+    if cross_validate:
+        metrics, spreads = _held_out(found, frame)
+    else:
+        logs, fitted = profiles.load()
+        metrics = predictions(found, logs)
+        spreads = [
+            {name: held_out.of(fitted, each, name) for name in each.row.measured} for each in found
+        ]
+    return _result(len(frame), found, metrics, spreads, refused)
+
+
+def prepared(rows: Sequence[Row]) -> tuple[list[Known], list[Unread]]:
+    """Rows with the prices of their steps; those that cannot be priced, with the reason.
+
+    Parameters
+    ----------
+    rows
+        As read; rows of one deployment share its tables.
+    """
+    made: dict[Case, Tables | str] = {}
+    found: list[Known] = []
+    refused: list[Unread] = []
+    for row in rows:
+        if row.case not in made:
+            try:
+                made[row.case] = tables(priced(deployment(row.case)), TYPICAL)
+            except RooflineError as error:
+                made[row.case] = f"{error} ({error.hint})" if error.hint else str(error)
+        table = made[row.case]
+        if isinstance(table, str):
+            refused.append(Unread(row.place, table))
+        else:
+            found.append(known(row, table))
+    return found, refused
+
+
+def _held_out(
+    found: Sequence[Known], frame: "pandas.DataFrame"
+) -> tuple[list[Mapping[str, float]], list[Mapping[str, float]]]:
+    """Every row by constants of other groups; rows that are not ok fit nothing."""
+    groups = {each.group for each in found}
+    if len(groups) < FEWEST:
+        raise InputError(
+            f"{len(groups)} groups of gpu, engine and model are too few to leave one out",
+            hint="leave --cross-validate out to predict with the shipped profiles",
+        )
+    quality = list(frame["quality"].astype(str)) if "quality" in frame else [OK] * len(frame)
+    fits = np.array([quality[each.row.place] == OK for each in found])
+    result = held_out.cross_validate(found, fits)
+    return result.metrics, result.log_sd
+
+
+def _result(
+    number: int,
+    found: Sequence[Known],
+    metrics: Sequence[Mapping[str, float]],
+    spreads: Sequence[Mapping[str, float]],
+    refused: Sequence[Unread],
+) -> EndToEnd:
+    columns = {name: np.full((3, number), np.nan) for name in METRICS}
+    done = np.zeros(number, dtype=np.bool_)
+    profile, kind, basis = [""] * number, [""] * number, [""] * number
+    said = list(refused)
+    for each, metric, spread in zip(found, metrics, spreads, strict=True):
+        place = each.row.place
+        done[place] = True
+        profile[place], kind[place] = each.engine.name, each.kind
+        basis[place] = _basis(each)
+        wrong = contradicted(each.row)
+        for name, value in each.row.measured.items():
+            columns[name][0, place] = value
+            if name == wrong:
+                said.append(Unread(place, "latency_s contradicts ttft_s + (osl - 1) · tpot_s"))
+                continue
+            columns[name][1, place], columns[name][2, place] = metric[name], spread[name]
+    for each_refused in refused:
+        basis[each_refused.place] = each_refused.why
+    return EndToEnd(
+        number,
+        {name: Metric(*column) for name, column in columns.items()},
+        done,
+        tuple(profile),
+        tuple(kind),
+        tuple(basis),
+        tuple(said),
+    )
+
+
+def _basis(each: Known) -> str:
+    if each.engine.name == UNKNOWN:
+        return f"no row was measured of {each.row.engine}: constants of a modern engine, assumed"
+    return f"kernels as priced for {each.row.case.gpu}, constants fitted for {each.engine.name}"

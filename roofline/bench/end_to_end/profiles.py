@@ -1,0 +1,228 @@
+"""Fitted constants of engines as files: ``hwspecs/calibrations/engines/<engine>.yaml``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import numpy as np
+from pydantic import Field
+
+from roofline.bench import atomic
+from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, FOLDER, KERNELS, SHARED, Constant
+from roofline.bench.end_to_end.fitting import NAMES, PLACE, priors
+from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
+from roofline.content import shipped
+from roofline.cost.work import Array
+from roofline.errors import DocumentError, InputError
+from roofline.schema import Document, Strict, quantity, read, validate
+from roofline.units import show
+
+DIGITS: Final = 4
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class ConstantFile(Strict):
+    """A fitted constant: value and the central 80 % of what it may be, and the prior."""
+
+    value: str | float | int
+    low: str | float | int
+    high: str | float | int
+    prior: str | float | int
+    meaning: Text
+
+
+class ErrorFile(Strict):
+    """Absolute errors on groups left out, as shares."""
+
+    mode: Text
+    metric: Text
+    rows: int = Field(ge=1)
+    median: float
+    mean: float
+    p90: float
+    inside: float = Field(ge=0.0, le=1.0)
+
+
+class SpreadFile(Strict):
+    """Log standard deviation on groups left out, of all rows that the words describe."""
+
+    of: tuple[Text, ...]
+    spread: float = Field(gt=0.0)
+
+
+class EngineFile(Strict):
+    """What an engine adds to its kernels."""
+
+    schema_version: Literal[1]
+    name: Text
+    rows: int = Field(ge=0)
+    digest: Text
+    source: Text
+    constants: dict[str, ConstantFile]
+    errors: tuple[ErrorFile, ...] = ()
+    spreads: tuple[SpreadFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How a profile does on groups left out.
+
+    Attributes
+    ----------
+    mode, metric
+        Of the rows.
+    rows
+        How many. [1]
+    median, mean, p90
+        Absolute errors, as shares. [1]
+    inside
+        Share of the rows in their central 80 %. [1]
+    """
+
+    mode: str
+    metric: str
+    rows: int
+    median: float
+    mean: float
+    p90: float
+    inside: float
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a file says beside its constants.
+
+    Attributes
+    ----------
+    rows
+        It was fitted to. [1]
+    digest, source
+        Fingerprint of them, and where they are from.
+    errors
+        On groups left out.
+    spreads
+        Log standard deviations by what rows are.
+    """
+
+    rows: int
+    digest: str
+    source: str
+    errors: tuple[Held, ...]
+    spreads: Spreads
+
+
+def path_of(name: str) -> Path:
+    """File of an engine's profile, or of the kernels they share."""
+    return shipped("hwspecs") / FOLDER / f"{name}.yaml"
+
+
+@cache
+def load() -> tuple[Array, Spreads]:
+    """Logarithms of all constants, and spreads, as they are shipped.
+
+    Raises
+    ------
+    DocumentError
+        A file is missing or has a mistake.
+    """
+    logs = np.full(len(NAMES), np.nan)
+    spreads: dict[Key, float] = {}
+    for name in (*(engine.name for engine in ENGINES), SHARED):
+        document = read(path_of(name))
+        file = validate(EngineFile, document)
+        wanted = KERNELS if name == SHARED else CONSTANTS
+        for constant, known in wanted.items():
+            place = PLACE[constant if name == SHARED else f"{name}.{constant}"]
+            logs[place] = np.log(_value(document, file, constant, known))
+        spreads.update({tuple(each.of): each.spread for each in file.spreads})
+    return logs, spreads
+
+
+def _value(document: Document, file: EngineFile, name: str, known: Constant) -> float:
+    if name not in file.constants:
+        raise DocumentError(
+            f"{file.name} has no constant {name}",
+            hint=f"give {', '.join(KERNELS if file.name == SHARED else CONSTANTS)}",
+            where=document.where("constants"),
+        )
+    unit = "s" if known.unit == "s" else ""
+    value = quantity(document, unit, "constants", name, "value")
+    if value <= 0:
+        raise DocumentError(
+            f"{name} of {file.name} is not above zero",
+            hint="it is a time or a factor",
+            where=document.where("constants", name, "value"),
+        )
+    return value
+
+
+def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = None) -> Path:
+    """Write a profile, whole or not at all.
+
+    Parameters
+    ----------
+    name
+        Of an engine, or `SHARED`.
+    logs, sd
+        Logarithms of all constants and their standard deviations.
+    told
+        What it rests on.
+    path
+        Where to; None for its place.
+    """
+    import yaml
+
+    if name != SHARED and name not in {engine.name for engine in ENGINES}:
+        raise InputError(f"no engine has a profile {name!r:.40}", hint="see engines.py")
+    constants: Mapping[str, Constant] = KERNELS if name == SHARED else CONSTANTS
+    body = {
+        "schema_version": 1,
+        "name": name,
+        "rows": told.rows,
+        "digest": f"sha256:{told.digest}",
+        "source": told.source,
+        "constants": {
+            key: _shown(known, PLACE[key if name == SHARED else f"{name}.{key}"], logs, sd)
+            for key, known in constants.items()
+        },
+        "errors": [
+            {
+                "mode": each.mode,
+                "metric": each.metric,
+                "rows": each.rows,
+                "median": _short(each.median),
+                "mean": _short(each.mean),
+                "p90": _short(each.p90),
+                "inside": _short(each.inside),
+            }
+            for each in told.errors
+        ],
+        "spreads": [
+            {"of": list(key), "spread": _short(value)} for key, value in told.spreads.items()
+        ],
+    }
+    text = yaml.safe_dump(
+        body, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
+    )
+    place = path or path_of(name)
+    atomic.write(place, f"# Fitted to measured end-to-end rows.\n{text}".encode())
+    return place
+
+
+def _shown(known: Constant, place: int, logs: Array, sd: Array) -> dict[str, str | float]:
+    center, _ = priors()
+    ends = (0.0, -DEVIATIONS, DEVIATIONS)
+    value, low, high = (float(np.exp(logs[place] + end * sd[place])) for end in ends)
+    numbers = {"value": value, "low": low, "high": high, "prior": float(np.exp(center[place]))}
+    told = {key: _unit(number, known.unit) for key, number in numbers.items()}
+    return {**told, "meaning": known.meaning}
+
+
+def _unit(value: float, unit: str) -> str | float:
+    return show(value, "s", DIGITS) if unit == "s" else _short(value)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

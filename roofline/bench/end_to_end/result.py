@@ -1,0 +1,139 @@
+"""Predicted end-to-end rows: each metric with its interval, and how far off it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.bench.end_to_end.cases import METRICS, Unread
+from roofline.cost.work import Array
+
+Mask = NDArray[np.bool_]
+DEVIATIONS: Final = 1.2815515655446004
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric of every row of a file; NaN where it was not measured or not predicted.
+
+    Attributes
+    ----------
+    measured, predicted
+        In SI units.
+    log_sd
+        Of the logarithm of the prediction. [1]
+    """
+
+    measured: Array
+    predicted: Array
+    log_sd: Array
+
+    @property
+    def low(self) -> Array:
+        """Below it one row of ten."""
+        below: Array = self.predicted * np.exp(-DEVIATIONS * self.log_sd)
+        return below
+
+    @property
+    def high(self) -> Array:
+        """Above it one row of ten."""
+        above: Array = self.predicted * np.exp(DEVIATIONS * self.log_sd)
+        return above
+
+    def figures(self, rows: Mask) -> dict[str, Any]:
+        """Errors in percent, shares from 0 to 1, of the rows that have the metric.
+
+        Parameters
+        ----------
+        rows
+            Which of the file's.
+        """
+        total = int((np.isfinite(self.measured) & rows).sum())
+        good = np.isfinite(self.measured) & np.isfinite(self.predicted) & rows
+        number = int(good.sum())
+        out: dict[str, Any] = {
+            "n": number,
+            "n_total": total,
+            "coverage": number / total if total else 0.0,
+            "median": None,
+            "mean": None,
+            "p90": None,
+            "interval_coverage": None,
+        }
+        if number:
+            off = 100 * np.abs(self.predicted[good] / self.measured[good] - 1)
+            held = (self.low[good] <= self.measured[good]) & (
+                self.measured[good] <= self.high[good]
+            )
+            out["median"], out["p90"] = (float(each) for each in np.quantile(off, (0.5, 0.9)))
+            out["mean"], out["interval_coverage"] = float(off.mean()), float(held.mean())
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class EndToEnd:
+    """What was predicted of a file of end-to-end measurements.
+
+    Attributes
+    ----------
+    rows
+        In the file. [1]
+    metrics
+        By name: `roofline.bench.end_to_end.cases.METRICS`.
+    predicted
+        Whether a row was predicted.
+    profile
+        Engine profile of each row; empty where it was not predicted.
+    kind
+        ``"dense"``, ``"mixture"`` or ``"latent"``, of each row.
+    basis
+        How each row is known, one sentence; why it is not, for the others.
+    refused
+        Rows that were not predicted, and single metrics of others, with the reason.
+    """
+
+    rows: int
+    metrics: Mapping[str, Metric]
+    predicted: Mask
+    profile: tuple[str, ...]
+    kind: tuple[str, ...]
+    basis: tuple[str, ...]
+    refused: tuple[Unread, ...]
+
+    def figures(self, rows: Mask | None = None) -> dict[str, Any]:
+        """Rows, those predicted, and each metric's errors in percent.
+
+        Parameters
+        ----------
+        rows
+            Which of the file's; None for all.
+        """
+        chosen = np.ones(self.rows, dtype=np.bool_) if rows is None else rows
+        total, number = int(chosen.sum()), int((self.predicted & chosen).sum())
+        return {
+            "n": number,
+            "n_total": total,
+            "coverage": number / total if total else 0.0,
+            "metrics": {name: self.metrics[name].figures(chosen) for name in METRICS},
+        }
+
+    def groups(
+        self, columns: Mapping[str, Sequence[str]]
+    ) -> list[tuple[dict[str, str], dict[str, Any]]]:
+        """Figures of rows that agree in some columns, in order of their names.
+
+        Parameters
+        ----------
+        columns
+            Of the file, as text; ``kind`` and ``profile`` may be among them.
+        """
+        if not columns:
+            return []
+        keys = list(zip(*columns.values(), strict=True))
+        out = []
+        for key in sorted(set(keys)):
+            rows = np.array([each == key for each in keys])
+            out.append((dict(zip(columns, key, strict=True)), self.figures(rows)))
+        return out

@@ -1,0 +1,152 @@
+"""``roofline validate --kind e2e``: measured serving against predictions of each metric."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+
+if TYPE_CHECKING:
+    import pandas
+
+    from roofline.bench.end_to_end import EndToEnd
+
+BY: Final = ("mode", "engine")
+"""Columns that rows are grouped by, if no others are asked for."""
+MADE: Final = ("kind", "profile")
+"""Columns that are no file's: dense, mixture or latent; the profile that an engine is read as."""
+SHOWN: Final = 10
+"""Reasons that a table names; JSON has them all."""
+TITLES: Final = {
+    "ttft_s": "TTFT",
+    "tpot_s": "TPOT",
+    "latency_s": "latency",
+    "throughput_tok_s": "throughput",
+}
+
+
+def validate_e2e(
+    frame: "pandas.DataFrame",
+    *,
+    by: Sequence[str],
+    cross_validate: bool,
+    out: Path | None,
+    format_: Format,
+) -> None:
+    """Predict end-to-end rows and print how far off each metric is.
+
+    Parameters
+    ----------
+    frame
+        Rows asked for, in the columns of the shared measurements.
+    by
+        Columns to group by: of the file, or of `MADE`.
+    cross_validate
+        Whether each row is predicted by constants of other GPUs, engines and models.
+    out
+        Where each row's prediction goes; None for nowhere.
+    format_
+        How to print.
+    """
+    from roofline.bench.end_to_end import end_to_end
+
+    numbered = frame.reset_index(drop=True)
+    _check(numbered, by)
+    found = end_to_end(numbered, cross_validate=cross_validate)
+    columns = {name: _column(found, numbered, name) for name in by}
+    groups = found.groups(columns)
+    if out is not None:
+        _write(found, numbered, out)
+        typer.echo(f"wrote {clean(str(out))}", err=True)
+    reasons = _reasons(found)
+    if format_ is Format.JSON:
+        overall = found.figures()
+        print_json(
+            "validate",
+            {
+                "overall": overall,
+                "metrics": overall["metrics"],
+                "groups": [{"by": key, **figures} for key, figures in groups],
+                "refused": [{"rows": rows, "why": why} for why, rows in reasons],
+            },
+        )
+        return
+    rows = [
+        [*key.values(), TITLES[name], *_cells(metric)]
+        for key, figures in groups
+        for name, metric in figures["metrics"].items()
+        if metric["n_total"]
+    ]
+    if format_ is not Format.CSV:
+        blank = [""] * (len(by) - 1)
+        rows += [
+            ["all", *blank, TITLES[name], *_cells(metric)]
+            for name, metric in found.figures()["metrics"].items()
+            if metric["n_total"]
+        ]
+    print_rows(rows, [*by, "metric", "rows", "of", "median", "mean", "p90", "inside"], format_)
+    if format_ is Format.TABLE:
+        whole = found.figures()
+        echo(
+            wrap(
+                f"{whole['n']:,} of {whole['n_total']:,} rows predicted. Absolute errors in "
+                "percent; rows inside their central 80 % interval."
+            )
+        )
+        for why, count in reasons[:SHOWN]:
+            echo(wrap(f"{count:,} not predicted: {why}"))
+        if more := reasons[SHOWN:]:
+            left = sum(count for _, count in more)
+            echo(wrap(f"{left:,} not predicted for {len(more)} more reasons: --format json."))
+
+
+def _check(frame: "pandas.DataFrame", by: Sequence[str]) -> None:
+    from roofline.errors import InputError
+
+    unknown = [name for name in by if name not in frame and name not in MADE]
+    if unknown or not by:
+        said = f": {unknown[0]!r:.40}" if unknown else ""
+        raise InputError(
+            f"--by names no column of the file{said}",
+            hint=f"columns: {', '.join([*map(str, frame.columns), *MADE])}",
+        )
+
+
+def _column(found: "EndToEnd", frame: "pandas.DataFrame", name: str) -> list[str]:
+    if name in MADE and name not in frame:
+        return list(getattr(found, name))
+    return [str(value) for value in frame[name]]
+
+
+def _cells(metric: dict[str, Any]) -> list[str]:
+    whole = f"{metric['n_total']:,}"
+    if not metric["n"]:
+        return ["0", whole, "", "", "", ""]
+    return [
+        f"{metric['n']:,}",
+        whole,
+        *(f"{metric[name]:.1f}" for name in ("median", "mean", "p90")),
+        f"{metric['interval_coverage']:.0%}",
+    ]
+
+
+def _reasons(found: "EndToEnd") -> list[tuple[str, int]]:
+    """Why rows or metrics were not predicted, most frequent first."""
+    counts: dict[str, int] = {}
+    for each in found.refused:
+        counts[each.why] = counts.get(each.why, 0) + 1
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _write(found: "EndToEnd", frame: "pandas.DataFrame", out: Path) -> None:
+    why = [""] * found.rows
+    for each in found.refused:
+        why[each.place] = each.why
+    columns: dict[str, Any] = {}
+    for name, metric in found.metrics.items():
+        columns[f"{name}_predicted"] = metric.predicted
+        columns[f"{name}_low"], columns[f"{name}_high"] = metric.low, metric.high
+    columns |= {"profile": found.profile, "kind": found.kind, "basis": found.basis, "why": why}
+    frame.assign(**columns).to_csv(out, index=False)

@@ -1,0 +1,150 @@
+"""Constants that made synthetic rows are found again, and held-out intervals hold."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofline.bench.end_to_end import fitting, held_out
+from roofline.bench.end_to_end.engines import CONSTANTS, engine_of
+from roofline.bench.end_to_end.fitting import PLACE, Known, cells, fit, improved, priors, residuals
+from roofline.cost.work import Array
+from tests.bench.end_to_end.synthetic import CASE, row, tables
+
+NETWORKS = ("llama-3.1-8b", "llama-2-7b", "qwen3-32b", "llama-3.1-70b", "mistral-7b-v0.1", "phi-4")
+PLANTED = {"vllm.step": 1.2e-3, "vllm.sequence": 3.2e-5, "vllm.request": 4e-2}
+"""One to two standard deviations of the priors away."""
+
+
+def rows(logs: Array, noise: float = 0.0, each: int = 12, apart: float = 0.0) -> list[Known]:
+    """Rows of several networks as those constants make them."""
+    random = np.random.default_rng(5)
+    found = []
+    for network in NETWORKS:
+        case = replace(CASE, network=network)
+        off = random.normal(0, apart)
+        for number in range(each):
+            batch = float(2 ** (number % 8))
+            osl = float((64, 128, 256)[number % 3])
+            one = row(engine="vllm", case=case, batch=batch, osl=osl, isl=512.0)
+            engine = engine_of("vllm", "")
+            blank = Known(one, tables(), engine, False, False, False, False)
+            metrics = fitting.predictions([blank], logs)[0]
+            measured = {
+                name: metrics[name] * float(np.exp(off + random.normal(0, noise)))
+                for name in ("ttft_s", "tpot_s")
+            }
+            found.append(replace(blank, row=replace(one, measured=measured)))
+    return found
+
+
+def planted() -> Array:
+    logs, _ = priors()
+    for name, value in PLANTED.items():
+        logs[PLACE[name]] = np.log(value)
+    return logs
+
+
+def test_planted_constants_are_recovered() -> None:
+    """Those that rows can tell from others, up to what the priors still pull."""
+    logs, spread = fit(rows(planted(), noise=0.01, each=24))
+    before, sd = priors()
+    for name in ("vllm.sequence", "vllm.request"):
+        place = PLACE[name]
+        away = abs(before[place] - np.log(PLANTED[name]))
+        assert abs(logs[place] - np.log(PLANTED[name])) < 0.4 * away, name
+        assert spread[place] < 0.7 * sd[place], name
+
+
+def test_times_of_other_batches_are_recovered_where_constants_cannot_be_told_apart() -> None:
+    """A step's own time and slower kernels look alike; what they add up to is known."""
+    logs, _ = fit(rows(planted(), noise=0.01, each=24))
+    blank = rows(planted(), each=1)[0]
+    for batch in (3.0, 24.0, 48.0):
+        other = replace(blank, row=replace(blank.row, batch=batch, osl=192.0, isl=768.0))
+        found, wanted = (fitting.predictions([other], each)[0] for each in (logs, planted()))
+        assert found["tpot_s"] == pytest.approx(wanted["tpot_s"], rel=0.03)
+        assert found["ttft_s"] == pytest.approx(wanted["ttft_s"], rel=0.1)
+
+
+def test_constants_that_no_row_speaks_of_stay_at_their_priors() -> None:
+    logs, spread = fit(rows(planted(), each=4))
+    before, sd = priors()
+    silent = [PLACE[f"sglang.{name}"] for name in CONSTANTS] + [PLACE["blackwell_dense"]]
+    assert logs[silent] == pytest.approx(before[silent])
+    assert spread[silent] == pytest.approx(sd[silent])
+
+
+def test_rows_at_the_priors_move_nothing() -> None:
+    before, _ = priors()
+    found = rows(before, each=6)
+    has = cells(found)
+    at = residuals(found, has, before)
+    assert at == pytest.approx(np.zeros(len(at)), abs=1e-12)
+    logs, _ = improved(has, at, fitting.derivatives(found, has, before, at), before)
+    assert logs == pytest.approx(before)
+
+
+def test_many_rows_of_one_group_do_not_outvote_others() -> None:
+    """Ninety rows of one network are one witness of what the model lacks there, not ninety."""
+    before, _ = priors()
+    few, many = rows(before, each=4, apart=0.1), rows(before, each=24, apart=0.1)
+    name = PLACE["vllm.decode_gain"]
+    first = few + [each for each in many if each.row.case.network == NETWORKS[0]]
+    drift = abs(fit(first)[0][name] - fit(few)[0][name])
+    assert drift < 0.02
+
+
+def test_a_latency_that_its_row_contradicts_fits_nothing() -> None:
+    found = rows(priors()[0], each=1)
+    wrong = {**found[0].row.measured, "latency_s": 1e3}
+    found[0] = replace(found[0], row=replace(found[0].row, measured=wrong))
+    assert "latency_s" not in cells(found).metric
+
+
+def test_groups_go_into_folds_whole() -> None:
+    found = rows(priors()[0], each=3)
+    label = held_out.folds(found, 4)
+    for network in NETWORKS:
+        mine = {label[i] for i, each in enumerate(found) if each.row.case.network == network}
+        assert len(mine) == 1
+    assert len(set(label.tolist())) == 4
+
+
+def test_intervals_hold_on_groups_that_made_neither_constants_nor_intervals() -> None:
+    found = rows(planted(), noise=0.1, each=24)
+    scored = held_out.cross_validate(found)
+    inside, off = [], []
+    for each, metrics, spreads in zip(found, scored.metrics, scored.log_sd, strict=True):
+        for name, value in each.row.measured.items():
+            left = abs(np.log(metrics[name] / value))
+            inside.append(left <= held_out.DEVIATIONS * spreads[name])
+            off.append(left)
+    assert 0.72 <= np.mean(inside) <= 0.88
+    assert np.median(off) < 0.12
+
+
+def test_what_is_scored_decides_neither_its_prediction_nor_its_interval() -> None:
+    """Rows of one network that are all wrong by ten stay as predicted as before."""
+    found = rows(planted(), noise=0.05, each=8)
+    label = held_out.folds(found)
+    spoiled = [
+        replace(each, row=replace(each.row, measured={"tpot_s": 10 * each.row.measured["tpot_s"]}))
+        if label[place] == 0
+        else each
+        for place, each in enumerate(found)
+    ]
+    first, then = (held_out.cross_validate(some) for some in (found, spoiled))
+    for place in np.flatnonzero(label == 0):
+        assert then.metrics[place]["tpot_s"] == pytest.approx(first.metrics[place]["tpot_s"])
+        assert then.log_sd[place]["tpot_s"] == pytest.approx(first.log_sd[place]["tpot_s"])
+
+
+def test_an_engine_that_no_row_knows_has_a_wider_interval() -> None:
+    found = rows(priors()[0], noise=0.05)
+    has = cells(found)
+    spreads = held_out.spread(found, has, residuals(found, has, priors()[0]))
+    stranger = replace(found[0], engine=engine_of("mlc-llm", ""))
+    known = held_out.of(spreads, found[0], "tpot_s")
+    assert held_out.of(spreads, stranger, "tpot_s") > 1.2 * known * 0.9
+    assert held_out.of(spreads, stranger, "latency_s") > 0

@@ -1,0 +1,100 @@
+"""Measured end-to-end rows against constants of other GPUs, engines and models."""
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pytest
+
+from tests.validation.measurements import FOLDER
+
+if TYPE_CHECKING:
+    import pandas
+
+    from roofline.bench.end_to_end import EndToEnd
+
+FILE: Final = FOLDER / "e2e.csv.gz"
+HOPPER: Final = ("h100_sxm", "h200_sxm")
+CLOSED: Final = "steady_concurrency"
+MODERN: Final = ("vllm", "trtllm", "sglang")
+METRICS: Final = ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s")
+
+pytestmark = pytest.mark.skipif(
+    not FILE.is_file(), reason=f"no measurements to compare with: {FILE} is missing"
+)
+
+
+@pytest.fixture(scope="module")
+def frame() -> "pandas.DataFrame":
+    import pandas as pd
+
+    every = pd.read_csv(FILE)
+    return every[every.quality == "ok"].reset_index(drop=True)
+
+
+@pytest.fixture(scope="module")
+def found(frame: "pandas.DataFrame") -> "EndToEnd":
+    from roofline.bench.end_to_end import end_to_end
+
+    return end_to_end(frame, cross_validate=True)
+
+
+def told(found: "EndToEnd", rows: "np.ndarray[tuple[int], np.dtype[np.bool_]]", name: str) -> str:
+    each = found.metrics[name].figures(rows)
+    if not each["n"]:
+        return ""
+    errors = " / ".join(f"{each[key]:5.1f}" for key in ("median", "mean", "p90"))
+    return f"{errors} {100 * each['interval_coverage']:4.0f} % of {each['n']:4}"
+
+
+def test_errors_of_all_slices_are_printed(frame: "pandas.DataFrame", found: "EndToEnd") -> None:
+    print("\nheld out by gpu, engine and network: median / mean / p90 error in %, inside interval")
+    every = np.ones(len(frame), dtype=np.bool_)
+    slices = {"all": every}
+    for mode in sorted(set(frame["mode"])):
+        slices[mode] = (frame["mode"] == mode).to_numpy()
+    closed = slices[CLOSED]
+    hopper = closed & frame.gpu.isin(HOPPER).to_numpy()
+    slices["closed loop, Hopper"] = hopper
+    for engine in MODERN:
+        slices[f"closed loop, Hopper, {engine}"] = hopper & (frame.engine == engine).to_numpy()
+    for kind in ("dense", "mixture", "latent"):
+        mine = np.array([each == kind for each in found.kind])
+        slices[f"closed loop, Hopper, {kind}"] = hopper & mine
+    for name, rows in slices.items():
+        for metric in METRICS:
+            if text := told(found, rows, metric):
+                print(f"{name:32} {metric:18} {text}")
+    for each in found.refused[:20]:
+        print(f"row {each.place}: {each.why}")
+    assert found.rows == len(frame)
+
+
+def test_nearly_all_rows_are_predicted(found: "EndToEnd") -> None:
+    assert found.figures()["coverage"] >= 0.99
+
+
+def test_clients_on_hopper_are_predicted_on_networks_left_out(
+    frame: "pandas.DataFrame", found: "EndToEnd"
+) -> None:
+    """A floor under what is reached, not a target: see the printed figures."""
+    rows = ((frame["mode"] == CLOSED) & frame.gpu.isin(HOPPER)).to_numpy()
+    tpot, ttft = (found.metrics[name].figures(rows) for name in ("tpot_s", "ttft_s"))
+    assert tpot["median"] < 8
+    assert tpot["mean"] < 12
+    assert ttft["median"] < 19
+    assert ttft["mean"] < 32
+
+
+def test_full_load_and_static_batches_are_predicted_on_networks_left_out(
+    frame: "pandas.DataFrame", found: "EndToEnd"
+) -> None:
+    full = (frame["mode"] == "offline_max").to_numpy()
+    static = (frame["mode"] == "static_batch").to_numpy()
+    assert found.metrics["throughput_tok_s"].figures(full)["median"] <= 15
+    assert found.metrics["latency_s"].figures(static)["median"] <= 11
+
+
+def test_intervals_hold_on_groups_left_out(found: "EndToEnd") -> None:
+    for name in METRICS:
+        inside = found.metrics[name].figures(found.predicted)["interval_coverage"]
+        assert 0.7 <= inside <= 0.88, name
