@@ -5,11 +5,13 @@ from numpy.typing import NDArray
 
 from roofline.errors import InputError
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.server import Server
+from roofline.serving.simulate.server import BATCHED, Server
 from roofline.serving.workload import MOST_TOKENS
 
 
-def check(given: Requests, server: Server, first: int = 0) -> None:
+def check(
+    given: Requests, server: Server, first: int = 0, *, transferred: bool = False
+) -> None:
     """Refuse columns that do not fit together, and requests that the server can never hold.
 
     Parameters
@@ -18,6 +20,8 @@ def check(given: Requests, server: Server, first: int = 0) -> None:
         What is to be served, and by what.
     first
         Requests of the stream before these. [1]
+    transferred
+        Whether the caches of prompts come with them.
 
     Raises
     ------
@@ -35,6 +39,8 @@ def check(given: Requests, server: Server, first: int = 0) -> None:
     _order(given, first)
     _blocks(given, server, first)
     _room(given, server, first)
+    if transferred:
+        _transferred(given, server, first)
 
 
 def _at(wrong: NDArray[np.bool_]) -> int:
@@ -109,6 +115,14 @@ def _blocks(given: Requests, server: Server, first: int) -> None:
 
 
 def _room(given: Requests, server: Server, first: int) -> None:
+    if server.kv == "contiguous" and server.region == "longest":
+        longest = given.prompt + given.output - 1
+        if (wrong := longest > server.longest).any():
+            at = _at(wrong)
+            raise InputError(
+                f"request {first + at} is {longest[at]} tokens long, its region {server.longest}",
+                hint="give a longer longest context, or shorter requests",
+            )
     needs = np.array([server.most_tokens(*each) for each in _longest(given)], dtype=np.int64)
     wrong = needs > server.kv_tokens
     if wrong.any():
@@ -118,6 +132,20 @@ def _room(given: Requests, server: Server, first: int) -> None:
             f"request {first + at} of {prompt} + {output} tokens needs {needs[_at(wrong)]} of "
             f"cache, the server has {server.kv_tokens}",
             hint="give shorter requests, or a deployment with more memory for the cache",
+        )
+
+
+def _transferred(given: Requests, server: Server, first: int) -> None:
+    if server.policy in BATCHED:
+        raise InputError(
+            f"caches that come from elsewhere, with {server.policy} batches",
+            hint="use policy continuous or chunked",
+        )
+    wrong = given.output < 2
+    if wrong.any():
+        raise InputError(
+            f"request {first + _at(wrong)} has one token, and that came with it",
+            hint="leave requests of one token to the instance that prefills",
         )
 
 
