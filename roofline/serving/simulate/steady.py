@@ -164,9 +164,14 @@ def arriving(given: Requests, prices: StepPrices, server: Server, rate: float) -
 def _rest(share: Share, rate: float) -> Array:
     """What is left of the step that a request finds, by how many decode. [s]
 
-    Source: mean residual E[S²] / 2·E[S] of steps S = D + N·P, N Poisson with the mean λ·E[S].
+    Of a step S = D + N·P, N Poisson with the mean λ·E[S]; where prefill has steps of its own, of D
+    or of those who came during D. Source: mean residual E[S²] / 2·E[S].
     """
     step, prompt = share.decode_s, share.prompt_s
+    if not share.chunks:
+        busy = np.minimum(rate * prompt, 1.0)
+        batch = prompt * (share.prompt_square + rate * step)
+        return (1.0 - busy) * step / 2.0 + busy * batch / 2.0
     mean = step / np.maximum(1.0 - rate * prompt, 2.0**-40)
     square = prompt**2 * (share.prompt_square * rate * mean + (rate * mean) ** 2)
     square = step**2 + 2.0 * step * rate * mean * prompt + square

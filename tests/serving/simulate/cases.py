@@ -27,10 +27,11 @@ def requests(
     given = (arrival, prompt, output, priority, after, think)
     columns = np.broadcast_arrays(*map(np.atleast_1d, given))
     kinds = (float, np.int64, np.int64, np.int64, np.int64, float)
-    own = [np.array(c, dtype=kind) for c, kind in zip(columns, kinds, strict=True)]
+    own: list[Any] = [np.array(c, dtype=kind) for c, kind in zip(columns, kinds, strict=True)]
     sizes = [len(each) for each in blocks] or [0] * len(own[0])
+    names = ("arrival", "prompt", "output", "priority", "after", "think")
     return Requests(
-        *own,
+        **dict(zip(names, own, strict=True)),
         prefix=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         hashes=np.array([key for each in blocks for key in each], dtype=np.int64),
         block=block,
@@ -94,7 +95,7 @@ def trace(random: np.random.Generator, count: int, block: int) -> Requests:
         for i in range(1, count):
             if random.random() < 0.4:
                 after[i] = random.integers(0, i)
-    blocks = []
+    blocks: list[list[int]] = []
     for i in range(count):
         whole = int(prompt[i]) // block
         own = [int(random.integers(2)) for _ in range(whole)]

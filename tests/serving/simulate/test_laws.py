@@ -1,5 +1,7 @@
 """What must hold of any server, whatever its policy."""
 
+import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -159,29 +161,19 @@ def test_the_seed_only_orders_what_comes_at_the_same_time() -> None:
     assert (first.finish != simulate(together, TABLE, one, seed=4).finish).any()
 
 
+def parts(count: int) -> Iterator[Requests]:
+    clock = 0.0
+    for seed in range(count):
+        part = chat(2000, 10.0, seed)
+        yield replace(part, arrival=part.arrival + clock)
+        clock += float(part.arrival[-1])
+
+
 def test_a_long_stream_is_served_in_the_memory_of_a_part() -> None:
-    import tracemalloc
-
-    def parts(count: int) -> list[int]:
-        sizes = []
-        clock = 0.0
-        tracemalloc.start()
-        made = (chat(2000, 10.0, seed) for seed in range(count))
-
-        def shifted() -> "list[Requests] | object":
-            nonlocal clock
-            for part in made:
-                moved = replace(part, arrival=part.arrival + clock)
-                clock = float(moved.arrival[-1])
-                yield moved
-
-        for _ in stream(shifted(), TABLE, CHAT):  # type: ignore[arg-type]
-            sizes.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-        return sizes
-
-    sizes = parts(12)
-    assert sizes[-1] < 1.3 * sizes[3]
+    tracemalloc.start()
+    peaks = [tracemalloc.get_traced_memory()[1] for _ in stream(parts(12), TABLE, CHAT)]
+    tracemalloc.stop()
+    assert peaks[-1] < 1.2 * peaks[3]
 
 
 def test_a_prefix_that_is_shared_is_computed_once() -> None:

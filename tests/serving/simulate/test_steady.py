@@ -47,7 +47,9 @@ def test_the_closed_form_agrees_with_the_simulator_below_saturation(
         served = simulate(replace(given, arrival=given.arrival / rate), table, server)
         latency = apart(found.latency_s, float(served.latency_s.mean()))
         ttft = apart(found.ttft_s, float(served.ttft_s.mean()))
-        print(f"\n  {machine}, {name}, {load:.0%}: latency {latency:+.1%}, TTFT {ttft:+.1%}", end="")
+        print(
+            f"\n  {machine}, {name}, {load:.0%}: latency {latency:+.1%}, TTFT {ttft:+.1%}", end=""
+        )
         assert abs(latency) < LATENCY
         assert abs(ttft) < TTFT
         assert found.utilisation == pytest.approx(served.totals.utilisation, rel=0.02)
