@@ -269,7 +269,7 @@ class Reference:
         victim.preemptions += 1
         self.give_back(victim)
         host = sum(
-            one.stored for one in self.waiting if one.swapped and one.admitted == one.admitted
+            one.stored for one in self.waiting if one.swapped and not math.isnan(one.admitted)
         )
         if victim is self.partial:
             self.partial = None
