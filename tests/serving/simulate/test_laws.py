@@ -35,15 +35,29 @@ def times(table: StepPrices, factor: float) -> StepPrices:
     return replace(table, **{name: getattr(table, name) * factor for name in names})
 
 
-def test_requests_in_the_system_are_their_rate_times_their_latency() -> None:
-    served = simulate(chat(3000, 20.0), TABLE, CHAT)
-    events = np.concatenate([served.arrival, served.finish])
-    change = np.concatenate([np.ones(len(served)), -np.ones(len(served))])
-    order = np.argsort(events, kind="stable")
-    inside, gaps = np.cumsum(change[order]), np.diff(events[order])
-    span = served.finish.max() - served.arrival.min()
-    mean = float((inside[:-1] * gaps).sum()) / span
-    assert mean == pytest.approx(len(served) / span * served.latency_s.mean(), rel=1e-9)
+@pytest.mark.parametrize("clients", [1, 5, 40])
+@pytest.mark.parametrize("policy", ["continuous", "chunked", "packed"])
+def test_requests_in_the_system_are_their_rate_times_their_latency(
+    policy: str, clients: int
+) -> None:
+    """Little's law, where it is known how many there are: one of each client until they end."""
+    given = requests(0.0, chat(2000, 1.0).prompt, 150)
+    server = replace(CHAT, policy=policy, max_sequences=16)  # type: ignore[arg-type]
+    served = simulate(given, TABLE, server, concurrency=clients)
+    rate = len(served) / served.totals.makespan_s
+    # Clients that are done are missing at the end, for no longer than a request takes.
+    missing = clients * served.latency_s.max() / served.totals.makespan_s
+    mean = rate * served.latency_s.mean()
+    assert clients - missing <= mean <= clients * (1 + 1e-12)
+
+
+def test_tokens_in_the_cache_are_their_rate_times_their_stay() -> None:
+    """The same for tokens, counted by steps: a prompt stays for one step of each of its tokens."""
+    given = chat(2000, 25.0)
+    server = replace(CHAT, policy="continuous", token_budget=0)
+    totals = simulate(given, TABLE, server).totals
+    stay = (given.output * given.prompt + given.output * (given.output - 1) // 2).sum()
+    assert totals.kv_stored_tokens * totals.steps == pytest.approx(stay, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

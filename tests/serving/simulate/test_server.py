@@ -29,6 +29,8 @@ SMALL = Server(max_sequences=8, kv_tokens=1600)
     ("given", "said"),
     [
         ({"policy": "fifo"}, "policy is 'fifo'"),
+        ({"first": "both"}, "first is 'both'"),
+        ({"preemption": None}, "preemption is None"),
         ({"max_sequences": 0}, "max sequences is 0"),
         ({"max_sequences": 2**40}, "sequences at once"),
         ({"page": 0}, "page is 0"),
@@ -121,3 +123,16 @@ def test_the_compiler_is_loaded_when_something_runs() -> None:
     code = "import sys, roofline.serving.simulate, roofline.cli; print('numba' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"
+
+
+def test_a_change_anywhere_in_the_loop_compiles_it_again() -> None:
+    from roofline.serving.simulate.compiled.compiler import DIGEST, SOURCES
+    from roofline.serving.simulate.compiled.loop import serve
+
+    assert {path.name for path in SOURCES} > {"loop.py", "heap.py", "memory.py", "state.py"}
+    assert DIGEST in serve._cache._cache_file._version  # type: ignore[attr-defined]
+
+
+def test_more_sequences_than_are_priced_are_refused() -> None:
+    with pytest.raises(InputError, match="priced up to 8 sequences, the server runs 9"):
+        simulate(requests(0.0, 5, 5), TABLE, Server(max_sequences=9))
