@@ -26,8 +26,9 @@ EPILOG = (
     "1, sms 0, distribution balanced, mode normal, op scale_matrix for quantize, topology one "
     "node; backend, version, kernel and model not stated. Unknown GPUs and formats, times and "
     "dimensions that are not above 0 are refused with their reason and count against coverage. "
-    "Shipped calibrations predict the rows; with --cross-validate fits of the file do, and a group that is a small sample of a device whose sibling is in the "
-    "file is transferred from it: one factor from the other families of the sample."
+    "Shipped calibrations predict the rows; with --cross-validate fits of the file do, and a group "
+    "that is a small sample of a device whose sibling is in the file is transferred from it: one "
+    "factor from the other families of the sample."
 )
 
 

@@ -1,0 +1,157 @@
+"""Run a simulation: of requests at hand, or of a stream that never is in memory as a whole."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roofline.errors import InputError
+from roofline.serving.requests import Requests
+from roofline.serving.simulate.checks import check
+from roofline.serving.simulate.integers import Integers
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.served import Served, joined
+from roofline.serving.simulate.server import BATCHED, Server
+
+PART: Final = 2**14
+"""Requests of a part of those at hand: their records fit into a processor's cache."""
+
+
+def simulate(
+    given: Requests,
+    prices: StepPrices,
+    server: Server,
+    *,
+    concurrency: int = 0,
+    seed: int = 0,
+    transferred: bool = False,
+) -> Served:
+    """Serve requests, all of them.
+
+    Parameters
+    ----------
+    given
+        What comes.
+    prices
+        What every step takes.
+    server
+        How steps are filled, and the cache given out.
+    concurrency
+        Clients that send the next request, in order, when one is finished; 0 where requests come
+        when they do. A conversation keeps its client. [1]
+    seed
+        Order of requests of one priority that come at the same time; 0 for the one given. Nothing
+        else is random. [1]
+    transferred
+        Whether the cache of each prompt and the first token come with the request, as to the
+        decode instances of disaggregated serving.
+
+    Raises
+    ------
+    InputError
+        The requests make no sense, or one of them can never be served.
+    """
+    check(given, server, transferred=transferred)
+    if not len(given):
+        raise InputError("there are no requests", hint="give at least one")
+    uniform = bool((given.priority == given.priority[0]).all())
+    rules = _Driven(concurrency, seed, transferred, uniform)
+    return joined(list(_stream(_parts(given), prices, server, rules)))
+
+
+def stream(
+    given: Iterable[Requests],
+    prices: StepPrices,
+    server: Server,
+    *,
+    concurrency: int = 0,
+    seed: int = 0,
+    transferred: bool = False,
+) -> Iterator[Served]:
+    """Serve requests that come in parts; each part of the result are those finished meanwhile.
+
+    Only the requests of a part and those not finished are in memory. Where the parts end makes no
+    difference to the result.
+
+    Parameters
+    ----------
+    given
+        Parts of a stream of requests; those of a conversation in one part.
+    prices, server, concurrency, seed, transferred
+        As for `simulate`.
+    """
+    driven = _Driven(concurrency, seed, transferred, uniform=False)
+    return _stream(given, prices, server, driven)
+
+
+@dataclass(frozen=True, slots=True)
+class _Driven:
+    """How a run is driven; ``uniform`` where all priorities are known to be equal."""
+
+    concurrency: int
+    seed: int
+    transferred: bool
+    uniform: bool
+
+
+def _stream(
+    given: Iterable[Requests], prices: StepPrices, server: Server, driven: _Driven
+) -> Iterator[Served]:
+    concurrency, transferred = driven.concurrency, driven.transferred
+    if concurrency < 0:
+        raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
+    if server.max_sequences > prices.batches[-1]:
+        raise InputError(
+            f"steps are priced up to {prices.batches[-1]:.0f} sequences, the server runs "
+            f"{server.max_sequences}",
+            hint=f"tabulate them with sequences={server.max_sequences}",
+        )
+    # Compiling takes a while, so it waits until something runs.
+    from roofline.serving.simulate import rows
+    from roofline.serving.simulate.compiled import batches, loop
+    from roofline.serving.simulate.dense import dense, rules
+
+    random = np.random.default_rng(driven.seed) if driven.seed else None
+    table = dense(prices, server.max_sequences)
+    g = rules(server, prices, concurrency, uniform=driven.uniform)
+    serve = batches.serve if server.policy in BATCHED else loop.serve
+    s, first, start_s = rows.empty(g), 0, 0.0
+    parts = iter(given)
+    part = next(parts, None)
+    while part is not None:
+        check(part, server, first, transferred=transferred)
+        coming = next(parts, None)
+        if len(part) and not first:
+            start_s = float(part.arrival[0])
+        ranks = _ranks(random, first, len(part))
+        s = rows.extended(g, s, part, first, ranks, transferred=transferred)
+        first += len(part)
+        serve(table, g, s, coming is not None)
+        yield rows.finished(g, s, start_s)
+        part = coming
+
+
+def _parts(given: Requests) -> Iterator[Requests]:
+    """Requests in parts that stay in the processor's cache; conversations are not torn apart."""
+    size = len(given) if (given.after >= 0).any() else PART
+    for start in range(0, len(given), max(size, 1)):
+        rows = slice(start, start + size)
+        blocks = given.prefix[start : start + size + 1]
+        yield Requests(
+            arrival=given.arrival[rows],
+            prompt=given.prompt[rows],
+            output=given.output[rows],
+            priority=given.priority[rows],
+            after=given.after[rows],
+            think=given.think[rows],
+            prefix=blocks - blocks[0],
+            hashes=given.hashes[blocks[0] : blocks[-1]],
+            block=given.block,
+        )
+
+
+def _ranks(random: np.random.Generator | None, first: int, count: int) -> Integers:
+    if random is None:
+        return np.arange(first, first + count, dtype=np.int64)
+    return random.integers(0, 2**62, count)
