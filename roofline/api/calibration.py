@@ -9,6 +9,8 @@ from roofline.bench.profile_file import find
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import LIKE, Kernel, Label, devices
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.kernels import processor
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
@@ -46,7 +48,7 @@ def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
             f"the calibration {found.name!r:.60} has no kernel of a network in it",
             hint="calibrate this GPU: roofline calibrate --backend cupy; or --calibration auto",
         )
-    return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__)
+    return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, costs=_costs(engine))
 
 
 def _shipped(gpu: Gpu, engine: str) -> GpuCalibration | None:
@@ -58,14 +60,14 @@ def _shipped(gpu: Gpu, engine: str) -> GpuCalibration | None:
         return None
     measured = {label.device for label in mine}
     name = gpu.name if gpu.name in measured else f"kernels of {devices(gpu)[1]}"
-    return GpuCalibration(name, engine, mine, fit_of)
+    return GpuCalibration(name, engine, mine, fit_of, costs=_costs(engine))
 
 
 def _fits(found: Profile, gpu: Gpu) -> Mapping[Label, Kernel]:
     """Fits of a calibration file by what they are of, on the device that is asked about."""
     out: dict[Label, Kernel] = {}
     for name, fitted in found.fits.items():
-        if fitted.form in FORMS:
+        if fitted.form in FORMS and fitted.form not in processor.FORMS:
             label = Label(gpu.name, found.provider, fitted.kind, _variant(name, fitted))
             out[label] = Kernel(label, fitted.arithmetic, fitted.model)
     return out
@@ -75,3 +77,9 @@ def _variant(name: str, fitted: Fitted) -> str:
     """Formats or operator of a fit: as its form is called, else as the fit is."""
     kind, _, variant = fitted.form.partition("-")
     return variant if kind in NAMED else name
+
+
+def _costs(engine: str) -> EngineCosts:
+    from roofline.bench.end_to_end.profiles import costs_of
+
+    return costs_of(engine)

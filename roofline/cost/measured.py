@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from roofline.cost.calibration.kernel import Found
+from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
@@ -42,6 +43,10 @@ class Calibration(Protocol):
     @property
     def name(self) -> str:
         """What the profile is called."""
+
+    @property
+    def costs(self) -> EngineCosts:
+        """What the engine's software adds to a step."""
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of an operator; None where nothing like it was measured."""

@@ -62,7 +62,7 @@ def conventions(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
 
 def _grounds(batch: StaticBatch) -> list[str]:
     """What times rest on: the datasheet, or which measured kernels."""
-    if not batch.calibrated:
+    if batch.deployment.calibration is None:
         return [
             "Times are the datasheet roofline: the least the hardware allows, not a forecast; real "
             "kernels take longer. The second figure is the sum without overlap at the same rates."
@@ -84,11 +84,19 @@ def _grounds(batch: StaticBatch) -> list[str]:
             "A roof above 100 % counts all activations from device memory; some stay in the "
             "last-level cache."
         )
+    costs, title = batch.deployment.calibration.costs, batch.deployment.engine.title
+    if batch.decode and costs.step_s:
+        _, size = batch.workload.turns(batch.deployment.layout)
+        added = show(costs.step_s + costs.sequence_s * size, "s")
+        out.append(
+            f"{title} itself takes about {added} more for each decode step of {size} sequences "
+            f"and {show(costs.step_s + costs.prefill_s, 's')} for one with prompts, as fitted to "
+            "serving that was measured end to end: `roofline simulate` has it."
+        )
     borrowed = sorted(
         {f"{label.kind} of {label.provider}" for label, _, borrowed in fits if borrowed}
     )
     if borrowed:
-        title = batch.deployment.engine.title
         out.append(
             f"No kernels of {title} were measured for some operators, and others stand in, with a "
             f"wider interval: {', '.join(borrowed)}."

@@ -159,7 +159,6 @@ def test_the_places_of_rows_survive_where(capsys: Captured, file: Path, tmp_path
     [
         (["--kind", "quantize", "--cross-validate", "--by", "gpus"], "--by 'gpus' names no column"),
         (["--kind", "quantize", "--cross-validate", "--by", ","], "--by ',' names no column"),
-        (["--kind", "quantize"], "only --cross-validate is there"),
         (["--kind", "quantize", "--cross-validate", "--where", "gpu=a100_sxm"], "no row is left"),
         (["--kind", "quantize", "--cross-validate", "--where", "gpus=1"], "names no column"),
         (["--kind", "gemm", "--cross-validate"], "have no column"),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline import api
@@ -100,6 +100,7 @@ def test_base_and_variant_are_what_an_analysis_of_each_gives(
         assert row["fits"] == analysed.metadata["fits"]
 
 
+@settings(deadline=None, max_examples=25)
 @given(st.integers(320, 10_000))
 def test_a_window_as_long_as_the_context_changes_no_figure(size: int) -> None:
     result = api.compare("llama-3.1-8b", [f"window={size}"], prompt=300, output=20)

@@ -16,6 +16,7 @@ from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import devices
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import IDEAL, EngineCosts
 from roofline.cost.measured import Calibration, Measured
 from roofline.cost.work import Number, Op
 from roofline.hardware.machine import Gpu
@@ -90,6 +91,11 @@ class Usual:
     def name(self) -> str:
         """What it is called."""
         return "usual kernels" if self.measured is None else self.measured.name
+
+    @property
+    def costs(self) -> EngineCosts:
+        """None: what an engine adds is fitted beside these prices."""
+        return IDEAL
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """As measured, else as usual; None for what is loaded from the host."""

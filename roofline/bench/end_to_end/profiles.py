@@ -14,6 +14,7 @@ from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, FOLDER, KERNEL
 from roofline.bench.end_to_end.fitting import NAMES, PLACE, priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
 from roofline.content import shipped
+from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError
 from roofline.schema import Document, Strict, quantity, read, validate
@@ -226,3 +227,29 @@ def _unit(value: float, unit: str) -> str | float:
 
 def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
+
+
+def costs_of(name: str) -> EngineCosts:
+    """What an engine of today adds to its steps, as it was fitted; nothing of one without a file.
+
+    Parameters
+    ----------
+    name
+        As of the catalog of engines: ``"vllm"``.
+    """
+    if name not in {engine.name for engine in ENGINES}:
+        return EngineCosts()
+    logs, _ = load()
+
+    def value(constant: str) -> float:
+        return float(np.exp(logs[PLACE[f"{name}.{constant}"]]))
+
+    return EngineCosts(
+        step_s=value("step"),
+        sequence_s=value("sequence"),
+        prefill_s=value("prefill"),
+        front_end_s=value("front"),
+        request_s=value("request"),
+        decode_gain=value("decode_gain"),
+        prefill_gain=value("prefill_gain"),
+    )

@@ -9,6 +9,8 @@ import numpy as np
 from roofline.cost.calibration.asked import Asked, asked
 from roofline.cost.calibration.kernel import IDEAL, Found, Label, Load, nearest
 from roofline.cost.calibration.wires import exchange_of, library, payload_of, wire_seconds
+from roofline.cost.engine_costs import IDEAL as IDEAL_ENGINE
+from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.kernels import experts
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.form import Dims, Machine, machine
@@ -46,6 +48,8 @@ class GpuCalibration:
     launch
         Factor on what a kernel takes to start, by kind; kernels that an engine fuses or captures in
         a graph start sooner than alone. [1]
+    costs
+        What the engine's software adds to a step; no operator has it.
     """
 
     name: str
@@ -53,6 +57,7 @@ class GpuCalibration:
     labels: tuple[Label, ...]
     load: Load = field(repr=False)
     launch: Mapping[str, float] = field(default_factory=dict)
+    costs: EngineCosts = IDEAL_ENGINE
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of one execution of an operator; None where nothing like it was measured."""

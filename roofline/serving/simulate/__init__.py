@@ -1,6 +1,6 @@
 """Requests in, a server that steps through them, and when each of them was served."""
 
-from roofline.serving.simulate.engine_costs import IDEAL, EngineCosts
+from roofline.cost.engine_costs import IDEAL, EngineCosts
 from roofline.serving.simulate.placing import server_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate, stream

@@ -18,12 +18,12 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import IDEAL, EngineCosts
 from roofline.cost.pipeline import pace, period
 from roofline.cost.roof import parts
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number
 from roofline.serving.phases import turns
-from roofline.serving.simulate.engine_costs import IDEAL, EngineCosts
 from roofline.serving.simulate.grid import refined, spaced
 from roofline.serving.stages import Priced, through
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roofline.cost.engine_costs import IDEAL, EngineCosts
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.engine_costs import IDEAL, EngineCosts
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import Server
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roofline.cost.engine_costs import EngineCosts
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.engine_costs import EngineCosts
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.server import BATCHED, Server

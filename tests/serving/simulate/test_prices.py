@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
 from roofline.cost.roof import seconds
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
-from roofline.serving.simulate.engine_costs import EngineCosts
 from roofline.serving.simulate.prices import step_prices
 from tests.serving.deployments import on
 from tests.serving.simulate.reference_prices import step_s
@@ -26,6 +26,7 @@ class Planted:
     """Times that bend where the datasheet's do not: launches, rates that are reached slowly."""
 
     name: str = "planted"
+    costs: EngineCosts = EngineCosts()
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         if op.kind == "collective":

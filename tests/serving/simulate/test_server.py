@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.links import host_link
 from roofline.serving.room import largest_batch
-from roofline.serving.simulate.engine_costs import EngineCosts
 from roofline.serving.simulate.grid import refined, spaced
 from roofline.serving.simulate.placing import server_of
 from roofline.serving.simulate.prices import step_prices

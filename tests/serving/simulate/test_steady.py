@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InfeasibleError, InputError
-from roofline.serving.simulate.engine_costs import EngineCosts
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.server import Server
