@@ -30,4 +30,5 @@ PROBE = Probe(
     arguments=arguments,
     launch=launch,
     work=work,
+    backends=("numpy",),
 )

@@ -1,12 +1,13 @@
 """Copy an array: every byte is read once and written once."""
 
+from roofline.bench.gpu import bandwidth
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.work import Work
 from roofline.units import PREFIX
 
 WIDTH = 4
-SIZES = tuple(int(PREFIX["Ki"] * 2**power) for power in range(6, 21))
-"""Read; from 64 KiB to 1 GiB. [B]"""
+SIZES = tuple(int(PREFIX["Ki"] * 2**power) for power in range(6, 23))
+"""Read; from 64 KiB to 4 GiB. [B]"""
 
 
 def arguments(make: Maker, at: Shape) -> dict[str, object]:
@@ -18,6 +19,11 @@ def arguments(make: Maker, at: Shape) -> dict[str, object]:
 def launch(xp, x, out):
     """Copy one to the other."""
     xp.copyto(out, x)
+
+
+def kernels(gpu, x, out):
+    """The same on a GPU, where all multiprocessors take part."""
+    return bandwidth.copy(x, out, gpu.multiprocessors)
 
 
 def work(at: Shape) -> Work:
@@ -35,4 +41,5 @@ PROBE = Probe(
     work=work,
     streamed=("x", "out"),
     states=("warm", "cold"),
+    kernels=kernels,
 )

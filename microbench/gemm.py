@@ -60,4 +60,5 @@ PROBE = Probe(
     states=("cold",),
     regime=regime,
     arithmetic="fp32",
+    backends=("numpy",),
 )

@@ -85,4 +85,5 @@ PROBE = Probe(
     work=work,
     regime=regime,
     arithmetic="fp32",
+    backends=("numpy",),
 )

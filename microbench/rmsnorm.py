@@ -45,4 +45,5 @@ PROBE = Probe(
     arguments=arguments,
     launch=launch,
     work=work,
+    backends=("numpy",),
 )

@@ -49,4 +49,5 @@ PROBE = Probe(
     arguments=arguments,
     launch=launch,
     work=work,
+    backends=("numpy",),
 )

@@ -39,4 +39,5 @@ PROBE = Probe(
     arguments=arguments,
     launch=launch,
     work=work,
+    backends=("numpy",),
 )

@@ -1,12 +1,13 @@
 """Write an array: a constant into every element."""
 
+from roofline.bench.gpu import bandwidth
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.work import Work
 from roofline.units import PREFIX
 
 WIDTH = 4
-SIZES = tuple(int(PREFIX["Ki"] * 2**power) for power in range(6, 21))
-"""From 64 KiB to 1 GiB. [B]"""
+SIZES = tuple(int(PREFIX["Ki"] * 2**power) for power in range(6, 23))
+"""From 64 KiB to 4 GiB. [B]"""
 
 
 def arguments(make: Maker, at: Shape) -> dict[str, object]:
@@ -17,6 +18,11 @@ def arguments(make: Maker, at: Shape) -> dict[str, object]:
 def launch(xp, out):
     """Fill it."""
     out.fill(1.0)
+
+
+def kernels(gpu, out):
+    """The same on a GPU, where all multiprocessors take part."""
+    return bandwidth.write(out, gpu.multiprocessors)
 
 
 def work(at: Shape) -> Work:
@@ -34,4 +40,5 @@ PROBE = Probe(
     work=work,
     streamed=("out",),
     states=("warm", "cold"),
+    kernels=kernels,
 )

@@ -8,6 +8,7 @@
   );
   const drawn = new Map();
   const PAPER = 680; // pixels between the margins of a sheet
+  const NARROW = 420; // below this every other tick of a crowded axis has no text
 
   // Base 85 of RFC 1924 with a comma for the less-than sign: five digits are four bytes.
   const DIGITS =
@@ -84,17 +85,68 @@
     return changes;
   };
 
+  // A name at a point goes where it covers the least: no other name, no point, no edge.
+  const settle = (plot, layout) => {
+    const frame = plot.querySelector(".nsewdrag").getBoundingClientRect();
+    const boxes = (names) => [...plot.querySelectorAll(names)].map((e) => e.getBoundingClientRect());
+    const taken = boxes(".scatterlayer .points path");
+    plot.querySelectorAll(".scatterlayer .js-line").forEach((line) => {
+      const place = line.getScreenCTM();
+      for (let at = 0; at < line.getTotalLength(); at += 8) {
+        const { x, y } = line.getPointAtLength(at).matrixTransform(place);
+        taken.push({ left: x - 4, right: x + 4, top: y - 4, bottom: y + 4 });
+      }
+    });
+    const covered = (a, b) =>
+      Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) *
+      Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
+    const changes = {};
+    const named = [...plot.querySelectorAll(".annotation")].map((drawing) => [
+      Number(drawing.dataset.index),
+      drawing.querySelector(".annotation-text-g").getBoundingClientRect(),
+    ]);
+    const moves = (i) => layout.annotations[i].showarrow;
+    named.forEach(([i, box]) => moves(i) || layout.annotations[i].name === "slope" || taken.push(box));
+    named.filter(([i]) => moves(i)).forEach(([i, box]) => {
+      const { ax, ay, xanchor } = layout.annotations[i];
+      const [right, left] = [Math.abs(ax), -Math.abs(ax)];
+      const x = (xanchor === "left" ? box.left : box.right) - ax;
+      const y = box.top - ay;
+      let best = null;
+      for (const dx of ax > 0 ? [right, left] : [left, right]) {
+        for (let step = 0; step < 8; step += 1) {
+          const dy = ay + 16 * step;
+          const meant = x + dx - (dx < 0 ? box.width : 0);
+          const start = Math.max(frame.left, Math.min(meant, frame.right - box.width));
+          const tried = { left: start, right: start + box.width, top: y + dy, bottom: y + dy + box.height };
+          const out = box.width * box.height - covered(tried, frame);
+          // Near its point, and on the side where it was meant.
+          const far = 30 * step + 3 * Math.abs(start - meant) + (dx === ax ? 0 : 20);
+          const cost = taken.reduce((sum, other) => sum + covered(tried, other), far + 100 * out);
+          if (!best || cost < best.cost - 1) best = { cost, dx: dx + start - meant, dy, left: dx < 0, tried };
+        }
+      }
+      taken.push(best.tried);
+      Object.assign(changes, {
+        [`annotations[${i}].ax`]: best.dx,
+        [`annotations[${i}].ay`]: best.dy,
+        [`annotations[${i}].xanchor`]: best.left ? "right" : "left",
+      });
+    });
+    return changes;
+  };
+
   // Text that would run over the right edge moves to the left.
   const pull = (plot, layout) => {
-    const edge = plot.getBoundingClientRect().right - 2;
+    // Of the drawing: a sheet of paper is wider than the page that is about to be printed.
+    const edge = plot.getBoundingClientRect().left + plot._fullLayout.width - 2;
     const changes = {};
     plot.querySelectorAll(".annotation").forEach((drawing) => {
       const i = Number(drawing.dataset.index);
       const over = drawing.querySelector(".annotation-text-g").getBoundingClientRect().right - edge;
       const entry = layout.annotations[i];
-      if (over <= 0 || entry.name === "slope") return;
-      const key = entry.showarrow ? "ax" : "xshift";
-      changes[`annotations[${i}].${key}`] = (entry[key] || 0) - over;
+      if (over <= 0 || entry.name === "slope" || entry.showarrow) return;
+      changes[`annotations[${i}].xshift`] = (entry.xshift || 0) - over;
     });
     return changes;
   };
@@ -102,9 +154,12 @@
   const draw = async (plot, width) => {
     const { data, layout } = themed(specs.get(plot));
     layout.width = width;
+    if (layout.meta?.sparse && width < NARROW) {
+      layout.xaxis.ticktext = layout.xaxis.ticktext.map((text, i) => (i % 2 ? "" : text));
+    }
     drawn.set(plot, width);
     await window.Plotly.react(plot, data, layout, { displayModeBar: false, responsive: false });
-    const changes = { ...tilt(plot, layout), ...pull(plot, layout) };
+    const changes = { ...tilt(plot, layout), ...pull(plot, layout), ...settle(plot, layout) };
     if (Object.keys(changes).length) await window.Plotly.relayout(plot, changes);
   };
   const drawAll = () => {

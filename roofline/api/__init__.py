@@ -3,8 +3,10 @@
 from roofline.api.analysis import analyze, explain
 from roofline.api.comparison import compare
 from roofline.api.disaggregation import disaggregate
+from roofline.api.pages import paging
 from roofline.api.placing import layouts
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
+from roofline.api.speculation import speculate
 
 __all__ = [
     "DEFAULT_GPU",
@@ -16,4 +18,6 @@ __all__ = [
     "disaggregate",
     "explain",
     "layouts",
+    "paging",
+    "speculate",
 ]

@@ -3,14 +3,18 @@
 from collections.abc import Mapping
 from typing import Final
 
+from roofline.bench.calibrating import Fitted
 from roofline.bench.profile import Profile
 from roofline.bench.profile_file import find
 from roofline.bench.shipping.files import fit_of, labels
-from roofline.cost.calibration.kernel import LIKE, Fit, Kernel, Label, devices
+from roofline.cost.calibration.kernel import LIKE, Kernel, Label, devices
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 
+NAMED: Final = ("gemm", "pointwise", "quantize")
+"""Kinds with a form for each variant."""
 AUTO: Final = "auto"
 NONE: Final = "none"
 
@@ -57,10 +61,17 @@ def _shipped(gpu: Gpu, engine: str) -> GpuCalibration | None:
     return GpuCalibration(name, engine, mine, fit_of)
 
 
-def _fits(found: Profile, gpu: Gpu) -> Mapping[Label, Fit]:
+def _fits(found: Profile, gpu: Gpu) -> Mapping[Label, Kernel]:
     """Fits of a calibration file by what they are of, on the device that is asked about."""
-    out: dict[Label, Fit] = {}
+    out: dict[Label, Kernel] = {}
     for name, fitted in found.fits.items():
-        label = Label(gpu.name, found.provider, fitted.kind, name)
-        out[label] = Kernel(label, fitted.arithmetic, fitted.model)
+        if fitted.form in FORMS:
+            label = Label(gpu.name, found.provider, fitted.kind, _variant(name, fitted))
+            out[label] = Kernel(label, fitted.arithmetic, fitted.model)
     return out
+
+
+def _variant(name: str, fitted: Fitted) -> str:
+    """Formats or operator of a fit: as its form is called, else as the fit is."""
+    kind, _, variant = fitted.form.partition("-")
+    return variant if kind in NAMED else name

@@ -1,19 +1,24 @@
 """What the engine needs of a place where probes run: an array module, memory and a clock."""
 
-from collections.abc import Callable, Sequence
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from roofline.bench.elements import random, stored
+from roofline.bench.probe import Point, Probe
 
 Launch: TypeAlias = Callable[[], object]
 """One run of a probe, its arguments bound."""
 Timer: TypeAlias = Callable[[int], float]
 """Mean time of a run, over at least so many. [s]"""
 
-ITEM_BYTES = 4
-ALIGNMENT = 64
-"""Of every array: a cache line, and what vector instructions like. [B]"""
+WORD_BYTES = 4
+ALIGNMENT = 256
+"""Of every array: what cuBLASLt takes for granted, and whole cache lines. [B]"""
 SEED = 0
 TILE = 1 << 20
 """Random numbers that are drawn; more repeat them. [1]"""
@@ -34,6 +39,10 @@ class Backend(Protocol):
         What probes may allocate in all. [B]
     span_s
         Least time between two readings of the clock. [s]
+    fill_bytes_per_s
+        At which fresh memory is filled with numbers. [B/s]
+    whole_rounds
+        Whether a timer always runs every launch equally often.
     """
 
     @property
@@ -56,89 +65,165 @@ class Backend(Protocol):
     def span_s(self) -> float:
         """Least span. [s]"""
 
-    def timer(self, launches: Sequence[Launch]) -> Timer:
+    @property
+    def fill_bytes_per_s(self) -> float:
+        """Filling memory. [B/s]"""
+
+    @property
+    def whole_rounds(self) -> bool:
+        """Whether launches are run in whole rounds."""
+
+    def refusal(self, point: Point) -> str:
+        """Why a point cannot run there; empty where it can."""
+
+    def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
+        """One run on these arguments, everything that is done once already done."""
+
+    def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
         """Times runs of these launches in rotation, everything else on the device finished."""
 
     def synchronise(self) -> None:
         """Wait until everything launched is done."""
+
+    def slowed(self) -> tuple[str, ...]:
+        """Why the clock of the device is held down now; nothing where it is free or unknown."""
+
+    def clocks(self) -> Mapping[str, float]:
+        """Clocks, power and temperature now, by name with unit; empty where unknown."""
+
+
+def missing(probe: Probe) -> str:
+    """What a probe needs and is not installed, in words; empty where all is there."""
+    lacking = [name for name in probe.needs if importlib.util.find_spec(name) is None]
+    return f"{' and '.join(lacking)} is not installed" if lacking else ""
 
 
 class Pool:
     """Device memory that the arguments of one point after another are cut from.
 
     Allocating and filling argument sets afresh would take longer than measuring them. Numbers
-    that launches read are normal and stay so: they are cut from a part that no launch writes.
+    that launches read are random and stay so: they are cut from parts that no launch writes, one
+    for each number type.
     """
 
-    def __init__(self, xp: Any) -> None:
-        self._xp = xp
-        self._numbers = xp.empty(0, dtype=xp.float32)
+    def __init__(self, xp: Any, memory_bytes: float = float("inf")) -> None:
+        self._xp, self._memory_bytes = xp, memory_bytes
+        self._numbers: dict[str, Any] = {}
         self._room = xp.empty(0, dtype=xp.float32)
-        self._number_at = self._room_at = 0
+        self._number_at: dict[str, int] = {}
+        self._room_at = 0
+        self._constants: dict[tuple[Any, ...], Any] = {}
 
-    def reserve(self, numbers: int, room: int) -> None:
-        """Have so many elements of each kind, and begin from the start."""
-        if numbers > self._numbers.size:
-            drawn = np.random.default_rng(SEED).standard_normal(TILE, dtype=np.float32)
-            self._numbers = self._xp.asarray(np.resize(drawn, numbers))
-            if isinstance(self._numbers, np.ndarray):
-                self._numbers.flags.writeable = False
-        if room > self._room.size:
-            self._room = self._xp.ones(room, dtype=self._xp.float32)
-        self._number_at = self._room_at = 0
+    def reserve(self, numbers: Mapping[str, int], room: int) -> None:
+        """Have so many elements of each type, and so many bytes to write, and begin anew."""
+        held = {name: array.nbytes for name, array in self._numbers.items()}
+        wanted = {name: count * stored(name).itemsize for name, count in numbers.items()}
+        grown = {name: max(held.get(name, 0), wanted.get(name, 0)) for name in {**held, **wanted}}
+        if sum(grown.values()) + max(room, self._room.nbytes) > self._memory_bytes:
+            self._numbers, self._room = {}, self._xp.empty(0, dtype=self._xp.float32)
+        for name, count in numbers.items():
+            if name not in self._numbers or count > self._numbers[name].size:
+                self._numbers.pop(name, None)  # given back before more is asked for
+                self._numbers[name] = _filled(self._xp, random(name, min(count, TILE), SEED), count)
+        if room > self._room.nbytes:
+            self._room = None
+            self._room = self._xp.ones(room // WORD_BYTES, dtype=self._xp.float32)
+        self._number_at, self._room_at = dict.fromkeys(numbers, 0), 0
+        self._constants.clear()
 
-    def normal(self, *shape: int) -> Any:
-        """Next normal random numbers."""
-        array, self._number_at = _cut(self._numbers, self._number_at, shape)
-        return array
+    def normal(self, *shape: int, of: str = "fp32") -> Any:
+        """Next random numbers."""
+        pool, at = self._numbers.get(of), self._number_at.get(of, 0)
+        self._number_at[of] = at + padded(shape, of) // stored(of).itemsize
+        assert pool is not None, "the pool was not reserved for this"
+        assert at + prod(shape) <= pool.size, "the pool was not reserved for this"
+        return pool[at : at + prod(shape)].reshape(shape)
 
-    def empty(self, *shape: int) -> Any:
+    def empty(self, *shape: int, of: str = "fp32") -> Any:
         """Next room."""
-        array, self._room_at = _cut(self._room, self._room_at, shape)
-        return array
+        at, words = self._room_at, padded(shape, of) // WORD_BYTES
+        self._room_at = at + words
+        assert self._room_at <= self._room.size, "the pool was not reserved for this"
+        return self._room[at : at + words].view(stored(of))[: prod(shape)].reshape(shape)
+
+    def constant(self, build: Callable[..., NDArray[Any]], *arguments: int) -> Any:
+        """That array, made once for all argument sets of a point."""
+        key = build, arguments
+        if key not in self._constants:
+            self._constants[key] = self._xp.asarray(build(*arguments))
+        return self._constants[key]
 
 
 class Sizes:
-    """Stands in for a pool and counts what would be cut from it; its arrays are empty."""
+    """Stands in for a pool and counts what would be cut from it; its arrays are empty.
+
+    Attributes
+    ----------
+    numbers
+        Elements that are read, by type. [1]
+    room
+        What is written. [B]
+    """
 
     def __init__(self) -> None:
-        self.numbers = self.room = 0
+        self.numbers: dict[str, int] = {}
+        self.room = 0
         self._bytes: dict[int, int] = {}
-        self._made: list[NDArray[np.float32]] = []
+        self._made: list[NDArray[Any]] = []
 
-    def normal(self, *shape: int) -> Any:
+    def normal(self, *shape: int, of: str = "fp32") -> Any:
         """Count random numbers."""
-        self.numbers += padded(shape)
-        return self._stand_in(shape)
+        size = padded(shape, of)
+        self.numbers[of] = self.numbers.get(of, 0) + size // stored(of).itemsize
+        return self._stand_in(size, of)
 
-    def empty(self, *shape: int) -> Any:
+    def empty(self, *shape: int, of: str = "fp32") -> Any:
         """Count room."""
-        self.room += padded(shape)
-        return self._stand_in(shape)
+        size = padded(shape, of)
+        self.room += size
+        return self._stand_in(size, of)
+
+    def constant(self, build: Callable[..., NDArray[Any]], *arguments: int) -> Any:
+        """Not made, and too small to count."""
+        return None
 
     def bytes_of(self, array: Any) -> int:
         """Size that an array made here stands for; 0 for anything else. [B]"""
         return self._bytes.get(id(array), 0)
 
-    def _stand_in(self, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        array = np.empty(0, dtype=np.float32)
+    @property
+    def total_bytes(self) -> int:
+        """All together. [B]"""
+        return bytes_of(self.numbers) + self.room
+
+    def _stand_in(self, size: int, of: str) -> NDArray[Any]:
+        array = np.empty(0, dtype=stored(of))
         self._made.append(array)  # keeps its id from being given again
-        self._bytes[id(array)] = padded(shape) * ITEM_BYTES
+        self._bytes[id(array)] = size
         return array
 
 
-def padded(shape: tuple[int, ...]) -> int:
-    """Elements of an array, up to the next cache line. [1]"""
-    count = 1
-    for length in shape:
-        count *= length
-    line = ALIGNMENT // ITEM_BYTES
-    return -(-count // line) * line
+def bytes_of(numbers: Mapping[str, int]) -> int:
+    """Size of so many elements of each type. [B]"""
+    return sum(count * int(stored(name).itemsize) for name, count in numbers.items())
 
 
-def _cut(pool: Any, at: int, shape: tuple[int, ...]) -> tuple[Any, int]:
-    count = 1
-    for length in shape:
-        count *= length
-    assert at + count <= pool.size, "the pool was not reserved for this"
-    return pool[at : at + count].reshape(shape), at + padded(shape)
+def padded(shape: tuple[int, ...], of: str = "fp32") -> int:
+    """Size of an array, up to the next alignment. [B]
+
+    >>> padded((3, 5), "bf16"), padded((64,)), padded((65,))
+    (256, 256, 512)
+    """
+    size = prod(shape) * int(stored(of).itemsize)
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _filled(xp: Any, drawn: NDArray[Any], count: int) -> Any:
+    """Numbers that repeat, on the device: what was drawn crosses to it once."""
+    tile, numbers = xp.asarray(drawn), xp.empty(count, dtype=drawn.dtype)
+    for at in range(0, count, len(drawn)):
+        part = numbers[at : at + len(drawn)]
+        part[...] = tile[: part.size]
+    if isinstance(numbers, np.ndarray):
+        numbers.flags.writeable = False
+    return numbers

@@ -7,11 +7,13 @@ from typing import Final
 import numpy as np
 
 from roofline.bench.fit import cross_validate, families_of, fit
+from roofline.bench.forms import columns, form_of
 from roofline.bench.held_out import Errors, Labels, coverage, errors
+from roofline.bench.published import Published
 from roofline.bench.records import Record, Records
 from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Dims, Form, Machine
-from roofline.cost.kernels.processor import FORMS, OF_KIND
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
@@ -22,7 +24,7 @@ FAMILIES: Final = {
     "decode-attention": ("count", "heads", "kv_heads", "head_dim"),
     "prefill-attention": ("count", "heads", "kv_heads", "head_dim"),
 }
-"""What is left out together, by kind; of any other kind, each shape is a family."""
+"""What is left out together, by kind; of any other kind, each place in the form's coordinates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +56,15 @@ class Fitted:
     inside: float
 
 
-def fit_records(records: Records, machine: Machine) -> tuple[list[Fitted], list[str]]:
+def fit_records(records: Records, published: Published) -> tuple[list[Fitted], list[str]]:
     """Fit every probe of a run that has enough rows.
 
     Parameters
     ----------
     records
         Of a run.
-    machine
-        Where it ran, at published rates.
+    published
+        Rates of where it ran.
 
     Returns
     -------
@@ -76,14 +78,29 @@ def fit_records(records: Records, machine: Machine) -> tuple[list[Fitted], list[
             notes.append(f"{probe} was not measured.")
             continue
         try:
-            fits.append(fit_probe(rows, machine, entry.version, records.header.provider))
+            fits.append(
+                fit_probe(rows, published, entry.version, records.header.provider, entry.form)
+            )
         except InputError as error:
             notes.append(f"{probe} is measured, not fitted: {error.message}.")
     return fits, notes
 
 
-def fit_probe(rows: Sequence[Record], machine: Machine, version: int, provider: str) -> Fitted:
+def fit_probe(
+    rows: Sequence[Record], published: Published, version: int, provider: str, form: str = ""
+) -> Fitted:
     """Fit the rows of one probe.
+
+    Parameters
+    ----------
+    rows
+        All of one probe.
+    published
+        Rates of where they were measured.
+    version, form
+        As of the probe.
+    provider
+        ``"numpy"``, ``"cupy"``.
 
     Raises
     ------
@@ -91,13 +108,14 @@ def fit_probe(rows: Sequence[Record], machine: Machine, version: int, provider: 
         They are too few, or of too few families.
     """
     first = rows[0]
-    name = OF_KIND.get(first.kind, "processor-roof")
-    form, dims, measured = FORMS[name], columns(rows), times(rows)
-    families = _families(form, dims)
+    name = form_of(first.kind, first.arithmetic, provider, form)
+    equation, dims, measured = FORMS[name], columns(rows, name, published), times(rows)
+    machine = published.of(first.arithmetic)
+    families = _families(equation, dims)
     source = f"{provider}, {len(rows)} points of the probe {first.probe}"
-    model = fit(form, dims, machine, measured, families=families, source=source)
+    model = fit(equation, dims, machine, measured, families=families, source=source)
     predicted, spread = cross_validate(
-        form, dims, machine, measured, families=families, folds=FOLDS
+        equation, dims, machine, measured, families=families, folds=FOLDS
     )
     return Fitted(
         probe=first.probe,
@@ -113,11 +131,10 @@ def fit_probe(rows: Sequence[Record], machine: Machine, version: int, provider: 
 
 
 def roofline(dims: Dims, machine: Machine) -> Array:
-    """The larger of arithmetic and traffic at published rates. [s]"""
-    time: Array = np.maximum(
-        dims["flops"] / machine.flops_per_s, dims["bytes"] / machine.hbm_bytes_per_s
-    )
-    return time
+    """The largest of arithmetic, traffic and wires at published rates. [s]"""
+    traffic = dims["bytes"] / machine.hbm_bytes_per_s
+    time: Array = np.maximum(dims["flops"] / machine.flops_per_s, traffic)
+    return np.maximum(time, dims["wire_s"]) if "wire_s" in dims else time
 
 
 def times(rows: Iterable[Record]) -> Array:
@@ -125,20 +142,5 @@ def times(rows: Iterable[Record]) -> Array:
     return np.array([row.median.value for row in rows])
 
 
-def columns(rows: Sequence[Record]) -> Dims:
-    """What forms are functions of: axes, work, and how the arrays lie.
-
-    ``rows`` are runs of an array that are passed over one by one; ``cold`` is 1 where arguments
-    come from memory.
-    """
-    out = {name: np.array([float(row.at[name]) for row in rows]) for name in rows[0].at}
-    moved = ("weight_bytes", "activation_bytes", "kv_bytes")
-    out["bytes"] = np.array([sum(row.work[name] for name in moved) for row in rows])
-    out["flops"] = np.array([row.work["flops"] for row in rows])
-    out["cold"] = np.array([float(row.state == "cold") for row in rows])
-    out["rows"] = out.get("m", np.ones(len(rows))) * out.get("heads", 1.0)
-    return out
-
-
 def _families(form: Form, dims: Dims) -> Labels:
-    return families_of(dims, FAMILIES.get(form.kind, ("rows", "bytes")))
+    return families_of(dims, FAMILIES.get(form.kind, form.coordinates))

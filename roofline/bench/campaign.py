@@ -1,23 +1,24 @@
 """A calibration from end to end: where it runs, what it measures, what comes of it."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roofline.bench import atomic, clock, environment, processor
-from roofline.bench.backend import Backend
-from roofline.bench.clock import Noise
+from roofline.bench import atomic
 from roofline.bench.engine import Measurement, run
+from roofline.bench.place import Noise
+from roofline.bench.place import Place as Place
+from roofline.bench.place import chosen as chosen
+from roofline.bench.place import numpy_place as numpy_place
+from roofline.bench.place import place as place
 from roofline.bench.planner import SPENT, Dropped, plan
 from roofline.bench.probe import Loaded, points
 from roofline.bench.recorder import begin
 from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop
 from roofline.content import home
-from roofline.cost.kernels.form import Machine
-from roofline.errors import DocumentError, MissingEnvironmentError
 from roofline.units import parse
 
 LEFT_OUT: Final = "left-out.txt"
@@ -26,6 +27,8 @@ RESERVE_S: Final = 20.0
 """For loading, noise and fitting, out of the budget; assumed."""
 RESERVE_SHARE: Final = 0.2
 """Most of the budget that is kept for those."""
+FIT_S: Final = 1.5
+"""For the fit of a probe; assumed."""
 LEAST_SHARE: Final = 0.4
 """Of the time, that a machine which others use too is expected to give."""
 SAMPLING: Final = 0.5
@@ -36,29 +39,6 @@ MOST_S: Final = parse("300 ms", "s")
 
 Progress = Callable[[int, int, Measurement], object]
 """Told of each finished point: which, of how many, and its times."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where probes run.
-
-    Attributes
-    ----------
-    backend
-        Runs and times them.
-    machine, datasheet
-        Published rates, and whose they are.
-    environment
-        What the times depend on besides the probes.
-    noise
-        Looks how calm the machine is.
-    """
-
-    backend: Backend
-    machine: Machine
-    datasheet: str
-    environment: Mapping[str, str]
-    noise: Callable[[], Noise | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,64 +62,6 @@ class Run:
     before: Noise | None
     after: Noise | None
     seconds: float
-
-
-def numpy_place() -> Place:
-    """NumPy in this process."""
-    here = processor.detect()
-    backend = clock.backend(here)
-    kind = "processor" if backend.threads == 1 else "wall"
-    return Place(
-        backend,
-        processor.machine(here, backend.threads),
-        processor.GENERIC,
-        environment.describe(here, backend.threads, kind),
-        lambda: clock.noise(backend),
-    )
-
-
-PLACES: Final[Mapping[str, Callable[[], Place]]] = {"numpy": numpy_place}
-
-
-def place(backend: str) -> Place:
-    """Where a backend runs.
-
-    Raises
-    ------
-    MissingEnvironmentError
-        It is not to be had here.
-    """
-    if backend not in PLACES:
-        raise MissingEnvironmentError(
-            f"the backend {backend} cannot run here", hint=f"use one of {', '.join(PLACES)}"
-        )
-    return PLACES[backend]()
-
-
-def published(records: Records) -> tuple[Machine, str]:
-    """Published rates for the machine of a run, wherever it is read, and whose they are.
-
-    Raises
-    ------
-    DocumentError
-        Its environment does not say what machine it was.
-    """
-    about = records.header.environment
-    try:
-        machine = processor.machine(
-            processor.Processor(
-                about["processor"],
-                int(about["cores"]),
-                float(about["cache"]),
-                float(about["memory"]),
-            ),
-            int(about["threads"]),
-        )
-    except (KeyError, ValueError) as error:
-        raise DocumentError(
-            f"the environment of the run is incomplete: {error}", hint="measure again"
-        ) from None
-    return machine, processor.GENERIC
 
 
 def folder_for(place: Place) -> Path:
@@ -180,15 +102,17 @@ def measure(
         What is in the folder cannot be gone on with.
     """
     began = time.perf_counter()
+    probes = [entry for entry in probes if where.backend.name in entry.probe.backends]
     recorder = begin(folder, where.backend.name, where.environment, probes)
     before = where.noise()
-    rest = budget_s - min(RESERVE_S, RESERVE_SHARE * budget_s)
+    rest = budget_s - min(max(RESERVE_S, FIT_S * len(probes)), RESERVE_SHARE * budget_s)
     mine = rest * max(LEAST_SHARE, 1.0 - before.taken) if before else rest
     stop = stop_for(probes, mine)
-    chosen = plan([entry.probe for entry in probes], where.backend, where.machine, mine, stop)
+    wanted = [entry.probe for entry in probes]
+    planned = plan(wanted, where.backend, where.published.of, mine, stop)
     # A plan is cautious: what it had no time for comes last, and is measured if there is some.
-    spare = [entry.point for entry in chosen.dropped if entry.reason == SPENT]
-    waiting = [p for p in (*chosen.points, *spare) if p.name not in recorder.done]
+    spare = [entry.point for entry in planned.dropped if entry.reason == SPENT]
+    waiting = [p for p in (*planned.points, *spare) if p.name not in recorder.done]
     finished = 0
 
     def keep(measurement: Measurement) -> None:
@@ -197,10 +121,12 @@ def measure(
         recorder.keep(measurement)
         progress(finished, len(waiting), measurement)
 
-    left = run(waiting, where.backend, keep, stop=stop, deadline=began + rest)
+    # Where looking for noise took most of a short budget, something is measured all the same.
+    deadline = max(began + rest, time.perf_counter() + LEAST_SHARE * rest)
+    left = run(waiting, where.backend, keep, stop=stop, deadline=deadline)
     after = where.noise()
-    never = [entry for entry in chosen.dropped if entry.reason != SPENT]
-    dropped = (*never, *(Dropped(point, SPENT) for point in left))
+    never = [entry for entry in planned.dropped if entry.reason != SPENT]
+    dropped = (*never, *(Dropped(point, reason) for point, reason in left))
     _list(dropped, folder)
     return Run(
         read_records(folder, {entry.probe.name: entry for entry in probes}),

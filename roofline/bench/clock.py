@@ -6,20 +6,24 @@ time in which the thread was not running is not the kernel's. With more threads 
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from typing import Any, Final
 
 import numpy as np
 
-from roofline.bench.backend import Launch, Timer
+from roofline.bench.backend import Launch, Timer, missing
+from roofline.bench.probe import Point, Probe
 from roofline.bench.processor import Processor
 from roofline.units import parse
 
 THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """What BLAS libraries read when they are loaded, the first one first."""
 SPAN_S: Final = parse("300 µs", "s")
+FILL_BYTES_PER_S: Final = parse("2 GB/s", "B/s")
+"""At which fresh memory is filled with numbers; assumed."""
 MEMORY_SHARE: Final = 0.125
 """Of the machine's memory, for probes."""
 NOISE_S: Final = 1.5
@@ -54,10 +58,28 @@ class NumpyBackend:
     cache_bytes: float
     memory_bytes: float
     span_s: float = SPAN_S
+    fill_bytes_per_s: float = FILL_BYTES_PER_S
+    whole_rounds: bool = False
     name: str = "numpy"
     xp: Any = np
 
-    def timer(self, launches: Sequence[Launch]) -> Timer:
+    def refusal(self, point: Point) -> str:
+        """What NumPy lacks, or the packages of the probe."""
+        return missing(point.probe)
+
+    def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
+        """The launch of the probe itself."""
+        return partial(probe.launch, np, **arguments)
+
+    def slowed(self) -> tuple[str, ...]:
+        """Unknown."""
+        return ()
+
+    def clocks(self) -> Mapping[str, float]:
+        """Unknown."""
+        return {}
+
+    def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
         """Times runs of these launches in rotation."""
         turn = cycle(launches)
         now = clock(self.threads)

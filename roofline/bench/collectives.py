@@ -7,6 +7,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.kernels.collective import CUSTOM as CUSTOM
+from roofline.cost.kernels.collective import NCCL as NCCL
+from roofline.cost.kernels.collective import SHARPNESS, prior
 from roofline.cost.regimes import (
     BOUNDS,
     IN_SWITCH,
@@ -20,29 +23,6 @@ from roofline.cost.regimes import (
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
-NCCL: Final[Mapping[str, tuple[str, ...]]] = {
-    "all_reduce": ("chain", "ring", "ring", IN_SWITCH),
-    "all_gather": ("ring",) * 3,
-    "reduce_scatter": ("ring",) * 3,
-    "all_to_all": ("direct",) * 3,
-    "send_recv": ("direct",) * 3,
-}
-"""Algorithms by operation; a path that repeats is one per protocol (LL, LL128, Simple)."""
-CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {
-    "all_reduce": ("one-shot", "two-shot", "ring", IN_SWITCH),
-}
-"""Of engines with kernels of their own, which leave large tensors to NCCL."""
-
-HOP_S: Final = 6e-7
-"""A message of a ring, where the rows cannot tell: NVLink, LL, in NCCL ``src/graph/tuning.cc``."""
-STORE_S: Final = 1e-7
-"""A flag stored to one more peer, where the rows cannot tell; assumed."""
-STARTS_S: Final = (5e-6, 1.5e-5, 4.5e-5)
-"""Starts, from the shortest way to the widest, where the rows cannot tell; assumed, after 6.6 µs
-and 14 µs of NCCL's table."""
-EFFICIENCIES: Final = (0.25, 0.5, 0.75)
-"""The same of efficiencies; assumed, after the LL protocol's quarter to half."""
-SHARPNESS: Final = 8.0
 WEIGHT: Final = 0.05
 """A constant a factor of e from the values above weighs as much as a row that is 5 % off."""
 ERROR_SCALE: Final = 0.1
@@ -161,7 +141,7 @@ class _Problem:
 
     def __init__(self, rows: Rows, op: str, paths: Sequence[str], bytes_per_s: float) -> None:
         check(rows, 3 * len(paths) + 1)
-        self.op, self.paths, count = op, tuple(paths), len(paths)
+        self.op, self.paths = op, tuple(paths)
         self.measured = np.log(rows.measured)
         pairs = [moved(op, path, rows.ranks) for path in paths]
         self.messages = np.array([messages for messages, _ in pairs])
@@ -171,13 +151,8 @@ class _Problem:
         names = ["start", "message", "efficiency"]
         limits = [BOUNDS[name] for name in names for _ in paths] + [BOUNDS["sharpness"]]
         self.bounds = tuple(np.log(np.array(limits)).T)
-        order = [min(i, len(STARTS_S) - 1) for i in range(count)]
-        shots = {"one-shot", "two-shot"}
         self.prior = np.log(
-            [STARTS_S[i] for i in order]
-            + [STORE_S if path in shots else HOP_S for path in paths]
-            + [EFFICIENCIES[i] for i in order]
-            + [SHARPNESS]
+            [prior(name, i, path) for name in names for i, path in enumerate(paths)] + [SHARPNESS]
         )
 
     def parts(self, x: Array) -> tuple[Array, Array, Array]:

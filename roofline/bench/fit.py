@@ -4,24 +4,24 @@ A family is what is held out together: of a linear layer, all token counts of on
 Errors are of the logarithm, with a robust loss; constants keep to their bounds; seeds are fixed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.bench.held_out import ENOUGH, Labels, spreads
+from roofline.bench.held_out import ENOUGH, Labels, spreads, unallowed
 from roofline.bench.rows import SEED, Rows, checked, search
 from roofline.bench.rows import families_of as families_of
 from roofline.bench.rows import grouped as grouped
 from roofline.bench.surface import cover, steps, surface
-from roofline.cost.kernels.calibrated import Calibrated, octaves
+from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves
 from roofline.cost.kernels.calibrated import log_sd as spread_of
 from roofline.cost.kernels.calibrated import seconds as time_of
 from roofline.cost.kernels.form import Dims, Form, Machine, take
-from roofline.cost.kernels.residual import Hull, Residual, value
+from roofline.cost.kernels.residual import Hull, Residual, beyond, separation, tabled
 from roofline.cost.work import Array
 
 REACHES: Final = (1.5, 3.0, 6.0)
@@ -38,9 +38,15 @@ so that what is left out keeps most of its neighbours, as it does in use."""
 OUTER: Final = 8
 """Folds of families that a validation scores."""
 INNER_ROWS: Final = 4000
-"""Rows that an inner fit sees at most when it chooses constants and the shape of the table."""
+"""Rows that a search for constants sees at most, and a table while its shape is chosen."""
+NONE: Final = -1
+"""A regime that no row is in."""
+JUDGED_ROWS: Final = 1000
+"""Rows of a fold left out that judge that shape, where they are many."""
 
 
+Each: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
+"""Applies a function to some numbers, in order, as ``map`` does."""
 _Shape: TypeAlias = tuple[float, bool] | None
 TABLES: Final[tuple[_Shape, ...]] = (
     None,
@@ -86,16 +92,18 @@ def fit(
 
     Notes
     -----
-    Spreads are of residuals of families that the inner fit did not see.
+    Spreads are of residuals of families that the inner fit did not see, less what being outside its
+    hull allows for: those rows are widened when they are predicted.
     """
     rows = checked(form, machine, dims, measured, families)
-    constants = search(rows, starts)
+    few = _thinned(np.ones(len(rows.measured), dtype=np.bool_), INNER_ROWS)
+    constants = search(rows[few], starts)
     tables = TABLES if residual else (None,)
     chosen, missed, regimes = _left_out(rows, constants, tables)
-    own, every = regime_spreads(missed, regimes)
-    at = octaves(form, rows.dims)
-    hull = cover(at)
-    (table,) = _tried((chosen,), at, rows.off(constants), hull)
+    own, every = regime_spreads(missed, regimes, rows.families)
+    seen = _seen(octaves(form, rows.dims))
+    hull = seen.hull
+    (table,) = _tried((chosen,), seen, rows.off(constants))
     return Calibrated(
         form,
         constants,
@@ -119,6 +127,7 @@ def cross_validate(
     score: int | None = None,
     residual: bool = True,
     starts: int = 1,
+    each: Each = map,
 ) -> tuple[Array, Array]:
     """Prediction [s] and log spread [1] of each row, by a fit that saw nothing of its fold.
 
@@ -129,6 +138,8 @@ def cross_validate(
     folds, score
         Groups of families, and how many of them are scored, all if not stated: the rows of the
         others are NaN. [1]
+    each
+        What applies a function to each fold: ``map``, or that of a pool of threads.
 
     Notes
     -----
@@ -137,32 +148,40 @@ def cross_validate(
     """
     rows = checked(form, machine, dims, measured, families)
     refit = partial(fit, form, residual=residual, starts=starts)
-    return scored(rows, folds, refit, score)
+    return scored(rows, folds, refit, score, each)
 
 
 def scored(
-    rows: Rows, folds: int, refit: Callable[..., Calibrated], score: int | None = None
+    rows: Rows,
+    folds: int,
+    refit: Callable[..., Calibrated],
+    score: int | None = None,
+    each: Each = map,
 ) -> tuple[Array, Array]:
     """Predict and bracket each fold by a model of the others."""
     label = grouped(rows.families, folds)
     predicted, spread = np.full((2, len(label)), np.nan)
-    for fold in np.unique(label)[:score]:
-        held, rest = label == fold, rows[label != fold]
+
+    def predict(fold: int) -> tuple[Array, Array]:
+        rest, wanted = rows[label != fold], take(rows.dims, label == fold)
         model = refit(
             dims=rest.dims, machine=rows.machine, measured=rest.measured, families=rest.families
         )
-        wanted = take(rows.dims, held)
-        predicted[held] = time_of(model, wanted, rows.machine)
-        spread[held] = spread_of(model, wanted, rows.machine)
+        return time_of(model, wanted, rows.machine), spread_of(model, wanted, rows.machine)
+
+    wanted = [int(fold) for fold in np.unique(label)[:score]]
+    for fold, (times, spreads_) in zip(wanted, each(predict, wanted), strict=True):
+        predicted[label == fold], spread[label == fold] = times, spreads_
     return predicted, spread
 
 
-def regime_spreads(missed: Array, regimes: NDArray[np.intp]) -> tuple[dict[int, float], float]:
+def regime_spreads(
+    missed: Array, regimes: NDArray[np.intp], families: Labels
+) -> tuple[dict[int, float], float]:
     """Log standard deviation of each regime with enough residuals, and of all."""
     kinds = [int(kind) for kind in np.unique(regimes) if (regimes == kind).sum() >= ENOUGH]
-    own = spreads(missed, regimes, np.array(kinds, dtype=np.intp))
-    every = float(spreads(missed, regimes, np.array([-1]))[0])
-    return dict(zip(kinds, own.tolist(), strict=True)), every
+    *own, every = spreads(missed, regimes, np.array([*kinds, NONE]), families).tolist()
+    return dict(zip(kinds, own, strict=True)), every
 
 
 def inner(families: Labels) -> Labels:
@@ -174,32 +193,36 @@ def inner(families: Labels) -> Labels:
 def _left_out(
     rows: Rows, begin: Mapping[str, float], tables: tuple[_Shape, ...]
 ) -> tuple[_Shape, Array, NDArray[np.intp]]:
-    """Best table, and with it the log residual and regime of each row by a fit without its fold.
+    """Best table, and with it what spreads cover and the regime of each row, by fits without it.
 
     Few rows choose constants and table, all of the other folds make it. The searches begin at
     constants that saw all rows given, and end where the rows of the other folds lead them.
     """
     label, at = inner(rows.families), octaves(rows.form, rows.dims)
+    many, folds = len(label) > INNER_ROWS, np.unique(label)
     tried = np.full((len(tables), len(label)), np.nan)
-    off = np.full((label.max() + 1, len(label)), np.nan)
+    missed, far = np.full((2, len(label)), np.nan)
+    off = np.full((len(folds), len(label)), np.nan)
     regimes = np.zeros(len(label), dtype=np.intp)
-    for fold in np.unique(label):
-        held, few = label == fold, _thinned(np.flatnonzero(label != fold), INNER_ROWS)
+    for fold in folds:
+        held, few = np.flatnonzero(label == fold), _thinned(label != fold, INNER_ROWS)
         constants = search(rows[few], 1, begin)
         regimes[held] = rows.form.regime(take(rows.dims, held), rows.machine, constants)
         off[fold] = rows.off(constants)
-        for i, left in enumerate(_missed(tables, at, off[fold], few, held)):
-            tried[i, held] = left
-    typical = np.abs(tried).mean(axis=1)
+        judged = _thinned(label == fold, JUDGED_ROWS) if many else held
+        tried[:, judged], far[judged] = _missed(tables, at, off[fold], few, judged)
+    best = _best(np.nanmean(np.abs(tried), axis=1))
+    if not many:
+        return tables[best], unallowed(tried[best], WIDEN * far), regimes
+    for fold in folds:
+        held, rest = np.flatnonzero(label == fold), np.flatnonzero(label != fold)
+        missed[held], far[held] = _missed((tables[best],), at, off[fold], rest, held)
+    return tables[best], unallowed(missed, WIDEN * far), regimes
+
+
+def _best(typical: Array) -> int:
     best = int(typical.argmin())
-    if typical[best] > GAIN * typical[0]:
-        best = 0
-    missed = tried[best]
-    if tables[best] is not None and len(label) > INNER_ROWS:
-        for fold in np.unique(label):
-            held, rest = label == fold, np.flatnonzero(label != fold)
-            (missed[held],) = _missed((tables[best],), at, off[fold], rest, held)
-    return tables[best], missed, regimes
+    return best if typical[best] <= GAIN * typical[0] else 0
 
 
 def _missed(
@@ -207,36 +230,57 @@ def _missed(
     at: Array,
     off: Array,
     seen: NDArray[np.intp],
-    held: NDArray[np.bool_],
-) -> Iterator[Array]:
-    """Log residual of the rows held by the table of each shape that is made of the rows seen."""
-    hull = cover(at[seen])
-    for table in _tried(tables, at[seen], off[seen], hull):
-        yield off[held] - (0.0 if table is None else value(table, hull, at[held]))
+    held: NDArray[np.intp],
+) -> tuple[Array, Array]:
+    """Log residual of the rows held, by the table of each shape that is made of the rows seen.
+
+    And how far they are outside its hull. [octave]
+    """
+    made = _seen(at[seen])
+    apart = separation(made.hull, at[held])
+    far = beyond(made.hull, at[held], apart)
+    left = [
+        off[held] - (0.0 if table is None else tabled(table, made.hull, at[held], apart, far))
+        for table in _tried(tables, made, off[seen])
+    ]
+    return np.stack(left), far
 
 
-def _tried(
-    tables: tuple[_Shape, ...], at: Array, values: Array, hull: Hull
-) -> Iterator[Residual | None]:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Rows that a table is made of."""
+
+    at: Array
+    hull: Hull
+    apart: Array
+
+
+def _seen(at: Array) -> _Seen:
+    hull = cover(at)
+    return _Seen(at, hull, separation(hull, at))
+
+
+def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[Residual | None]:
     """Residual table of each shape; a surface serves with jumps and without."""
-    smooth: dict[float, Residual] = {}
+    smooth: dict[float, tuple[Residual, Array]] = {}
     for shape in tables:
         if shape is None:
             yield None
             continue
         reach, jumps = shape
         if reach not in smooth:
-            smooth[reach] = surface(at, values, hull, reach)
+            smooth[reach] = surface(seen.apart, values, seen.hull, reach)
+        table, there = smooth[reach]
         if jumps:
-            left = values - value(smooth[reach], hull, at)
-            yield replace(
-                smooth[reach], steps=steps(at, left, STEPS_REACH), steps_reach=STEPS_REACH
-            )
+            found = steps(seen.at, values - there, STEPS_REACH)
+            yield replace(table, steps=found, steps_reach=STEPS_REACH)
         else:
-            yield smooth[reach]
+            yield table
 
 
-def _thinned(which: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    if len(which) <= most:
-        return which
-    return np.sort(np.random.default_rng(SEED).choice(which, most, replace=False))
+def _thinned(which: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
+    """Places of the marked rows, of a random part of them where they are more."""
+    places = np.flatnonzero(which)
+    if len(places) <= most:
+        return places
+    return np.sort(np.random.default_rng(SEED).choice(places, most, replace=False))

@@ -107,23 +107,98 @@ def coverage(predicted: Array, spread: Array, measured: Array) -> float:
     return float((off <= DEVIATIONS * spread).mean())
 
 
-def spreads(residuals: Array, regimes: NDArray[np.intp], wanted: NDArray[np.intp]) -> Array:
+def unallowed(residuals: Array, allowed: Array) -> Array:
+    """What of each residual is left for a spread to cover, where some is allowed for already. [1]
+
+    An interval of √(s² + w²) holds as many residuals r as one of s alone holds of √(r² − w²).
+
+    Parameters
+    ----------
+    residuals
+        Logarithms of measured over predicted. [1]
+    allowed
+        Log standard deviation w that the prediction of each has beside its spread. [1]
+
+    >>> unallowed(np.array([-0.5, 0.1]), np.array([0.3, 0.3]) / DEVIATIONS).round(6).tolist()
+    [0.4, 0.0]
+    """
+    left: Array = np.sqrt(np.maximum(residuals**2 - (DEVIATIONS * allowed) ** 2, 0.0))
+    return left
+
+
+def spreads(
+    residuals: Array,
+    regimes: NDArray[np.intp],
+    wanted: NDArray[np.intp],
+    families: Labels | None = None,
+) -> Array:
     """Standard deviation of the logarithm for each of the wanted regimes.
 
-    So that the central 80 % of a lognormal holds four of five residuals of the regime; of all
-    residuals where the regime has fewer than `ENOUGH`.
+    So that the central 80 % of a lognormal holds four of five residuals of the regime yet to come;
+    of all residuals where the regime has fewer than `ENOUGH`.
+
+    Parameters
+    ----------
+    residuals, regimes
+        Of rows that were held out.
+    wanted
+        Regimes.
+    families
+        Label of each residual; None where they are independent.
     """
-    every = _spread(residuals)
+    label = np.arange(len(residuals)) if families is None else families
+    every = _spread(residuals, label)
     own = {
-        int(kind): _spread(residuals[regimes == kind])
+        int(kind): _spread(residuals[regimes == kind], label[regimes == kind])
         for kind in np.unique(regimes)
         if (regimes == kind).sum() >= ENOUGH
     }
     return np.array([own.get(int(kind), every) for kind in wanted])
 
 
-def _spread(residuals: Array) -> float:
-    return float(np.quantile(np.abs(residuals), CENTRAL)) / DEVIATIONS
+def independent(inside: Mask, families: Labels) -> float:
+    """How many independent rows tell as much about a share as these, which miss by families. [1]
+
+    Notes
+    -----
+    N rows over the design effect 1 + ρ·(m − 1), with m rows in the family of a row, and the
+    correlation ρ within families by an analysis of variance; a family at least. Source: Kish 1965,
+    Survey Sampling, section 5.4; Ridout, Demétrio and Firth 1999, Biometrics 55, 137-148.
+
+    Families that are inside or outside as a whole count once each:
+
+    >>> families = np.repeat([0, 1, 2, 3], 25)
+    >>> independent(families > 0, families)
+    4.0
+    """
+    rows, (_, place, sizes) = (
+        len(inside),
+        np.unique(families, return_inverse=True, return_counts=True),
+    )
+    kinds = len(sizes)
+    if kinds == rows or kinds < 2:
+        return float(kinds)
+    share = np.bincount(place, weights=inside) / sizes
+    between = (sizes * (share - inside.mean()) ** 2).sum() / (kinds - 1)
+    within = (sizes * share * (1.0 - share)).sum() / (rows - kinds)
+    met = (sizes**2).sum() / rows
+    typical = (rows - met) / (kinds - 1)
+    if (both := between + (typical - 1.0) * within) <= 0.0:
+        return float(rows)
+    correlation = min(max((between - within) / both, 0.0), 1.0)
+    return float(rows / (1.0 + correlation * (met - 1.0)))
+
+
+def _spread(residuals: Array, families: Labels) -> float:
+    """Of the quantile that holds `CENTRAL` of rows to come, not of those seen.
+
+    The i-th of n residuals holds a share of i/(n + 1) of others like them.
+    """
+    size = np.abs(residuals)
+    inside = size <= np.quantile(size, CENTRAL)
+    many = max(independent(inside, families), 2.0)
+    share = min((CENTRAL * (many + 1.0) - 1.0) / (many - 1.0), 1.0)
+    return float(np.quantile(size, share)) / DEVIATIONS
 
 
 def _kinds(folds: Labels, least: int) -> list[int]:

@@ -15,15 +15,18 @@ from roofline.bench.held_out import Labels
 from roofline.cost.kernels import decode, exchange, experts, latent, latent_module, prefill, routing
 from roofline.cost.kernels.form import Form, Machine, machine, take
 from roofline.cost.work import Array
-from roofline.hardware.catalog import gpu
+from roofline.errors import LayoutError
+from roofline.hardware.catalog import USUAL_BOX, default_node, gpu
+from roofline.hardware.machine import Gpu
 
 if TYPE_CHECKING:
     import pandas
 
-WIDTHS: Final[Mapping[str, float]] = {"bfloat16": 2.0, "fp8": 1.0}
+WIDTHS: Final[Mapping[str, float]] = {"bfloat16": 2.0, "float16": 2.0, "fp8": 1.0}
 """Bytes per element of activations and caches."""
 WEIGHTS: Final[Mapping[str, float]] = {
     "bfloat16": 2.0,
+    "float16": 2.0,
     "fp8": 1.0,
     "fp8_block": 1.0,
     "w4a16_mxfp4": 0.53125,
@@ -191,15 +194,22 @@ def expert_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 
 def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
-    """Dispatch and combination of tokens inside one node."""
-    for name, rows in _parts(frame, MODE):
+    """Dispatch and combination of tokens, inside one node or over the network of several.
+
+    Raises
+    ------
+    LayoutError
+        The catalog does not know what joins the devices.
+    """
+    for name, rows in _parts(frame, (*MODE, "node_num")):
         tokens, hidden, active, every, sms = _columns(
             rows, ("num_tokens", "hidden", "topk", "experts", "sms")
         )
         device = gpu(name["gpu"])
-        link = device.links["nvlink"]
+        nodes = float(name["node_num"])
+        held, rate = _joined(device, nodes)
         # Chance that none of a token's experts, spread evenly, is on a given device.
-        ranks = float(link.devices)
+        ranks = held * nodes
         met = ranks * (1.0 - _none(every, every / ranks, active))
         once = name["mode"] == "normal"
         dims = exchange.exchange_dims(
@@ -209,11 +219,23 @@ def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             every,
             sms,
             np.full_like(tokens, WIDTHS["fp8" if name["op"] == "dispatch" else "bfloat16"]),
-            np.full_like(tokens, link.bytes_per_s),
+            np.full_like(tokens, rate),
         )
         yield _group(
             {**name, "dtype": "bfloat16"}, exchange.FORM, dims, rows, ("hidden", "topk", "experts")
         )
+
+
+def _joined(device: Gpu, nodes: float) -> tuple[float, float]:
+    """Devices of a node, and the rate in one direction of what joins them and others. [B/s]"""
+    link = next(iter(device.links.values()), None)
+    network = default_node(device, USUAL_BOX + 1).network if nodes > 1 else None
+    if link is None or (nodes > 1 and network is None):
+        raise LayoutError(
+            f"the catalog knows no wires of {device.name} that join {nodes:.0f} nodes",
+            hint="add its links, or a node with a network",
+        )
+    return float(link.devices or USUAL_BOX), network.bytes_per_s if network else link.bytes_per_s
 
 
 def _none(every: Array, held: Array, active: Array) -> Array:

@@ -1,6 +1,7 @@
 """Measured linear layers and passes over activations as columns of `roofline.cost.kernels`."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,12 +12,16 @@ from roofline.cost.kernels.form import Form, machine
 from roofline.cost.kernels.gemm import ARITHMETIC, GEMM
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.work import Array
+from roofline.errors import RooflineError
 from roofline.hardware.catalog import gpu
+from roofline.model.catalog import architecture
 
 if TYPE_CHECKING:
     import pandas
 
 KEY: Final = ("gpu", "backend", "version", "kernel", "dtype")
+OF_ANY_BLOCK: Final = ("attn_rope", "emb")
+"""Passes that are the same in any block."""
 FEW: Final = 8
 """Fewer widths than this are held out in octaves of tokens too."""
 
@@ -43,15 +48,39 @@ def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 
 def pass_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
-    """Norms, activations, rotation, embedding; a family is a width, or an octave of tokens."""
-    key = ["gpu", "op", "dtype"]
-    for values, rows in frame.groupby(key, observed=True):
+    """Norms, activations, rotation, embedding; a family is a width, or an octave of tokens.
+
+    Networks of one kind of block run one kernel: a norm with a mean and biases is another than one
+    without, and a sum of three tensors another than one of two.
+    """
+    blocks = frame.model.map({name: block_of(name) for name in frame.model.unique()})
+    alike = frame.assign(block=blocks.where(~frame.op.isin(OF_ANY_BLOCK), ""))
+    key = ["gpu", "backend", "version", "op", "dtype", "block"]
+    for values, rows in alike.groupby(key, observed=True):
         name = dict(zip(key, map(str, values), strict=True))
         form = POINTWISE.get(name["op"])
         if form is not None:
             renamed = rows.rename(columns={"num_tokens": "m"})
             few = renamed.width.nunique() < FEW
-            yield _group(name, form, "fp16", renamed, ("m", "width"), ("width",), octaves=few)
+            arithmetic = "bf16" if name["dtype"] == "bfloat16" else "fp16"
+            yield _group(name, form, arithmetic, renamed, ("m", "width"), ("width",), octaves=few)
+
+
+@cache
+def block_of(network: str) -> str:
+    """What decides the passes in a layer of a network: its norm, and how its parts are joined.
+
+    >>> block_of("microsoft/phi-2"), block_of("meta-llama/Llama-2-7b-hf"), block_of("")
+    ('layer norm, parallel', 'root mean square', '')
+    """
+    try:
+        found = architecture(network)
+    except RooflineError:
+        return ""
+    block = found.layers[0]
+    biased = block.norm_parameters > block.norms * found.d_model
+    norm = "layer norm" if biased else "root mean square"
+    return f"{norm}, parallel" if block.parallel else norm
 
 
 def _group(

@@ -5,12 +5,14 @@ What is left out is listed with its reason: a cut is never silent.
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from roofline.bench.backend import Backend
-from roofline.bench.engine import footprint
+from roofline.bench.engine import SPENT as SPENT
+from roofline.bench.engine import Footprint, footprint
+from roofline.bench.forms import form_of, needed
 from roofline.bench.probe import Point, Probe, points
 from roofline.bench.stopping import Stop
 from roofline.cost.kernels.form import Machine
@@ -19,11 +21,6 @@ from roofline.units import parse
 ARITHMETIC: Final = 2.0
 TRAFFIC: Final = 10.0
 """Times the datasheet's roofline that a point is expected to take, by what binds it; assumed."""
-SPENT: Final = "the budget is spent"
-ENOUGH: Final = 28
-"""Points of a probe with which its form can be fitted and validated."""
-FILL_BYTES_PER_S: Final = parse("2 GB/s", "B/s")
-"""At which fresh memory is filled with numbers; assumed."""
 OVERHEAD_S: Final = parse("15 ms", "s")
 """Of a point besides its samples: arguments, and a file on the disk; assumed."""
 SETTLING: Final = 3
@@ -60,7 +57,11 @@ class Plan:
 
 
 def plan(
-    probes: Iterable[Probe], backend: Backend, machine: Machine, budget_s: float, stop: Stop
+    probes: Iterable[Probe],
+    backend: Backend,
+    machine: Callable[[str], Machine],
+    budget_s: float,
+    stop: Stop,
 ) -> Plan:
     """Choose points for a time budget.
 
@@ -69,7 +70,7 @@ def plan(
     probes
         To cover.
     backend, machine
-        Where they run, and what it is expected to do.
+        Where they run, and what it is expected to do in an arithmetic type.
     budget_s
         For everything. [s]
     stop
@@ -77,8 +78,8 @@ def plan(
 
     Notes
     -----
-    Every regime of every probe gives its first point, then its second, until each probe has the
-    `ENOUGH` that a fit needs; then those that have many points give more of them in a round, as
+    Every regime of every probe gives its first point, then its second, until each probe has as
+    many as its fit needs; then those that have many points give more of them in a round, as
     the square root of their number. Each gives them in an order that spreads over its axes from
     the first on. A point that does not fit is left out, and the next one tried: one dear point
     does not end the plan.
@@ -88,12 +89,16 @@ def plan(
     dropped: list[Dropped] = []
     most = max(POINT_SHARE * budget_s, OVERHEAD_S + 2.0 * stop.budget_s)
     for point in _ordered(probes, backend):
-        needs = footprint(point, backend.cache_bytes, backend.memory_bytes).total_bytes
+        if refusal := backend.refusal(point):
+            dropped.append(Dropped(point, refusal))
+            continue
+        footing = footprint(point, backend.cache_bytes, backend.memory_bytes)
+        needs = footing.total_bytes
         if needs > backend.memory_bytes:
             dropped.append(Dropped(point, "does not fit into memory"))
             continue
-        cost = seconds(point, backend, machine, stop)
-        cost += max(0.0, needs - reserved) / FILL_BYTES_PER_S
+        cost = seconds(point, backend, machine(point.probe.arithmetic), stop, footing)
+        cost += max(0.0, needs - reserved) / backend.fill_bytes_per_s
         if cost > most:
             dropped.append(Dropped(point, f"takes about {cost:.1f} s, too long for one point"))
         elif spent + cost > budget_s:
@@ -104,7 +109,9 @@ def plan(
     return Plan(tuple(chosen), tuple(dropped), spent)
 
 
-def seconds(point: Point, backend: Backend, machine: Machine, stop: Stop) -> float:
+def seconds(
+    point: Point, backend: Backend, machine: Machine, stop: Stop, footing: Footprint | None = None
+) -> float:
     """Expected time of measuring a point. [s]
 
     Parameters
@@ -115,11 +122,14 @@ def seconds(point: Point, backend: Backend, machine: Machine, stop: Stop) -> flo
         Where.
     stop
         When it ends.
+    footing
+        Its argument sets, where the backend runs each of them in every sample.
     """
     work = point.probe.work(point.at)
     arithmetic = ARITHMETIC * float(work.flops) / machine.flops_per_s
     traffic = TRAFFIC * float(work.hbm_bytes) / machine.hbm_bytes_per_s
-    once = max(arithmetic, traffic, backend.span_s)
+    sets = footing.sets if footing is not None and backend.whole_rounds else 1
+    once = max(sets * max(arithmetic, traffic), backend.span_s)
     return OVERHEAD_S + max(stop.budget_s, (stop.least + SETTLING) * once)
 
 
@@ -132,11 +142,19 @@ def _ordered(probes: Iterable[Probe], backend: Backend) -> list[Point]:
                 queues.setdefault((probe.name, point.regime), []).append(point)
     regimes = Counter(probe for probe, _ in queues)
     turns = [
-        (_turn(turn, len(queue), math.ceil(ENOUGH / regimes[probe])), queue[place])
+        (
+            _turn(turn, len(queue), math.ceil(_needed(queue[0], backend) / regimes[probe])),
+            queue[place],
+        )
         for (probe, _), queue in queues.items()
         for turn, place in enumerate(spread(len(queue)))
     ]
     return [point for _, point in sorted(turns, key=lambda entry: entry[0])]
+
+
+def _needed(point: Point, backend: Backend) -> int:
+    probe = point.probe
+    return needed(form_of(probe.kind, probe.arithmetic, backend.name, probe.form))
 
 
 def _turn(place: int, length: int, needed: int) -> float:

@@ -7,10 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from roofline.bench.calibrating import columns, roofline
+from roofline.bench.calibrating import roofline
+from roofline.bench.forms import NUMPY, columns, form_of
 from roofline.bench.held_out import DEVIATIONS
 from roofline.bench.probe import Point
 from roofline.bench.profile import Profile
+from roofline.bench.published import Published, of_run
 from roofline.bench.records import WORK, Record
 from roofline.cost.kernels.calibrated import basis, log_sd, seconds
 from roofline.cost.kernels.form import Dims, Machine
@@ -74,10 +76,12 @@ def predict(profile: Profile, kernels: Iterable[tuple[Point, float]]) -> Predict
             raise MissingRateError(
                 f"{profile.name} has no {name}", hint="calibrate with a larger --budget"
             )
-        model, dims = profile.fits[name].model, dims_of(point)
-        each = float(seconds(model, dims, profile.machine)[0])
+        fitted = profile.fits[name]
+        model, machine = fitted.model, profile.of(fitted.arithmetic)
+        dims = dims_of(point, fitted.form, of_run(profile.environment) if _wired(point) else None)
+        each = float(seconds(model, dims, machine)[0])
         total += times * each
-        spreads[name] += times * each * float(log_sd(model, dims, profile.machine)[0])
+        spreads[name] += times * each * float(log_sd(model, dims, machine)[0])
         worst = max(worst, int(basis(model, dims)[0]))
     spread = float(np.sqrt(sum(value**2 for value in spreads.values()))) / total
     return Prediction(total, spread, BASES[worst])
@@ -88,8 +92,15 @@ def naive(machine: Machine, kernels: Iterable[tuple[Point, float]]) -> float:
     return sum(times * float(roofline(dims_of(point), machine)[0]) for point, times in kernels)
 
 
-def dims_of(point: Point) -> Dims:
-    """A point as forms see it."""
+def _wired(point: Point) -> bool:
+    return point.probe.kind == "collective"
+
+
+def dims_of(point: Point, form: str = "", published: Published | None = None) -> Dims:
+    """A point as a form sees it, that of a processor if none is named.
+
+    Collectives need the published rate of the wires.
+    """
     work = point.probe.work(point.at)
     row = Record(
         point.name,
@@ -103,4 +114,5 @@ def dims_of(point: Point) -> Dims:
         samples=UNMEASURED,
         stopped="",
     )
-    return columns([row])
+    probe = point.probe
+    return columns([row], form or form_of(probe.kind, probe.arithmetic, NUMPY), published)

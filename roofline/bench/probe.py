@@ -15,6 +15,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 
+from numpy.typing import NDArray
+
 from roofline.content import label, shipped
 from roofline.cost.work import Kind, Work
 from roofline.errors import DocumentError, UnknownNameError
@@ -28,13 +30,24 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 
 class Maker(Protocol):
-    """Makes arrays of a probe's arguments, in single precision, on the device."""
+    """Makes arrays of a probe's arguments on the device.
 
-    def normal(self, *shape: int) -> Any:
+    ``of`` is a number type, a key of `roofline.bench.elements.STORED`.
+    """
+
+    def normal(self, *shape: int, of: str = "fp32") -> Any:
         """Normal random numbers. A launch must not write to them."""
 
-    def empty(self, *shape: int) -> Any:
+    def empty(self, *shape: int, of: str = "fp32") -> Any:
         """Room for what a launch writes."""
+
+    def constant(self, build: Callable[..., NDArray[Any]], *arguments: int) -> Any:
+        """The array that a function makes of some numbers, such as the pages of a cache."""
+
+
+def only_kernels(xp: Any, **arguments: Any) -> None:
+    """Launch of a probe that an array module cannot run."""
+    raise AssertionError("it has only kernels of a GPU")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +65,11 @@ class Probe:
         Values by name; a name of several words binds as many values at once: ``"n k"``.
     arguments
         Makes the arrays of one run at a point, by the names that ``launch`` takes.
-    launch
-        One run: array module, then the arguments by name. Allocates nothing that it can avoid.
     work
         What one run asks of the device.
+    launch
+        One run: array module, then the arguments by name. Allocates nothing that it can avoid.
+        Left out where there are only ``kernels``.
     streamed
         Arguments of which a cold run gets a copy that is not in the cache; the others stay.
     states
@@ -68,6 +82,18 @@ class Probe:
         Whose kernels these are; empty for those of the backend.
     backends
         Where it can run.
+    kernels
+        One run on a GPU as data, where it is not that of an array module: kernels of
+        ``microbench/cuda``, products, collectives (`roofline.bench.gpu.calls`). Takes the
+        device's `roofline.bench.gpu.device.Sku`, then the arguments by name.
+    captured
+        Whether a GPU replays runs as a graph; if not, the host launches each of them.
+    needs
+        Packages besides those of the backend; where one is missing the probe is left out.
+    devices
+        GPUs that a point takes.
+    form
+        Name of the form that is fitted on a GPU, where it is not the usual one of the kind.
     """
 
     name: str
@@ -75,14 +101,19 @@ class Probe:
     kind: Kind
     axes: Mapping[str, Sequence[Any]]
     arguments: Callable[[Maker, Shape], Mapping[str, Any]]
-    launch: Callable[..., object]
     work: Callable[[Shape], Work]
+    launch: Callable[..., object] = only_kernels
     streamed: tuple[str, ...] = ()
     states: tuple[State, ...] = ("warm",)
     regime: Callable[[Shape], str] = lambda at: ""
     arithmetic: str = ""
     provider: str = ""
     backends: tuple[str, ...] = ("numpy", "cupy")
+    kernels: Callable[..., Sequence[Any]] | None = None
+    captured: bool = True
+    needs: tuple[str, ...] = ()
+    devices: Callable[[Shape], int] = lambda at: 1
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +252,10 @@ def _check(probe: Probe, path: Path) -> None:
         raise refuse(f"the probe is called {probe.name!r}", f"call it {path.stem!r}, as its file")
     if probe.kind not in get_args(Kind):
         raise refuse(f"there is no kind {probe.kind!r}", f"use one of {', '.join(get_args(Kind))}")
+    if probe.launch is only_kernels and probe.kernels is None:
+        raise refuse("it launches nothing", "give it a launch, or kernels for a GPU")
+    if probe.launch is only_kernels and "numpy" in probe.backends:
+        raise refuse("NumPy has nothing to launch", 'give it a launch, or backends=("cupy",)')
     if "cold" in probe.states and not probe.streamed:
         raise refuse("it can be cold but streams nothing", "name arguments in streamed=(...)")
     try:

@@ -5,12 +5,13 @@ did not see, and the digest says from which rows all of it came.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from roofline.bench import atomic
 from roofline.bench.calibrating import Fitted
+from roofline.bench.published import Published
 from roofline.bench.records import Records
 from roofline.cost.kernels.form import Constant, Machine
 from roofline.cost.kernels.residual import Residual
@@ -44,6 +45,9 @@ class Profile:
         Published rates that the forms were given, and whose they are.
     fits
         By probe.
+    rates
+        Published rates by arithmetic type, where forms were given others than that of `machine`.
+        [FLOP/s]
     """
 
     name: str
@@ -55,9 +59,14 @@ class Profile:
     machine: Machine
     source: str
     fits: Mapping[str, Fitted]
+    rates: Mapping[str, float] = field(default_factory=dict)
+
+    def of(self, arithmetic: str) -> Machine:
+        """The machine as it computes in that type."""
+        return Published(self.source, self.machine, self.rates).of(arithmetic)
 
 
-def profile(records: Records, fits: Sequence[Fitted], machine: Machine, source: str) -> Profile:
+def profile(records: Records, fits: Sequence[Fitted], published: Published) -> Profile:
     """What a run and its fits amount to."""
     about = records.header.environment
     threads = about.get("threads", "")
@@ -69,9 +78,10 @@ def profile(records: Records, fits: Sequence[Fitted], machine: Machine, source: 
         date=about["date"],
         digest=records.digest,
         environment=dict(about),
-        machine=machine,
-        source=source,
+        machine=published.machine,
+        source=published.source,
         fits={fitted.probe: fitted for fitted in fits},
+        rates=published.rates,
     )
 
 
@@ -98,6 +108,7 @@ def text(found: Profile) -> str:
             "memory": show(found.machine.hbm_bytes_per_s, "B/s", DIGITS),
             "cache": f"{found.machine.l2_bytes:.0f} B",
             "units": found.machine.multiprocessors,
+            **_more(found),
         },
         "fits": {name: _fit(fitted) for name, fitted in found.fits.items()},
     }
@@ -105,6 +116,16 @@ def text(found: Profile) -> str:
         head, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
     )
     return f"# Measured by roofline calibrate. Times of one kernel, as its form has them.\n{body}"
+
+
+def _more(found: Profile) -> dict[str, Any]:
+    """What a GPU's forms are given and a processor's are not."""
+    out: dict[str, Any] = {}
+    if found.machine.l2_bytes_per_s and found.rates:
+        out["cache_rate"] = show(found.machine.l2_bytes_per_s, "B/s", DIGITS)
+    if found.rates:
+        out["rates"] = {name: show(rate, "FLOP/s", DIGITS) for name, rate in found.rates.items()}
+    return out
 
 
 def _fit(fitted: Fitted) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from roofline.bench.calibrating import Fitted
 from roofline.bench.held_out import Errors
 from roofline.bench.profile import DIGEST, Profile
 from roofline.content import home, shipped
-from roofline.cost.kernels import forms, processor
 from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Form, Machine
 from roofline.cost.kernels.residual import Hull, Residual, Steps
 from roofline.errors import DocumentError, UnknownNameError
@@ -19,7 +19,6 @@ from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
 
 FOLDER: Final = "calibrations"
-FORMS: Final = {**processor.FORMS, **forms.FORMS}
 ROUNDED: Final = 0.0001
 """By which a constant may stand outside its bounds."""
 
@@ -91,13 +90,18 @@ class FitFile(Strict):
 
 
 class MachineFile(Strict):
-    """Published rates that the forms were given, and that the errors are compared with."""
+    """Published rates that the forms were given, and that the errors are compared with.
+
+    Where a device has several kinds of arithmetic, ``rates`` has one for each.
+    """
 
     source: Text
     arithmetic: str
     memory: str
     cache: str
     units: float
+    cache_rate: str | None = None
+    rates: dict[str, str] = Field(default_factory=dict)
 
 
 class ProfileFile(Strict):
@@ -155,7 +159,7 @@ def load(path: Path) -> Profile:
         flops_per_s=quantity(document, "FLOP/s", "machine", "arithmetic"),
         hbm_bytes_per_s=quantity(document, "B/s", "machine", "memory"),
         l2_bytes=quantity(document, "B", "machine", "cache"),
-        l2_bytes_per_s=0.0,
+        l2_bytes_per_s=_cache_rate(document, file),
         multiprocessors=file.machine.units,
     )
     return Profile(
@@ -168,7 +172,18 @@ def load(path: Path) -> Profile:
         machine=machine,
         source=file.machine.source,
         fits={name: _fitted(document, name, fit) for name, fit in file.fits.items()},
+        rates={
+            name: quantity(document, "FLOP/s", "machine", "rates", name)
+            for name in file.machine.rates
+        },
     )
+
+
+def _cache_rate(document: Document, file: ProfileFile) -> float:
+    """Rate of the last-level cache; 0 where the file has none. [B/s]"""
+    if file.machine.cache_rate is None:
+        return 0.0
+    return quantity(document, "B/s", "machine", "cache_rate")
 
 
 def _fitted(document: Document, probe: str, file: FitFile) -> Fitted:

@@ -44,7 +44,14 @@ class Recorder:
         taken = [path.name.partition("-")[0] for path in self.folder.glob("*.parquet")]
         number = max((int(text) for text in taken if text.isdigit()), default=0) + 1
         path = self.folder / f"{number:04}-{probe.name}.parquet"
-        content = _part(self.header.run, probe.name, probe.version, _columns(measurement))
+        about = {
+            "run": self.header.run,
+            "probe": probe.name,
+            "version": probe.version,
+            "dropped": dict(measurement.dropped),
+            "clocks": dict(measurement.clocks),
+        }
+        content = _part(about, _columns(measurement))
         atomic.write(path, content)
         self.done.add(measurement.point.name)
 
@@ -79,7 +86,7 @@ def begin(
         provider=provider,
         environment=dict(environment),
         probes={
-            name: ProbeEntry(version=entry.probe.version, code=entry.code)
+            name: ProbeEntry(version=entry.probe.version, code=entry.code, form=entry.probe.form)
             for name, entry in loaded.items()
         },
     )
@@ -122,19 +129,13 @@ def _columns(measurement: Measurement) -> dict[str, list[Any]]:
     return {name: columns[name] for name in (*FIXED, *rest)}
 
 
-def _part(run: str, probe: str, version: int, columns: Mapping[str, list[Any]]) -> bytes:
+def _part(about: Mapping[str, Any], columns: Mapping[str, list[Any]]) -> bytes:
     """A Parquet file of some columns that says what it is of."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    about = {
-        "schema": SCHEMA,
-        "run": run,
-        "probe": probe,
-        "version": version,
-        "digest": digest_of(columns),
-    }
-    table = pa.table(dict(columns)).replace_schema_metadata({KEY: json.dumps(about).encode()})
+    said = {"schema": SCHEMA, **about, "digest": digest_of(columns)}
+    table = pa.table(dict(columns)).replace_schema_metadata({KEY: json.dumps(said).encode()})
     buffer = pa.BufferOutputStream()
     pq.write_table(table, buffer)
     content: bytes = buffer.getvalue().to_pybytes()

@@ -6,10 +6,10 @@ the same version of the same probe, and is unchanged since; anything else is ref
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from pydantic import Field
 
@@ -18,6 +18,8 @@ from roofline.bench.stopping import Median, median
 from roofline.content import label
 from roofline.errors import DocumentError
 from roofline.schema import Strict, read, validate
+
+_N = TypeVar("_N", int, float)
 
 SIDECAR: Final = "run.json"
 SCHEMA: Final = 1
@@ -33,10 +35,11 @@ FIXED: Final = (
 
 
 class ProbeEntry(Strict):
-    """Which version of a probe was run, and a digest of its file."""
+    """Which version of a probe was run, a digest of its file, and the form it names for a GPU."""
 
     version: int
     code: str
+    form: str = ""
 
 
 class Header(Strict):
@@ -77,6 +80,10 @@ class Record:
         Each the mean time of some runs. [s]
     stopped
         Why there are no more.
+    dropped
+        Samples that do not count, by the reason for which the clock was held down. [1]
+    clocks
+        Clocks, power and temperature after the last sample, where the device tells them.
     """
 
     point: str
@@ -89,6 +96,8 @@ class Record:
     work: Mapping[str, float]
     samples: tuple[float, ...]
     stopped: str
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    clocks: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def median(self) -> Median:
@@ -196,7 +205,15 @@ def _record(path: Path, header: Header) -> Record:
         work={name: float(first[name]) for name in WORK},
         samples=samples,
         stopped=str(first["stopped"]),
+        dropped=_numbers(about, "dropped", int),
+        clocks=_numbers(about, "clocks", float),
     )
+
+
+def _numbers(about: Mapping[str, Any], name: str, kind: Callable[[Any], _N]) -> dict[str, _N]:
+    """What a part says besides its rows; older ones do not."""
+    found = about.get(name)
+    return {str(key): kind(value) for key, value in found.items()} if found else {}
 
 
 def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:

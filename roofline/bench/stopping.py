@@ -1,7 +1,8 @@
 """When a measurement has been repeated often enough, and how well its median is known then."""
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -10,6 +11,9 @@ CONFIDENCE: Final = 0.95
 CONVERGED: Final = "converged"
 OUT_OF_TIME: Final = "time"
 OUT_OF_SAMPLES: Final = "samples"
+SLOWED: Final = "slowed"
+PATIENCE: Final = 2
+"""Samples put aside for each one wanted at least, before slowed samples are taken after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +120,67 @@ def reason(samples: Sequence[float], elapsed_s: float, stop: Stop) -> str:
     if elapsed_s >= stop.budget_s:
         return OUT_OF_TIME
     return OUT_OF_SAMPLES if len(samples) >= stop.most else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What was taken of one thing.
+
+    Attributes
+    ----------
+    values
+        Times. [s]
+    stopped
+        Why there are no more: as `reason`, or `SLOWED` where the clock was held down so often
+        that only its samples are left.
+    dropped
+        Samples that do not count, by the reason for which the clock was held down. [1]
+    """
+
+    values: tuple[float, ...]
+    stopped: str
+    dropped: dict[str, int]
+
+
+def sample(
+    once: Callable[[], float],
+    slowed: Callable[[], tuple[str, ...]],
+    stop: Stop,
+    now: Callable[[], float] = time.perf_counter,
+) -> Samples:
+    """Take samples until they are enough.
+
+    A sample is put aside for one reason alone: the driver says that the clock was held down. A
+    slow sample with an honest clock is part of the distribution. Where the clock stays down, as
+    large products keep it at the power limit, its samples are what the device gives: they count
+    then, and `Samples.stopped` says so.
+
+    Parameters
+    ----------
+    once
+        Takes a sample. [s]
+    slowed
+        Why the clock is held down right after it.
+    stop
+        When it is enough.
+    now
+        Clock for the budget. [s]
+    """
+    taken: list[float] = []
+    aside: list[float] = []
+    dropped: dict[str, int] = {}
+    began = now()
+    while True:
+        value = once()
+        why = ", ".join(slowed())
+        if why:
+            aside.append(value)
+            dropped[why] = dropped.get(why, 0) + 1
+        else:
+            taken.append(value)
+        if done := reason(taken, now() - began, stop):
+            return Samples(tuple(taken), done, dropped)
+        if len(aside) >= PATIENCE * stop.least and (
+            reason(aside, 0.0, stop) or now() - began >= stop.budget_s
+        ):
+            return Samples(tuple(aside), SLOWED, dropped)

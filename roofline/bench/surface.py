@@ -1,8 +1,10 @@
 """Fit a residual table robustly: points that cover the shapes, a smooth surface, then jumps."""
 
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.kernels.residual import Hull, Residual, Steps, between, distances, matern
 from roofline.cost.work import Array
@@ -34,12 +36,19 @@ def cover(at: Array, points: int = POINTS) -> Hull:
     """
     low, high = at.min(axis=0), at.max(axis=0)
     every = np.unique(at, axis=0)
-    chosen = [int(np.linalg.norm(every - (low + high) / 2, axis=1).argmin())]
-    nearest = np.linalg.norm(every - every[chosen[0]], axis=1)
+
+    def squares(point: Array) -> Array:
+        apart = every - point
+        found: Array = np.einsum("rc,rc->r", apart, apart)
+        return found
+
+    chosen = [int(squares((low + high) / 2).argmin())]
+    nearest = squares(every[chosen[0]])
     while len(chosen) < min(points, len(every)):
         chosen.append(int(nearest.argmax()))
-        nearest = np.minimum(nearest, np.linalg.norm(every - every[chosen[-1]], axis=1))
-    return Hull(low, high, every[chosen], max(float(nearest.max()), _spacing(at)))
+        nearest = np.minimum(nearest, squares(every[chosen[-1]]))
+    radius = float(np.sqrt(nearest.max()))
+    return Hull(low, high, every[chosen], max(radius, _spacing(at)))
 
 
 def _spacing(at: Array) -> float:
@@ -48,13 +57,13 @@ def _spacing(at: Array) -> float:
     return float(gaps[gaps <= HOLE].max(initial=0.0))
 
 
-def surface(at: Array, values: Array, hull: Hull, reach: float) -> Residual:
-    """Smooth surface close to the values, without jumps.
+def surface(apart: Array, values: Array, hull: Hull, reach: float) -> tuple[Residual, Array]:
+    """Smooth surface close to the values, without jumps, and its own values there.
 
     Parameters
     ----------
-    at
-        Coordinates of each row. [octave]
+    apart
+        `roofline.cost.kernels.residual.separation` of the rows that the hull is of. [octave]
     values
         Log residual of each row. [1]
     hull
@@ -66,9 +75,10 @@ def surface(at: Array, values: Array, hull: Hull, reach: float) -> Residual:
     -----
     Source: Rasmussen and Williams 2006, section 8.3.1 (subset of regressors).
     """
-    seen = matern(distances(at, hull.points) / reach)
+    seen = matern(apart / reach)
     prior = matern(distances(hull.points, hull.points) / reach)
-    return Residual(_ridge(seen, values, NOISE * prior, np.ones(len(at))), reach)
+    weights = _ridge(seen, values, NOISE * prior, np.ones(len(seen)))
+    return Residual(weights, reach), seen @ weights
 
 
 def steps(at: Array, values: Array, reach: float) -> Steps | None:
@@ -76,8 +86,10 @@ def steps(at: Array, values: Array, reach: float) -> Steps | None:
 
     Parameters
     ----------
-    at, values
-        As in `surface`, the values less the surface.
+    at
+        Coordinates of each row. [octave]
+    values
+        As in `surface`, less the surface.
     reach
         Length of the kernel between families. [octave]
     """
@@ -90,12 +102,34 @@ def steps(at: Array, values: Array, reach: float) -> Steps | None:
     near = matern(distances(at[:, 1:], families) / reach)
     prior = STEP_NOISE * matern(distances(families, families) / reach)
     below, share = between(nodes, at[:, 0])
-    weights = np.zeros((len(nodes), len(families)))
-    for node in range(len(nodes)):
-        hat = np.where(below == node, 1.0 - share, np.where(below + 1 == node, share, 0.0))
-        rows = hat > 0.0
-        weights[node] = _ridge(near[rows], values[rows], prior, hat[rows])
+    # A row weighs on the node below it and on the one above, unless it is at one.
+    node, hat = np.concatenate([below, below + 1]), np.concatenate([1.0 - share, share])
+    order = np.flatnonzero(hat > 0.0)
+    order = order[np.argsort(node[order], kind="stable")]
+    row, starts = order % len(at), np.searchsorted(node[order], np.arange(len(nodes) + 1))
+    weights = _ridges(near[row], values[row], prior, hat[order], starts)
     return Steps(nodes, families, weights)
+
+
+def _ridges(
+    seen: Array, values: Array, prior: Array, weight: Array, starts: NDArray[np.intp]
+) -> Array:
+    """Kernel ridge regressions as `_ridge`, one for each run of rows, all of one prior."""
+    runs = [slice(begin, end) for begin, end in pairwise(starts.tolist())]
+    many = np.diff(starts)[:, None, None]
+    prior = prior + JITTER * np.maximum(many, 1) * np.eye(len(prior))
+    share = weight
+    found: Array = np.zeros((len(runs), seen.shape[1]))
+    for _ in range(PASSES):
+        scaled = seen * share[:, None]
+        normal = np.stack([scaled[run].T @ seen[run] for run in runs])
+        right = np.stack([scaled[run].T @ values[run] for run in runs])
+        found = np.asarray(
+            np.linalg.solve(normal + prior, right[:, :, None])[:, :, 0], dtype=np.float64
+        )
+        fitted = np.einsum("rp,rp->r", seen, np.repeat(found, np.diff(starts), axis=0))
+        share = weight / np.sqrt(1.0 + ((values - fitted) / ERROR_SCALE) ** 2)
+    return found
 
 
 def _ridge(seen: Array, values: Array, prior: Array, weight: Array) -> Array:
@@ -104,8 +138,10 @@ def _ridge(seen: Array, values: Array, prior: Array, weight: Array) -> Array:
     share = weight
     found: Array = np.zeros(len(prior))
     for _ in range(PASSES):
-        scaled = seen * share[:, None]
-        solved = np.linalg.solve(scaled.T @ seen + prior, scaled.T @ values)
+        root = np.sqrt(share)
+        scaled = seen * root[:, None]
+        # NumPy computes half of a matrix times its own transpose.
+        solved = np.linalg.solve(scaled.T @ scaled + prior, scaled.T @ (root * values))
         found = np.asarray(solved, dtype=np.float64)
         share = weight / np.sqrt(1.0 + ((values - seen @ found) / ERROR_SCALE) ** 2)
     return found

@@ -6,11 +6,12 @@ from functools import partial
 import numpy as np
 
 from roofline.bench.fit import OUTER, inner, regime_spreads, scored
-from roofline.bench.held_out import Labels
+from roofline.bench.held_out import Labels, unallowed
 from roofline.bench.rows import checked
-from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves
 from roofline.cost.kernels.calibrated import seconds as time_of
-from roofline.cost.kernels.form import Dims, Machine, take
+from roofline.cost.kernels.form import Dims, Machine
+from roofline.cost.kernels.residual import outside
 from roofline.cost.work import Array
 
 
@@ -43,12 +44,12 @@ def transfer(
     bare = replace(model, scale=1.0)
     off = np.log(measured / time_of(bare, dims, machine))
     label = inner(families)
-    missed = np.concatenate(
-        [off[label == fold] - np.median(off[label != fold]) for fold in np.unique(label)]
-    )
-    order = np.concatenate([np.flatnonzero(label == fold) for fold in np.unique(label)])
-    regimes = model.form.regime(take(dims, order), machine, model.constants)
-    own, every = regime_spreads(missed, regimes)
+    missed = np.empty_like(off)
+    for fold in np.unique(label):
+        missed[label == fold] = off[label == fold] - np.median(off[label != fold])
+    beyond = outside(model.hull, octaves(model.form, dims))
+    regimes = model.form.regime(dims, machine, model.constants)
+    own, every = regime_spreads(unallowed(missed, WIDEN * beyond), regimes, rows.families)
     return replace(
         bare,
         scale=float(np.exp(np.median(off))),

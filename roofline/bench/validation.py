@@ -1,15 +1,18 @@
-"""How well calibrated forms predict measured kernels they did not see, row by row."""
+"""How well measured kernels are predicted, row by row, beside the plain roofline."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roofline.bench import kernel_rows, linear_rows
-from roofline.bench.fit import cross_validate
-from roofline.bench.held_out import Labels, coverage, errors
+from roofline.bench import collective_rows, kernel_rows, linear_rows
+from roofline.bench.columns import Refused, prepared
+from roofline.bench.datasheet import datasheet
+from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
 from roofline.bench.kernel_rows import Group
+from roofline.bench.left_out import Predictor
 from roofline.cost.work import Array
 from roofline.errors import InputError, RooflineError
 
@@ -27,95 +30,134 @@ READERS: Final[Mapping[str, Reader]] = {
     "mla-module": kernel_rows.module_groups,
     "mla-bmm": kernel_rows.head_groups,
     "moe": kernel_rows.expert_groups,
+    "collective": collective_rows.collective_groups,
     "deepep": kernel_rows.exchange_groups,
     "quantize": linear_rows.quantise_groups,
     "pointwise": linear_rows.pass_groups,
 }
 """From a file of measurements to groups that one fit may hold, by kind of kernel."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """Rows of one group, predicted.
-
-    Attributes
-    ----------
-    name
-        Device, library, version, kernel and formats.
-    index
-        Places of the rows in the file. [1]
-    measured, predicted
-        Times. [s]
-    log_sd
-        Standard deviation of the logarithm of the prediction. [1]
-    """
-
-    name: Mapping[str, str]
-    index: Labels
-    measured: Array
-    predicted: Array
-    log_sd: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Rows that cannot be predicted, and why."""
-
-    where: str
-    rows: int
-    why: str
+APART: Final = (
+    "gpu",
+    "backend",
+    "version",
+    "kernel",
+    "dtype",
+    "kv_dtype",
+    "gemm_dtype",
+    "phase",
+    "mode",
+    "op",
+    "topology",
+    "node_num",
+)
+"""Columns in which groups differ: what one part of them cannot be read for does not stop others."""
+LEFT: Final = "the kernel takes these rows for another operator, such as a prefill of one token"
+FIGURES: Final = ("median", "mean", "p90")
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What was predicted of a file of measurements.
+    """What was predicted of a file of measurements, a value for each of its rows.
 
     Attributes
     ----------
-    scored, refused
-        Groups that were predicted, and those that were not.
-    rows
-        In the file, as far as asked for. [1]
+    frame
+        The rows asked for, as they are in the file.
+    measured, predicted, datasheet
+        Times; NaN where a row is not predicted. [s]
+    log_sd
+        Standard deviation of the logarithm of the prediction. [1]
+    basis
+        How each row is known, in words; empty where it is not.
+    refused
+        Rows that are not predicted, and why.
     """
 
-    scored: tuple[Scored, ...]
+    frame: "pandas.DataFrame"
+    measured: Array
+    predicted: Array
+    datasheet: Array
+    log_sd: Array
+    basis: NDArray[np.object_]
     refused: tuple[Refused, ...]
-    rows: int
 
-    def figures(
-        self, wanted: Sequence[Scored] | None = None, total: int | None = None
-    ) -> dict[str, Any]:
-        """Errors in percent, shares from 0 to 1, of some groups or of all.
+    @property
+    def known(self) -> Mask:
+        """Rows that are predicted."""
+        found: Mask = np.isfinite(self.predicted)
+        return found
+
+    def interval(self) -> tuple[Array, Array]:
+        """Ends of the central 80 % of each row. [s]"""
+        width = np.exp(DEVIATIONS * self.log_sd)
+        return self.predicted / width, self.predicted * width
+
+    def figures(self, which: Mask | None = None) -> dict[str, Any]:
+        """Errors in percent, shares from 0 to 1, of some rows or of all.
 
         Parameters
         ----------
-        wanted
-            Groups; None for all.
-        total
-            Rows that there were; None for those of the file. [1]
+        which
+            Rows; None for all.
         """
-        groups = self.scored if wanted is None else wanted
-        out: dict[str, Any] = dict.fromkeys(("median", "mean", "p90", "interval_coverage"))
-        number = sum(len(group.measured) for group in groups)
-        whole = self.rows if total is None else total
-        out = {"n": number, "n_total": whole, "coverage": number / whole if whole else 0.0, **out}
+        asked = np.ones(len(self.measured), dtype=np.bool_) if which is None else which
+        rows = asked & self.known
+        number, whole = int(rows.sum()), int(asked.sum())
+        out: dict[str, Any] = {
+            "n": number,
+            "n_total": whole,
+            "coverage": number / whole if whole else 0.0,
+            **dict.fromkeys(FIGURES),
+            "interval_coverage": None,
+            "datasheet": dict.fromkeys(FIGURES),
+        }
         if number:
-            measured, predicted, spread = (
-                np.concatenate([getattr(group, name) for group in groups])
-                for name in ("measured", "predicted", "log_sd")
-            )
-            found = errors(predicted, measured)
-            out["median"], out["mean"], out["p90"] = (
-                100 * found.median,
-                100 * found.mean,
-                100 * found.p90,
-            )
-            out["interval_coverage"] = coverage(predicted, spread, measured)
+            measured, predicted = self.measured[rows], self.predicted[rows]
+            out |= _percent(predicted, measured)
+            out["interval_coverage"] = coverage(predicted, self.log_sd[rows], measured)
+            out["datasheet"] = _percent(self.datasheet[rows], measured)
         return out
 
+    def grouped(self, names: Sequence[str]) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
+        """Figures of rows that agree in some columns of the file.
 
-def validate(kind: str, frame: "pandas.DataFrame") -> Validation:
-    """Predict each row by a fit that saw none of its family.
+        Parameters
+        ----------
+        names
+            Columns; empty where the file has none of that name.
+        """
+        columns = [_words(self.frame, name) for name in names]
+        keys = np.array(list(zip(*columns, strict=True)), dtype=object)
+        together: dict[tuple[str, ...], list[int]] = {}
+        for row, key in enumerate(map(tuple, keys)):
+            together.setdefault(key, []).append(row)
+        for key, rows in sorted(together.items(), key=lambda item: [_order(v) for v in item[0]]):
+            which = np.zeros(len(self.measured), dtype=np.bool_)
+            which[rows] = True
+            yield dict(zip(names, key, strict=True)), self.figures(which)
+
+
+def _percent(predicted: Array, measured: Array) -> dict[str, float]:
+    found = errors(predicted, measured)
+    return {name: 100.0 * getattr(found, name) for name in FIGURES}
+
+
+def _words(frame: "pandas.DataFrame", name: str) -> list[str]:
+    return [str(v) for v in frame[name]] if name in frame else [""] * len(frame)
+
+
+def _order(word: str) -> tuple[float, str]:
+    """Numbers by size, then words."""
+    try:
+        return float(word), ""
+    except ValueError:
+        return np.inf, word
+
+
+def validate(
+    kind: str, frame: "pandas.DataFrame", predictor: Predictor, *, where: str = ""
+) -> Validation:
+    """Predict every row that can be, and say why of each that cannot.
 
     Parameters
     ----------
@@ -123,6 +165,10 @@ def validate(kind: str, frame: "pandas.DataFrame") -> Validation:
         Of kernel, a key of `READERS`.
     frame
         Measurements, in the columns of that kind.
+    predictor
+        `roofline.bench.left_out.left_out`, or one of a profile.
+    where
+        File they are from, for errors.
 
     Raises
     ------
@@ -131,34 +177,47 @@ def validate(kind: str, frame: "pandas.DataFrame") -> Validation:
     """
     if kind not in READERS:
         raise InputError(f"no kind of kernel is called {kind!r:.40}", hint=f"{', '.join(READERS)}")
-    numbered = frame.reset_index(drop=True)
-    try:
-        groups = list(READERS[kind](numbered))
-    except (KeyError, AttributeError) as error:
-        raise InputError(
-            f"the measurements have no column {error.args[0]!s:.40} of {kind}",
-            hint="give the columns of the shared measurements",
-        ) from None
-    scored, refused = [], []
-    for group in groups:
-        try:
-            predicted, spread = cross_validate(
-                group.form, group.dims, group.machine, group.measured, families=group.families
-            )
-        except RooflineError as error:
-            refused.append(Refused(_where(group.name), len(group), str(error)))
+    rows, refused = prepared(kind, frame, where)
+    groups = list(_groups(kind, rows, refused))
+    whole = frame.reset_index(drop=True)
+    measured, predicted, plain, log_sd = np.full((4, len(whole)), np.nan)
+    basis = np.full(len(whole), "", dtype=object)
+    for group, found in zip(groups, predictor(groups), strict=True):
+        if isinstance(found, RooflineError):
+            refused.append(Refused(_where(group.name), group.index, _why(found)))
             continue
-        scored.append(Scored(group.name, group.index, group.measured, predicted, spread))
-    known = sum(len(group) for group in groups)
-    if left := len(numbered) - known:
-        refused.append(
-            Refused("other formats or operators", left, f"no form of {kind} is for them")
-        )
-    return Validation(tuple(scored), tuple(refused), len(numbered))
+        measured[group.index], plain[group.index] = group.measured, datasheet(group)
+        predicted[group.index], log_sd[group.index] = found.seconds, found.log_sd
+        basis[group.index] = found.basis
+        if (none := ~np.isfinite(found.seconds)).any():
+            refused.append(Refused(_where(group.name), group.index[none], found.why))
+            basis[group.index[none]] = ""
+    return Validation(whole, measured, predicted, plain, log_sd, basis, tuple(refused))
+
+
+def _groups(kind: str, rows: "pandas.DataFrame", refused: list[Refused]) -> Iterator[Group]:
+    """Groups of what can be read; what cannot is refused."""
+    key = [name for name in APART if name in rows]
+    for values, part in rows.groupby(key, observed=True, dropna=False):
+        name = _where(dict(zip(key, map(str, values), strict=True)))
+        index = part.index.to_numpy().astype(np.int64)
+        try:
+            groups = list(READERS[kind](part))
+        except RooflineError as error:
+            refused.append(Refused(name, index, _why(error)))
+            continue
+        yield from groups
+        read = np.concatenate([index[:0], *(group.index for group in groups)])
+        if len(read) < len(index):
+            refused.append(Refused(name, np.setdiff1d(index, read), LEFT))
+
+
+def _why(error: RooflineError) -> str:
+    return f"{error}; {error.hint}"
 
 
 def _where(name: Mapping[str, str]) -> str:
-    return ",".join(f"{key}={value}" for key, value in name.items())
+    return ",".join(f"{key}={value}" for key, value in name.items() if value)
 
 
 def chosen(frame: "pandas.DataFrame", where: str) -> "pandas.DataFrame":

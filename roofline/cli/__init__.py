@@ -19,6 +19,8 @@ from roofline.cli import (
     gpus,
     layouts,
     models,
+    paging,
+    speculate,
     validate,
 )
 from roofline.errors import RooflineError
@@ -35,8 +37,10 @@ app.command()(analyze.analyze)
 app.command()(compare.compare)
 app.command()(layouts.layouts)
 app.command()(disaggregate.disaggregate)
+app.command()(speculate.speculate)
+app.command()(paging.paging)
 app.command()(calibrate.calibrate)
-app.command()(validate.validate)
+app.command(epilog=validate.EPILOG)(validate.validate)
 app.add_typer(gpus.app, name="gpus")
 app.add_typer(bench.app, name="bench")
 app.add_typer(models.app, name="models")

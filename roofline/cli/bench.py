@@ -9,6 +9,7 @@ from roofline.cli.calibrate import (
     BackendName,
     BackendOf,
     Budget,
+    GpuOf,
     RecordsOf,
     Threads,
     duration,
@@ -16,6 +17,7 @@ from roofline.cli.calibrate import (
     notes_of,
     progress,
     report,
+    resolved,
     said,
     with_threads,
 )
@@ -59,7 +61,8 @@ def run(
         list[str] | None, typer.Argument(help="Probes by name or file; all if none is named.")
     ] = None,
     budget: Budget = "30s",
-    backend: BackendOf = BackendName.NUMPY,
+    backend: BackendOf = BackendName.AUTO,
+    gpu: GpuOf = "",
     threads: Threads = 1,
     records: RecordsOf = None,
     format_: FormatOf = Format.TABLE,
@@ -72,9 +75,9 @@ def run(
     from roofline.units import show
 
     chosen = [find(name) for name in names] if names else probes()
-    where = campaign.place(backend.value)
-    folder = records or campaign.folder_for(where)
-    done = campaign.measure(where, chosen, seconds, folder, progress())
+    with campaign.place(resolved(backend), gpu) as where:
+        folder = records or campaign.folder_for(where)
+        done = campaign.measure(where, chosen, seconds, folder, progress())
     found: list[dict[str, Any]] = []
     for row in done.records.rows:
         middle = row.median
@@ -87,6 +90,8 @@ def run(
                 "high": middle.high,
                 "samples": len(row.samples),
                 "stopped": row.stopped,
+                "dropped": dict(row.dropped),
+                "clocks": dict(row.clocks),
                 "flops_per_s": row.work["flops"] / middle.value,
                 "bytes_per_s": moved / middle.value,
             }
@@ -103,7 +108,7 @@ def run(
             str(row["samples"]),
             row["stopped"],
             show(row["flops_per_s"], "FLOP/s") if row["flops_per_s"] else "",
-            show(row["bytes_per_s"], "B/s"),
+            show(row["bytes_per_s"], "B/s") if row["bytes_per_s"] else "",
         ]
         for row in found
     ]

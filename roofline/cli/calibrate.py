@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from roofline.bench.campaign import Run
     from roofline.bench.engine import Measurement
     from roofline.bench.profile import Profile
-    from roofline.bench.records import Records
+    from roofline.bench.records import Record, Records
 
 
 class BackendName(StrEnum):
     """Array module that probes run on."""
 
+    AUTO = "auto"
     NUMPY = "numpy"
     CUPY = "cupy"
 
@@ -33,12 +34,22 @@ class BackendName(StrEnum):
 _DURATION: Final = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(s|sec|min|m|h)?\s*")
 _SECONDS: Final = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _LEAST_BUDGET_S: Final = 5.0
+_STARTS: Final = ("start", "launch", "each", "start_0")
+"""Constants of a GPU that are printed beside its rates; the file has all of them."""
 _EVERY_S: Final = 5.0
 """Between two lines of progress, where a line cannot be written over."""
 _THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 BackendOf: TypeAlias = Annotated[
-    BackendName, typer.Option("--backend", help="numpy: this processor; cupy: a GPU.")
+    BackendName,
+    typer.Option(
+        "--backend",
+        help="numpy: this processor; cupy: a GPU; auto: a GPU where one can be reached.",
+    ),
+]
+GpuOf: TypeAlias = Annotated[
+    str,
+    typer.Option("--gpu", help="Whose published rates apply, where the GPU is not recognised."),
 ]
 Threads: TypeAlias = Annotated[
     int, typer.Option(help="Threads that NumPy computes with; times of one leave out other users.")
@@ -52,7 +63,8 @@ RecordsOf: TypeAlias = Annotated[
 
 def calibrate(
     budget: Budget = "3min",
-    backend: BackendOf = BackendName.NUMPY,
+    backend: BackendOf = BackendName.AUTO,
+    gpu: GpuOf = "",
     threads: Threads = 1,
     records: RecordsOf = None,
     out: Annotated[
@@ -66,14 +78,25 @@ def calibrate(
     from roofline.bench import campaign
     from roofline.bench.probe import probes
 
-    where = campaign.place(backend.value)
-    folder = records or campaign.folder_for(where)
-    said(f"{where.environment['processor']}, {where.environment['threads']} thread(s)")
-    done = campaign.measure(where, probes(), seconds, folder, progress())
+    with campaign.place(resolved(backend), gpu) as where:
+        folder = records or campaign.folder_for(where)
+        said(where.title)
+        done = campaign.measure(where, probes(), seconds, folder, progress())
     found, notes, path = fitted(done.records, out)
     report(found, [*notes_of(done), *notes], format_)
     said(f"measurements in {folder}")
     said(f"wrote {path}")
+
+
+def resolved(backend: BackendName) -> str:
+    """The backend; where that is left to us, says which it is and why."""
+    if backend is not BackendName.AUTO:
+        return backend.value
+    from roofline.bench.campaign import chosen
+
+    name, reason = chosen()
+    said(f"backend {name}: {reason}")
+    return name
 
 
 def duration(text: str) -> float:
@@ -144,13 +167,13 @@ def progress() -> "Callable[[int, int, Measurement], None]":
 def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], Path]":
     """Fit a run, write the calibration and read it back."""
     from roofline.bench.calibrating import fit_records
-    from roofline.bench.campaign import published
     from roofline.bench.profile import profile, write
     from roofline.bench.profile_file import folders, load
+    from roofline.bench.published import of_run
 
-    machine, datasheet = published(records)
-    fits, notes = fit_records(records, machine)
-    made = profile(records, fits, machine, datasheet)
+    published = of_run(records.header.environment)
+    fits, notes = fit_records(records, published)
+    made = profile(records, fits, published)
     path = out or folders()[0] / f"{made.name}.yaml"
     write(made, path)
     return load(path), notes, path
@@ -159,23 +182,43 @@ def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], P
 def notes_of(run: "Run") -> list[str]:
     """What a reader must know about a run."""
     from roofline.bench.campaign import LEFT_OUT
+    from roofline.bench.stopping import CONVERGED, SLOWED
 
     notes = [f"{len(run.records.rows)} points were measured in {run.seconds:.0f} s."]
     noises = [noise for noise in (run.before, run.after) if noise is not None]
     for noise in noises[-1:] if all(n.calm for n in noises) else [n for n in noises if not n.calm]:
         state = "calm" if noise.calm else "disturbed: calibrate again when it is calm"
         notes.append(f"The machine was {state}; {noise}.")
-    loose = sum(row.stopped != "converged" for row in run.records.rows)
+    reasons = Counter(row.stopped for row in run.records.rows)
+    slow = reasons.pop(SLOWED, 0)
+    loose = sum(count for reason, count in reasons.items() if reason != CONVERGED)
     notes.append(f"{loose} of them stopped before their median was known to 1%, out of time.")
+    if slow:
+        notes.append(
+            f"{slow} of them were measured with the clock held down all the time "
+            f"({_held(run.records.rows)}): that is what the device gives within its limits."
+        )
+    if aside := sum(sum(row.dropped.values()) for row in run.records.rows if row.stopped != SLOWED):
+        notes.append(f"{aside} samples do not count, since the driver held the clock down.")
     if run.dropped:
         counts = Counter(entry.point.probe.name for entry in run.dropped)
         listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        why = Counter(entry.reason for entry in run.dropped).most_common(2)
+        most = "; ".join(f"{reason} ({count})" for reason, count in why)
         notes.append(
-            f"{len(run.dropped)} points were left out for lack of time or memory: {listed}. "
+            f"{len(run.dropped)} points were left out: {listed}. Most often: {most}. "
             f"{LEFT_OUT} in the folder of the measurements lists them with the reason."
         )
     notes += run.records.notes
     return notes
+
+
+def _held(rows: "Sequence[Record]") -> str:
+    """Reasons for which clocks were held down, the most frequent first."""
+    reasons: Counter[str] = Counter()
+    for row in rows:
+        reasons.update(row.dropped)
+    return ", ".join(reason for reason, _ in reasons.most_common())
 
 
 def report(found: "Profile", notes: Sequence[str], style: Format) -> None:
@@ -194,9 +237,11 @@ def report(found: "Profile", notes: Sequence[str], style: Format) -> None:
         print_json("calibrate", result, notes)
         return
     if style is Format.TABLE:
-        echo(clean(f"{found.name}: {found.provider} on {found.environment['processor']}\n"))
+        device = found.environment.get("title") or found.environment.get("processor", found.device)
+        echo(clean(f"{found.name}: {found.provider} on {device}\n"))
     header = ["kernel", "constant", "measured", f"of {found.source}", "what it is"]
-    rows = [[c["kernel"], c["constant"], c["measured"], c["share"], c["meaning"]] for c in changes]
+    told = [c for c in changes if c["share"] or c["constant"] in _STARTS or not found.rates]
+    rows = [[c["kernel"], c["constant"], c["measured"], c["share"], c["meaning"]] for c in told]
     print_rows(rows, header, style, "Against the published figures")
     header = ["kernel", "points", "median", "p90", "roofline", "interval holds"]
     percent = [
@@ -216,21 +261,24 @@ def report(found: "Profile", notes: Sequence[str], style: Format) -> None:
 
 def against(found: "Profile") -> list[dict[str, Any]]:
     """Each fitted constant, as a share of the published rate where there is one."""
+    from roofline.bench.forms import rate_of
     from roofline.units import show
 
-    published = {"FLOP/s": found.machine.flops_per_s, "B/s": found.machine.hbm_bytes_per_s}
     out = []
     for name, fitted in found.fits.items():
+        machine = found.of(fitted.arithmetic)
         for constant in fitted.model.form.constants:
-            value = fitted.model.constants[constant.name]
-            whole = published.get(constant.unit)
+            value, unit = fitted.model.constants[constant.name], constant.unit
+            whole, of = rate_of(constant, machine)
+            if whole and unit == "1":  # a share: shown as the rate that it is
+                value, unit = value * whole, of
             out.append(
                 {
                     "kernel": name,
                     "constant": constant.name,
                     "value": value,
-                    "unit": constant.unit,
-                    "measured": show(value, constant.unit),
+                    "unit": unit,
+                    "measured": show(value, "" if unit == "1" else unit),
                     "share": f"{value / whole:.0%}" if whole else "",
                     "meaning": constant.meaning,
                 }

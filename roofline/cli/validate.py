@@ -1,6 +1,8 @@
 """``roofline validate``: measured kernels against what fits that never saw them predict."""
 
+import os
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,21 @@ if TYPE_CHECKING:
     import pandas
 
     from roofline.bench.validation import Validation
+
+SHOWN = 10
+"""Reasons that a table names; JSON has them all."""
+EPILOG = (
+    "Columns are those of the kind: m n k; batch seq_q seq_kv n_heads n_kv_heads head_dim window; "
+    "num_tokens hidden inter topk experts tp ep distribution; op n_ranks bytes topology; gpu and "
+    "time_s in seconds always. Where a column or value is missing: dtype bfloat16 (fp8 for "
+    "quantize), kv_dtype and gemm_dtype as dtype, n_kv_heads as n_heads, head_dim 128, window 0 "
+    "for none, seq_q 1 in decoding and seq_kv in prefill, phase after seq_q, tp, ep and node_num "
+    "1, sms 0, distribution balanced, mode normal, op scale_matrix for quantize, topology one "
+    "node; backend, version, kernel and model not stated. Unknown GPUs and formats, times and "
+    "dimensions that are not above 0 are refused with their reason and count against coverage. "
+    "Shipped calibrations predict the rows; with --cross-validate fits of the file do, and a group that is a small sample of a device whose sibling is in the "
+    "file is transferred from it: one factor from the other families of the sample."
+)
 
 
 DEFAULT_BY = "gpu,backend,dtype"
@@ -29,6 +46,7 @@ class Kind(StrEnum):
     MLA_MODULE = "mla-module"
     MLA_BMM = "mla-bmm"
     MOE = "moe"
+    COLLECTIVE = "collective"
     DEEPEP = "deepep"
     QUANTIZE = "quantize"
     POINTWISE = "pointwise"
@@ -41,14 +59,27 @@ def validate(
     where: Annotated[
         str, typer.Option(help="Rows to take: gpu=h100_sxm,backend=vllm|trtllm; , is and, | is or.")
     ] = "",
-    by: Annotated[str, typer.Option(help="Columns to group by: gpu,dtype.")] = DEFAULT_BY,
+    by: Annotated[
+        str, typer.Option(help="Columns of the file to group by: gpu,dtype; tp; n_ranks.")
+    ] = DEFAULT_BY,
     cross_validate: Annotated[
-        bool, typer.Option("--cross-validate", help="Predict each family by fits of the others.")
+        bool,
+        typer.Option(
+            "--cross-validate",
+            help="Predict each family by fits of the others, not by shipped ones.",
+        ),
     ] = False,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Fits at the same time; 0 for one per processor.")
+    ] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the prediction of each row here.")] = None,
     format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
 ) -> None:
     """Say how well calibrated forms predict measured kernels: errors, and what intervals hold."""
+    # Fits run side by side: threads of BLAS inside each would only wait for one another.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from roofline.bench.left_out import left_out, one_by_one
+    from roofline.bench.shipping.predicting import predicted
     from roofline.bench.validation import chosen
     from roofline.bench.validation import validate as score
     from roofline.errors import InputError
@@ -63,19 +94,16 @@ def validate(
         columns = BY if by == DEFAULT_BY else asked
         validate_e2e(wanted, by=columns, cross_validate=cross_validate, out=out, format_=format_)
         return
-    if not cross_validate:
-        raise InputError(
-            "only --cross-validate is there: no profile is shipped to predict the rows with",
-            hint="add --cross-validate: each family is predicted by a fit of the others",
-        )
     frame = chosen(_read(file), where)
     if frame.empty:
         raise InputError(f"no row is left of {file}", hint="loosen --where")
-    found = score(kind.value, frame)
+    predictor = left_out(jobs) if cross_validate else one_by_one(partial(predicted, kind.value))
+    found = score(kind.value, frame, predictor, where=str(file))
     names = [name.strip() for name in by.split(",") if name.strip()]
-    groups = _grouped(found, names)
+    _known(names, by, frame)
+    groups = list(found.grouped(names))
     if out is not None:
-        _write(found, frame, out)
+        _write(found, out)
         typer.echo(f"wrote {clean(str(out))}", err=True)
     if format_ is Format.JSON:
         print_json(
@@ -86,44 +114,65 @@ def validate(
                 "refused": [
                     {"where": r.where, "rows": r.rows, "why": r.why} for r in found.refused
                 ],
+                "basis": _bases(found),
             },
         )
         return
     rows = [[*key.values(), *_cells(figures)] for key, figures in groups]
     if format_ is not Format.CSV and len(groups) != 1:
         rows.append(["all", *[""] * (len(names) - 1), *_cells(found.figures())])
-    header = [*names, "rows", "median", "mean", "p90", "in interval"]
+    header = [*names, "rows", "of", "median", "mean", "p90", "inside", "datasheet"]
     print_rows(rows, header, format_)
     if format_ is Format.TABLE:
         echo(
-            wrap("Errors of the time in percent; the share of rows in their central 80 % interval.")
+            wrap(
+                "Errors of the time in percent; rows inside their central 80 % interval; median, "
+                "mean and p90 of the plain datasheet roofline on the same rows."
+            )
         )
-        for refused in found.refused:
+        for basis, count in _bases(found).items():
+            echo(wrap(f"{count:,} rows {basis}."))
+        for refused in found.refused[:SHOWN]:
             echo(wrap(f"{refused.rows:,} rows not predicted ({refused.where}): {refused.why}"))
+        if more := found.refused[SHOWN:]:
+            echo(
+                wrap(
+                    f"{sum(r.rows for r in more):,} rows not predicted for {len(more)} more "
+                    "reasons: --format json has them."
+                )
+            )
+
+
+def _known(names: list[str], by: str, frame: "pandas.DataFrame") -> None:
+    from roofline.errors import InputError
+
+    usual = {"gpu", "backend", "dtype"}
+    if not names or (unknown := [n for n in names if n not in frame and n not in usual]):
+        said = f" {unknown[0]!r:.40}" if names else ""
+        raise InputError(
+            f"--by {by!r:.60} names no column of the file{said and ':'}{said}",
+            hint=f"columns: {', '.join(map(str, frame.columns))}",
+        )
+
+
+def _bases(found: "Validation") -> dict[str, int]:
+    out: dict[str, int] = {}
+    for basis in found.basis[found.known]:
+        out[basis] = out.get(basis, 0) + 1
+    return out
 
 
 def _cells(figures: dict[str, Any]) -> list[str]:
+    whole = f"{figures['n_total']:,}"
     if not figures["n"]:
-        return ["0", "", "", "", ""]
+        return ["0", whole, "", "", "", "", ""]
+    plain = figures["datasheet"]
     return [
         f"{figures['n']:,}",
+        whole,
         *(f"{figures[name]:.1f}" for name in ("median", "mean", "p90")),
         f"{figures['interval_coverage']:.0%}",
-    ]
-
-
-def _grouped(found: "Validation", names: list[str]) -> list[tuple[dict[str, str], dict[str, Any]]]:
-    """Figures of scored rows that agree in some columns."""
-    together: dict[tuple[str, ...], list[Any]] = {}
-    for group in found.scored:
-        key = tuple(group.name.get(name, "") for name in names)
-        together.setdefault(key, []).append(group)
-    return [
-        (
-            dict(zip(names, key, strict=True)),
-            found.figures(groups, sum(len(group.measured) for group in groups)),
-        )
-        for key, groups in sorted(together.items())
+        " / ".join(f"{plain[name]:.0f}" for name in ("median", "mean", "p90")),
     ]
 
 
@@ -142,19 +191,21 @@ def _read(file: Path) -> "pandas.DataFrame":
             where=str(file),
         ) from None
     for column in frame.select_dtypes("category"):
-        frame[column] = frame[column].astype(str)
+        frame[column] = frame[column].astype(object)
     return frame
 
 
-def _write(found: "Validation", frame: "pandas.DataFrame", out: Path) -> None:
-    import numpy as np
-
-    wide = frame.reset_index(drop=True)
-    for name in ("predicted_s", "low_s", "high_s"):
-        wide[name] = np.nan
-    for group in found.scored:
-        ends = np.exp(1.2815515655446004 * group.log_sd)
-        wide.loc[group.index, "predicted_s"] = group.predicted
-        wide.loc[group.index, "low_s"] = group.predicted / ends
-        wide.loc[group.index, "high_s"] = group.predicted * ends
-    wide.to_csv(out, index=False)
+def _write(found: "Validation", out: Path) -> None:
+    low, high = found.interval()
+    why = [""] * len(found.frame)
+    for refused in found.refused:
+        for row in refused.index:
+            why[row] = refused.why
+    found.frame.assign(
+        predicted_s=found.predicted,
+        low_s=low,
+        high_s=high,
+        datasheet_s=found.datasheet,
+        basis=found.basis,
+        why=why,
+    ).to_csv(out, index=False)

@@ -18,6 +18,9 @@ from roofline.cost.work import Number, Op, plus
 
 CHOSEN: Final = "when chosen"
 """How an operator is marked that loads what is known too late to be loaded ahead."""
+UNMEASURED: Final = 0.3
+"""Log standard deviation of an operator that is priced at datasheet rates beside others that were
+measured; assumed. [1]"""
 BOUNDS = ("compute", "memory", "wire", "host")
 
 
@@ -183,14 +186,17 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
     serial: Number = 0.0
     spreads: dict[str, Number] = {}
     basis: Number = -1.0
-    for op, time in timed:
+    priced = list(timed)
+    # At datasheet rates beside measured kernels a time is a guess, and as wide as guesses are.
+    guessed = UNMEASURED if any(time.measured is not None for _, time in priced) else 0.0
+    for op, time in priced:
         kind: str = CHOSEN if op.algorithm == CHOSEN else op.kind
         kind = kind if kind in sums else "local"
         sums[kind] = plus(sums[kind], time.seconds)
         known = time.measured
         serial = plus(serial, time.serial if known is None else known.seconds)
-        if known is not None:
-            spread = known.seconds * known.log_sd
+        if known is not None or guessed:
+            spread = time.seconds * guessed if known is None else known.seconds * known.log_sd
             spreads[op.kind] = plus(spreads.get(op.kind, 0.0), spread)
         basis = np.maximum(basis, DATASHEET if known is None else known.basis)
     return Parts(

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from roofline.report.text import Amount
+
+NO_UNIT: Final = "\N{NO-BREAK SPACE}"
+"""Unit of a number that has none and stands in a column with those that have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +19,8 @@ class Key:
     tint
         Colour of the theme.
     shape
-        ``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"`` or
-        ``"diamond"``.
+        ``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"``,
+        ``"diamond"``, ``"band"``, ``"stem"`` or ``"whisker"``.
     """
 
     text: str

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from roofline.content import shipped
 from roofline.report import sections
+from roofline.report.known import BOUND, calibrated
 from roofline.report.plotlyjs import digest, library
 from roofline.report.text import clean, to_json
 from roofline.table import Result
@@ -114,6 +115,10 @@ def _page(result: Result) -> Page:
         answer = f" → {_grouped(given['output'])}" if "output" in given else ""
         parts.append(f"{_grouped(given['prompt'])}{answer} tokens")
     parts.append(f"{given['engine']} memory policy" if "engine" in given else "")
+    if calibrated(result):
+        parts.append(f"predicted from measured kernels ({given.get('calibration', '')})")
+    elif given.get("basis") == BOUND:
+        parts.append("datasheet rates")
     return Page(
         title=f"{name} on {machine}" if machine else f"{name}",
         subtitle=" · ".join(part for part in parts if part),

@@ -105,6 +105,17 @@ def amount(value: object, unit: str = "", digits: int = 3) -> Amount:
     return Amount(plain(number, digits), unit)
 
 
+def between(low: float, high: float, unit: str = "") -> Amount:
+    r"""A range; its unit is said once where both ends have the same.
+
+    >>> between(0.668, 0.751, "s"), between(0.00095, 0.00105, "s").number
+    (Amount(number='668 – 751', unit='ms'), '950\xa0µs – 1.05')
+    """
+    first, last = amount(low, unit), amount(high, unit)
+    start = first.number if first.unit == last.unit else str(first)
+    return Amount(f"{start} – {last.number.removeprefix('$')}", last.unit)
+
+
 def binary(value: float) -> Amount:
     """Device memory, in the powers of two that it is sold in.
 

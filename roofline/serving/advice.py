@@ -149,7 +149,7 @@ def sentences(batch: StaticBatch, priced: tuple[Change, ...], reason: str = "") 
     out = [*([reason] if reason else []), _memory_sentence(batch)]
     for phase, ops in (("Prefill", batch.prefill), ("Decode", batch.decode)):
         if ops:
-            out.append(f"{phase} is bound by {_listed(shares(ops))}.")
+            out.append(f"{phase} is bound by {listed(shares(ops))}.")
     askable = [change for change in priced if change.option and change.fits]
     if batch.decode and askable:
         best = min(askable, key=lambda change: change.tpot)
@@ -168,7 +168,8 @@ def sentences(batch: StaticBatch, priced: tuple[Change, ...], reason: str = "") 
     return tuple(out)
 
 
-def _listed(parts: dict[str, float]) -> str:
+def listed(parts: dict[str, float]) -> str:
+    """What takes most of a step's time, and what else takes a good part, in words."""
     largest = sorted(parts.items(), key=lambda item: -item[1])
     name, share = largest[0]
     lead = {

@@ -78,6 +78,12 @@ def _grounds(batch: StaticBatch) -> list[str]:
         "are the central 80 % on shapes that the fits did not see, and roof is the least that "
         "published rates allow over the time. What an engine does between kernels is left out."
     ]
+    local = [entry for entry in entries if entry.measured and entry.op.kind != "collective"]
+    if any(0.0 < entry.seconds < entry.roof for entry in local):
+        out.append(
+            "A roof above 100 % counts all activations from device memory; some stay in the "
+            "last-level cache."
+        )
     borrowed = sorted(
         {f"{label.kind} of {label.provider}" for label, _, borrowed in fits if borrowed}
     )

@@ -4,6 +4,7 @@ import roofline
 from roofline.serving import advice, grounds, room, tables
 from roofline.serving.curve import curve
 from roofline.serving.explain import explain_all
+from roofline.serving.kernels import kernels
 from roofline.serving.notes import notes
 from roofline.serving.static import StaticBatch
 from roofline.table import Result
@@ -44,6 +45,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "batch_curve": curve(batch),
             "roofs": grounds.roofs(batch),
             "assumptions": grounds.assumptions(batch, given),
+            "kernels": kernels(batch),
         },
         derivations=derivations,
         notes=(

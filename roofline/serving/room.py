@@ -114,7 +114,7 @@ def enough(deployment: Deployment, workload: Workload, utilization: float | None
             hint="give a smaller --batch or --prompt, a smaller --kv format, or --offload-kv",
         )
     parts = 1000
-    most = _last(
+    most = most_that_fits(
         lambda kept: memory_of(keeping(1 - kept / parts), workload, utilization).fits, parts
     )
     return keeping(1 - most / parts)
@@ -128,7 +128,7 @@ def largest_batch(deployment: Deployment, workload: Workload, utilization: float
         changed = replace(workload, batch=batch, prefill_batch=together)
         return memory_of(deployment, changed, utilization).fits
 
-    return _last(fits, MOST_SEQUENCES)
+    return most_that_fits(fits, MOST_SEQUENCES)
 
 
 def largest_context(deployment: Deployment, workload: Workload, utilization: float | None) -> int:
@@ -143,7 +143,7 @@ def largest_context(deployment: Deployment, workload: Workload, utilization: flo
     def fits(prompt: int) -> bool:
         return memory_of(deployment, replace(workload, prompt=prompt), utilization).fits
 
-    prompt = _last(fits, most)
+    prompt = most_that_fits(fits, most)
     return prompt + workload.output - 1 if prompt else 0
 
 
@@ -200,7 +200,7 @@ def fewest_devices(
     return None
 
 
-def _last(fits: Callable[[int], bool], most: int) -> int:
+def most_that_fits(fits: Callable[[int], bool], most: int) -> int:
     """Largest number up to a bound for which it fits; what does not fit never fits with more."""
     low, high = 0, most
     while low < high:

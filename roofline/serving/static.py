@@ -221,7 +221,7 @@ def static_batch(
             for serial in (False, True)
         )
         decoding = tuple(_mean(stage.seconds(), weights) for stage in decoders)
-        rest = _operators(slowest(decoders), weights)
+        rest = operator_times(slowest(decoders), weights)
         tpot_sd = _mean(slowest(decoders).parts.log_sd, weights)
     # Prompts of full step i have their first token after i steps, those left over at the end.
     steps = workload.full_steps
@@ -230,7 +230,7 @@ def static_batch(
         deployment=deployment,
         workload=workload,
         memory=memory_of(deployment, workload, utilization),
-        prefill=_operators(slowest(stages)),
+        prefill=operator_times(slowest(stages)),
         decode=rest,
         prefill_stages=tuple(float(stage.seconds()) for stage in stages),
         decode_stages=decoding,
@@ -277,7 +277,7 @@ def _mean(value: Number, weights: Array | None) -> float:
     return float(weights @ value)
 
 
-def _operators(stage: Priced, weights: Array | None = None) -> dict[str, OpTime]:
+def operator_times(stage: Priced, weights: Array | None = None) -> dict[str, OpTime]:
     """Operators of a stage; with weights, their mean over the scenario axis."""
 
     def shown(op: Op, time: Time) -> OpTime:

@@ -1,7 +1,7 @@
 """A static batch as tables: what the command line prints, JSON carries and the report draws."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from roofline.cost import hierarchy
 from roofline.serving import room
 from roofline.serving.advice import Change
 from roofline.serving.explain.parts import worst
-from roofline.serving.static import CENTRAL, OpTime, StaticBatch
+from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
 from roofline.table import Derivation, Table, table
 
 
@@ -17,8 +17,19 @@ def headline(batch: StaticBatch, replicas: int, derivations: Mapping[str, Deriva
     """Metrics of the deployment, one row each.
 
     At datasheet rates with the two bounds of the roofline: ``value`` is with perfect overlap,
-    ``serial`` without any. Calibrated, ``low`` and ``high`` bound the central 80 %.
+    ``serial`` without any. Calibrated, ``low`` and ``high`` bound the central 80 %, and ``roof`` is
+    the same metric at datasheet rates: least time, most throughput.
     """
+    rows = _metrics(batch, replicas)
+    if not batch.calibrated:
+        return table([row.shown(derivations) for row in rows], {})
+    bare = replace(batch.deployment, calibration=None)
+    least = static_batch(bare, batch.workload, utilization=batch.utilization)
+    roofs = [row.value for row in _metrics(least, replicas)]
+    return table([row.shown(derivations, roof) for row, roof in zip(rows, roofs, strict=True)], {})
+
+
+def _metrics(batch: StaticBatch, replicas: int) -> list["_Metric"]:
     slower = batch.latency_serial_s / batch.latency_s
     devices = replicas * batch.devices
     first, each, whole = batch.ttft_log_sd, batch.tpot_log_sd, batch.latency_log_sd
@@ -64,7 +75,7 @@ def headline(batch: StaticBatch, replicas: int, derivations: Mapping[str, Deriva
     if batch.usd_per_mtok:
         cost = batch.usd_per_mtok
         rows.append(_Metric("usd_per_mtok", cost, cost * slower, "$", "cost", whole))
-    return table([row.shown(derivations, calibrated=batch.calibrated) for row in rows], {})
+    return rows
 
 
 MEANINGS: Final[Mapping[str, str]] = {
@@ -92,14 +103,16 @@ class _Metric:
     explained: str
     log_sd: float
 
-    def shown(self, derivations: Mapping[str, Derivation], *, calibrated: bool) -> dict[str, Any]:
-        """The row as it is printed."""
+    def shown(
+        self, derivations: Mapping[str, Derivation], roof: float | None = None
+    ) -> dict[str, Any]:
+        """The row as it is printed; calibrated where there is a roof to compare with."""
         wide = exp(CENTRAL * self.log_sd)
-        bounds = {"low": self.value / wide, "high": self.value * wide}
+        bounds = {"low": self.value / wide, "high": self.value * wide, "roof": roof}
         return {
             "metric": self.name,
             "value": self.value,
-            **(bounds if calibrated else {"serial": self.serial}),
+            **({"serial": self.serial} if roof is None else bounds),
             "unit": self.unit,
             "basis": derivations[self.explained].basis,
             "meaning": MEANINGS[self.name],

@@ -1,7 +1,7 @@
 """Variants of one deployment side by side, each against the base, and why they differ."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from roofline.cost.textbook import calibration_flops, distillation_flops, qat_flops
@@ -22,6 +22,9 @@ TIMES: Final = (
 MEASURED: Final = (
     "Times of operators are fits to measured kernels of the device, or of the one most like it; "
     "`roofline analyze` gives the interval and the grounds of each."
+)
+UNLIKE: Final = (
+    "No device like {} was measured: all variants are priced at published rates, to be comparable."
 )
 UNITS: Final = {
     "parameters": "parameter",
@@ -98,10 +101,15 @@ def compare(
         raise InputError(
             "nothing to compare with", hint=f"give --with CHANGE; changes: {', '.join(CHANGES)}"
         )
-    first = Variant(base.network.name, (), base, figures(base, conditions))
-    every = [first, *(_variant(first, text, conditions) for text in changes)]
-    engine = conditions.convention == "engine"
-    calibrated = engine and conditions.calibrate(base.gpu) is not None
+    every = _priced(base, changes, conditions)
+    devices = {each.setup.gpu.name: each.setup.gpu for each in every}
+    bare = [gpu.title for gpu in devices.values() if conditions.calibrate(gpu) is None]
+    notes: tuple[str, ...] = ()
+    if conditions.convention == "engine" and 0 < len(bare) < len(devices):
+        every = _priced(base, changes, replace(conditions, calibrate=lambda _: None))
+        notes = (UNLIKE.format(" and ".join(bare)),)
+    first = every[0]
+    calibrated = conditions.convention == "engine" and not bare
     basis = "calibrated" if calibrated else "datasheet"
     out: dict[str, Table] = {
         "variants": table(
@@ -125,7 +133,7 @@ def compare(
     return Result(
         kind="compare",
         tables=out,
-        notes=(ACCURACY, MEASURED if calibrated else TIMES, *_notes(every)),
+        notes=(ACCURACY, MEASURED if calibrated else TIMES, *notes, *_notes(every)),
         metadata={
             "version": version,
             "model": base.network.name,
@@ -148,6 +156,12 @@ def compare(
             "accuracy": "out of scope",
         },
     )
+
+
+def _priced(base: Setup, changes: Sequence[str], conditions: Conditions) -> list[Variant]:
+    """The base and its variants."""
+    first = Variant(base.network.name, (), base, figures(base, conditions))
+    return [first, *(_variant(first, text, conditions) for text in changes)]
 
 
 def _variant(base: Variant, text: str, conditions: Conditions) -> Variant:

@@ -1,13 +1,14 @@
 """A backend without a clock of its own, and probes for it: nothing here depends on the machine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from roofline.bench.backend import Launch, Timer
+from roofline.bench.backend import Launch, Timer, missing
 from roofline.bench.engine import Measurement
 from roofline.bench.probe import Loaded, Maker, Point, Probe, Shape
 from roofline.cost.work import Work
@@ -17,7 +18,7 @@ LAUNCHED: list[Any] = []
 
 
 def arguments(make: Maker, at: Shape) -> dict[str, Any]:
-    return {"x": make.normal(at["size"]), "kept": make.normal(4), "out": make.empty(at["size"])}
+    return {"x": make.normal(at["size"]), "kept": make.normal(64), "out": make.empty(at["size"])}
 
 
 def launch(xp: Any, x: Any, kept: Any, out: Any) -> None:
@@ -52,11 +53,26 @@ class Clockwork:
     cache_bytes: float = 4096.0
     memory_bytes: float = 2.0**24
     span_s: float = 0.0
+    fill_bytes_per_s: float = 2e9
+    whole_rounds: bool = False
     name: str = "numpy"
     xp: Any = np
+    held: Sequence[str] = ()
     asked: list[int] = field(default_factory=list)
 
-    def timer(self, launches: Sequence[Launch]) -> Timer:
+    def refusal(self, point: Point) -> str:
+        return missing(point.probe)
+
+    def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
+        return partial(probe.launch, self.xp, **arguments)
+
+    def slowed(self) -> tuple[str, ...]:
+        return tuple(self.held)
+
+    def clocks(self) -> Mapping[str, float]:
+        return {"sm_hz": 1.98e9}
+
+    def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
         turn = 0
 
         def mean(runs: int) -> float:

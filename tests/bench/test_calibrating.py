@@ -14,6 +14,7 @@ from roofline.bench.probe import Point, find, points
 from roofline.bench.profile import Profile, profile, text, write
 from roofline.bench.profile_file import find as find_profile
 from roofline.bench.profile_file import load
+from roofline.bench.published import Published
 from roofline.bench.records import WORK, Header, Record, Records
 from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.form import Machine
@@ -21,6 +22,7 @@ from roofline.cost.kernels.processor import FORMS, OF_KIND
 from roofline.errors import DocumentError, MissingRateError, UnknownNameError
 
 MACHINE = Machine(128e9, 307.2e9, 2.0**25, 0.0, 1.0)
+PUBLISHED = Published("cpu-generic", MACHINE)
 PLANTED: Mapping[str, Mapping[str, float]] = {
     "gemm": {
         "start": 4e-6,
@@ -90,7 +92,7 @@ WEAK = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_fit_recovers_planted_constants(name: str) -> None:
-    found = fit_probe(planted(name), MACHINE, 1, "numpy")
+    found = fit_probe(planted(name), PUBLISHED, 1, "numpy")
     for constant, value in PLANTED[name].items():
         if constant not in WEAK.get(name, ()):
             assert found.model.constants[constant] == pytest.approx(value, rel=0.1), constant
@@ -104,7 +106,7 @@ def test_a_kind_without_a_form_of_its_own_is_fitted_as_a_roofline() -> None:
         replace(row, kind="scan", samples=(5e-6 + row.work["flops"] / 60e9 + traffic(row) / 12e9,))
         for row in planted("gemm")
     ]
-    found = fit_probe(rows, MACHINE, 1, "numpy")
+    found = fit_probe(rows, PUBLISHED, 1, "numpy")
     assert found.form == "processor-roof"
     assert found.model.constants["compute"] == pytest.approx(60e9, rel=0.05)
     assert found.model.constants["memory"] == pytest.approx(12e9, rel=0.05)
@@ -115,7 +117,7 @@ def traffic(row: Record) -> float:
 
 
 def test_noise_in_the_times_widens_the_interval_and_not_the_constants() -> None:
-    quiet, noisy = (fit_probe(planted("gemm", n), MACHINE, 1, "numpy") for n in (0.01, 0.1))
+    quiet, noisy = (fit_probe(planted("gemm", n), PUBLISHED, 1, "numpy") for n in (0.01, 0.1))
     assert noisy.model.spread > 3 * quiet.model.spread
     for constant in ("read", "packing", "compute"):
         value = PLANTED["gemm"][constant]
@@ -140,14 +142,14 @@ def header(*names: str) -> Header:
 def found() -> Profile:
     rows = [*planted("gemm", 0.05), *planted("rmsnorm", 0.02), *planted("decode-attention", 0.05)]
     records = Records(header("gemm", "rmsnorm", "decode-attention", "call"), tuple(rows))
-    fits, notes = fit_records(records, MACHINE)
+    fits, notes = fit_records(records, PUBLISHED)
     assert notes == ["call was not measured."]
-    return profile(records, fits, MACHINE, "cpu-generic")
+    return profile(records, fits, PUBLISHED)
 
 
 def test_too_few_rows_are_a_note_and_no_fit() -> None:
     rows = planted("gemm")[:9]
-    fits, notes = fit_records(Records(header("gemm"), tuple(rows)), MACHINE)
+    fits, notes = fit_records(Records(header("gemm"), tuple(rows)), PUBLISHED)
     assert fits == []
     assert notes[0].startswith("gemm is measured, not fitted: ")
 

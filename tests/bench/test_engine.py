@@ -47,7 +47,7 @@ def test_sizes_count_what_a_pool_then_gives() -> None:
 
 def test_numbers_are_normal_and_cannot_be_written_to() -> None:
     pool = Pool(np)
-    pool.reserve(1 << 16, 0)
+    pool.reserve({"fp32": 1 << 16}, 0)
     numbers = pool.normal(1 << 16)
     assert abs(float(numbers.mean())) < 0.02
     assert abs(float(numbers.std()) - 1) < 0.02
@@ -90,4 +90,4 @@ def test_every_finished_point_is_handed_on_and_the_rest_named() -> None:
     left = run(every, Clockwork(), lambda m: kept.append(m.point.name), stop=Stop())
     assert (len(kept), left) == (len(every), [])
     left = run(every, Clockwork(), lambda m: None, stop=Stop(), deadline=time.perf_counter() - 1)
-    assert left == every
+    assert left == [(point, "the budget is spent") for point in every]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from roofline.bench.columns import COLUMNS
 from roofline.bench.validation import chosen
 from roofline.cli import run
 from roofline.errors import InputError
@@ -31,6 +32,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "m": m,
             "k": k,
             "time_s": times,
+            "batch": np.where(np.arange(len(m)) % 2, 2, 10),
         }
     )
     path = tmp_path_factory.mktemp("rows") / "quantize.parquet"
@@ -63,19 +65,100 @@ def test_rows_that_follow_a_law_are_known_by_fits_that_never_saw_them(
         {"gpu": "h100_sxm", "backend": "vllm", "dtype": "fp8"}
     ]
     assert sum(refused["rows"] for refused in result["refused"]) == 3
+    assert result["basis"] == {"fitted": number - 3}
+    # A start of 4 µs that the datasheet knows nothing of.
+    assert overall["datasheet"]["median"] > 5 * overall["median"]
+    assert set(overall["datasheet"]) == {"median", "mean", "p90"}
     with rows.open(encoding="utf-8", newline="") as opened:
         written = list(csv.DictReader(opened))
     predicted = [row for row in written if row["predicted_s"]]
     assert len(written) == number
     assert len(predicted) == number - 3
+    assert all(row["basis"] == "fitted" and not row["why"] for row in predicted)
+    assert all("unheard-of" in row["why"] for row in written if not row["predicted_s"])
     assert all(
         float(row["low_s"]) < float(row["predicted_s"]) < float(row["high_s"]) for row in predicted
     )
 
 
+def test_rows_are_grouped_by_any_column_and_those_refused_count(
+    capsys: Captured, file: Path
+) -> None:
+    command = (file, "--kind", "quantize", "--cross-validate", "--format", "json")
+    _, out, _ = ask(capsys, *command, "--by", "batch,op")
+    result = json.loads(out)["result"]
+    frame = pd.read_parquet(file)
+    assert [tuple(group["by"].values()) for group in result["groups"]] == [
+        ("2", "scale_matrix"),
+        ("2", "unheard-of"),
+        ("10", "scale_matrix"),
+        ("10", "unheard-of"),
+    ]
+    for group in result["groups"]:
+        batch, op = group["by"].values()
+        rows = frame[(frame.batch == int(batch)) & (frame.op == op)]
+        assert group["n_total"] == len(rows)
+        assert group["n"] == (len(rows) if op == "scale_matrix" else 0)
+        assert group["coverage"] == group["n"] / group["n_total"]
+        assert (group["median"] is None) == (op == "unheard-of")
+    whole = sum(group["n_total"] for group in result["groups"])
+    assert whole == result["overall"]["n_total"]
+
+
+def test_bad_rows_are_refused_one_by_one_and_the_table_says_why(
+    capsys: Captured, file: Path, tmp_path: Path
+) -> None:
+    frame = pd.read_parquet(file).drop(columns=["version", "backend", "op", "dtype"])
+    frame["gpu"] = frame.gpu.astype(object)
+    frame.loc[0, "time_s"] = np.nan
+    frame.loc[1, "time_s"] = 0.0
+    frame.loc[2, "m"] = -4
+    frame.loc[3, "gpu"] = "h100-sxn"
+    bad = tmp_path / "rows.csv"
+    frame.to_csv(bad, index=False)
+    code, out, _ = ask(capsys, bad, "--kind", "quantize", "--cross-validate", "--by", "gpu")
+    assert code == 0
+    assert "2 rows not predicted (time_s): time_s is no number above 0: 0, nan" in out
+    assert "1 rows not predicted (m): m is no number from 1 up: -4" in out
+    assert "did you mean h100-sxm" in " ".join(out.split())
+    assert f"{len(frame) - 4} rows fitted" in out
+    assert out.count("h100_sxm") == 1
+
+
+def test_a_file_without_a_row_that_can_be_predicted_says_so(
+    capsys: Captured, file: Path, tmp_path: Path
+) -> None:
+    few = tmp_path / "few.csv"
+    pd.read_parquet(file).head(2).to_csv(few, index=False)
+    code, out, _ = ask(
+        capsys, few, "--kind", "quantize", "--cross-validate", "--format", "json", "--by", "gpu"
+    )
+    assert code == 0
+    result = json.loads(out)["result"]
+    assert (result["overall"]["n"], result["overall"]["coverage"]) == (0, 0.0)
+    assert "2 rows cannot fit" in result["refused"][0]["why"]
+    _, out, _ = ask(capsys, few, "--kind", "quantize", "--cross-validate")
+    assert "2 rows cannot fit" in " ".join(out.split())
+
+
+def test_the_places_of_rows_survive_where(capsys: Captured, file: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "some.csv"
+    command = (file, "--kind", "quantize", "--cross-validate", "--where", "batch=10")
+    code, _, _ = ask(capsys, *command, "--out", rows)
+    assert code == 0
+    written, frame = pd.read_csv(rows), pd.read_parquet(file)
+    some = frame[frame.batch == 10].reset_index(drop=True)
+    assert written.m.tolist() == some.m.tolist()
+    known = written.predicted_s.notna()
+    off = written.predicted_s[known].to_numpy() / some.time_s[known].to_numpy()
+    assert np.median(np.abs(np.log(off))) < 0.04
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        (["--kind", "quantize", "--cross-validate", "--by", "gpus"], "--by 'gpus' names no column"),
+        (["--kind", "quantize", "--cross-validate", "--by", ","], "--by ',' names no column"),
         (["--kind", "quantize"], "only --cross-validate is there"),
         (["--kind", "quantize", "--cross-validate", "--where", "gpu=a100_sxm"], "no row is left"),
         (["--kind", "quantize", "--cross-validate", "--where", "gpus=1"], "names no column"),
@@ -103,6 +186,13 @@ def test_a_file_that_holds_no_rows_is_one_clear_error(capsys: Captured, tmp_path
     code, _, err = ask(capsys, tmp_path / "none.parquet", "--kind", "gemm", "--cross-validate")
     assert code == 2
     assert "none.parquet" in err
+
+
+def test_the_help_says_what_missing_columns_are_taken_for(capsys: Captured) -> None:
+    code, out, _ = ask(capsys, "--help")
+    assert code == 0
+    for name in {name for rule in COLUMNS.values() for name in (*rule.usual, *rule.like)}:
+        assert name in out, name
 
 
 def test_commas_are_and_and_bars_are_or() -> None:

@@ -296,3 +296,18 @@ def test_answers_per_second_are_tokens_per_second_over_their_length() -> None:
     assert textbook.queries_per_second(32, 0.016, 100, chips=4) == tokens / 100
     assert textbook.queries_per_second(32, 0.016, 100) == 4 * tokens / 100
     assert textbook.latency_per_token(1.6, 100) == 0.016
+
+
+@given(st.integers(1, 40), st.integers(0, 300), st.integers(1, 40))
+def test_evicted_tokens_are_what_leaves_a_batch_that_is_kept_full(
+    batch: int, prompt: int, generated: int
+) -> None:
+    """Sequences that started one after the other; each that ends makes room for the next."""
+    ages = [start % generated for start in range(batch)]
+    left = 0
+    for _ in range(generated):  # after so many steps every sequence has ended once
+        ages = [age + 1 for age in ages]
+        left += sum(prompt + age for age in ages if age == generated)
+        ages = [age % generated for age in ages]
+    each = textbook.evicted_tokens(batch, prompt, generated)
+    assert each == pytest.approx(left / generated)

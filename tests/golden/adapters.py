@@ -10,6 +10,7 @@ from tests.golden import (
     adapters_networks,
     adapters_parallelism,
     adapters_precision,
+    adapters_serving,
     adapters_training,
     engine,
 )
@@ -42,6 +43,8 @@ ADAPTERS: Final[Mapping[str, Entry]] = {
     **adapters_parallelism.PIPELINE,
     **adapters_parallelism.EXPERT_PARALLEL,
     **adapters_parallelism.DISAGGREGATION,
+    **adapters_serving.SCHEDULING,
+    **adapters_serving.SPECULATIVE,
 }
 
 FIGURE_2: Final = {

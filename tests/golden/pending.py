@@ -3,8 +3,5 @@
 from collections.abc import Mapping
 from typing import Final, Literal
 
-PENDING: Final[Mapping[str, Literal["all"] | tuple[str, ...]]] = {
-    "scheduling": "all",
-    "speculative": "all",
-}
+PENDING: Final[Mapping[str, Literal["all"] | tuple[str, ...]]] = {}
 """Topic to ids; ``"all"`` is every row of it that can be derived."""

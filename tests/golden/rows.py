@@ -21,7 +21,17 @@ SCALE: Final[Mapping[str, float]] = {
         ("FLOP", "B", "B/s", "FLOP/s", "Hz", "s", "x", "bytes", "bytes/s", "cores"), 1.0
     ),
     **dict.fromkeys(
-        ("params", "tokens", "experts", "tok/s", "tok/s/chip", "qps/chip", "FLOP/cycle"), 1.0
+        (
+            "params",
+            "tokens",
+            "tokens/step",
+            "experts",
+            "tok/s",
+            "tok/s/chip",
+            "qps/chip",
+            "FLOP/cycle",
+        ),
+        1.0,
     ),
     **dict.fromkeys(
         ("sequences", "chips", "groups", "ratio", "elements", "FLOP/byte", "OP/byte"), 1.0

@@ -68,3 +68,23 @@ def test_prefill_agrees_with_pytorch(gpu: Device, causal: bool) -> None:
     )
     ours = torch.from_numpy(placed["output"].get()).cuda().transpose(1, 2)
     assert float((ours - theirs).float().norm() / theirs.float().norm()) < 1e-3
+
+
+@pytest.mark.parametrize("new_tokens", [1, 4])
+def test_paged_decoding_agrees_with_pytorch(gpu: Device, new_tokens: int) -> None:
+    torch = pytest.importorskip("torch")
+    context, heads = 1000, (8, 2)
+    shape = Decode((context,), heads, new_tokens=new_tokens, splits=4, element="fp16")
+    case = shape.build(np.random.default_rng(3))
+    placed = {name: gpu.cupy.asarray(array) for name, array in case.arrays.items()}
+    gpu.run(*case.launches(placed))
+    pages = case.arrays["block_table"][0]
+    flat = [case.arrays[name][pages].reshape(-1, heads[1], 128) for name in ("keys", "values")]
+    arrays = [case.arrays["query"][0], *(cache[:context] for cache in flat)]
+    query, keys, values = (torch.from_numpy(a.copy()).cuda().transpose(0, 1)[None] for a in arrays)
+    seen = torch.arange(context)[None] <= torch.arange(context - new_tokens, context)[:, None]
+    theirs = torch.nn.functional.scaled_dot_product_attention(
+        query, keys, values, attn_mask=seen.cuda(), enable_gqa=True
+    )
+    ours = torch.from_numpy(placed["output"].get()[0]).cuda().transpose(0, 1)[None]
+    assert float((ours - theirs).float().norm() / theirs.float().norm()) < 1e-3

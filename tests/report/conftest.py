@@ -1,5 +1,6 @@
 """A result small enough to check by hand: 1000 FLOP/s, 10 B/s, ridge at 100 FLOP/B."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,3 +146,77 @@ def result() -> Result:
 def overflowing() -> Result:
     """The same with 50 bytes too much."""
     return _result(-50.0)
+
+
+KNOWN = {
+    # phase, op: seconds, low, high, basis
+    ("prefill", "gate"): (250.0, 200.0, 312.5, "interpolated"),
+    ("prefill", "norm"): (50.0, 50.0, 50.0, "datasheet"),
+    ("decode", "gate"): (40.0, 20.0, 80.0, "transferred"),
+    ("decode", "attention"): (32.0, 16.0, 64.0, "extrapolated"),  # faster than its roof
+    ("decode", "all-reduce"): (5.0, 4.0, 6.25, "interpolated"),  # half of it is hidden
+    ("decode", "quantise-gate"): (0.0, 0.0, 0.0, "interpolated"),  # in the product
+}
+
+
+def _predicted(row: dict[str, Any]) -> dict[str, Any]:
+    seconds, low, high, basis = KNOWN[row["phase"], row["op"]]
+    roof = max(row["compute_s"], row["memory_s"], row["wire_s"])
+    whole = sum(known[0] for (phase, _), known in KNOWN.items() if phase == row["phase"])
+    bounds = {"low_s": low, "high_s": high, "roof_s": roof, "basis": basis}
+    return {**row, "seconds": seconds, "share": seconds / whole, **bounds}
+
+
+def _calibrated() -> Result:
+    bare = _result(20.0)
+    quantise = _op({"phase": "decode", "op": "quantise-gate", "kind": "pointwise", "flops": 0.0,
+                    "hbm_bytes": 30.0})  # fmt: skip
+    ops = [_predicted(row) for row in (*bare.tables["ops"].rows(), quantise)]
+    metrics = (
+        ("ttft_s", 300.0, 240.0, 375.0, 250.0, "s", "datasheet"),
+        ("tpot_s", 77.0, 38.5, 154.0, 70.0, "s", "transferred"),
+        ("throughput_tok_s", 0.125, 0.1, 0.2, 0.25, "token/s", "datasheet"),
+    )
+    names = ("metric", "value", "low", "high", "roof", "unit", "basis")
+    headline = [{**dict(zip(names, row, strict=True)), "meaning": ""} for row in metrics]
+    curve = []
+    for row in bare.tables["batch_curve"].rows():
+        bands = {
+            f"{key}_{end}": row[key] * factor
+            for key in ("ttft_s", "tpot_s", "throughput_tok_s")
+            for end, factor in (("low", 0.5), ("high", 2.0))
+        }
+        curve.append({**row, **bands})
+    columns = ("kernel", "of", "measured on", "note", "source", "basis", "operators", "prefill",
+               "decode")  # fmt: skip
+    kernels = [
+        ("gemm bf16", "vllm", "tiny", "", "8 rows", "interpolated", "gate", 0.8, 0.5),
+        ("", "", "", "nothing like it", "", "datasheet", "norm", 0.2, 0.0),
+    ]
+    units = {name: column.unit for name, column in bare.tables["ops"].columns.items()}
+    return replace(
+        bare,
+        tables={
+            **bare.tables,
+            "headline": table(headline, {}),
+            "ops": table(ops, units),
+            "batch_curve": table(
+                curve, {"ttft_s": "s", "tpot_s": "s", "throughput_tok_s": "token/s"}
+            ),
+            "kernels": table([dict(zip(columns, row, strict=True)) for row in kernels], {}),
+        },
+        metadata={**bare.metadata, "basis": "calibrated", "calibration": "tiny-kernels"},
+    )
+
+
+@pytest.fixture
+def predicted() -> Result:
+    """The same deployment as measured kernels predict it."""
+    return _calibrated()
+
+
+@pytest.fixture(params=["result", "predicted"])
+def either(request: pytest.FixtureRequest) -> Result:
+    """At datasheet rates, and as measured kernels predict."""
+    found: Result = request.getfixturevalue(request.param)
+    return found

@@ -30,6 +30,8 @@ CASES: dict[str, dict[str, Any]] = {
     "overflow": {"batch": 100_000},
     "one token": {"output": 1},
     "textbook": {"convention": "textbook"},
+    "datasheet": {"calibration": "none"},
+    "quantised": {"weights": "fp8", "tp": 8, "overlap": 0.5},
 }
 
 
@@ -159,13 +161,65 @@ def test_figures_follow_the_theme_and_paper_is_light(
     visit.context.close()
 
 
+NAMES_APART = """
+() => {
+  const plot = document.getElementById("roofline-chart");
+  const frame = plot.querySelector(".main-svg").getBoundingClientRect();
+  const boxes = [...plot.querySelectorAll(".annotation")]
+    .filter((drawing) => drawing.querySelector(".annotation-arrow-g"))
+    .map((drawing) => drawing.querySelector(".annotation-text-g").getBoundingClientRect());
+  const outside = boxes.filter((box) => box.left < frame.left || box.right > frame.right);
+  const crossed = boxes.filter((a, i) => boxes.some((b, j) => i < j
+    && Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1));
+  return [boxes.length, outside.length, crossed.length];
+}
+"""
+BADGES_BESIDE = """
+() => {
+  const plot = document.getElementById("time-0");
+  const bars = plot.querySelector(".nsewdrag").getBoundingClientRect();
+  const lefts = [...plot.querySelectorAll(".annotation-text-g")]
+    .map((text) => text.getBoundingClientRect().left);
+  return [lefts.length, lefts.every((left) => left >= bars.right)];
+}
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_of_points_are_apart_and_on_the_figure(
+    browser: Any, tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "report.html"
+    write(roofline.analyze(weights="fp8", tp=8, overlap=0.5), path)
+    visit = Visit(browser, path, viewport={"width": width, "height": 844})
+    names, outside, crossed = visit.page.evaluate(NAMES_APART)
+    assert names >= 6
+    assert (outside, crossed) == (0, 0)
+    visit.context.close()
+
+
+def test_badges_stand_beside_the_bars_on_screen_and_on_paper(
+    browser: Any, tmp_path: Path, predicted: Result
+) -> None:
+    path = tmp_path / "report.html"
+    write(predicted, path)
+    visit = Visit(browser, path, viewport={"width": 1280, "height": 844})
+    assert visit.page.evaluate(BADGES_BESIDE) == [2, True]
+    visit.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    visit.page.wait_for_timeout(300)
+    assert visit.page.evaluate(BADGES_BESIDE) == [2, True]
+    visit.is_quiet()
+    visit.context.close()
+
+
 def test_hostile_texts_do_nothing_in_a_browser(
-    browser: Any, tmp_path: Path, result: Result
+    browser: Any, tmp_path: Path, either: Result
 ) -> None:
     counts = []
     for name, texts in (("harmless", ["harmless"]), ("hostile", HOSTILE)):
         path = tmp_path / f"{name}.html"
-        write(poisoned(result, texts), path)
+        write(poisoned(either, texts), path)
         visit = Visit(browser, path)
         visit.page.mouse.move(400, 900)
         tags = visit.page.evaluate(

@@ -4,7 +4,9 @@ from dataclasses import replace
 import pytest
 
 from roofline.cost.roof import BOUNDS
+from roofline.report.curves import batch_facts
 from roofline.report.figures import COLOURS, HATCH
+from roofline.report.points import Label, LeftOut, Point, Roof, roofline_facts
 from roofline.report.sections import (
     batch_curve,
     derivations,
@@ -16,17 +18,19 @@ from roofline.report.sections import (
     verdict,
     what_if,
 )
-from roofline.report.sections.roofline_chart import Label, LeftOut, Point, Roof
 from roofline.report.text import Amount
+from roofline.report.times import MOST_BARS, time_facts
 from roofline.table import Result, table
 
 
 def test_a_point_stands_at_its_intensity_and_its_rate(result: Result) -> None:
-    facts = roofline_chart.roofline_facts(result)
+    facts = roofline_facts(result)
     assert facts.points == (
-        Point("prefill", "gate", 200000.0, 1000.0, 200.0, 200.0, 300.0, 0.8, "compute", 1000.0),
-        Point("decode", "gate", 2000.0, 200.0, 10.0, 20.0, 22.0, 20 / 70, "memory", 100.0),
-        Point("decode", "attention", 400.0, 400.0, 1.0, 40.0, 40.4, 40 / 70, "memory", 10.0),
+        Point(
+            "prefill", "gate", 200000.0, 1000.0, 200.0, 200.0, 300.0, 0.8, "compute", 1000.0, 1000.0
+        ),
+        Point("decode", "gate", 2000.0, 200.0, 10.0, 20.0, 22.0, 20 / 70, "memory", 100.0, 100.0),
+        Point("decode", "attention", 400.0, 400.0, 1.0, 40.0, 40.4, 40 / 70, "memory", 10.0, 10.0),
     )
     assert facts.arithmetic == (Roof("bf16", 1000.0),)
     assert facts.bandwidth == (Roof("HBM", 10.0), Roof("L2", 40.0))
@@ -34,7 +38,7 @@ def test_a_point_stands_at_its_intensity_and_its_rate(result: Result) -> None:
 
 
 def test_no_point_is_above_its_roof_and_all_are_on_the_chart(result: Result) -> None:
-    facts = roofline_chart.roofline_facts(result)
+    facts = roofline_facts(result)
     for point in facts.points:
         assert point.flops_per_s <= min(1000.0, 10.0 * point.intensity)
         assert facts.x[0] < point.intensity < facts.x[1]
@@ -42,7 +46,7 @@ def test_no_point_is_above_its_roof_and_all_are_on_the_chart(result: Result) -> 
 
 
 def test_operators_without_flops_are_named_beside_the_chart(result: Result) -> None:
-    facts = roofline_chart.roofline_facts(result)
+    facts = roofline_facts(result)
     assert facts.left_out == (
         LeftOut("prefill", ("norm",), 0.2),
         LeftOut("decode", ("all-reduce",), 10 / 70),
@@ -50,7 +54,7 @@ def test_operators_without_flops_are_named_beside_the_chart(result: Result) -> N
 
 
 def test_labels_of_neighbours_are_joined_and_small_operators_have_none(result: Result) -> None:
-    assert roofline_chart.roofline_facts(result).labels == (
+    assert roofline_facts(result).labels == (
         Label("prefill", ("gate",), 200.0, 1000.0),
         Label("decode", ("attention",), 1.0, 10.0),
         Label("decode", ("gate",), 10.0, 100.0),
@@ -61,12 +65,12 @@ def test_labels_of_neighbours_are_joined_and_small_operators_have_none(result: R
         for op, intensity, share in (("a", 10.0, 0.2), ("b", 11.0, 0.7), ("c", 12.0, 0.01))
     ]  # fmt: skip
     near = replace(result, tables={**result.tables, "ops": table(rows, {})})
-    labels = roofline_chart.roofline_facts(near).labels
+    labels = roofline_facts(near).labels
     assert [label.ops for label in labels] == [("b", "a")]
 
 
 def test_bars_are_ordered_by_time_and_add_up(result: Result) -> None:
-    prefill, decode = time_per_op.time_facts(result)
+    prefill, decode = time_facts(result)
     assert [(bar.op, bar.seconds, bar.serial_s, bar.bound) for bar in decode.bars] == [
         ("attention", 40.0, 40.4, "memory"),
         ("gate", 20.0, 22.0, "memory"),
@@ -83,8 +87,8 @@ def test_many_operators_become_one_bar_that_keeps_their_time(result: Result) -> 
         for n in range(1, 21)
     ]  # fmt: skip
     many = replace(result, tables={**result.tables, "ops": table(rows, {})})
-    (facts,) = time_per_op.time_facts(many)
-    assert len(facts.bars) == time_per_op.MOST_BARS + 1
+    (facts,) = time_facts(many)
+    assert len(facts.bars) == MOST_BARS + 1
     assert facts.bars[-1].op == "6 smaller"
     assert facts.bars[-1].seconds == sum(range(1, 7))
     assert sum(bar.seconds for bar in facts.bars) == facts.seconds == 210
@@ -110,7 +114,7 @@ def test_an_overflow_keeps_the_limits_where_they_are(overflowing: Result) -> Non
 
 
 def test_the_region_that_does_not_fit_begins_at_the_largest_batch(result: Result) -> None:
-    facts = batch_curve.batch_facts(result)
+    facts = batch_facts(result)
     assert (facts.most, facts.current) == (6, 4)
     assert facts.fits == (True, True, True, False)
     assert [panel.name for panel in facts.panels] == ["TTFT", "TPOT", "Throughput"]
@@ -125,14 +129,14 @@ def test_the_region_that_does_not_fit_begins_at_the_largest_batch(result: Result
 def test_a_single_token_has_no_tpot_panel(result: Result) -> None:
     rows = [{**row, "tpot_s": 0.0} for row in result.tables["batch_curve"].rows()]
     single = replace(result, tables={**result.tables, "batch_curve": table(rows, {})})
-    facts = batch_curve.batch_facts(single)
+    facts = batch_facts(single)
     assert [panel.name for panel in facts.panels] == ["TTFT", "Throughput"]
 
 
 def test_nothing_is_shaded_where_every_batch_fits(result: Result) -> None:
     rows = [{**row, "fits": True} for row in result.tables["batch_curve"].rows()]
     roomy = replace(result, tables={**result.tables, "batch_curve": table(rows, {})})
-    facts = batch_curve.batch_facts(roomy)
+    facts = batch_facts(roomy)
     assert facts.most is None
     assert "All of them fit" in batch_curve.draw_batch(facts).summary
 
@@ -146,8 +150,18 @@ def test_the_verdict_has_both_bounds_and_a_link_to_the_derivation(result: Result
     assert facts.fits is True
     assert facts.floor
     assert facts.cards[0] == verdict.Headline(
-        "TTFT", Amount("250", "s"), Amount("350", "s"), "meaning of ttft_s", "datasheet", "ttft"
+        name="TTFT",
+        value=Amount("250", "s"),
+        serial=Amount("350", "s"),
+        interval=None,
+        bound=None,
+        bounds="floor",
+        meaning="meaning of ttft_s",
+        basis="datasheet",
+        explained="ttft",
     )
+    assert facts.calibration == ""
+    assert facts.known == ()
     assert facts.cards[2].explained == ""
 
 
@@ -159,7 +173,7 @@ def test_zero_tpot_is_shown_as_none(result: Result) -> None:
     single = replace(result, tables={**result.tables, "headline": table(rows, {})})
     facts = verdict.verdict_facts(single)
     assert "TPOT" not in [card.name for card in facts.cards]
-    assert [entry.overlap.number for entry in facts.headlines if entry.name == "TPOT"] == ["–"]
+    assert [entry.value.number for entry in facts.headlines if entry.name == "TPOT"] == ["–"]
 
 
 def test_a_derivation_inside_another_is_told_once(result: Result) -> None:
@@ -184,7 +198,7 @@ def test_the_command_and_inputs_are_kept(result: Result) -> None:
 
 
 def test_the_area_of_a_point_is_its_share(result: Result) -> None:
-    spec = roofline_chart.draw_roofline(roofline_chart.roofline_facts(result)).spec
+    spec = roofline_chart.draw_roofline(roofline_facts(result)).spec
     cloud = next(trace for trace in spec["data"] if trace["name"] == "decode")
     marker = cloud["marker"]
     assert marker["size"] == [40 / 70, 20 / 70]
@@ -200,7 +214,7 @@ def test_loading_from_the_host_has_its_colour_its_pattern_and_its_words(result: 
          "bound": "memory"},
     ]  # fmt: skip
     loading = replace(result, tables={**result.tables, "ops": table(rows, {})})
-    (facts,) = time_per_op.time_facts(loading)
+    (facts,) = time_facts(loading)
     figure = time_per_op.draw_times(facts, "time")
     bar = next(
         bar for bar in figure.spec["data"] if bar.get("name", "").startswith("bound by load")

@@ -13,9 +13,9 @@ def _shape(page: Page) -> list[tuple[str, list[str], tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_text_adds_no_element_and_no_attribute(result: Result, text: str) -> None:
-    plain = taken_apart(render(poisoned(result, ["harmless"])))
-    hostile = taken_apart(render(poisoned(result, [text])))
+def test_a_hostile_text_adds_no_element_and_no_attribute(either: Result, text: str) -> None:
+    plain = taken_apart(render(poisoned(either, ["harmless"])))
+    hostile = taken_apart(render(poisoned(either, [text])))
     assert _shape(hostile) == _shape(plain)
 
 

@@ -33,13 +33,15 @@ def _policy(page: Page) -> dict[str, list[str]]:
     return {part[0]: part[1:] for part in parts}
 
 
-def test_the_same_result_gives_the_same_bytes(result: Result) -> None:
-    assert render(result) == render(result)
+def test_the_same_result_gives_the_same_bytes(either: Result) -> None:
+    assert render(either) == render(either)
 
 
 def test_the_page_is_small_enough_to_send(result: Result) -> None:
     assert len(render(result).encode()) < MOST_BYTES
     assert len(render(roofline.analyze()).encode()) < MOST_BYTES
+    many = roofline.analyze("deepseek-v3", "h200-sxm", tp=8, ep=8)
+    assert len(render(many).encode()) < MOST_BYTES
 
 
 def test_the_policy_names_the_two_scripts_and_the_style_and_nothing_else(result: Result) -> None:
@@ -59,8 +61,8 @@ def test_the_policy_names_the_two_scripts_and_the_style_and_nothing_else(result:
     }
 
 
-def test_nothing_on_the_page_points_outside_it(result: Result) -> None:
-    page = taken_apart(render(result))
+def test_nothing_on_the_page_points_outside_it(either: Result) -> None:
+    page = taken_apart(render(either))
     for element in page.elements:
         for name in ("src", "href", "action", "srcset", "data", "poster"):
             target = element.attributes.get(name)
@@ -70,8 +72,8 @@ def test_nothing_on_the_page_points_outside_it(result: Result) -> None:
     assert "@import" not in page.all("style")[0].text
 
 
-def test_ids_are_unique_and_every_reference_has_its_target(result: Result) -> None:
-    page = taken_apart(render(result))
+def test_ids_are_unique_and_every_reference_has_its_target(either: Result) -> None:
+    page = taken_apart(render(either))
     ids = [e.attributes["id"] for e in page.elements if "id" in e.attributes]
     assert len(ids) == len(set(ids))
     for element in page.elements:
@@ -82,18 +84,18 @@ def test_ids_are_unique_and_every_reference_has_its_target(result: Result) -> No
         assert not href.startswith("#") or href[1:] in ids
 
 
-def test_tables_have_captions_and_scopes_and_rows_as_long_as_their_heads(result: Result) -> None:
-    page = taken_apart(render(result))
+def test_tables_have_captions_and_scopes_and_rows_as_long_as_their_heads(either: Result) -> None:
+    page = taken_apart(render(either))
     assert len(page.all("table")) == len(page.all("caption")) >= 8
     assert all(head.attributes.get("scope") in ("col", "row") for head in page.all("th"))
-    for text in re.findall(r"<table.*?</table>", render(result), re.DOTALL):
+    for text in re.findall(r"<table.*?</table>", render(either), re.DOTALL):
         heads = len(re.findall(r"<th scope=\"col\"", text))
         for row in re.findall(r"<tr>.*?</tr>", text.partition("<tbody>")[2], re.DOTALL):
             assert len(re.findall(r"<t[hd][ >]", row)) == heads
 
 
-def test_every_figure_has_a_role_a_name_and_a_summary(result: Result) -> None:
-    page = taken_apart(render(result))
+def test_every_figure_has_a_role_a_name_and_a_summary(either: Result) -> None:
+    page = taken_apart(render(either))
     plots = [entry for entry in page.all("div") if entry.attributes.get("class") == "plot"]
     assert len(plots) == 5
     assert all(plot.attributes["role"] == "img" for plot in plots)
@@ -102,10 +104,10 @@ def test_every_figure_has_a_role_a_name_and_a_summary(result: Result) -> None:
     assert len(summaries) == len(plots)
 
 
-def test_figures_are_what_plotly_accepts_and_colours_are_of_the_theme(result: Result) -> None:
+def test_figures_are_what_plotly_accepts_and_colours_are_of_the_theme(either: Result) -> None:
     import plotly.graph_objects as go
 
-    page = taken_apart(render(result))
+    page = taken_apart(render(either))
     specs = [
         json.loads(entry.text)
         for entry in page.all("script")
@@ -158,8 +160,8 @@ def test_text_has_the_contrast_that_accessibility_asks_for(text: str, theme: int
         assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
 
 
-def test_sections_are_found_in_the_order_of_the_page(result: Result) -> None:
-    keys = [block.key for build in builders() if (block := build(result))]
+def test_sections_are_found_in_the_order_of_the_page(either: Result) -> None:
+    keys = [block.key for build in builders() if (block := build(either))]
     assert keys == [
         "verdict", "assumptions", "roofline", "time", "memory", "batch", "what-if", "operators",
         "derivations", "notes", "reproduce",
@@ -173,10 +175,12 @@ def test_a_section_without_its_table_is_left_out(result: Result) -> None:
     assert len(render(bare)) < 100_000  # no figures, no plotly
 
 
-@pytest.mark.parametrize("name", ["headline", "ops", "roofs", "memory", "batch_curve", "what_if"])
-def test_an_empty_table_is_no_table(result: Result, name: str) -> None:
-    tables = {**result.tables, name: table([], {})}
-    taken_apart(render(replace(result, tables=tables)))
+@pytest.mark.parametrize(
+    "name", ["headline", "ops", "roofs", "memory", "batch_curve", "what_if", "kernels"]
+)
+def test_an_empty_table_is_no_table(either: Result, name: str) -> None:
+    tables = {**either.tables, name: table([], {})}
+    taken_apart(render(replace(either, tables=tables)))
 
 
 def test_what_does_not_fit_says_so_in_words(overflowing: Result) -> None:
@@ -195,7 +199,10 @@ def test_the_page_says_that_it_is_a_floor(result: Result) -> None:
 @pytest.mark.parametrize(
     "question",
     [{}, {"tp": 8}, {"batch": 100_000}, {"output": 1}, {"convention": "textbook"},
-     {"kv_cache": False, "prompt": 64, "output": 4}, {"gpu": "a100-sxm", "weights": "fp8"}],
+     {"kv_cache": False, "prompt": 64, "output": 4}, {"gpu": "a100-sxm", "weights": "fp8"},
+     {"calibration": "none"}, {"calibration": "none", "tp": 8, "overlap": 1.0},
+     {"weights": "fp8", "tp": 8, "overlap": 1.0}, {"model": "mixtral-8x7b", "gpu": "b200-sxm"},
+     {"model": "mamba-2.8b"}, {"gpu": "rtx-4090", "batch": 1, "offload_weights": 0.5}],
     ids=str,
 )  # fmt: skip
 def test_real_results_make_pages(question: dict[str, Any]) -> None:

@@ -295,3 +295,16 @@ def test_patched_networks_can_be_base_and_student() -> None:
 def test_a_gpu_of_ones_own_is_a_base_too() -> None:
     result = api.compare(catalog.architecture("llama-2-7b"), ["mqa"], gpu("a100-sxm"))
     assert result.metadata["gpu"] == "a100-sxm"
+
+
+def test_a_measured_device_and_one_that_is_not_are_compared_at_published_rates() -> None:
+    """A forecast for one and the least that is possible for the other would be no comparison."""
+    mixed = api.compare("llama-3.1-8b", ["gpu=mi300x", "weights=fp8"], gpu="h100-sxm")
+    bare = api.compare(
+        "llama-3.1-8b", ["gpu=mi300x", "weights=fp8"], gpu="h100-sxm", calibration="none"
+    )
+    assert [row["tpot_s"] for row in rows(mixed)] == [row["tpot_s"] for row in rows(bare)]
+    assert mixed.metadata["basis"] == "datasheet"
+    assert any("MI300X" in note and "published rates" in note for note in mixed.notes)
+    alike = api.compare("llama-3.1-8b", ["gpu=a100-sxm"], gpu="h100-sxm")
+    assert alike.metadata["basis"] == "calibrated"

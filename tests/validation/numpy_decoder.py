@@ -241,8 +241,8 @@ def calibrated(budget_s: float, folder: Path) -> tuple[Profile, campaign.Run, ca
     """Probe, fit, write, read."""
     place = campaign.numpy_place()
     done = campaign.measure(place, probes(), budget_s, folder, lambda *_: None)
-    fits, _ = fit_records(done.records, place.machine)
-    made = profile(done.records, fits, place.machine, place.datasheet)
+    fits, _ = fit_records(done.records, place.published)
+    made = profile(done.records, fits, place.published)
     write(made, folder / "calibration.yaml")
     return load(folder / "calibration.yaml"), done, place
 

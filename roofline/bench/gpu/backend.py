@@ -1,55 +1,116 @@
 """CuPy as a place where probes run; see `roofline.bench.backend.Backend`."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from roofline.bench.backend import Launch, Timer
+from roofline.bench.backend import Launch, Timer, missing
+from roofline.bench.gpu import ranks
+from roofline.bench.gpu.calls import Call, Collective, Multiply, Replay
 from roofline.bench.gpu.device import Device
+from roofline.bench.gpu.nvml import Clocks
+from roofline.bench.gpu.products import Products
+from roofline.bench.gpu.ranks import Ranks
 from roofline.bench.gpu.timer import SPAN_S, Graphs
+from roofline.bench.probe import Point, Probe
+from roofline.units import parse
 
-MEMORY_SHARE: Final = 0.5
-"""Of what is free, for probes."""
+MEMORY_SHARE: Final = 0.125
+"""Of what is free, for one point; the pool keeps numbers of several types."""
+FILL_BYTES_PER_S: Final = parse("100 GB/s", "B/s")
+"""At which fresh memory is filled with numbers; assumed."""
+FIRST: Final[Mapping[str, int]] = {"fp8": 89}
+"""Oldest architecture that has the arithmetic, where it is newer than the kernels' own."""
+
+
+class Watch(Protocol):
+    """What the driver tells while probes run: `roofline.bench.gpu.nvml.Monitor`."""
+
+    def slowed(self) -> tuple[str, ...]:
+        """Why the clock is held down."""
+
+    def clocks(self) -> Clocks:
+        """Clocks, power, temperature."""
 
 
 @dataclass(frozen=True, slots=True)
 class CupyBackend:
-    """Probes on a GPU."""
+    """Probes on a GPU; made by `backend`."""
 
-    xp: Any
-    cache_bytes: float
-    memory_bytes: float
+    device: Device
     graphs: Graphs
+    products: Products
+    ranks: Ranks
+    watch: Watch
+    memory_bytes: float
+    devices: int = 1
     span_s: float = SPAN_S
+    fill_bytes_per_s: float = FILL_BYTES_PER_S
+    whole_rounds: bool = True
     name: str = "cupy"
 
-    def timer(self, launches: Sequence[Launch]) -> Timer:
+    @property
+    def xp(self) -> Any:
+        """CuPy."""
+        return self.device.cupy
+
+    @property
+    def cache_bytes(self) -> float:
+        """L2. [B]"""
+        return self.device.sku.l2_bytes
+
+    def refusal(self, point: Point) -> str:
+        """What the device, or what is installed beside it, lacks for a point."""
+        probe = point.probe
+        if self.device.sku.architecture < FIRST.get(probe.arithmetic, 0):
+            return f"this device has no {probe.arithmetic} arithmetic"
+        if (wanted := probe.devices(point.at)) > self.devices:
+            there = "there is 1" if self.devices == 1 else f"there are {self.devices}"
+            return f"it takes {wanted} GPUs, {there}"
+        if wanted > 1 and not ranks.available(self.xp):
+            return "NCCL is not installed (pip install nvidia-nccl-cu13, or -cu12)"
+        return missing(probe)
+
+    def bind(self, probe: Probe, arguments: Mapping[str, Any]) -> Launch:
+        """The probe's kernels, compiled and loaded; else its launch with CuPy."""
+        if probe.kernels is None:
+            return partial(probe.launch, self.xp, **arguments)
+        calls = [self._prepared(call) for call in probe.kernels(self.device.sku, **arguments)]
+        if len(calls) == 1:
+            return calls[0]
+
+        def run() -> None:
+            for call in calls:
+                call()
+
+        return run
+
+    def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
         """Times runs of these launches in rotation, whole rounds of them.
 
-        As a graph where they can be captured. What cannot (CuPy's cuBLAS) is timed with the gaps
-        between its launches.
+        As a graph where they can be captured and are asked to be. What cannot is timed with the
+        gaps between its launches.
         """
         found: dict[int, Any] = {}
 
         def graph(rounds: int) -> Any:
             if rounds not in found:
-                with self.graphs.stream:
-                    for launch in launches:
-                        launch()
-                try:
-                    found[rounds] = self.graphs.captured(list(launches) * rounds)
-                except RuntimeError:
-                    found[rounds] = None
+                if not found:  # what is done once is done before the capture
+                    with self.graphs.stream:
+                        for launch in launches:
+                            launch()
+                found[rounds] = self._graph(list(launches) * rounds) if captured else None
             return found[rounds]
 
         def mean(runs: int) -> float:
             rounds = math.ceil(runs / len(launches))
             count = rounds * len(launches)
-            captured = graph(rounds)
-            if captured is not None:
-                return self.graphs.replay(captured) / count
+            replayed = graph(rounds)
+            if replayed is not None:
+                return self.graphs.replay(replayed) / count
 
             def all_of_them() -> None:
                 for launch in islice(cycle(launches), count):
@@ -63,8 +124,53 @@ class CupyBackend:
         """Wait until everything launched is done."""
         self.xp.cuda.Device().synchronize()
 
+    def slowed(self) -> tuple[str, ...]:
+        """As the driver says."""
+        return self.watch.slowed()
 
-def backend(device: Device) -> CupyBackend:
+    def clocks(self) -> Mapping[str, float]:
+        """Clocks in Hz, power in W, temperature in °C; without what the driver does not tell."""
+        now = self.watch.clocks()
+        told = {
+            "sm_hz": now.sm_hz,
+            "memory_hz": now.memory_hz,
+            "power_w": now.power_w,
+            "temperature_c": now.temperature_c,
+        }
+        return {name: value for name, value in told.items() if math.isfinite(value)}
+
+    def _graph(self, rounds: Sequence[Launch]) -> Any:
+        try:
+            return self.graphs.captured(rounds)
+        except RuntimeError:  # CuPy's cuBLAS, or a library that allocates
+            return None
+
+    def _prepared(self, call: Call) -> Callable[[], object]:
+        if isinstance(call, Multiply):
+            return self.products.prepared(call)
+        if isinstance(call, Collective):
+            return self.ranks.prepared(call)
+        if isinstance(call, Replay):
+            return self._replayed(call)
+        return self.device.prepared(call)
+
+    def _replayed(self, call: Replay) -> Callable[[], object]:
+        calls = [self.device.prepared(launch) for launch in call.calls]
+        graph = self.graphs.captured(calls)
+        current = self.xp.cuda.get_current_stream
+        return lambda: graph.launch(current())
+
+
+def backend(device: Device, products: Products, watch: Watch) -> CupyBackend:
     """Probes on that device."""
-    free, _ = device.cupy.cuda.runtime.memGetInfo()
-    return CupyBackend(device.cupy, device.sku.l2_bytes, MEMORY_SHARE * free, Graphs(device.cupy))
+    runtime = device.cupy.cuda.runtime
+    free, _ = runtime.memGetInfo()
+    return CupyBackend(
+        device,
+        Graphs(device.cupy),
+        products,
+        Ranks(device.cupy),
+        watch,
+        MEMORY_SHARE * free,
+        runtime.getDeviceCount(),
+    )

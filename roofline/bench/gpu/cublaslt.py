@@ -24,6 +24,8 @@ _COMPUTE: Final = {"fp32": 68, "int32": 72, "tf32": 77}
 _TRANSPOSE_A: Final = 3
 _FAST_ACCUMULATION: Final = 25
 _MOST_WORKSPACE: Final = 1
+_BATCH, _STRIDE = 5, 6
+NOT_SUPPORTED: Final = 15
 WORKSPACE_BYTES: Final = 32 << 20
 """What NVIDIA recommends for Hopper. [B]"""
 
@@ -75,6 +77,7 @@ _SIGNATURES: Final[dict[str, list[Any]]] = {
     "MatmulDescSetAttribute": [Pointer, c_int, Pointer, c_size_t],
     "MatmulDescDestroy": [Pointer],
     "MatrixLayoutCreate": [POINTER(Pointer), c_int, c_uint64, c_uint64, c_int64],
+    "MatrixLayoutSetAttribute": [Pointer, c_int, Pointer, c_size_t],
     "MatrixLayoutDestroy": [Pointer],
     "MatmulPreferenceCreate": [POINTER(Pointer)],
     "MatmulPreferenceSetAttribute": [Pointer, c_int, Pointer, c_size_t],
@@ -132,17 +135,32 @@ def _loaded() -> ctypes.CDLL | None:
     return None
 
 
+class LibraryError(RuntimeError):
+    """A call that failed.
+
+    Attributes
+    ----------
+    status
+        A ``cublasStatus_t``.
+    """
+
+    def __init__(self, name: str, status: int) -> None:
+        super().__init__(f"cublasLt{name} failed with status {status}")
+        self.status = status
+
+
 def _call(name: str, *arguments: Any) -> None:
     status = getattr(library(), f"cublasLt{name}")(*arguments)
     if status:
-        raise RuntimeError(f"cublasLt{name} failed with status {status}")
+        raise LibraryError(name, status)
 
 
 class Product:
     """``output[m, n] = values[m, k] @ weight[n, k].T``, row by row: a linear layer.
 
     Seen by columns, as the library does, it is the transposed weight times the values, which is
-    the only order that fp8 and int8 have. fp8 accumulates fast, as engines ask for.
+    the only order that fp8 and int8 have. fp8 accumulates fast, as engines ask for. A batch of
+    products lies one after the other.
 
     Raises
     ------
@@ -152,7 +170,7 @@ class Product:
         If the library is not installed.
     """
 
-    def __init__(self, arithmetic: Arithmetic, m: int, n: int, k: int) -> None:
+    def __init__(self, arithmetic: Arithmetic, m: int, n: int, k: int, *, batch: int = 1) -> None:
         types = TYPES.get(arithmetic)
         if types is None:
             raise InputError(f"no product in {arithmetic}", hint=f"take one of {', '.join(TYPES)}")
@@ -178,27 +196,38 @@ class Product:
         shapes = ((types.operand, k, n), (types.operand, k, m), (types.result, n, m))
         for layout, (data, rows, columns) in zip(self._layouts, shapes, strict=True):
             _call("MatrixLayoutCreate", byref(layout), _DATA[data], rows, columns, rows)
+            if batch > 1:
+                for attribute, value in (
+                    (_BATCH, c_int32(batch)),
+                    (_STRIDE, c_int64(rows * columns)),
+                ):
+                    size = ctypes.sizeof(value)
+                    _call("MatrixLayoutSetAttribute", layout, attribute, byref(value), size)
 
     def choose(self, handle: Pointer, workspace_bytes: int = WORKSPACE_BYTES, most: int = 8) -> int:
-        """Ask for algorithms, best guess first; how many there are."""
+        """Ask for algorithms, best guess first; how many there are, 0 if it cannot be done."""
         with _created("MatmulPreference") as preference:
             size = c_uint64(workspace_bytes)
             _call("MatmulPreferenceSetAttribute", preference, _MOST_WORKSPACE, byref(size), 8)
             found, count = (Choice * most)(), c_int()
             weight, values, output = self._layouts
-            _call(
-                "MatmulAlgoGetHeuristic",
-                handle,
-                self._description,
-                weight,
-                values,
-                output,
-                output,
-                preference,
-                most,
-                found,
-                byref(count),
-            )
+            try:
+                _call(
+                    "MatmulAlgoGetHeuristic",
+                    handle,
+                    self._description,
+                    weight,
+                    values,
+                    output,
+                    output,
+                    preference,
+                    most,
+                    found,
+                    byref(count),
+                )
+            except LibraryError as error:
+                if error.status != NOT_SUPPORTED:
+                    raise
         self.choices = list(found[: count.value])
         return count.value
 

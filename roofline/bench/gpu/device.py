@@ -1,12 +1,15 @@
 """A GPU that runs launches: compiles their programs for it, once, and puts them on a stream."""
 
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from roofline.bench.gpu import cublaslt
 from roofline.bench.gpu.compiling import compiled
 from roofline.bench.gpu.environment import require_device
 from roofline.bench.gpu.launch import Launch, Program
@@ -49,12 +52,17 @@ class Device:
         Kernels are compiled and loaded when first used: run once before a stream is captured.
         """
         for launch in launches:
-            self.function(launch)(
-                launch.grid,
-                (launch.threads, 1, 1),
-                tuple(_argument(value) for value in launch.arguments),
-                shared_mem=launch.shared_bytes,
-            )
+            self.prepared(launch)()
+
+    def prepared(self, launch: Launch) -> Callable[[], object]:
+        """A function that puts a launch on CuPy's current stream; its kernel is loaded already."""
+        return partial(
+            self.function(launch),
+            launch.grid,
+            (launch.threads, 1, 1),
+            tuple(_argument(value) for value in launch.arguments),
+            shared_mem=launch.shared_bytes,
+        )
 
     def function(self, launch: Launch) -> Any:
         """Loaded kernel of a launch, allowed the shared memory that it asks for."""
@@ -94,11 +102,21 @@ def device(index: int = 0) -> Device:
     )
 
 
-def describe(found: Device, board: Board) -> dict[str, str]:
-    """What measurements on a GPU depend on besides the probe, as text that goes beside them."""
+def describe(found: Device, board: Board, machine: str, datasheet: str) -> dict[str, str]:
+    """What measurements on a GPU depend on besides the probe, as text that goes beside them.
+
+    Parameters
+    ----------
+    found, board
+        The device, and as its driver describes it.
+    machine, datasheet
+        Name for files; whose published rates apply, as `roofline.hardware.catalog.gpu` finds them.
+    """
     runtime = found.cupy.cuda.runtime
     return {
-        "machine": board.title,
+        "machine": machine,
+        "title": board.title,
+        "datasheet": datasheet,
         "capability": f"{found.sku.architecture / 10:.1f}",
         "multiprocessors": str(found.sku.multiprocessors),
         "memory": str(int(found.sku.memory_bytes)),
@@ -106,6 +124,7 @@ def describe(found: Device, board: Board) -> dict[str, str]:
         "driver": board.driver,
         "cuda": str(runtime.runtimeGetVersion()),
         "cupy": str(found.cupy.__version__),
+        "cublaslt": cublaslt.version(),
         "power limit": str(board.power_limit_w),
         "highest clock": str(board.most_sm_hz),
         "ecc": board.ecc,
@@ -119,4 +138,9 @@ def describe(found: Device, board: Board) -> dict[str, str]:
 
 def _argument(value: Any) -> Any:
     """Arrays as their address: a launch takes numbers of fixed width."""
-    return value if isinstance(value, np.generic) else np.uint64(value.data.ptr)
+    return value if isinstance(value, np.generic) else np.uint64(address(value))
+
+
+def address(array: Any) -> int:
+    """Where an array of CuPy lies on the device."""
+    return int(array.data.ptr)

@@ -11,6 +11,8 @@ from roofline.units import parse
 MHZ: Final = parse("1 MHz", "Hz")
 MILLIWATT: Final = parse("1 mW", "W")
 
+WIRES: Final = 18
+"""Most NVLinks of a GPU: Hopper's and Blackwell's."""
 SLOWED: Final = {
     0x04: "power cap",
     0x08: "hardware slowdown",
@@ -95,6 +97,22 @@ class Monitor:
         with suppress(self._nvml.NVMLError):
             return reasons(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle))
         return ()
+
+    def others(self) -> int:
+        """Other processes that compute on it; 0 where the driver does not tell. [1]"""
+        with suppress(self._nvml.NVMLError):
+            found = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+            # Inside a container this process has another number there than here.
+            return max(0, len(found) - 1)
+        return 0
+
+    def link(self) -> str:
+        """Kind of wires to other GPUs: ``"nvlink"`` where one of those is up, else ``"pcie"``."""
+        for wire in range(WIRES):
+            with suppress(self._nvml.NVMLError):
+                if self._nvml.nvmlDeviceGetNvLinkState(self._handle, wire):
+                    return "nvlink"
+        return "pcie"
 
     def board(self) -> Board:
         """As it is set up."""

@@ -6,25 +6,22 @@ to fill the cache three times find nothing there (cold).
 """
 
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.bench.backend import Launch
-from roofline.bench.stopping import Median, Stop, median, reason
+from roofline.bench.stopping import Median, Stop, median, sample
 from roofline.units import parse
 
 COLD: Final = 3.0
 """Times the cache that argument sets fill together."""
-SPAN_S: Final = parse("50 µs", "s")
-"""Least time between two events: they resolve half a microsecond."""
+SPAN_S: Final = parse("200 µs", "s")
+"""Least time between two events: they resolve half a microsecond, and between two graphs there is
+a gap of about one."""
 WARM_UP: Final = 3
 """Replays that are not looked at."""
-PATIENCE: Final = 2
-"""Samples dropped for each one wanted at least, before slowed samples are given up on."""
 MILLISECOND: Final = parse("1 ms", "s")
-SLOWED: Final = "slowed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +35,9 @@ class Timing:
     runs, sets
         Launches in a sample, and argument sets that they rotate over. [1]
     stopped
-        Why there are no more: ``"converged"``, ``"time"``, ``"samples"``, or ``"slowed"`` where
-        the clock was held down too often to go on.
+        Why there are no more, as of `roofline.bench.stopping.Samples`.
     dropped
-        Samples left out, by the reason for which the clock was held down. [1]
+        Samples that do not count, by the reason for which the clock was held down. [1]
     """
 
     samples: tuple[float, ...]
@@ -72,45 +68,6 @@ def argument_sets(cache_bytes: float, set_bytes: float) -> int:
     return max(1, math.ceil(COLD * cache_bytes / set_bytes))
 
 
-def sample(
-    once: Callable[[], float],
-    slowed: Callable[[], tuple[str, ...]],
-    stop: Stop,
-    now: Callable[[], float] = time.perf_counter,
-) -> tuple[tuple[float, ...], str, dict[str, int]]:
-    """Samples, why there are no more, and those that were dropped.
-
-    A sample is dropped for one reason alone: the driver says that the clock was held down. A slow
-    sample with an honest clock is part of the distribution.
-
-    Parameters
-    ----------
-    once
-        Takes a sample. [s]
-    slowed
-        Why the clock is held down right after it.
-    stop
-        When it is enough.
-    now
-        Clock for the budget. [s]
-    """
-    taken: list[float] = []
-    dropped: dict[str, int] = {}
-    began = now()
-    while True:
-        value = once()
-        if why := slowed():
-            name = ", ".join(why)
-            dropped[name] = dropped.get(name, 0) + 1
-        else:
-            taken.append(value)
-        if done := reason(taken, now() - began, stop):
-            return tuple(taken), done, dropped
-        spent = sum(dropped.values()) >= PATIENCE * stop.least and now() - began >= stop.budget_s
-        if why and spent:
-            return tuple(taken), SLOWED, dropped
-
-
 class Graphs:
     """Captures launches and times their replay, on a stream of its own."""
 
@@ -131,10 +88,18 @@ class Graphs:
                 graph = self.stream.end_capture()
         return graph
 
-    def seconds(self, work: Callable[[], object]) -> float:
-        """Time between an event before and one after what `work` puts on the stream. [s]"""
+    def seconds(
+        self, work: Callable[[], object], ahead: Callable[[], object] | None = None
+    ) -> float:
+        """Time between an event before and one after what `work` puts on the stream. [s]
+
+        What is put `ahead` of the first event keeps the device at work while the host prepares
+        the rest: an idle device would start late, and the event have passed before.
+        """
         began, ended = self._events
         with self.stream:
+            if ahead is not None:
+                ahead()
             began.record(self.stream)
             work()
             ended.record(self.stream)
@@ -142,8 +107,8 @@ class Graphs:
         return MILLISECOND * float(self._cupy.cuda.get_elapsed_time(began, ended))
 
     def replay(self, graph: Any) -> float:
-        """Time of a graph. [s]"""
-        return self.seconds(lambda: graph.launch(self.stream))
+        """Time of a graph that follows itself. [s]"""
+        return self.seconds(lambda: graph.launch(self.stream), lambda: graph.launch(self.stream))
 
 
 def measure(
@@ -183,5 +148,6 @@ def measure(
         graph = graphs.captured(rounds)
         graphs.replay(graph)
     runs = len(rounds)
-    samples, stopped, dropped = sample(lambda: graphs.replay(graph) / runs, slowed, stop or Stop())
-    return Timing(samples, runs, len(launches), stopped, tuple(sorted(dropped.items())))
+    found = sample(lambda: graphs.replay(graph) / runs, slowed, stop or Stop())
+    dropped = tuple(sorted(found.dropped.items()))
+    return Timing(found.values, runs, len(launches), found.stopped, dropped)

@@ -2,14 +2,10 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Final
 
 from roofline.bench.profile_file import FOLDER, load
-from roofline.bench.shipping.wires import load_wires
 from roofline.content import shipped
-from roofline.cost.calibration.kernel import Fit, Kernel, Label
-
-COLLECTIVE: Final = "collective"
+from roofline.cost.calibration.kernel import Kernel, Label
 
 
 def folder() -> Path:
@@ -35,7 +31,7 @@ def labels() -> tuple[Label, ...]:
 
 
 @cache
-def fit_of(label: Label) -> Fit:
+def fit_of(label: Label) -> Kernel:
     """A shipped fit.
 
     Raises
@@ -43,8 +39,5 @@ def fit_of(label: Label) -> Fit:
     DocumentError
         Its file has a mistake.
     """
-    path = path_of(label)
-    if label.kind == COLLECTIVE:
-        return load_wires(path, label)
-    (fitted,) = load(path).fits.values()
+    (fitted,) = load(path_of(label)).fits.values()
     return Kernel(label, fitted.arithmetic, fitted.model)

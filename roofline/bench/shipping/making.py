@@ -15,6 +15,9 @@ import numpy as np
 
 from roofline.bench import profile
 from roofline.bench.calibrating import Fitted
+from roofline.bench.collective_rows import CUSTOM_ENDS
+from roofline.bench.columns import prepared
+from roofline.bench.datasheet import datasheet
 from roofline.bench.fit import cross_validate, fit
 from roofline.bench.held_out import coverage, errors
 from roofline.bench.kernel_rows import Group
@@ -25,7 +28,7 @@ from roofline.bench.transfer import cross_transfer, transfer
 from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import Label
 from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.kernels.forms import name_of
+from roofline.cost.kernels.catalog import FORMS, name_of
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
@@ -38,6 +41,7 @@ FILES: Final[Mapping[str, str]] = {
     "mla-module": "mla_module",
     "mla-bmm": "mla_bmm",
     "moe": "moe",
+    "collective": "collectives",
     "deepep": "deepep",
     "quantize": "quantize",
     "pointwise": "elementwise",
@@ -69,9 +73,14 @@ def made(folder: Path, kind: str) -> Iterator[tuple[Label, Profile]]:
     frame = pd.read_parquet(folder / f"{FILES[kind]}.parquet")
     for column in frame.select_dtypes("category"):
         frame[column] = frame[column].astype(str)
+    frame, _ = prepared(kind, frame, "")
     fitted: dict[Label, Calibrated] = {}
-    groups = [(label_of(kind, group.name), group) for group in READERS[kind](frame)]
-    for label, group in sorted(groups, key=lambda each: each[0].device in SAMPLES):
+    latest: dict[Label, Group] = {}
+    for group in READERS[kind](frame):
+        label, version = label_of(kind, group.name), group.name.get("version", "")
+        if label not in latest or version >= latest[label].name.get("version", ""):
+            latest[label] = whole(group)
+    for label, group in sorted(latest.items(), key=lambda each: each[0].device in SAMPLES):
         base = replace(label, device=SAMPLES.get(label.device, label.device))
         try:
             if label.device in SAMPLES:
@@ -83,6 +92,14 @@ def made(folder: Path, kind: str) -> Iterator[tuple[Label, Profile]]:
             sys.stderr.write(f"{label}: left out: {error}\n")
             continue
         yield label, _profile(label, group, found)
+
+
+def whole(group: Group) -> Group:
+    """A group whose form has a name: a collective's has all the algorithms of its library."""
+    if group.form.kind != "collective":
+        return group
+    library = "custom-" * group.name["backend"].endswith(CUSTOM_ENDS)
+    return replace(group, form=FORMS[f"collective-{library}{group.name['op'].replace('_', '-')}"])
 
 
 def _fitted(group: Group) -> Fitted:
@@ -129,14 +146,14 @@ def _told(group: Group, model: Calibrated, predicted: Array, spread: Array) -> F
         form=name_of(group.form),
         model=model,
         errors=errors(predicted, measured),
-        datasheet=None,
+        datasheet=errors(datasheet(group)[held], measured),
         inside=coverage(predicted, spread, measured),
     )
 
 
 def _rows(group: Group) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in group.name.items())
-    source = SOURCES.get(group.name.get("backend", "vidur"), SOURCES[""])
+    told = ", ".join(f"{key} {value}" for key, value in group.name.items() if value)
+    source = SOURCES.get(group.name.get("backend") or "vidur", SOURCES[""])
     return f"{len(group):,} rows of {source}: {told}"
 
 
@@ -149,9 +166,9 @@ def _profile(label: Label, group: Group, fitted: Fitted) -> Profile:
         name=f"{label.device}-{label.kind}".lower(),
         provider=label.provider,
         device=label.device,
-        date=group.name.get("version", "vidur"),
+        date=group.name.get("version") or "of the source",
         digest=digest.hexdigest()[:16],
-        environment={key: value for key, value in group.name.items() if key != "gpu"},
+        environment={key: value for key, value in group.name.items() if value and key != "gpu"},
         machine=group.machine,
         source=f"hwspecs/gpus/{label.device}.yaml",
         fits={label.variant: fitted},

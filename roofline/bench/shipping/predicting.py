@@ -1,26 +1,15 @@
 """What shipped calibrations say of measured kernels, rows that they were fitted to or others."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from roofline.bench.kernel_rows import Group
+from roofline.bench.left_out import Predicted
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.variants import label_of
-from roofline.cost.calibration.kernel import Found, Kernel, nearest
+from roofline.cost.calibration.kernel import nearest
 from roofline.cost.kernels.calibrated import predict
-from roofline.cost.work import Array
 from roofline.errors import MissingRateError
 from roofline.hardware.catalog import gpu
-
-
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """Time of each row [s], its log standard deviation [1], and which fit says so."""
-
-    seconds: Array
-    log_sd: Array
-    found: Found
 
 
 def predicted(kind: str, group: Group) -> Predicted:
@@ -46,7 +35,7 @@ def predicted(kind: str, group: Group) -> Predicted:
             f"no {wanted.kind} of {wanted.variant} was measured on a device like {device.name}",
             hint="add --cross-validate, or calibrate the device: roofline calibrate",
         )
-    fit = found.fit
-    assert isinstance(fit, Kernel)
-    time, own, _ = predict(fit.model, group.dims, group.machine)
-    return Predicted(time, np.hypot(own, found.spread), found)
+    time, own, _ = predict(found.fit.model, group.dims, group.machine)
+    label = found.fit.label
+    basis = f"{label.provider} on {label.device}" + ", transferred" * found.foreign
+    return Predicted(time, np.hypot(own, found.spread), basis)

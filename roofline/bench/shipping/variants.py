@@ -16,6 +16,7 @@ KINDS: Final[Mapping[str, str]] = {
     "mla-module": "latent-module",
     "mla-bmm": "latent-heads",
     "moe": "moe",
+    "collective": "collective",
     "deepep": "expert-exchange",
     "quantize": "quantize",
     "pointwise": "pointwise",
@@ -31,6 +32,14 @@ def _experts(name: Name) -> str:
     return name["dtype"] + "-nongated" * ("nongated" in name["kernel"])
 
 
+def _collective(name: Name) -> str:
+    """Operation; across nodes, or as one source lays ranks out, with the topology."""
+    _, of_each, layout = name["topology"].rpartition("dgx_")
+    return name["op"] + (f"-{layout}" + "-across" * bool(name["across"])) * bool(of_each)
+
+
+PROVIDERS: Final = {"nccl-tests": "nccl"}
+"""Of kernels, by who measured them where that is called otherwise."""
 _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
     "gemm": lambda name: name["dtype"],
     "attention-prefill": _pair,
@@ -42,9 +51,10 @@ _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
     ),
     "mla-bmm": lambda name: f"{name['op']}-{name['dtype']}",
     "moe": _experts,
+    "collective": _collective,
     "deepep": lambda name: f"{name['mode']}-{name['op']}",
     "quantize": lambda name: name["op"],
-    "pointwise": lambda name: name["op"],
+    "pointwise": lambda name: name["op"] + "-layer-norm" * name["block"].startswith("layer"),
 }
 
 
@@ -63,5 +73,6 @@ def label_of(kind: str, name: Name) -> Label:
     >>> label_of("gemm", {"gpu": "h100_sxm", "backend": "trtllm", "dtype": "fp8"}).variant
     'fp8'
     """
-    provider = name.get("backend", "vidur")
+    backend = name.get("backend") or "vidur"
+    provider = PROVIDERS.get(backend, backend)
     return Label(gpu(name["gpu"]).name, provider, KINDS[kind], _VARIANTS[kind](name))

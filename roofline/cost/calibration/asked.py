@@ -1,7 +1,7 @@
 """Which measured kernel an operator asks for, and its shape as that kernel's form takes it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from roofline.cost.kernels import decode, latent, prefill
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.kernels.gemm import linear
+from roofline.cost.kernels.latent_module import PLAIN
 from roofline.cost.kernels.loads import padding
 from roofline.cost.work import Array, Number, Op
 from roofline.hardware.machine import Gpu
@@ -33,6 +34,10 @@ class Asked:
         Why no such kernel was measured anywhere, in words; empty where one was.
     part
         Which part of a fused kernel the operator is; empty for the whole.
+    instead
+        Another kernel that would do: whichever takes less time does it.
+    beside
+        What a fused kernel does besides: it takes at least as long.
     """
 
     kind: str
@@ -42,6 +47,8 @@ class Asked:
     form: Form | None = None
     assumed: str = ""
     part: str = ""
+    instead: "Asked | None" = None
+    beside: "Asked | None" = None
 
 
 SIXTEEN: Final = ("bf16", "fp16")
@@ -51,8 +58,6 @@ EXPANDED: Final = (192.0, 128.0)
 """Of a key and a value made of it."""
 NONE: Final = 1e-12
 """Rows of experts that get none, whose time is not used."""
-QUERY_TILE: Final = 64.0
-"""Query rows up to which a chunk is decoded: one tile."""
 PASSES: Final[Mapping[str, tuple[str, float]]] = {
     "rotary": ("attn_rope", 4.0),
     "kv-store": ("attn_rope", 4.0),
@@ -64,6 +69,8 @@ PASSES: Final[Mapping[str, tuple[str, float]]] = {
 CHUNK: Final = "several new tokens on a longer context were not measured"
 CHOSEN: Final = "attention to chosen keys was not measured: as if they were all there are"
 NORM: Final = ("input_layernorm", 4.0)
+RESIDUAL: Final = ("norm", "embedding-norm", "final-norm")
+"""Norms that add the residual first: each element is read and written twice."""
 ADD: Final = ("add", 6.0)
 
 
@@ -94,6 +101,8 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
     """Linear layers: as measured in 16 bits and fp8; other widths take the form of the nearest."""
     dims = columns(m=op.dims["m"], n=op.dims["n"], k=op.dims["k"])
     stored = op.formats.get("weights", "bf16")
+    if op.name.startswith(("q-absorb", "v-absorb")):
+        return _heads(op, dims, stored)
     if op.arithmetic in SIXTEEN:
         if stored in SIXTEEN:
             return Asked("gemm", ("bfloat16",), dims, op.arithmetic)
@@ -109,56 +118,97 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
     return None
 
 
+def _heads(op: Op, dims: Dims, stored: str) -> Asked:
+    """A matrix for each head, into the latent or out of it."""
+    into = op.name.startswith("q-absorb")
+    wide = PLAIN if not into else LATENT[0]
+    low = op.arithmetic == "fp8"
+    shape = columns(
+        tokens=dims["m"],
+        heads=dims["n"] / wide,
+        inner=PLAIN if into else LATENT[0],
+        weight_width=named(stored).width,
+        quantised=float(low),
+    )
+    name = "mla_gen_pre" if into else "mla_gen_post"
+    formats = (f"{name}-fp8", f"{name}-bfloat16") if low else (f"{name}-bfloat16",)
+    unlike = "" if low or stored in SIXTEEN else _unlike(stored)
+    return Asked("latent-heads", formats, shape, op.arithmetic, assumed=unlike)
+
+
 def _prefill(op: Op, gpu: Gpu) -> Asked | None:
-    """Several new tokens of a sequence: blocks of query rows, or of one tile as if decoded."""
-    d = op.dims
-    if "square" in d or "naive" in d:
+    """Several new tokens of a sequence: blocks of query rows; on a longer context, split keys."""
+    if not _plain(op):
         return None
-    sparse = "sparse" in d
     shape = _attention(op)
-    context, new = shape["context"], shape["new"]
-    expanded = _widths(op) == EXPANDED
+    context, new, window = shape["context"], shape["new"], shape["window"]
+    expanded = _expanded(op)
+    hides = bool(np.any((window > 0) & (window < context)))
+    sparse = "sparse" in op.dims or (expanded and hides)
     chunked = bool(np.any(context > new))
     low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
-    if expanded:
+    if expanded and not hides:
         names = ("batch", "new", "context", "heads", "width", "kv_width")
         made = latent.expanded_dims(*(shape[name] for name in names))
         return Asked("latent-prefill", _pairs(op), made, assumed=CHUNK * chunked)
-    few = new * shape["heads"] / shape["kv_heads"] <= QUERY_TILE
-    if chunked and bool(np.all(few)):
-        made = decode.decode_dims(*shape.values())
-        return Asked("decode-attention", _pairs(op), made, assumed=CHUNK)
     made = prefill.prefill_dims(*shape.values())
     unlike = CHOSEN if sparse else CHUNK * chunked
-    return Asked("prefill-attention", _pairs(op), made, low, assumed=unlike)
+    whole = Asked("prefill-attention", _pairs(op), made, low, assumed=unlike)
+    if not chunked or "sharers" in op.dims:
+        return whole
+    split = decode.decode_dims(*shape.values())
+    return replace(whole, instead=Asked("decode-attention", _pairs(op), split, assumed=unlike))
 
 
 def _decode(op: Op, gpu: Gpu) -> Asked | None:
     """One new token of each sequence; expanded latent attention was not measured."""
-    if "naive" in op.dims or _widths(op) == EXPANDED:
+    if not _plain(op) or _expanded(op):
         return None
     unlike = CHOSEN if "sparse" in op.dims else ""
     made = decode.decode_dims(*_attention(op).values())
     return Asked("decode-attention", _pairs(op), made, assumed=unlike)
 
 
-def _widths(op: Op) -> tuple[float, float]:
-    """Of a key and a value."""
-    return float(np.mean(op.dims["head_dim"])), float(np.mean(op.dims["value_dim"]))
+def _plain(op: Op) -> bool:
+    """Whether there are kernels like it: fused, causal, and of tokens rather than summaries."""
+    d = op.dims
+    return not ("square" in d or "naive" in d or np.any(np.asarray(d.get("ratio", 0.0)) > 0))
+
+
+def _expanded(op: Op) -> bool:
+    """Whether it is latent attention: its widths, and keys for every query head."""
+    d = op.dims
+    widths = float(np.mean(d["head_dim"])), float(np.mean(d["value_dim"]))
+    return widths == EXPANDED and bool(np.all(d["heads"] == d["kv_heads"]))
 
 
 def _attention(op: Op) -> dict[str, Array]:
-    """Columns of attention in the order of the forms; of keys and values that differ, the mean."""
+    """Columns of attention in the order of the forms; of keys and values that differ, the mean.
+
+    Devices that share a prompt have as many pairs each: the context is what queries see in the
+    mean, were they neighbours. A prompt is as many sequences as it has chunks; a single query sees
+    its own so far.
+    """
     d = op.dims
-    span = np.maximum(d.get("window", 0.0), d.get("chunk", 0.0))
+    count, new, context = d["count"], d["new"], d["context"]
+    context = context - new * (d.get("sharers", 1.0) - 1.0) / 2.0
+    window, chunk = d.get("window", 0.0), d.get("chunk", 0.0)
+    if np.any(np.asarray(chunk) > 0):
+        whole, own = np.asarray(context == new), np.minimum(context, chunk)
+        decoded = np.asarray(new) == 1
+        count = np.where(whole & ~decoded, count * context / own, count)
+        new = np.where(whole, np.minimum(new, own), new)
+        window = np.where(whole | decoded, window, chunk)
+        context = np.where(whole, own, context)
+        context = np.where(decoded, (context - 1.0) % chunk + 1.0, context)
     return columns(
-        batch=d["count"],
-        new=d["new"],
-        context=d["context"],
+        batch=count,
+        new=new,
+        context=context,
         heads=d["heads"],
         kv_heads=d["kv_heads"],
         head_dim=(d["head_dim"] + d["value_dim"]) / 2.0,
-        window=span,
+        window=window,
         width=named(op.formats["activations"]).width,
         kv_width=named(op.formats["kv"]).width,
     )
@@ -202,8 +252,14 @@ def _pointwise(op: Op, gpu: Gpu) -> Asked | None:
     if "m" not in d:
         return None
     base = op.name.rsplit("-", 1)[0] if op.name[-1:].isdigit() else op.name
-    like, traffic = NORM if base.endswith("norm") else PASSES.get(base, ADD)
     moved = (d["reads"] + d["writes"]) * 2.0
+    if base in RESIDUAL:
+        # With the residual: the traffic of an addition, and at least the norm of what it adds.
+        (norm, _), (add, traffic) = NORM, ADD
+        alone = Asked("pointwise", (norm,), columns(m=d["m"], width=d["writes"] / 2.0), "fp16")
+        dims = columns(m=d["m"], width=moved / traffic)
+        return Asked("pointwise", (add,), dims, "fp16", beside=alone)
+    like, traffic = NORM if base.endswith("norm") else PASSES.get(base, ADD)
     return Asked("pointwise", (like,), columns(m=d["m"], width=moved / traffic), "fp16")
 
 
@@ -248,6 +304,8 @@ def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[st
         return low, "fp8", _unlike(stored) * (named(stored).bits < 8)
     if activations < 2.0 and "int8" in gpu.flops_per_s:
         return low, "int8", _unlike(stored)
+    if named(stored).bits >= 8:
+        return ("bfloat16",), "bf16", _unlike(stored)
     mx = stored.startswith("mxfp4")
     return ("w4a16_mxfp4", "bfloat16"), "bf16", "" if mx else _unlike(stored)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.regimes import Constants
 from roofline.hardware.machine import Gpu
 
 
@@ -51,32 +50,7 @@ class Kernel:
     model: Calibrated
 
 
-@dataclass(frozen=True, slots=True)
-class Wires:
-    """Fitted collectives of one library.
-
-    Attributes
-    ----------
-    label
-        What they are of.
-    constants
-        The form's.
-    spreads, spread
-        Log standard deviation by regime, and of a regime that has none of its own. [1]
-    low, high
-        Smallest and largest payload that was measured. [B]
-    """
-
-    label: Label
-    constants: Constants
-    spreads: Mapping[int, float]
-    spread: float
-    low: float
-    high: float
-
-
-Fit: TypeAlias = Kernel | Wires
-Load: TypeAlias = Callable[[Label], Fit]
+Load: TypeAlias = Callable[[Label], Kernel]
 
 LIKE: Final[Mapping[str, tuple[str, ...]]] = {
     "hopper": ("h100-sxm", "a100-sxm"),
@@ -114,8 +88,10 @@ BORROWED: Final[Mapping[str, float]] = {
 """The same of kernels of another engine's, by kind; of other kinds `ENGINES`. Assumed, after
 engines that differ by 21 % (experts) and 33 % (decode) on the same device in the median."""
 ENGINES: Final = 0.3
-NEUTRAL: Final = frozenset({"vidur", "nccl", "deepep"})
+NEUTRAL: Final = frozenset({"vidur", "nccl", "torch-nccl", "deepep"})
 """Whose kernels no engine replaces: passes over activations as PyTorch has them, libraries."""
+IDEAL: Final = "ideal"
+"""An engine that has the kernels of all."""
 LIBRARY: Final = frozenset({("gemm", "bfloat16")})
 """Kernels that every engine takes from one library: products in 16 bits, cuBLAS."""
 
@@ -136,7 +112,7 @@ class Found:
         Whether it is another engine's.
     """
 
-    fit: Fit
+    fit: Kernel
     foreign: bool
     far: bool
     borrowed: bool
@@ -194,7 +170,7 @@ def nearest(
                     load((own or shared or here)[0]),
                     foreign=device != gpu.name,
                     far=GENERATIONS.get(device, gpu.architecture) != gpu.architecture,
-                    borrowed=not (own or shared),
+                    borrowed=provider != IDEAL and not (own or shared),
                 )
     return None
 

@@ -7,19 +7,24 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.calibration.asked import Asked, asked
-from roofline.cost.calibration.kernel import Found, Kernel, Label, Load, nearest
-from roofline.cost.calibration.wires import library, payload_of, wire_seconds
+from roofline.cost.calibration.kernel import IDEAL, Found, Label, Load, nearest
+from roofline.cost.calibration.wires import exchange_of, library, payload_of, wire_seconds
 from roofline.cost.kernels import experts
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.form import Dims, Machine, machine
 from roofline.cost.measured import Measured
-from roofline.cost.work import Array, Number, Op
+from roofline.cost.work import Array, Number, Op, plus
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
 ASSUMED: Final = BASES.index("assumed")
 INTERPOLATED: Final = BASES.index("interpolated")
 TRANSFERRED: Final = BASES.index("transferred")
+NARROW: Final = ("fp8", "fp8_block")
+"""Products that were measured with the conversion of their inputs."""
+COLD: Final = frozenset({"decode-attention", "latent-decode"})
+"""Kernels measured on one cache again and again, which may have stayed in the last-level cache; in
+a step the weights and caches of all other layers come between."""
 GUESS: Final = 0.25
 """Log standard deviation that is added where no kernel of these formats was measured; assumed."""
 
@@ -55,21 +60,27 @@ class GpuCalibration:
             return self._wired(op, gpu)
         if op.name.startswith("quantise-"):
             # Measured products make their own inputs; the form of the product has the time.
+            kind = "moe" if op.name.startswith("quantise-experts") else "gemm"
+            if self.find(gpu, kind, NARROW) is None:
+                return None
             zero = np.zeros_like(np.asarray(op.work.activation_bytes))
             return Measured(_plain(zero), _plain(zero), float(INTERPOLATED))
-        wanted = asked(op, gpu)
-        found = None if wanted is None else self.find(gpu, wanted.kind, wanted.variants)
-        if wanted is None or found is None:
-            return None
-        return self._priced(op, gpu, wanted, found)
+        wanted, best = asked(op, gpu), None
+        while wanted is not None:
+            found = self.find(gpu, wanted.kind, wanted.variants)
+            priced = None if found is None else self._priced(op, gpu, wanted, found)
+            if priced is not None:
+                best = priced if best is None else _faster(best, _held(priced, best, op, gpu))
+            wanted = wanted.instead
+        return best
 
     def find(self, gpu: Gpu, kind: str, variants: Sequence[str]) -> Found | None:
         """Fit that stands for a kernel."""
         return nearest(self.labels, self.load, gpu, self.engine, kind, variants)
 
     def _priced(self, op: Op, gpu: Gpu, wanted: Asked, found: Found) -> Measured | None:
+        """Time by a fit that was found; None where the device lacks the arithmetic."""
         kernel = found.fit
-        assert isinstance(kernel, Kernel)
         rate = next(
             (
                 name
@@ -81,19 +92,29 @@ class GpuCalibration:
         if rate is None:
             return None
         device = machine(gpu, rate)
+        if wanted.kind in COLD:
+            device = replace(device, l2_bytes=0.0)
         model = kernel.model
         if wanted.form is not None:
             model = replace(model, form=wanted.form)
         model = self._started(model)
         time, own, known = predict(model, wanted.dims, device)
         if wanted.part:
-            time = time * share(wanted.part, model, wanted.dims, device)
+            time = of_part(wanted.part, time, model, wanted.dims, device)
+        if wanted.beside is not None:
+            time = np.maximum(time, self._beside(wanted.beside, gpu, device))
+        time = np.maximum(time, _least(op, gpu))
         spread = np.hypot(own, found.spread)
         known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
         if wanted.assumed:
             spread, known = np.hypot(spread, GUESS), np.full_like(known, ASSUMED)
         priced = _shaped(op, time, spread, known.astype(float))
         return replace(priced, found=found, assumed=wanted.assumed)
+
+    def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
+        """Time of what a fused kernel does besides; it takes no less than that. [s]"""
+        found = self.find(gpu, wanted.kind, wanted.variants)
+        return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
 
     def _started(self, model: Calibrated) -> Calibrated:
         """The model with launches as the engine has them."""
@@ -106,63 +127,108 @@ class GpuCalibration:
 
     def _wired(self, op: Op, gpu: Gpu) -> Measured | None:
         """Collectives inside a node, by the library that takes less time."""
-        wanted = payload_of(op)
+        exchanged = exchange_of(op, gpu)
+        if exchanged is not None:
+            variant, dims = exchanged
+            found = self.find(gpu, "expert-exchange", (variant,))
+            if found is None:
+                return None
+            time, own, known = predict(found.fit.model, dims, machine(gpu, "bf16"))
+            known = np.maximum(known, TRANSFERRED * found.foreign)
+            priced = _shaped(op, time, np.hypot(own, found.spread), known.astype(float))
+            return replace(priced, found=found)
+        wanted, best = payload_of(op), None
         if wanted is None:
             return None
-        best: Measured | None = None
-        for provider in library(op, self.engine):
+        for provider, variant, most in library(wanted, self.engine):
             labels = [label for label in self.labels if label.provider == provider]
-            found = nearest(labels, self.load, gpu, provider, "collective", (wanted.op,))
+            found = nearest(labels, self.load, gpu, provider, "collective", (variant,))
             if found is None:
                 continue
-            borrowed = provider.endswith("custom") and self.engine not in provider
+            borrowed = "custom" in provider and self.engine not in (*provider.split("-"), IDEAL)
             found = replace(found, borrowed=borrowed)
-            priced = wire_seconds(wanted, gpu, found)
-            if priced is None:
-                continue
-            priced = replace(priced, found=found)
-            best = priced if best is None else _faster(best, priced)
-        if best is None:
+            each = wire_seconds(wanted, gpu, found, most)
+            if each is not None:
+                best = each if best is None else _faster(best, each)
+        if best is None or not np.all(np.isfinite(best.seconds)):
             return None
         columns = (np.atleast_1d(each) for each in (best.seconds, best.log_sd, best.basis))
         return replace(_shaped(op, *columns), found=best.found)
 
 
-def share(part: str, model: Calibrated, dims: Dims, device: Machine) -> Array:
-    """Share of a fused mixture of experts that is one of its matrices, or around them. [1]
+def _least(op: Op, gpu: Gpu) -> Number:
+    """What no fit may fall below: published arithmetic, weights and caches from memory, wires. [s]
+
+    Activations may have stayed in the last-level cache. What is passed around a ring meanwhile was
+    not passed when a kernel was measured.
+    """
+    if "tokens" in op.dims:
+        return 0.0  # a part of a whole that was measured
+    compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
+    moved = plus(op.work.weight_bytes, op.work.kv_bytes) / gpu.hbm_bytes_per_s
+    least: Number = np.maximum(np.maximum(compute, moved), op.wire_s)
+    return least
+
+
+def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machine) -> Array:
+    """Time of one of the matrices of a fused mixture of experts, or of what is around them. [s]
 
     Parameters
     ----------
     part
         ``"first"`` or ``"second"`` matrix, ``"around"`` them, or ``"none"``.
+    time
+        Of the whole. [s]
     model, dims, device
         Fit, columns and device.
 
     Notes
     -----
-    Source: the terms of `roofline.cost.kernels.experts`, with half of the launches each.
+    A matrix takes no less than the published rates allow; what is more than that of both is shared
+    out as the terms of `roofline.cost.kernels.experts` exceed it, with half of the launches each.
+    Source: arithmetic; terms of a fit that are alike in shape trade places, their sum does not.
     """
     if part == "none":
         return np.zeros(len(dims["rows"]))
     first, second, around = experts.parts(dims, device, model.constants)
     q, launch = model.constants["sharpness"], model.constants["launch"]
-    each = {
-        "first": launch / 2 + first.seconds(q),
-        "second": launch / 2 + second.seconds(q),
+    least = dict(zip(("first", "second"), experts.least(dims, device), strict=True))
+    both = least["first"] + least["second"]
+    beyond = {
+        "first": np.maximum(launch / 2 + first.seconds(q) - least["first"], 0.0),
+        "second": np.maximum(launch / 2 + second.seconds(q) - least["second"], 0.0),
         "around": around,
     }
-    shared: Array = each[part] / (each["first"] + each["second"] + each["around"])
-    return shared
+    rest = np.maximum(time - both, 0.0)
+    shared: Array = rest * beyond[part] / (beyond["first"] + beyond["second"] + beyond["around"])
+    return shared + least.get(part, 0.0)
+
+
+def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:
+    """A kernel that stands in for another multiplies no faster than that one does at best.
+
+    It was measured where memory bound it: how fast it multiplies is not known from that. How far
+    its queries are from those that were measured says little of a time that both bound.
+    """
+    assert to.found is not None, "a kernel that stands in for none"
+    share = to.found.fit.model.constants["compute"]
+    least = op.work.flops / (share * gpu.rate(op.arithmetic))
+    return replace(
+        priced,
+        seconds=np.maximum(priced.seconds, least)[()],
+        log_sd=np.minimum(priced.log_sd, to.log_sd)[()],
+    )
 
 
 def _faster(one: Measured, other: Measured) -> Measured:
-    """The faster of two libraries, row by row; told as the one that is faster more often."""
+    """The faster of two kernels, row by row; told as the one that is faster more often."""
     first = np.asarray(one.seconds) <= np.asarray(other.seconds)
     seconds, log_sd, basis = (
-        np.where(first, getattr(one, name), getattr(other, name))
+        np.where(first, getattr(one, name), getattr(other, name))[()]
         for name in ("seconds", "log_sd", "basis")
     )
-    return Measured(seconds, log_sd, basis, one.found if first.mean() > 0.5 else other.found)
+    told = one if first.mean() > 0.5 else other
+    return replace(told, seconds=seconds, log_sd=log_sd, basis=basis)
 
 
 def _shaped(op: Op, time: Array, spread: Array, known: Array) -> Measured:

@@ -1,13 +1,17 @@
 """Measured collectives of the devices of one node, and exchanges of tokens between experts."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from roofline.cost.calibration.kernel import Found, Wires
+from roofline.cost.calibration.kernel import IDEAL, Found
+from roofline.cost.kernels.calibrated import predict
+from roofline.cost.kernels.collective import collective_dims
+from roofline.cost.kernels.exchange import exchange_dims
+from roofline.cost.kernels.form import machine
 from roofline.cost.measured import Measured
-from roofline.cost.regimes import by_regime, seconds
 from roofline.cost.work import Array, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
@@ -18,14 +22,19 @@ OPERATIONS: Final = {
     "gather-context": "all_gather",
     "reduce-scatter": "reduce_scatter",
     "send": "send_recv",
+    "dispatch-all-gather": "all_gather",
+    "combine-reduce-scatter": "reduce_scatter",
 }
 """By how the operator's name begins."""
-INTERPOLATED: Final = float(BASES.index("interpolated"))
-EXTRAPOLATED: Final = float(BASES.index("extrapolated"))
+TRTLLM: Final = "trtllm"
+OWN_SUMS: Final = 2.0**23
+"""Largest tensor that vLLM sums with kernels of its own; others leave it to NCCL
+(``max_size`` of ``vllm/distributed/device_communicators/custom_all_reduce.py``). [B]"""
+FEW: Final = 128.0
+"""Tokens of a device up to which the low-latency exchange is used: its usual buffers."""
+SMS: Final = 20.0
+"""Multiprocessors that the normal exchange takes unless told (``Buffer.num_sms`` of DeepEP)."""
 TRANSFERRED: Final = float(BASES.index("transferred"))
-WIDEN: Final = 0.1
-"""Log standard deviation that each octave beyond the measured sizes adds; assumed."""
-MEASURED_RANKS: Final = 8.0
 ADDS: Final = frozenset({"hopper", "blackwell", "blackwell-ultra"})
 """Generations whose NVSwitch sums: NVLink SHARP of the third generation and later."""
 
@@ -40,9 +49,12 @@ class Payload:
 
 
 def payload_of(op: Op) -> Payload | None:
-    """What a collective moves; None for one that leaves the node, or that was not measured."""
+    """What a collective moves; None for one that was not measured.
+
+    Measured are those between devices of one node behind an NVSwitch.
+    """
     name = next((each for begin, each in OPERATIONS.items() if op.name.startswith(begin)), None)
-    if name is None or np.any(np.asarray(op.dims["nodes"]) > 1):
+    if name is None or not op.dims["nvswitch"] or np.any(np.asarray(op.dims["nodes"]) > 1):
         return None
     size, ranks = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(op.dims[key], dtype=float)) for key in ("bytes", "ranks"))
@@ -50,15 +62,21 @@ def payload_of(op: Op) -> Payload | None:
     return Payload(name, np.maximum(size, 1.0), ranks)
 
 
-def library(op: Op, engine: str) -> tuple[str, ...]:
-    """Libraries that an engine has for a collective: its own kernels for sums, NCCL for all.
+def library(payload: Payload, engine: str) -> Iterator[tuple[str, str, float]]:
+    """Libraries that an engine has for a collective: provider, variant, and most that it takes [B].
 
-    Every engine has kernels of its own for small sums; TensorRT-LLM's are the measured ones.
+    Every engine has kernels of its own for small sums, of which TensorRT-LLM's are the measured
+    ones; sends are PyTorch's.
     """
-    return ("trtllm-custom", "nccl") if op.name.startswith("all-reduce") else ("nccl",)
+    if payload.op == "all_reduce":
+        yield "trtllm-custom", payload.op, np.inf if engine in (TRTLLM, IDEAL) else OWN_SUMS
+    if payload.op == "send_recv":
+        yield "torch-nccl", f"{payload.op}-dpn2", np.inf
+    else:
+        yield "nccl", payload.op, np.inf
 
 
-def wire_seconds(payload: Payload, gpu: Gpu, found: Found) -> Measured | None:
+def wire_seconds(payload: Payload, gpu: Gpu, found: Found, most: float) -> Measured | None:
     """Time of a collective over the links of a node; None where there are no such links.
 
     Parameters
@@ -69,20 +87,46 @@ def wire_seconds(payload: Payload, gpu: Gpu, found: Found) -> Measured | None:
         The device.
     found
         The fit of the operation.
+    most
+        Largest tensor that the library takes. [B]
     """
-    fit = found.fit
-    assert isinstance(fit, Wires)
     link = gpu.links.get("nvlink")
     if link is None:
         return None
-    rate, adds = link.bytes_per_s, gpu.architecture in ADDS
-    time = np.asarray(seconds(payload.size, payload.ranks, rate, fit.constants, in_switch=adds))
-    each = by_regime(payload.size, payload.ranks, rate, fit.constants, in_switch=adds)
-    own = np.array([fit.spreads.get(int(i), fit.spread) for i in np.atleast_1d(each.argmin(0))])
-    beyond = np.maximum(np.log2(payload.size / fit.high), np.log2(fit.low / payload.size)).clip(0.0)
-    beyond = np.maximum(beyond, np.log2(payload.ranks / MEASURED_RANKS))
-    basis = np.where(beyond > 0, EXTRAPOLATED, INTERPOLATED)
+    ones = np.ones_like(payload.size)
+    adds = float(gpu.architecture in ADDS) * ones
+    dims = collective_dims(payload.size, payload.ranks, link.bytes_per_s * ones, adds)
+    time, own, basis = predict(found.fit.model, dims, machine(gpu, "bf16"))
+    known = basis.astype(float)
     if found.foreign or found.borrowed:
-        basis = np.maximum(basis, TRANSFERRED)
-    spread = np.sqrt(own**2 + (WIDEN * beyond) ** 2 + found.spread**2)
-    return Measured(time, spread, basis)
+        known = np.maximum(known, TRANSFERRED)
+    time = np.where(payload.size > most, np.inf, np.where(payload.ranks > 1, time, 0.0))
+    return Measured(time, np.hypot(own, found.spread), known, found)
+
+
+def exchange_of(op: Op, gpu: Gpu) -> tuple[str, dict[str, Array]] | None:
+    """Variant and columns of an exchange of tokens inside a node; None for one that leaves it.
+
+    Parameters
+    ----------
+    op
+        ``"dispatch"`` or ``"combine"``.
+    gpu
+        The device.
+    """
+    d, link = op.dims, gpu.links.get("nvlink")
+    inside = op.name in ("dispatch", "combine") and not np.any(np.asarray(d["nodes"]) > 1)
+    if link is None or not inside or not d["nvswitch"]:
+        return None
+    few = bool(np.all(np.asarray(d["tokens"]) <= FEW))
+    names = (
+        d["tokens"],
+        d["d"],
+        d["active"] if few else d["groups_met"],
+        d["experts"],
+        0.0 if few else SMS,
+        d["width"],
+        link.bytes_per_s,
+    )
+    wide = np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, dtype=float)) for each in names))
+    return f"{'ll' if few else 'normal'}-{op.name}", exchange_dims(*wide)

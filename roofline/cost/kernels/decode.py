@@ -55,11 +55,13 @@ class Kernel:
 KERNELS: Final[Mapping[str, Kernel]] = {
     "vllm_flash_attn": Kernel(splits=128.0, slots=2.0, swaps=True),
     "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
+    "roofline": Kernel(splits=128.0, slots=2.0),
 }
 """By the kernel's name. FlashAttention-2: ``flash_api.cpp``, ``mha_varlen_fwd`` swaps the heads of
 a group into rows where a sequence has one query, and sets splits only then; its heuristic counts
 two blocks per SM. FlashAttention-3 in vLLM: splits are bounded by 32, and planned on the device,
-up to the largest batch of a CUDA graph, 512 (``VLLM_FLASH_ATTN_MAX_NUM_SPLITS_FOR_CUDA_GRAPH``)."""
+up to the largest batch of a CUDA graph, 512 (``VLLM_FLASH_ATTN_MAX_NUM_SPLITS_FOR_CUDA_GRAPH``).
+The kernel of ``microbench/cuda``: `roofline.bench.gpu.attention.decode_splits`."""
 USUAL: Final = Kernel(splits=32.0, slots=1.0)
 """Of a kernel not named here; assumed."""
 

@@ -113,6 +113,20 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Gemm, Gemm, 
     return first, second, around
 
 
+def least(dims: Dims, machine: Machine) -> tuple[Array, Array]:
+    """The least that both GEMMs take at published rates. [s]"""
+    hidden, wide = dims["hidden"], (dims["matrices"] - 1.0) * dims["inter"]
+
+    def each(n: Array, k: Array) -> Array:
+        moved = (
+            dims["touched"] * n * k * dims["weight_width"] + dims["rows"] * (n + k) * dims["width"]
+        )
+        compute = 2.0 * dims["rows"] * n * k / machine.flops_per_s
+        return np.maximum(compute, moved / machine.hbm_bytes_per_s)
+
+    return each(wide, hidden), each(hidden, dims["inter"])
+
+
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launches, both GEMMs, and what is around them, one after the other. [s]"""
     first, second, around = parts(dims, machine, constants)

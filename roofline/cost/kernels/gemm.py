@@ -41,13 +41,20 @@ QUANTISED: Final = Constant(
 
 
 def parts(
-    dims: Dims, machine: Machine, constants: Values, *, width: float, stored: float, quantised: bool
+    dims: Dims,
+    machine: Machine,
+    constants: Values,
+    *,
+    width: float,
+    stored: float,
+    quantised: bool,
+    output: float = OUTPUT_WIDTH,
 ) -> tuple[Array, Array, Array]:
     """Start with depth and quantisation, memory and compute of each row, each by itself. [s]"""
     m, n, k = dims["m"], dims["n"], dims["k"]
     compute = 2.0 * m * n * k / (constants["compute"] * machine.flops_per_s)
     weights = n * k * stored / (constants["memory"] * machine.hbm_bytes_per_s)
-    moved = m * k * width + m * n * OUTPUT_WIDTH
+    moved = m * k * width + m * n * output
     activations = warm_seconds(moved, machine, constants["cache"], constants["memory"])
     start = constants["start"] + constants["depth"] * k
     if quantised:
@@ -57,7 +64,13 @@ def parts(
     return start, weights + activations, compute
 
 
-def linear(width: float, *, stored: float | None = None, quantised: bool = False) -> Form:
+def linear(
+    width: float,
+    *,
+    stored: float | None = None,
+    quantised: bool = False,
+    output: float = OUTPUT_WIDTH,
+) -> Form:
     """Form of linear layers that multiply elements of that width.
 
     Parameters
@@ -68,6 +81,8 @@ def linear(width: float, *, stored: float | None = None, quantised: bool = False
         The same of W as it is stored, scales included; as X if not stated. [B]
     quantised
         Whether the time includes bringing 16-bit activations to that width.
+    output
+        Bytes per element of Y. [B]
 
     Notes
     -----
@@ -75,18 +90,19 @@ def linear(width: float, *, stored: float | None = None, quantised: bool = False
     """
     weight = width if stored is None else stored
 
+    def each(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> tuple[Array, ...]:
+        widths = {"width": width, "stored": weight, "output": output}
+        return parts(dims, machine, constants, **widths, quantised=quantised)
+
     def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:
-        start, memory, compute = parts(
-            dims, machine, constants, width=width, stored=weight, quantised=quantised
-        )
+        start, memory, compute = each(dims, machine, constants)
         knee = constants["knee"]
         joined: Array = (memory**knee + compute**knee) ** (1.0 / knee)
         return start + joined
 
     def regime(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Regimes:
         """What takes longest: start, memory or compute."""
-        each = parts(dims, machine, constants, width=width, stored=weight, quantised=quantised)
-        return np.asarray(np.argmax(np.stack(each), axis=0))
+        return np.asarray(np.argmax(np.stack(each(dims, machine, constants)), axis=0))
 
     constants = (*COMMON, QUANTISED) if quantised else COMMON
     equation = f"{EQUATION}{NARROWED * quantised}) · exp(residual)"

@@ -65,7 +65,7 @@ def projected(dims: Dims, machine: Machine, constants: Values, *, absorbed: bool
         compute = 2.0 * tokens * n * k / (constants["gemm"] * dims["faster"] * machine.flops_per_s)
         moved = n * k * dims["weight_width"] + tokens * (n + k) * dims["width"]
         memory = moved / (constants["weights"] * machine.hbm_bytes_per_s)
-        total += (compute**q + memory**q) ** (1.0 / q)
+        total = total + (compute**q + memory**q) ** (1.0 / q)
     return total
 
 

@@ -155,3 +155,25 @@ def _beyond_points(hull: Hull, apart: Array) -> Array:
     """Beyond the radius around the nearest point. [octave]"""
     gap: Array = np.maximum(apart.min(axis=1) - hull.radius - TOUCHING, 0.0)
     return gap
+
+
+def separation(hull: Hull, at: Array) -> Array:
+    """Distance of each row, put into the box, to each point of the hull. [octave]
+
+    What all tables of a hull have in common: see `tabled`.
+    """
+    return distances(np.clip(at, hull.low, hull.high), hull.points)
+
+
+def beyond(hull: Hull, at: Array, apart: Array) -> Array:
+    """`outside` of rows whose `separation` is known. [octave]"""
+    return _beyond_box(hull, at) + _beyond_points(hull, apart)
+
+
+def tabled(residual: Residual, hull: Hull, at: Array, apart: Array, far: Array) -> Array:
+    """`value` of rows whose `separation` and `beyond` are known. [1]"""
+    out: Array = matern(apart / residual.reach) @ residual.weights
+    if residual.steps is not None:
+        out += jumps(residual.steps, residual.steps_reach, np.clip(at, hull.low, hull.high))
+    out *= np.exp(far / -FADE)
+    return out

@@ -171,6 +171,7 @@ def handover(p: Pass, crosses: Number) -> Iterator[Op]:
     ranks = p.deployment.ranks(p.tp)
     share = payload / p.tp
     pair = replace(ranks, size=2.0)
-    yield collective("send", collectives.send(share, ranks, crosses), share, pair, 1)
+    op = collective("send", collectives.send(share, ranks, crosses), share, pair, 1)
+    yield replace(op, dims={**op.dims, "nodes": 1.0 + crosses})
     if not p.deployment.layout.sequence_parallel:
         yield from _combined(p, d, 1, after="all-gather")

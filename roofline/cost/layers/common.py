@@ -151,7 +151,14 @@ def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -
 
 def collective(name: str, moved: Transfer, payload: Number, ranks: Ranks, layers: int) -> Op:
     """Movement of data between devices."""
-    dims = {"bytes": payload, "ranks": ranks.size, "nodes": ranks.nodes}
+    link = ranks.link
+    switched = link is not None and (link.kind, link.topology) == ("nvlink", "switch")
+    dims = {
+        "bytes": payload,
+        "ranks": ranks.size,
+        "nodes": ranks.nodes,
+        "nvswitch": float(switched),
+    }
     return Op(
         name,
         "collective",

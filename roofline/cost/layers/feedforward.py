@@ -118,7 +118,14 @@ def _moved(
     name = "combine" if back else "dispatch"
     if np.any(np.asarray(ep) > 1):
         op = collective(name, exchange(near, far, ranks), near + far, ranks, layers)
-        routed = {"tokens": most, "d": float(up.k), "width": width, "inside": ranks.inside}
+        routed = {
+            "tokens": most,
+            "d": float(up.k),
+            "width": width,
+            "inside": ranks.inside,
+            "active": float(part.active),
+            "experts": float(part.experts),
+        }
         dims = {**op.dims, **routed, "groups_met": met, "nodes_met": nodes}
         yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart, dims=dims)
     if np.any(np.asarray(layout.expert_tp) > 1):

@@ -60,7 +60,7 @@ def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
         yield collective(f"all-reduce-{op.name}", moved, payload, ranks, op.repeat)
         return
     less = replace(work, flops=work.flops / cp, activation_bytes=work.activation_bytes / cp)
-    mine = replace(op, work=less, dims={**dims, "new": dims["new"] / cp})
+    mine = replace(op, work=less, dims={**dims, "new": dims["new"] / cp, "sharers": cp})
     if p.deployment.options.ring_attention:
         passed = ring(cache, ranks)
         mine = replace(mine, work=less + passed.work, wire_s=passed.seconds, algorithm="ring")

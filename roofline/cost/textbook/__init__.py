@@ -91,6 +91,7 @@ from roofline.cost.textbook.parameters import (
     lecture_parameters,
     vocabulary_parameters,
 )
+from roofline.cost.textbook.scheduling import evicted_tokens
 from roofline.cost.textbook.silicon import (
     achieved_rate,
     node_egress,
@@ -137,6 +138,7 @@ __all__ = [
     "distillation_flops",
     "dot_product_intensity",
     "equal_flops_tokens",
+    "evicted_tokens",
     "exchange_bound_tpot",
     "expert_exchange_time",
     "ffn_parameters",

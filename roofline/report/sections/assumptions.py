@@ -3,7 +3,8 @@
 from typing import Final
 
 from roofline.report.block import Block, Cell, Grid, heads
-from roofline.report.text import amount
+from roofline.report.known import calibrated
+from roofline.report.text import UNKNOWN, amount, percent
 from roofline.table import Result
 
 ORDER: Final = 20
@@ -26,10 +27,42 @@ def _assumptions(result: Result) -> Grid:
     )
 
 
+def _kernels(result: Result) -> Grid:
+    name = result.metadata.get("calibration", "")
+    return Grid(
+        "kernels-table",
+        f"Measured kernels that predict the times: calibration {name}",
+        heads(
+            numbers=["prefill", "decode"],
+            kernel="Kernel",
+            device="Measured on",
+            basis="Basis",
+            prefill="Of prefill",
+            decode="Of decode",
+            operators="Operators",
+            source="Measurements and note",
+        ),
+        tuple(
+            (
+                Cell(f"{row['kernel']}, {row['of']}" if row["kernel"] else UNKNOWN),
+                Cell(str(row["measured on"]) or UNKNOWN),
+                Cell(str(row["basis"]), tone="badge"),
+                Cell(percent(row["prefill"])),
+                Cell(percent(row["decode"])),
+                Cell(str(row["operators"])),
+                Cell("; ".join(str(row[key]) for key in ("note", "source") if row[key])),
+            )
+            for row in result.tables["kernels"].rows()
+        ),
+    )
+
+
 def _roofs(result: Result) -> Grid:
     return Grid(
         "roofs-table",
-        "Rates of one device that the times are computed with",
+        "Datasheet rates of one device, the roofs"
+        if calibrated(result)
+        else "Rates of one device that the times are computed with",
         heads(
             numbers=["rate"], name="Roof", kind="Kind", rate="Rate", basis="Basis", source="Source"
         ),
@@ -54,6 +87,8 @@ def _split(value: object, unit: str) -> tuple[str, str]:
 def build(result: Result) -> Block | None:
     """Section of the page."""
     grids = []
+    if len(result.tables.get("kernels", ())):
+        grids.append(_kernels(result))
     if len(result.tables.get("assumptions", ())):
         grids.append(_assumptions(result))
     if len(result.tables.get("roofs", ())):

@@ -1,87 +1,18 @@
 """TTFT, TPOT and throughput against batch, and where memory ends."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Figure, Grid, cell, heads
+from roofline.report.block import Block, Cell, Figure, Grid, Key, cell, heads
+from roofline.report.curves import BatchFacts, Panel, batch_facts
 from roofline.report.figures import axis, colour, layout, lines, log_ticks, note
-from roofline.report.text import UNKNOWN, amount, is_number, plain
+from roofline.report.text import UNKNOWN, amount, between, plain
 from roofline.table import Result
 
 ORDER: Final = 60
 
-PANELS: Final = (
-    ("ttft_s", "TTFT", "s", "prefill"),
-    ("tpot_s", "TPOT", "s", "decode"),
-    ("throughput_tok_s", "Throughput", "token/s", "ink"),
-)
 PANEL_HEIGHT: Final = 190
 """Of one panel with its gap. [px]"""
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One metric against batch."""
-
-    name: str
-    unit: str
-    tint: str
-    values: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BatchFacts:
-    """Curves over the batch.
-
-    Attributes
-    ----------
-    fits
-        Whether each batch fits in memory.
-    most
-        Largest batch that fits; 0 if none does, None if all shown do.
-    current
-        Batch asked for; None where it is not known.
-    """
-
-    batches: tuple[int, ...]
-    panels: tuple[Panel, ...]
-    fits: tuple[bool, ...]
-    most: int | None
-    current: int | None
-
-
-def batch_facts(result: Result) -> BatchFacts:
-    """Curves of the metrics that exist; a single token has no TPOT."""
-    table = result.tables["batch_curve"]
-    batches = tuple(int(value) for value in table["batch"])
-    fits = tuple(bool(value) for value in table["fits"])
-    panels = tuple(
-        Panel(name, unit, tint, table[key])
-        for key, name, unit, tint in PANELS
-        if key in table.columns and all(value > 0 for value in table[key])
-    )
-    current = result.metadata.get("batch")
-    return BatchFacts(
-        batches,
-        panels,
-        fits,
-        _most(result, batches, fits),
-        int(current) if is_number(current) and current in batches else None,
-    )
-
-
-def _most(result: Result, batches: tuple[int, ...], fits: tuple[bool, ...]) -> int | None:
-    """Largest batch that fits: as counted where it was, else the largest that was tried."""
-    if all(fits):
-        return None
-    tried = max((batch for batch, fit in zip(batches, fits, strict=True) if fit), default=0)
-    beyond = min(batch for batch, fit in zip(batches, fits, strict=True) if not fit)
-    if "capacity" in result.tables:
-        for row in result.tables["capacity"].rows():
-            if row["limit"] == "largest batch" and tried <= row["value"] < beyond:
-                return int(row["value"])
-    return tried
 
 
 def draw_batch(facts: BatchFacts) -> Figure:
@@ -96,8 +27,8 @@ def draw_batch(facts: BatchFacts) -> Figure:
     for place, panel in enumerate(facts.panels):
         tail = str(place + 1) if place else ""
         top = 1 - place * (span + gap)
-        data.append(_curve(facts, panel, tail))
-        low, high = min(panel.values) / 1.3, max(panel.values) * 1.3
+        data += [*_band(facts, panel, tail), _curve(facts, panel, tail)]
+        low, high = panel.edges[0] / 1.3, panel.edges[1] * 1.3
         figure[f"yaxis{tail}"] = axis(
             "",
             type="log",
@@ -134,6 +65,7 @@ def draw_batch(facts: BatchFacts) -> Figure:
         "TTFT, TPOT and throughput",
         _summary(facts),
         {"data": data, "layout": figure},
+        (Key("central 80 %", "muted", "band"),) if facts.calibrated else (),
     )
 
 
@@ -141,6 +73,23 @@ def _ticks(batches: tuple[int, ...]) -> list[int]:
     """Powers of two, thinned until they can be read."""
     powers = [batch for batch in batches if batch & (batch - 1) == 0]
     return powers[:: max(1, math.ceil(len(powers) / 11))]
+
+
+def _band(facts: BatchFacts, panel: Panel, tail: str) -> list[dict[str, Any]]:
+    """The central 80 %, under the curve."""
+    edge = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": list(facts.batches),
+        "xaxis": "x",
+        "yaxis": f"y{tail}",
+        "line": {"color": colour(panel.tint, 0.35), "width": 1},
+        "hoverinfo": "skip",
+    }
+    if not panel.low:
+        return []
+    filled = {"fill": "tonexty", "fillcolor": colour(panel.tint, 0.18)}
+    return [{**edge, "y": list(panel.low)}, {**edge, "y": list(panel.high), **filled}]
 
 
 def _curve(facts: BatchFacts, panel: Panel, tail: str) -> dict[str, Any]:
@@ -160,17 +109,16 @@ def _curve(facts: BatchFacts, panel: Panel, tail: str) -> dict[str, Any]:
             "color": colour(panel.tint),
             "line": {"color": colour(panel.tint), "width": 1.5},
         },
-        "hovertext": [
-            lines(
-                [
-                    f"batch {plain(batch, 6)}: {amount(value, panel.unit)}",
-                    *([] if fit else ["does not fit in memory"]),
-                ]
-            )
-            for batch, value, fit in zip(facts.batches, panel.values, facts.fits, strict=True)
-        ],
+        "hovertext": [_hover(facts, panel, place) for place in range(len(facts.batches))],
         "hoverinfo": "text",
     }
+
+
+def _hover(facts: BatchFacts, panel: Panel, place: int) -> str:
+    told = [f"batch {plain(facts.batches[place], 6)}: {amount(panel.values[place], panel.unit)}"]
+    if panel.low:
+        told.append(f"80 % in {between(panel.low[place], panel.high[place], panel.unit)}")
+    return lines(told if facts.fits[place] else [*told, "does not fit in memory"])
 
 
 def _here(facts: BatchFacts, panel: Panel, tail: str) -> list[dict[str, Any]]:
@@ -248,6 +196,8 @@ def _summary(facts: BatchFacts) -> str:
         for panel in facts.panels
     )
     text = f"From batch {plain(facts.batches[0], 6)} to {plain(facts.batches[-1], 6)}: {moves}."
+    if facts.calibrated and facts.current is not None:
+        text += _here_in_words(facts, facts.batches.index(facts.current))
     if facts.most is None:
         return f"{text} All of them fit in memory."
     return (
@@ -257,7 +207,16 @@ def _summary(facts: BatchFacts) -> str:
     )
 
 
-def _grid(result: Result) -> Grid:
+def _here_in_words(facts: BatchFacts, place: int) -> str:
+    ranges = ", ".join(
+        f"{panel.name} {between(panel.low[place], panel.high[place], panel.unit)}"
+        for panel in facts.panels
+        if panel.low
+    )
+    return f" The central 80 % at batch {plain(facts.batches[place], 6)}: {ranges}."
+
+
+def _grid(result: Result, predicted: bool) -> Grid:
     table = result.tables["batch_curve"]
     shown = {
         "ttft_s": "TTFT",
@@ -266,21 +225,32 @@ def _grid(result: Result) -> Grid:
         "throughput_tok_s": "Throughput",
         "user_tok_s": "One user",
     }
-    columns = {key: text for key, text in shown.items() if key in table.columns}
+    columns = {}
+    for key, text in shown.items():
+        if key in table.columns:
+            columns[key] = text
+        if predicted and f"{key}_low" in table.columns:
+            columns[f"{key}_low"] = "central 80 %"
     rows = []
     for row in table.rows():
-        values = [
-            cell(amount(row[key], table.columns[key].unit)) if row[key] else Cell(UNKNOWN)
-            for key in columns
-        ]
+        values = [_cell(row, key, table.columns[key].unit) for key in columns]
         fits = Cell("fits", tone="good") if row["fits"] else Cell("does not fit", tone="bad")
         rows.append((Cell(plain(row["batch"], 6)), *values, fits))
     return Grid(
         "batch-table",
-        "Against batch, with perfect overlap",
+        "Against batch, predicted" if predicted else "Against batch, with perfect overlap",
         heads(numbers=["batch", *columns], batch="Batch", **columns, fits="Memory"),
         tuple(rows),
     )
+
+
+def _cell(row: dict[str, Any], key: str, unit: str) -> Cell:
+    """A value, or the range that begins with it."""
+    if not row[key]:
+        return Cell(UNKNOWN)
+    if key.endswith("_low"):
+        return cell(between(row[key], row[f"{key.removesuffix('_low')}_high"], unit))
+    return cell(amount(row[key], unit))
 
 
 def build(result: Result) -> Block | None:
@@ -289,4 +259,6 @@ def build(result: Result) -> Block | None:
         return None
     facts = batch_facts(result)
     figures = (draw_batch(facts),) if facts.panels else ()
-    return Block("batch", "Against batch", "batch.html", facts, figures, (_grid(result),))
+    return Block(
+        "batch", "Against batch", "batch.html", facts, figures, (_grid(result, facts.calibrated),)
+    )

@@ -1,158 +1,20 @@
 """Every operator under the roofs of the machine."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import SYMBOLS, axis, colour, layout, lines, log_ticks, note, short
-from roofline.report.text import amount, label, percent, shorten
+from roofline.report.known import BOUND
+from roofline.report.points import Point, Roof, RooflineFacts, roofline_facts
+from roofline.report.text import amount, between, label, percent, shorten
 from roofline.table import Result
 
 ORDER: Final = 30
 
-LABELLED: Final = 0.03
-"""Smallest share of its phase's time that earns an operator a label. [1]"""
-APART: Final = 0.3
-"""Labels closer than this in intensity are joined. [decades]"""
 NAMED: Final = 3
 LARGEST_POINT: Final = 46
 """Diameter of an operator that takes the whole phase. [px]"""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """An operator on the chart; amounts are of one step on one device."""
-
-    phase: str
-    op: str
-    flops: float
-    hbm_bytes: float
-    intensity: float
-    seconds: float
-    serial_s: float
-    share: float
-    bound: str
-    flops_per_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Roof:
-    """A ceiling: FLOP/s of an arithmetic type, or B/s of a memory level."""
-
-    name: str
-    rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """Names of operators that stand close together, at the largest of them."""
-
-    phase: str
-    ops: tuple[str, ...]
-    intensity: float
-    flops_per_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Operators of a phase that have no place on a logarithmic chart: they count no FLOPs."""
-
-    phase: str
-    ops: tuple[str, ...]
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class RooflineFacts:
-    """The chart before it is drawn.
-
-    Attributes
-    ----------
-    ridge
-        Intensity at which the first arithmetic roof meets the first bandwidth roof. [FLOP/B]
-    x, y
-        Ranges of the axes: intensity [FLOP/B] and rate. [FLOP/s]
-    """
-
-    points: tuple[Point, ...]
-    arithmetic: tuple[Roof, ...]
-    bandwidth: tuple[Roof, ...]
-    ridge: float
-    labels: tuple[Label, ...]
-    left_out: tuple[LeftOut, ...]
-    x: tuple[float, float]
-    y: tuple[float, float]
-
-
-def roofline_facts(result: Result) -> RooflineFacts:
-    """Points, roofs and labels of the roofline chart."""
-    rows = list(result.tables["ops"].rows())
-    points = tuple(_point(row) for row in rows if row["flops"] > 0 and row["intensity"] > 0)
-    roofs = list(result.tables["roofs"].rows())
-    arithmetic, bandwidth = (
-        tuple(Roof(str(row["name"]), float(row["rate"])) for row in roofs if row["kind"] == kind)
-        for kind in ("arithmetic", "bandwidth")
-    )
-    ridge = arithmetic[0].rate / bandwidth[0].rate
-    intensities = [ridge, *(point.intensity for point in points)]
-    x = min(intensities) / 10, max(intensities) * 4
-    lowest = min(
-        [min(arithmetic[0].rate, bandwidth[0].rate * x[0])]
-        + [point.flops_per_s for point in points]
-    )
-    y = lowest / 1.5, max(roof.rate for roof in arithmetic) * 3
-    return RooflineFacts(
-        points, arithmetic, bandwidth, ridge, _labels(points), _left_out(rows), x, y
-    )
-
-
-def _point(row: dict[str, Any]) -> Point:
-    return Point(
-        phase=str(row["phase"]),
-        op=str(row["op"]),
-        flops=row["flops"],
-        hbm_bytes=row["hbm_bytes"],
-        intensity=row["intensity"],
-        seconds=row["seconds"],
-        serial_s=row["serial_s"],
-        share=row["share"],
-        bound=str(row["bound"]),
-        flops_per_s=row["flops"] / row["seconds"],
-    )
-
-
-def _labels(points: tuple[Point, ...]) -> tuple[Label, ...]:
-    """Labels of the operators that take time, neighbours joined."""
-    out: list[Label] = []
-    for phase in dict.fromkeys(point.phase for point in points):
-        groups: list[list[Point]] = []
-        worth = [point for point in points if point.phase == phase and point.share >= LABELLED]
-        for point in sorted(worth, key=lambda point: point.intensity):
-            if groups and math.log10(point.intensity / groups[-1][-1].intensity) < APART:
-                groups[-1].append(point)
-            else:
-                groups.append([point])
-        for group in groups:
-            ordered = sorted(group, key=lambda point: -point.share)
-            first = ordered[0]
-            names = tuple(point.op for point in ordered)
-            out.append(Label(phase, names, first.intensity, first.flops_per_s))
-    return tuple(out)
-
-
-def _left_out(rows: list[dict[str, Any]]) -> tuple[LeftOut, ...]:
-    out = []
-    for phase in dict.fromkeys(str(row["phase"]) for row in rows):
-        silent = [
-            row
-            for row in rows
-            if row["phase"] == phase and not (row["flops"] > 0 and row["intensity"] > 0)
-        ]
-        if silent:
-            names = tuple(str(row["op"]) for row in silent)
-            out.append(LeftOut(phase, names, sum(row["share"] for row in silent)))
-    return tuple(out)
 
 
 def draw_roofline(facts: RooflineFacts) -> Figure:
@@ -165,6 +27,8 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
     ]
     data.append(_ridge_line(facts))
     phases = list(dict.fromkeys(point.phase for point in facts.points))
+    if facts.calibrated:
+        data += [_gaps(facts, phase) for phase in phases]
     data += [_cloud(facts, phase) for phase in phases]
     spec = {
         "data": data,
@@ -189,6 +53,10 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
         Key(phase, phase if phase in SYMBOLS else "rest", SYMBOLS.get(phase, "square"))
         for phase in phases
     )
+    if facts.calibrated:
+        legend += (Key("gap to the roof", "faint", "stem"),)
+        if any(point.basis == BOUND for point in facts.points):
+            legend += (Key("not measured: on the roof", "ink", "open"),)
     return Figure("roofline-chart", "Roofline of one device", _summary(facts), spec, legend)
 
 
@@ -242,17 +110,19 @@ def _roof_names(facts: RooflineFacts) -> list[dict[str, Any]]:
                 name="slope",
             )
         )
-    out += [
-        note(
-            f"{label(roof.name)} {short(amount(roof.rate, 'FLOP/s', 4))}",
-            math.log10(_flat(facts, roof)[0][0]),
-            math.log10(roof.rate),
-            xanchor="left",
-            yanchor="bottom",
-            yshift=12,
+    for place, roof in enumerate(facts.arithmetic):
+        # The first stands free above the ridge; below it the others would cross the slope there.
+        first, last = _flat(facts, roof)[0]
+        out.append(
+            note(
+                f"{label(roof.name)} {short(amount(roof.rate, 'FLOP/s', 4))}",
+                math.log10(last if place else first),
+                math.log10(roof.rate),
+                xanchor="right" if place else "left",
+                yanchor="bottom",
+                yshift=0 if place else 12,
+            )
         )
-        for roof in facts.arithmetic
-    ]
     ridge = f"ridge {amount(facts.ridge, 'FLOP/B')}"
     out.append(
         note(
@@ -309,6 +179,19 @@ def _names(ops: tuple[str, ...]) -> str:
     return label(", ".join(shorten(op, 14) for op in ops[:NAMED]), 48) + more
 
 
+def _gaps(facts: RooflineFacts, phase: str) -> dict[str, Any]:
+    """Lines from the points of a phase to the roof above each."""
+    points = [point for point in facts.points if point.phase == phase]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [x for point in points for x in (point.intensity, point.intensity, None)],
+        "y": [y for p in points for y in (p.flops_per_s, p.roof_flops_per_s, None)],
+        "line": {"color": colour(phase if phase in SYMBOLS else "rest", 0.55), "width": 1.5},
+        "hoverinfo": "skip",
+    }
+
+
 def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
     """Points of a phase, the largest first so that small ones stay visible."""
     points = sorted(
@@ -323,7 +206,7 @@ def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
         "y": [point.flops_per_s for point in points],
         "marker": {
             "symbol": SYMBOLS.get(phase, "square"),
-            "color": colour(tint, 0.3),
+            "color": _fills(points, tint),
             "line": {"color": colour(tint), "width": 1.5},
             "opacity": 1,
             "size": [max(point.share, 0.0) for point in points],
@@ -337,17 +220,33 @@ def _cloud(facts: RooflineFacts, phase: str) -> dict[str, Any]:
     }
 
 
+def _fills(points: list[Point], tint: str) -> Any:
+    """Points that were not measured are hollow."""
+    if all(point.basis != BOUND for point in points):
+        return colour(tint, 0.3)
+    return [colour("surface") if p.basis == BOUND else colour(tint, 0.3) for p in points]
+
+
 def _hover(point: Point) -> str:
-    return lines(
-        [
-            f"{label(point.op)} · {label(point.phase)}",
-            f"{amount(point.flops, 'FLOP')}, {amount(point.hbm_bytes, 'B')} of HBM",
-            f"intensity {amount(point.intensity, 'FLOP/B')}",
-            f"{amount(point.seconds, 's')}, {percent(point.share)} of the step",
-            f"{amount(point.serial_s, 's')} without overlap",
-            f"bound by {label(point.bound)}",
+    told = [
+        f"{label(point.op)} · {label(point.phase)}",
+        f"{amount(point.flops, 'FLOP')}, {amount(point.hbm_bytes, 'B')} of HBM",
+        f"intensity {amount(point.intensity, 'FLOP/B')}",
+        f"{amount(point.seconds, 's')}, {percent(point.share)} of the step",
+    ]
+    rate = amount(point.flops_per_s, "FLOP/s")
+    if point.interval:
+        told += [
+            f"predicted {rate}, {label(point.basis)}",
+            f"80 % in {between(*point.interval, 'FLOP/s')}",
+            f"roof {amount(point.roof_flops_per_s, 'FLOP/s')}: "
+            f"{percent(point.flops_per_s / point.roof_flops_per_s)} of it",
         ]
-    )
+    elif point.basis:
+        told.append(f"not measured: on the roof, {rate}")
+    else:
+        told.append(f"{amount(point.serial_s, 's')} without overlap")
+    return lines([*told, f"bound by {label(point.bound)}"])
 
 
 def _summary(facts: RooflineFacts) -> str:
@@ -360,7 +259,21 @@ def _summary(facts: RooflineFacts) -> str:
             "binds"
         )
     text = "; ".join(parts)
+    if facts.calibrated:
+        text += _reached(facts)
     return f"The ridge is at {amount(facts.ridge, 'FLOP/B')}. {text[:1].upper()}{text[1:]}."
+
+
+def _reached(facts: RooflineFacts) -> str:
+    """How much of its roof the longest operator of each phase reaches."""
+    out = []
+    for phase in dict.fromkeys(point.phase for point in facts.points):
+        known = [point for point in facts.points if point.phase == phase and point.interval]
+        if known:
+            first = max(known, key=lambda point: point.share)
+            reached = percent(first.flops_per_s / first.roof_flops_per_s)
+            out.append(f"{reached} in {phase} ({first.op})")
+    return f". Of its roof, the longest operator reaches {' and '.join(out)}" if out else ""
 
 
 def build(result: Result) -> Block | None:
@@ -373,4 +286,5 @@ def build(result: Result) -> Block | None:
     facts = roofline_facts(result)
     figures = (draw_roofline(facts),)
     left_out = tuple((entry, percent(entry.share)) for entry in facts.left_out)
-    return Block("roofline", "Roofline", "roofline.html", left_out, figures)
+    given = {"left_out": left_out, "calibrated": facts.calibrated}
+    return Block("roofline", "Roofline", "roofline.html", given, figures)

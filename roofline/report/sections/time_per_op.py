@@ -1,17 +1,17 @@
-"""Where the time of a step goes, and what binds each operator."""
+"""Where the time of a step goes, how sure that is, and what binds each operator."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import HATCH, axis, colour, layout, linear_ticks, lines
-from roofline.report.text import amount, label, percent
+from roofline.report.known import BOUND, calibrated
+from roofline.report.text import amount, between, label, percent
+from roofline.report.times import Bar, PhaseTimes, time_facts
 from roofline.table import Result
 
 ORDER: Final = 40
 
-MOST_BARS: Final = 14
 BAR_HEIGHT: Final = 26
 """Of a bar with its gap. [px]"""
 BAR_WIDTH: Final = 0.72
@@ -23,6 +23,8 @@ BOUNDS: Final[Mapping[str, str]] = {
     "host": "bound by loading from the host",
     "": "smaller operators",
 }
+BADGES: Final = 82
+"""Room for how each operator is known, right of the bars. [px]"""
 SHAPES: Final[Mapping[str, str]] = {
     "memory": "hatched",
     "wire": "crossed",
@@ -30,98 +32,37 @@ SHAPES: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """Time of an operator, all its executions in a step together.
-
-    Attributes
-    ----------
-    seconds, serial_s
-        With perfect overlap, and with none. [s]
-    bound
-        ``"compute"``, ``"memory"``, ``"wire"``, ``"host"``; empty for several together.
-    """
-
-    op: str
-    seconds: float
-    serial_s: float
-    share: float
-    bound: str
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseTimes:
-    """A step of one phase, longest operator first."""
-
-    phase: str
-    bars: tuple[Bar, ...]
-    seconds: float
-    serial_s: float
-    by_bound: Mapping[str, float]
-
-
-def time_facts(result: Result) -> tuple[PhaseTimes, ...]:
-    """Time of each operator by phase, and share of each bound."""
-    rows = list(result.tables["ops"].rows())
-    phases = dict.fromkeys(str(row["phase"]) for row in rows)
-    return tuple(_phase(phase, [r for r in rows if r["phase"] == phase]) for phase in phases)
-
-
-def _phase(phase: str, rows: list[dict[str, Any]]) -> PhaseTimes:
-    ordered = sorted(rows, key=lambda row: -row["seconds"])
-    shown = len(ordered) if len(ordered) <= MOST_BARS + 1 else MOST_BARS
-    bars = [
-        Bar(str(row["op"]), row["seconds"], row["serial_s"], row["share"], str(row["bound"]))
-        for row in ordered[:shown]
-    ]
-    if rest := ordered[shown:]:
-        sums = {key: sum(row[key] for row in rest) for key in ("seconds", "serial_s", "share")}
-        bars.append(Bar(f"{len(rest)} smaller", bound="", **sums))
-    by_bound: dict[str, float] = {}
-    for row in ordered:
-        by_bound[str(row["bound"])] = by_bound.get(str(row["bound"]), 0.0) + row["share"]
-    seconds = sum(row["seconds"] for row in ordered)
-    serial = sum(row["serial_s"] for row in ordered)
-    return PhaseTimes(phase, tuple(bars), seconds, serial, by_bound)
-
-
 def draw_times(facts: PhaseTimes, key: str) -> Figure:
-    """Bars of one phase; the pale end is what no overlap would add."""
-    data = [_bars(facts, bound) for bound in BOUNDS if any(b.bound == bound for b in facts.bars)]
+    """Bars of one phase.
+
+    Predicted, the full part is what datasheet rates ask for, the pale one what kernels take beyond
+    it, the line the central 80 %. At datasheet rates the pale end is what no overlap would add.
+    """
     places = list(range(len(facts.bars)))
-    data.append(
-        {
-            "type": "bar",
-            "orientation": "h",
-            "y": places,
-            "base": [bar.seconds for bar in facts.bars],
-            "width": BAR_WIDTH,
-            "x": [max(bar.serial_s - bar.seconds, 0.0) for bar in facts.bars],
-            "marker": {"color": colour("faint", 0.45)},
-            "hoverinfo": "skip",
-        }
-    )
-    data.append(
-        {
-            "type": "scatter",
-            "mode": "text",
-            "y": places,
-            "x": [max(bar.serial_s, bar.seconds) for bar in facts.bars],
-            "text": [f"\N{NO-BREAK SPACE}{label(_shown(bar))}" for bar in facts.bars],
-            "textposition": "middle right",
-            "textfont": {"size": 11, "color": colour("muted")},
-            "hoverinfo": "skip",
-            "cliponaxis": False,
-        }
-    )
-    longest = max(max(bar.serial_s, bar.seconds) for bar in facts.bars)
+    bars = [_bars(facts, bound) for bound in BOUNDS if any(b.bound == bound for b in facts.bars)]
+    data = [*bars, _beyond(facts), _shares(facts)]
+    longest, beside = max(_end(facts, bar) for bar in facts.bars), 1.18
+    more: dict[str, Any] = {}
+    if facts.calibrated:
+        data = [_whole(facts), *bars, _intervals(facts), _shares(facts)]
+        beside = 1.35  # the badges leave less room
+        more["meta"] = {"sparse": True}
+        more["margin"] = {"l": 8, "r": BADGES, "t": 8, "b": 8, "pad": 2}
+        more["annotations"] = [
+            {"text": label(bar.basis, 12), "y": place}
+            for place, bar in enumerate(facts.bars)
+            if bar.basis
+        ]
+        more["template"] = {"layout": {"annotationdefaults": _badge()}}
     spec = {
         "data": data,
         "layout": layout(
             64 + BAR_HEIGHT * len(places),
             barmode="overlay",
             xaxis=axis(
-                "Time in the step", range=[0, longest * 1.18], **linear_ticks(longest * 1.1, "s")
+                "Time in the step",
+                range=[0, longest * beside],
+                **linear_ticks(longest * 1.1, "s"),
             ),
             yaxis=axis(
                 "",
@@ -130,13 +71,24 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
                 range=[len(places) - 0.4, -0.6],
                 showgrid=False,
             ),
+            **more,
         ),
     }
     title = f"{facts.phase.capitalize()} step: {amount(facts.seconds, 's')}"
+    title += " predicted" * facts.calibrated
+    return Figure(key, title, _summary(facts), spec, _legend(facts))
+
+
+def _legend(facts: PhaseTimes) -> tuple[Key, ...]:
     bounds = dict.fromkeys(bar.bound for bar in facts.bars if bar.seconds)
     legend = [Key(BOUNDS.get(b, b), b or "rest", SHAPES.get(b, "square")) for b in bounds]
-    legend.append(Key("more without overlap", "faint"))
-    return Figure(key, title, _summary(facts), spec, tuple(legend))
+    if not facts.calibrated:
+        return (*legend, Key("more without overlap", "faint"))
+    return (
+        *legend,
+        Key("beyond the datasheet floor", "faint"),
+        Key("central 80 %", "ink", "whisker"),
+    )
 
 
 def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
@@ -147,7 +99,7 @@ def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
         "orientation": "h",
         "name": BOUNDS[bound],
         "y": [place for place, _ in chosen],
-        "x": [bar.seconds for _, bar in chosen],
+        "x": [bar.within_s for _, bar in chosen],
         "width": BAR_WIDTH,
         "marker": {
             "color": colour(tint),
@@ -160,19 +112,121 @@ def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
                 "solidity": 0.25,
             },
         },
-        "hovertext": [
-            lines(
-                [
-                    label(bar.op),
-                    f"{amount(bar.seconds, 's')}, {percent(bar.share)} of the step",
-                    f"{amount(bar.serial_s, 's')} without overlap",
-                    BOUNDS[bound],
-                ]
-            )
-            for _, bar in chosen
-        ],
+        **(
+            {"hoverinfo": "skip"}  # the bar behind tells it
+            if facts.calibrated
+            else {"hovertext": [_hover(facts, bar) for _, bar in chosen], "hoverinfo": "text"}
+        ),
+    }
+
+
+def _whole(facts: PhaseTimes) -> dict[str, Any]:
+    """Pale bars of predicted times, under what datasheet rates ask for."""
+    return {
+        **_pale(facts, [bar.seconds for bar in facts.bars]),
+        "hovertext": [_hover(facts, bar) for bar in facts.bars],
         "hoverinfo": "text",
     }
+
+
+def _beyond(facts: PhaseTimes) -> dict[str, Any]:
+    """What no overlap would add, behind the bars."""
+    return {
+        **_pale(facts, [max(bar.serial_s - bar.seconds, 0.0) for bar in facts.bars]),
+        "base": [bar.seconds for bar in facts.bars],
+        "hoverinfo": "skip",
+    }
+
+
+def _pale(facts: PhaseTimes, lengths: list[float]) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "y": list(range(len(facts.bars))),
+        "width": BAR_WIDTH,
+        "x": lengths,
+        "marker": {"color": colour("faint", 0.45)},
+    }
+
+
+def _intervals(facts: PhaseTimes) -> dict[str, Any]:
+    """Lines from end to end of the central 80 %."""
+    chosen = [(place, bar, bar.interval) for place, bar in enumerate(facts.bars) if bar.interval]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "central 80 %",
+        "y": [place for place, _, _ in chosen],
+        "x": [bar.seconds for _, bar, _ in chosen],
+        "marker": {"size": 3, "color": colour("ink")},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [high - bar.seconds for _, bar, (_, high) in chosen],
+            "arrayminus": [bar.seconds - low for _, bar, (low, _) in chosen],
+            "color": colour("ink"),
+            "thickness": 1.2,
+            "width": 4,
+        },
+        "hoverinfo": "skip",
+    }
+
+
+def _shares(facts: PhaseTimes) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "text",
+        "y": list(range(len(facts.bars))),
+        "x": [_end(facts, bar) for bar in facts.bars],
+        "text": [f"\N{NO-BREAK SPACE}{label(_shown(bar))}" for bar in facts.bars],
+        "textposition": "middle right",
+        "textfont": {"size": 11, "color": colour("muted")},
+        "hoverinfo": "skip",
+        "cliponaxis": False,
+    }
+
+
+def _end(facts: PhaseTimes, bar: Bar) -> float:
+    """Where what is drawn of a bar ends. [s]"""
+    if not facts.calibrated:
+        return max(bar.serial_s, bar.seconds)
+    return max(bar.seconds, bar.interval[1]) if bar.interval else bar.seconds
+
+
+def _badge() -> dict[str, Any]:
+    """How a time is known stands right of the bars, framed like the badges of the tables."""
+    return {
+        "x": 1,
+        "xref": "paper",
+        "xanchor": "left",
+        "xshift": 6,
+        "yanchor": "middle",
+        "showarrow": False,
+        "font": {"size": 10, "color": colour("muted")},
+        "bordercolor": colour("faint", 0.7),
+        "borderpad": 2,
+        "borderwidth": 1,
+    }
+
+
+def _hover(facts: PhaseTimes, bar: Bar) -> str:
+    if not facts.calibrated:
+        return lines(
+            [
+                label(bar.op),
+                f"{amount(bar.seconds, 's')}, {percent(bar.share)} of the step",
+                f"{amount(bar.serial_s, 's')} without overlap",
+                BOUNDS.get(bar.bound, ""),
+            ]
+        )
+    told = [label(bar.op), f"{amount(bar.seconds, 's')}, {percent(bar.share)} of the step"]
+    if bar.interval:
+        told.append(f"80 % in {between(*bar.interval, 's')}, {label(bar.basis)}")
+    elif bar.basis == BOUND:
+        told.append("a datasheet floor: nothing like it was measured")
+    if bar.interval and bar.roof is not None:
+        told.append(f"datasheet floor {percent(bar.roof)} of it")
+    return lines([*told, BOUNDS.get(bar.bound, "")])
 
 
 def _shown(bar: Bar) -> str:
@@ -186,17 +240,30 @@ def _summary(facts: PhaseTimes) -> str:
     bound = ", ".join(
         f"{percent(share)} {BOUNDS.get(name, name)}" for name, share in shares if share
     )
-    return (
-        f"{bound}. The longest operator is {first.op} with {percent(first.share)}. "
-        f"Without overlap the step takes {amount(facts.serial_s, 's')}."
-    )
+    told = f"{bound}. The longest operator is {first.op} with {percent(first.share)}. "
+    if not facts.calibrated:
+        return f"{told}Without overlap the step takes {amount(facts.serial_s, 's')}."
+    beyond = amount(facts.seconds - facts.within_s, "s")
+    whole = amount(facts.seconds, "s")
+    return f"{told}Of the {whole}, {beyond} are beyond the datasheet floors of the operators."
+
+
+def _fused(times: tuple[PhaseTimes, ...]) -> tuple[tuple[str, str], ...]:
+    """Operators whose time is in the kernel of another, and in which phases."""
+    phases: dict[tuple[str, ...], list[str]] = {}
+    for facts in times:
+        if facts.inside:
+            phases.setdefault(facts.inside, []).append(facts.phase)
+    return tuple((", ".join(ops), " and ".join(names)) for ops, names in phases.items())
 
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
     if "ops" not in result.tables or not len(result.tables["ops"]):
         return None
+    times = time_facts(result)
+    given = {"calibrated": calibrated(result), "fused": _fused(times)}
     figures = tuple(
-        draw_times(facts, f"time-{place}") for place, facts in enumerate(time_facts(result))
+        draw_times(facts, f"time-{place}") for place, facts in enumerate(times) if facts.bars
     )
-    return Block("time", "Time", "time.html", figures=figures)
+    return Block("time", "Time", "time.html", given, figures)

@@ -1,10 +1,12 @@
 """Whether it fits, what binds, what would help, and the figures people ask for first."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Cell, Grid, heads
-from roofline.report.text import UNKNOWN, Amount, amount, is_number
+from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head, heads
+from roofline.report.known import BOUND, MEANINGS, PARTLY, calibrated
+from roofline.report.text import UNKNOWN, Amount, amount, between, is_number, percent
 from roofline.table import Result
 
 ORDER: Final = 10
@@ -51,24 +53,45 @@ CARDS: Final = (
 )
 
 
+MOST: Final = ("throughput_tok_s", "throughput_tok_s_per_gpu", "user_tok_s")
+"""Metrics of which more is better: datasheet rates give a ceiling."""
+
+
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """One metric with its two bounds.
+    """One metric with its bounds.
 
     Attributes
     ----------
-    overlap, serial
-        With perfect overlap of arithmetic and memory, and with none.
+    value
+        Predicted, or with perfect overlap at datasheet rates.
+    serial
+        At datasheet rates without any overlap; None where the figure is predicted.
+    interval
+        The central 80 % of a predicted figure; None where nothing in it was measured.
+    bound, bounds
+        The figure at datasheet rates, and what that is: ``"floor"`` or ``"ceiling"``.
     explained
         Key of its derivation; empty if there is none.
     """
 
     name: str
-    overlap: Amount
+    value: Amount
     serial: Amount | None
+    interval: Amount | None
+    bound: Amount | None
+    bounds: str
     meaning: str
     basis: str
     explained: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surety:
+    """Shares of the time of a step by how it is known, from best to worst. [1]"""
+
+    phase: str
+    shares: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +102,8 @@ class VerdictFacts:
     ----------
     fits
         Whether the deployment fits in memory; None where nobody has said.
+    calibration
+        Whose measured kernels predict the figures; empty where there are none.
     floor
         Whether times are those of the datasheet: the least possible, not a forecast.
     both
@@ -86,50 +111,100 @@ class VerdictFacts:
     """
 
     fits: bool | None
+    calibration: str
     floor: bool
     both: bool
     sentences: tuple[str, ...]
     cards: tuple[Headline, ...]
     headlines: tuple[Headline, ...]
+    known: tuple[Surety, ...]
 
 
 def verdict_facts(result: Result) -> VerdictFacts:
     """Verdict and headline figures of a result."""
     given = result.metadata
-    fits = given.get("fits")
+    fits, predicted = given.get("fits"), calibrated(result)
     rows = result.tables["headline"].rows() if "headline" in result.tables else ()
     known = {str(row["metric"]): _headline(row, result) for row in rows}
-    cards = [known[name] for name in CARDS if name in known and known[name].overlap.number != "–"]
+    cards = [known[name] for name in CARDS if name in known and known[name].value.number != "–"]
     return VerdictFacts(
         fits=fits if isinstance(fits, bool) else None,
-        floor=given.get("basis") == "datasheet",
+        calibration=str(given.get("calibration", "measured kernels")) if predicted else "",
+        floor=not predicted and given.get("basis") in (BOUND, "calibrated"),
         both=any(entry.serial for entry in known.values()),
         sentences=tuple(str(sentence) for sentence in given.get("summary", ())),
         cards=tuple(cards),
         headlines=tuple(known.values()),
+        known=_known(result) if predicted else (),
     )
 
 
 def _headline(row: dict[str, Any], result: Result) -> Headline:
-    metric, unit = str(row["metric"]), str(row.get("unit", ""))
+    metric, unit, basis = str(row["metric"]), str(row.get("unit", "")), str(row.get("basis", ""))
     explained = EXPLAINED.get(metric, "")
     # Zero is "there is none": one token has no time between tokens.
     none = metric in ("tpot_s", "user_tok_s") and not row["value"]
-    serial = row.get("serial")
+    serial, bound = row.get("serial"), row.get("roof")
+    spread = "low" in row and row["low"] < row["high"]
     return Headline(
         name=NAMES.get(metric, metric),
-        overlap=Amount(UNKNOWN) if none else amount(row["value"], unit),
+        value=Amount(UNKNOWN) if none else amount(row["value"], unit),
         serial=amount(serial, unit) if is_number(serial) and not none else None,
+        interval=between(row["low"], row["high"], unit) if spread else None,
+        bound=amount(bound, unit) if is_number(bound) and not none else None,
+        bounds="ceiling" if metric in MOST else "floor",
         meaning=str(row.get("meaning", "")),
-        basis=str(row.get("basis", "")),
+        basis=PARTLY if spread and basis == BOUND else basis,
         explained=explained if explained in result.derivations else "",
     )
 
 
+def _known(result: Result) -> tuple[Surety, ...]:
+    """How the time of each step is known."""
+    rows = list(result.tables["ops"].rows()) if "ops" in result.tables else []
+    phases = dict.fromkeys(str(row["phase"]) for row in rows)
+    known = []
+    for phase in phases:
+        mine = [row for row in rows if row["phase"] == phase and row["seconds"]]
+        bases = sorted({str(row["basis"]) for row in mine}, key=_rank)
+        sums = {b: sum(row["share"] for row in mine if row["basis"] == b) for b in bases}
+        known.append(Surety(phase, sums))
+    return tuple(known)
+
+
+def _rank(basis: str) -> int:
+    return list(MEANINGS).index(basis) if basis in MEANINGS else len(MEANINGS)
+
+
+def _known_grid(facts: VerdictFacts) -> Grid:
+    bases = sorted({basis for entry in facts.known for basis in entry.shares}, key=_rank)
+    return Grid(
+        "known",
+        "How sure: time of a step by how its operators are known",
+        (
+            Head("Basis"),
+            *(Head(entry.phase.capitalize(), numeric=True) for entry in facts.known),
+            Head("What it means"),
+        ),
+        tuple(
+            (
+                Cell(basis),
+                *(Cell(percent(entry.shares.get(basis, 0.0))) for entry in facts.known),
+                Cell(MEANINGS.get(basis, "")),
+            )
+            for basis in bases
+        ),
+    )
+
+
 def _grid(facts: VerdictFacts) -> Grid:
-    both = facts.both
-    columns = {"name": "Figure", "overlap": "Perfect overlap" if both else "Value"}
-    if both:
+    predicted, both = bool(facts.calibration), facts.both
+    columns = {"name": "Figure", "value": "Perfect overlap" if both else "Value"}
+    title = "All headline figures" + (": the two bounds of the roofline at the same rates" * both)
+    if predicted:
+        columns |= {"value": "Predicted", "interval": "Central 80 %", "bound": "At datasheet rates"}
+        title = "All headline figures: as predicted, and what datasheet rates would allow"
+    elif both:
         columns["serial"] = "No overlap"
     columns["meaning"] = "What it is"
     based = any(entry.basis for entry in facts.headlines)
@@ -137,28 +212,26 @@ def _grid(facts: VerdictFacts) -> Grid:
         columns["basis"] = "Basis"
     return Grid(
         "headline",
-        "All headline figures" + (": the two bounds of the roofline at the same rates" * both),
-        heads(numbers=["overlap", "serial"], **columns),
-        tuple(
-            (
-                Cell(entry.name),
-                _aligned(entry.overlap),
-                *((_aligned(entry.serial or Amount(UNKNOWN)),) if both else ()),
-                Cell(entry.meaning),
-                *((Cell(entry.basis, tone="badge"),) if based else ()),
-            )
-            for entry in facts.headlines
-        ),
+        title,
+        heads(numbers=["value", "serial", "interval", "bound"], **columns),
+        tuple(tuple(_cell(entry, column) for column in columns) for entry in facts.headlines),
     )
 
 
-def _aligned(value: Amount) -> Cell:
-    """A number that lines up with others although it has no unit behind it."""
-    return Cell(value.number, value.unit or "\N{NO-BREAK SPACE}")
+def _cell(entry: Headline, column: str) -> Cell:
+    if column in ("name", "meaning"):
+        return Cell(str(getattr(entry, column)))
+    if column == "basis":
+        return Cell(entry.basis, tone="badge")
+    value = getattr(entry, column) or Amount(UNKNOWN)
+    # A number lines up with others although it has no unit behind it.
+    return Cell(value.number, value.unit or NO_UNIT)
 
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
     facts = verdict_facts(result)
-    grids = (_grid(facts),) if facts.headlines else ()
-    return Block("verdict", "Verdict", "verdict.html", facts, grids=grids)
+    grids = [_known_grid(facts)] if facts.known else []
+    if facts.headlines:
+        grids.append(_grid(facts))
+    return Block("verdict", "Verdict", "verdict.html", facts, grids=tuple(grids))

@@ -1,6 +1,6 @@
 """Derivations of operators that are priced by a measured kernel."""
 
-from roofline.cost.calibration.kernel import Found, Kernel, Wires
+from roofline.cost.calibration.kernel import Found
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.measured import Measured
 from roofline.serving.static import OpTime
@@ -35,22 +35,15 @@ def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> D
             source="measured with the product that it feeds",
             basis=entry.basis,
         )
-    formula = "t(shape, constants) · exp(residual)"
-    told: tuple[Derivation, ...] = ()
-    if isinstance(found.fit, Kernel):
-        model = found.fit.model
-        formula = model.form.equation or formula
-        told = _constants(model)
-    elif isinstance(found.fit, Wires):
-        formula = "least over algorithms of start + messages · delay + bytes / (share · W)"
-        told = _regimes(found.fit)
+    model = found.fit.model
+    formula = model.form.equation or "t(shape, constants) · exp(residual)"
     return Derivation(
         op.name,
         entry.seconds,
         "s",
         formula=f"{op.repeat} · {formula}",
         substituted=f"{op.repeat} · {each}",
-        inputs=(*counted, *told, floor),
+        inputs=(*counted, *_constants(model), floor),
         source=_whose(found),
         basis=BASES[int(known.basis)],
         note=_note(known, found),
@@ -62,8 +55,7 @@ def _whose(found: Found) -> str:
     fit = found.fit
     label = fit.label
     name = f"{label.provider} {label.kind} {label.variant} on {label.device}"
-    rows = fit.model.source if isinstance(fit, Kernel) else ""
-    return f"fit of {name}" + (f": {rows}" if rows else "")
+    return f"fit of {name}: {fit.model.source}"
 
 
 def _note(known: Measured, found: Found) -> str:
@@ -88,22 +80,4 @@ def _constants(model: Calibrated) -> tuple[Derivation, ...]:
             basis="measured",
         )
         for constant in model.form.constants
-    )
-
-
-def _regimes(fit: Wires) -> tuple[Derivation, ...]:
-    return tuple(
-        Derivation(
-            f"{regime.path}, {name}",
-            getattr(regime, name),
-            "" if name == "efficiency" else "s",
-            source={
-                "start": "before the first message",
-                "message": "each message that follows another",
-                "efficiency": "share of the link's published rate",
-            }[name],
-            basis="measured",
-        )
-        for regime in fit.constants.regimes
-        for name in ("start", "message", "efficiency")
     )

@@ -26,6 +26,13 @@ def test_every_arithmetic_has_descriptors(arithmetic: Arithmetic) -> None:
 
 
 @pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("arithmetic", TYPES)
+def test_a_batch_has_descriptors(arithmetic: Arithmetic) -> None:
+    """The library holds the size of an attribute against its own: a wrong number is refused."""
+    Product(arithmetic, 16, 4096, 1024, batch=8).close()
+
+
+@pytest.mark.usefixtures("library")
 def test_the_library_tells_its_version() -> None:
     assert int(cublaslt.version().split(".")[0]) >= 12
 

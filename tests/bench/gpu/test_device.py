@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.gpu import bandwidth
+from roofline.bench.gpu import bandwidth, cublaslt
 from roofline.bench.gpu import device as device_module
 from roofline.bench.gpu.attention import prefill_attention
 from roofline.bench.gpu.compiling import Compiled
@@ -88,9 +88,15 @@ def test_a_kernel_is_allowed_the_shared_memory_that_it_asks_for(driver: Driver) 
     assert driver.shared == {"prefill_attention": launch.shared_bytes}
 
 
-def test_measurements_say_where_they_were_made(driver: Driver) -> None:
-    said = describe(Device(driver.cupy, SKU), BOARD)
-    assert said["machine"] == "Tiny GPU"
+def test_measurements_say_where_they_were_made(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cublaslt, "version", lambda: "13.1.0")
+    said = describe(Device(driver.cupy, SKU), BOARD, "tiny", "files/tiny.yaml")
+    assert said["machine"] == "tiny"
+    assert said["title"] == "Tiny GPU"
+    assert said["datasheet"] == "files/tiny.yaml"
+    assert said["cublaslt"] == "13.1.0"
     assert said["capability"] == "9.0"
     assert said["power limit"] == "700.0"
     assert all(isinstance(value, str) for value in said.values())

@@ -12,6 +12,7 @@ from roofline.bench.gpu.compiling import compiled
 from roofline.bench.gpu.environment import require_cupy, require_device
 from roofline.bench.gpu.launch import Program
 from roofline.errors import MissingEnvironmentError
+from tests.bench.gpu.fake_nvml import NvmlError, fake_nvml
 
 
 class DriverError(RuntimeError):
@@ -152,42 +153,6 @@ def test_a_device_that_kernels_cannot_be_compiled_for(
     assert f"{architecture / 10:.1f}" in str(refusal(compiled, Program("rope"), architecture))
 
 
-class NvmlError(Exception):
-    pass
-
-
-def fake_nvml(**functions: Any) -> ModuleType:
-    """The driver's library with a board that tells everything but its MIG mode."""
-
-    def unsupported(*_: Any) -> Any:
-        raise NvmlError("Not Supported")
-
-    known = {
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlDeviceGetHandleByIndex": lambda index: index,
-        "nvmlDeviceGetHandleByPciBusId": unsupported,
-        "nvmlDeviceGetName": lambda gpu: b"Tiny GPU",
-        "nvmlDeviceGetMemoryInfo": lambda gpu: SimpleNamespace(total=1000),
-        "nvmlDeviceGetEnforcedPowerLimit": lambda gpu: 700_000,
-        "nvmlDeviceGetMaxClockInfo": lambda gpu, which: 1980,
-        "nvmlDeviceGetClockInfo": lambda gpu, which: {1: 1700, 2: 2619}[which],
-        "nvmlDeviceGetPowerUsage": lambda gpu: 650_000,
-        "nvmlDeviceGetTemperature": unsupported,
-        "nvmlDeviceGetCurrentClocksEventReasons": lambda gpu: 0x04,
-        "nvmlDeviceGetEccMode": lambda gpu: [1, 1],
-        "nvmlDeviceGetMigMode": unsupported,
-        "nvmlSystemGetDriverVersion": lambda: "580.65",
-        "NVML_CLOCK_SM": 1,
-        "NVML_CLOCK_MEM": 2,
-        "NVML_TEMPERATURE_GPU": 0,
-        "NVMLError": NvmlError,
-    }
-    module = ModuleType("pynvml")
-    vars(module).update({**known, **functions})
-    return module
-
-
 def test_the_driver_is_read_in_base_units(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[str] = []
     library = fake_nvml(nvmlShutdown=lambda: closed.append("closed"))
@@ -224,3 +189,18 @@ def test_a_gpu_that_the_driver_does_not_know(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_idle_or_free_clock_is_not_slowed() -> None:
     assert nvml.reasons(0x01) == nvml.reasons(0x02) == nvml.reasons(0) == ()
     assert nvml.reasons(0x48) == ("hardware slowdown", "hardware temperature")
+
+
+def test_the_driver_tells_whether_others_are_there_and_what_joins_gpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml())
+    with nvml.monitor() as gpu:
+        assert (gpu.others(), gpu.link()) == (0, "pcie")
+    told = fake_nvml(
+        nvmlDeviceGetComputeRunningProcesses=lambda gpu: [SimpleNamespace(pid=1)] * 3,
+        nvmlDeviceGetNvLinkState=lambda gpu, wire: int(wire == 2),
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", told)
+    with nvml.monitor() as gpu:
+        assert (gpu.others(), gpu.link()) == (2, "nvlink")

@@ -9,7 +9,7 @@ from roofline.api.calibration import calibration_of
 from roofline.api.setting import deployed
 from roofline.cost.calibration.asked import asked
 from roofline.cost.calibration.kernel import Found, Kernel
-from roofline.cost.calibration.pricing import GpuCalibration, share
+from roofline.cost.calibration.pricing import GpuCalibration, of_part
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import calibrated
 from roofline.cost.kernels.form import machine
@@ -173,12 +173,13 @@ def test_parts_of_a_fused_mixture_add_up_to_it() -> None:
     assert isinstance(given.calibration, GpuCalibration)
     kernel = given.calibration.find(device, wanted.kind, wanted.variants)
     assert kernel is not None
-    model = kernel.fit.model  # type: ignore[union-attr]  # a mixture is no collective
-    shares = [
-        share(part, model, wanted.dims, machine(device, "bf16"))
+    model, rates = kernel.fit.model, machine(device, "bf16")
+    whole = calibrated.seconds(model, wanted.dims, rates)
+    every = [
+        of_part(part, whole, model, wanted.dims, rates)
         for part in ("first", "second", "around", "none")
     ]
-    np.testing.assert_allclose(sum(shares), 1.0)
+    np.testing.assert_allclose(sum(every), whole)
     times = [priced(given, ops[name]) for name in names]
     assert all(time is not None for time in times)
     assert float(np.max(times[3].seconds)) == 0.0  # type: ignore[union-attr]

@@ -1,0 +1,5 @@
+"""Sum of a tensor over GPUs, by NCCL."""
+
+from roofline.bench.gpu.wires import collective
+
+PROBE = collective("all-reduce", "all_reduce", "ring")

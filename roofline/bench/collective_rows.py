@@ -1,0 +1,116 @@
+"""Measured collectives as columns of `roofline.cost.kernels.collective`.
+
+A group is one library, release, operation and place. Sources call a place by what joins the ranks:
+``…_nvswitch_1node``; ``…_pcie_1node``; ``…_pairwise_nvlink_dpn4``; ``…_dgx_dpn4`` takes four
+devices of each node, so that more than four ranks are on several nodes and meet over the network.
+A family is an octave of sizes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from roofline.bench.collectives import CUSTOM, NCCL, algorithms
+from roofline.bench.held_out import octaves
+from roofline.bench.kernel_rows import Group
+from roofline.cost.kernels.collective import collective_dims, form
+from roofline.cost.kernels.form import machine
+from roofline.errors import LayoutError, UnknownNameError
+from roofline.hardware.catalog import default_node, gpu
+from roofline.hardware.machine import Gpu, Link
+
+if TYPE_CHECKING:
+    import pandas
+
+KEY: Final = ("gpu", "backend", "version", "mode", "topology", "op", "across")
+OPS: Final = {"alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": "all_gather"}
+"""Other names of operations."""
+INTEGERS: Final = ("int8", "uint8", "int32")
+"""Types that NCCL does not add in the switch."""
+OF_EACH: Final = re.compile(r"dpn(\d+)$")
+"""Devices of each node, at the end of a topology."""
+CUSTOM_ENDS: Final = "-custom"
+"""Of a library that is an engine's own kernels."""
+
+
+def collective_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Collectives; a family is an octave of sizes.
+
+    Raises
+    ------
+    UnknownNameError
+        The library has no such operation.
+    LayoutError
+        The catalog does not know what joins the ranks.
+    """
+    named = frame.assign(op=frame.op.replace(OPS), across=_across(frame))
+    for values, rows in named.groupby(list(KEY), observed=True):
+        name = dict(zip(KEY, map(str, values), strict=True))
+        library = CUSTOM if name["backend"].endswith(CUSTOM_ENDS) else NCCL
+        if name["op"] not in library:
+            raise UnknownNameError(
+                f"{name['backend'] or 'NCCL'} has no known algorithm of {name['op']!r:.40}",
+                hint=f"known are {', '.join(library)}",
+            )
+        yield _group(name, rows, library)
+
+
+def _group(
+    name: dict[str, str], rows: "pandas.DataFrame", library: Mapping[str, tuple[str, ...]]
+) -> Group:
+    device, op, across = gpu(name["gpu"]), name["op"], int(name["across"])
+    ranks = rows.n_ranks.to_numpy(np.float64)
+    rate, adds = _wires(device, float(ranks.max()), across, name["topology"])
+    adds = adds and op == "all_reduce"
+    payload = rows.bytes.to_numpy(np.float64)
+    switched = adds & ~rows.dtype.isin(INTEGERS).to_numpy(np.bool_)
+    rates = np.full_like(payload, rate)
+    arithmetic = "bf16" if "bf16" in device.flops_per_s else next(iter(device.flops_per_s))
+    return Group(
+        {**name, "across": f"{across} a node" if across else ""},
+        form(op, algorithms(library, op, in_switch=adds)),
+        machine(device, arithmetic),
+        collective_dims(payload, ranks, rates, switched.astype(np.float64)),
+        rows.time_s.to_numpy(np.float64),
+        octaves(payload),
+        rows.index.to_numpy().astype(np.int64),
+        arithmetic,
+    )
+
+
+def _across(frame: "pandas.DataFrame") -> "pandas.Series":
+    """Devices of each node where the ranks are on several nodes, else 0."""
+    each = frame.topology.str.extract(OF_EACH)[0].astype(float).fillna(np.inf)
+    return each.where(frame.n_ranks > each, 0.0).astype(int)
+
+
+def _wires(device: Gpu, ranks: float, across: int, topology: str) -> tuple[float, bool]:
+    """Rate of what joins the ranks [B/s], and whether its switch adds floats."""
+    if across:
+        network = default_node(device, 2**10).network
+        if network is None:
+            raise LayoutError(
+                f"no node of the catalog with {device.name} has a network",
+                hint="add a file to hwspecs/nodes/",
+            )
+        return across * network.bytes_per_s, False
+    link = _link(device, ranks, topology)
+    if link is None:
+        raise LayoutError(
+            f"the catalog knows no link that joins {ranks:.0f} × {device.name}",
+            hint="add the link to the GPU's file",
+        )
+    node = default_node(device, int(min(ranks, link.devices or ranks)))
+    joined = node.link
+    return link.bytes_per_s, bool(joined and joined.kind == link.kind and joined.reduces)
+
+
+def _link(device: Gpu, ranks: float, topology: str) -> Link | None:
+    for kind, link in device.links.items():
+        if kind == "c2c" or ("pcie" in topology.split("_") and kind != "pcie"):
+            continue
+        if not link.devices or link.devices >= ranks:
+            return link
+    return None

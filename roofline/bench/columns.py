@@ -1,0 +1,287 @@
+"""Columns of measured kernels by kind: which are needed, and what others are taken for.
+
+A file may leave out what has a usual value. A row without a meaning is refused with its reason; it
+never stops the others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.kernels.gemm import ARITHMETIC
+from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
+from roofline.errors import InputError, RooflineError
+from roofline.hardware.catalog import gpu
+
+if TYPE_CHECKING:
+    import pandas
+
+Places: TypeAlias = NDArray[np.int64]
+
+LARGEST: Final = 2.0**53
+"""Whole numbers beyond this have no place of their own in float64."""
+FORMATS: Final[Mapping[str, str]] = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "half": "float16",
+    "fp8_e4m3": "fp8",
+    "float8_e4m3fn": "fp8",
+}
+"""Other names of number formats."""
+SUFFIXES: Final = ("_pairnvlink", "_pairwise_nvlink")
+"""Of a GPU's name in sources that say how it is wired in it; the topology says it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Of one kind of kernel.
+
+    Attributes
+    ----------
+    needed
+        Numbers from 1 up.
+    usual
+        Numbers and words that are taken where a column or a value is missing.
+    like
+        Columns that are taken from another where missing.
+    words
+        Columns that are words and have no usual value.
+    known
+        Words of a column that a form is for.
+    most
+        Pairs of columns of which the first is never above the second.
+    """
+
+    needed: tuple[str, ...]
+    usual: Mapping[str, float | str] = field(default_factory=dict)
+    like: Mapping[str, str] = field(default_factory=dict)
+    words: tuple[str, ...] = ("gpu",)
+    known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    most: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Rows that are not predicted.
+
+    Attributes
+    ----------
+    where
+        What they have in common, in words.
+    index
+        Their places in the file. [1]
+    why
+        One sentence.
+    """
+
+    where: str
+    index: Places
+    why: str
+
+    @property
+    def rows(self) -> int:
+        """How many. [1]"""
+        return len(self.index)
+
+
+LIBRARY: Final[Mapping[str, str]] = {
+    "backend": "",
+    "version": "",
+    "kernel": "",
+    "dtype": "bfloat16",
+}
+"""Not stated: rows of the same device and formats are then one library's."""
+SIXTEEN: Final = ("bfloat16", "float16")
+CACHED: Final = (*SIXTEEN, "fp8")
+WEIGHTS: Final = (*CACHED, "fp8_block", "w4a16_mxfp4")
+ATTENTION: Final = Columns(
+    ("batch", "seq_q", "seq_kv", "n_heads", "n_kv_heads", "head_dim"),
+    {**LIBRARY, "head_dim": 128, "window": 0},
+    {"n_kv_heads": "n_heads", "kv_dtype": "dtype"},
+    known={"dtype": CACHED, "kv_dtype": CACHED},
+    most=(("seq_q", "seq_kv"), ("n_kv_heads", "n_heads")),
+)
+LATENT: Final = Columns(
+    ("batch", "seq_q", "seq_kv", "n_heads"),
+    LIBRARY,
+    {"kv_dtype": "dtype"},
+    known={"dtype": CACHED, "kv_dtype": CACHED},
+    most=(("seq_q", "seq_kv"),),
+)
+PREFILLED: Final = {"seq_q": "seq_kv"}
+"""A prefill from an empty cache."""
+ONE: Final = {"seq_q": 1}
+"""A token a step."""
+
+COLUMNS: Final[Mapping[str, Columns]] = {
+    "gemm": Columns(("m", "n", "k"), LIBRARY, known={"dtype": tuple(ARITHMETIC)}),
+    "attention-prefill": replace(ATTENTION, like={**ATTENTION.like, **PREFILLED}),
+    "attention-decode": replace(ATTENTION, usual={**ATTENTION.usual, **ONE}),
+    "mla-prefill": replace(LATENT, like={**LATENT.like, **PREFILLED}),
+    "mla-decode": replace(LATENT, usual={**LATENT.usual, **ONE}),
+    "mla-module": replace(
+        LATENT,
+        like={**LATENT.like, "gemm_dtype": "dtype"},
+        words=("gpu", "phase"),
+        known={
+            **LATENT.known,
+            "gemm_dtype": (*CACHED, "fp8_block"),
+            "phase": ("prefill", "decode"),
+        },
+    ),
+    "mla-bmm": Columns(
+        ("num_tokens", "n_heads"),
+        LIBRARY,
+        words=("gpu", "op"),
+        known={"dtype": CACHED, "op": ("mla_gen_pre", "mla_gen_post")},
+    ),
+    "moe": Columns(
+        ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
+        {**LIBRARY, "distribution": "balanced", "tp": 1, "ep": 1},
+        known={"dtype": WEIGHTS, "distribution": ("balanced", "power_law_1.01", "power_law_1.2")},
+        most=(("topk", "experts"), ("ep", "experts")),
+    ),
+    "collective": Columns(
+        ("n_ranks", "bytes"),
+        {"backend": "", "version": "", "mode": "", "topology": "", "dtype": "bfloat16"},
+        words=("gpu", "op"),
+    ),
+    "deepep": Columns(
+        ("num_tokens", "hidden", "topk", "experts", "node_num"),
+        {"backend": "deepep", "version": "", "mode": "normal", "node_num": 1, "sms": 0},
+        words=("gpu", "op"),
+        known={"op": ("dispatch", "combine"), "mode": ("normal", "ll")},
+        most=(("topk", "experts"),),
+    ),
+    "quantize": Columns(
+        ("m", "k"),
+        {"backend": "", "version": "", "op": "scale_matrix", "dtype": "fp8"},
+        known={"op": tuple(QUANTIZE), "dtype": ("fp8",)},
+    ),
+    "pointwise": Columns(
+        ("num_tokens", "width"),
+        {"backend": "", "version": "", "model": "", "dtype": "bfloat16"},
+        words=("gpu", "op"),
+        known={"op": tuple(POINTWISE), "dtype": SIXTEEN},
+    ),
+}
+"""By kind; all need ``gpu`` and ``time_s`` too."""
+TIME: Final = "time_s"
+
+
+def prepared(
+    kind: str, frame: "pandas.DataFrame", where: str = ""
+) -> tuple["pandas.DataFrame", list[Refused]]:
+    """Rows that mean something, with all columns of their kind, and those that do not.
+
+    Parameters
+    ----------
+    kind
+        A key of `COLUMNS`.
+    frame
+        Measurements; places are counted from 0.
+    where
+        File they are from, for the error.
+
+    Returns
+    -------
+    tuple
+        Rows at their places, the GPU by its name in the catalog; and what is refused.
+
+    Raises
+    ------
+    InputError
+        A column is missing that has no usual value.
+    """
+    rule = COLUMNS[kind]
+    filled = _filled(kind, rule, frame.reset_index(drop=True), where)
+    keep = np.ones(len(filled), dtype=np.bool_)
+    refused: list[Refused] = []
+
+    def refuse(wrong: NDArray[np.bool_], where: str, why: str) -> None:
+        if (new := np.flatnonzero(wrong & keep)).size:
+            refused.append(Refused(where, new, why))
+            keep[new] = False
+
+    for name in (*rule.needed, TIME):
+        values = filled[name].to_numpy(np.float64)
+        least = 0.0 if name == TIME else 1.0
+        wrong = ~((values >= least) & (values > 0.0) & (values < LARGEST))
+        said = f"above {least:g}" if name == TIME else f"from {least:g} up"
+        refuse(wrong, name, f"{name} is no number {said}{_examples(values, wrong & keep)}")
+    for low, high in rule.most:
+        refuse((filled[low] > filled[high]).to_numpy(), low, f"{low} is above {high}")
+    for name, words in rule.known.items():
+        for word in sorted(set(filled[name]) - set(words)):
+            refuse(
+                (filled[name] == word).to_numpy(),
+                f"{name}={word:.40}",
+                f"no form of {kind} is for {name} {word!r:.40}, only for {', '.join(words)}",
+            )
+    names = {}
+    for word in sorted(set(filled.gpu[keep])):
+        try:
+            names[word] = gpu(_unwired(word)).name
+        except RooflineError as error:
+            refuse((filled.gpu == word).to_numpy(), f"gpu={word:.40}", f"{error}; {error.hint}")
+    out = filled[keep].copy()
+    out["gpu"] = out.gpu.map(names)
+    return out, refused
+
+
+def _filled(kind: str, rule: Columns, frame: "pandas.DataFrame", where: str) -> "pandas.DataFrame":
+    """All columns, numbers as float64 and words as str; what is not a number is NaN."""
+    import pandas as pd
+
+    if "phase" in rule.words and "phase" not in frame and "seq_q" in frame:
+        new = pd.to_numeric(frame.seq_q, errors="coerce")
+        frame = frame.assign(phase=np.where(new > 1, "prefill", "decode"))
+    numbers = {*rule.needed, TIME, *(k for k, v in rule.usual.items() if not isinstance(v, str))}
+    asked = [*rule.words, TIME, *rule.needed, *rule.usual, *rule.like]
+    given = {name: frame[name] for name in frame.columns}
+    for name in dict.fromkeys(asked):
+        if name not in given and name not in rule.usual and name not in rule.like:
+            raise InputError(
+                f"the measurements have no column {name} of {kind}",
+                hint=f"{kind} needs {', '.join(_needed(rule))}; other columns have usual values",
+                where=where,
+            )
+    for name in dict.fromkeys(asked):
+        column = given.get(name, pd.Series(np.nan, index=frame.index, dtype=object))
+        if name in numbers:
+            column = pd.to_numeric(column, errors="coerce").astype(np.float64)
+        else:
+            column = column.astype(object).where(column.notna(), None)
+            column = column.map(lambda v: None if v in (None, "", "nan") else str(v).strip())
+        if name in rule.usual:
+            column = column.fillna(rule.usual[name])
+        given[name] = column
+    for name, other in rule.like.items():
+        given[name] = given[name].fillna(given[other])
+    for name in ("dtype", "kv_dtype", "gemm_dtype"):
+        if name in given:
+            given[name] = given[name].replace(FORMATS)
+    for name in rule.words:
+        given[name] = given[name].fillna("")
+    if "window" in given:
+        given["window"] = given["window"].clip(lower=0.0)
+    return pd.DataFrame(given, index=frame.index)
+
+
+def _needed(rule: Columns) -> list[str]:
+    every = dict.fromkeys((*rule.words, *rule.needed, TIME))
+    return [name for name in every if name not in rule.usual and name not in rule.like]
+
+
+def _unwired(name: str) -> str:
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _examples(values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> str:
+    shown = sorted({f"{value:g}" for value in values[wrong][:1000]})
+    return f": {', '.join(shown[:3])}" if shown else ""

@@ -1,0 +1,174 @@
+"""The roofline at published rates, without a constant that was fitted: what fits are compared with.
+
+Arithmetic over the dense rate, or traffic over the memory's, whichever takes longer; for exchanges
+and collectives, bytes over the link. Work is that of `roofline.cost`: every operand crosses memory
+once, nothing waits for anything.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from roofline.bench.kernel_rows import Group
+from roofline.cost.attention import attention
+from roofline.cost.kernels.gemm import BLOCK, OUTPUT_WIDTH, SCALE_WIDTH
+from roofline.cost.kernels.latent_module import LATENT, PLAIN, ROTATED, projections
+from roofline.cost.latent import absorbed_attention, expanded_attention
+from roofline.cost.linear import gemm, pointwise
+from roofline.cost.moe import experts_gemm
+from roofline.cost.regimes import IN_SWITCH, PATHS, moved
+from roofline.cost.work import Array, Work
+
+Columns: TypeAlias = Mapping[str, Any]
+WIDTHS: Final[Mapping[str, tuple[float, float]]] = {
+    "fp8": (1.0, 1.0),
+    "fp8_block": (1.0, 1.0 + SCALE_WIDTH / BLOCK**2),
+}
+"""Bytes per element of X as it is multiplied, and of W in memory with its scales."""
+PLAIN_WIDTHS: Final = (2.0, 2.0)
+"""The same of 16 bits."""
+CROSSED: Final[Mapping[str, float]] = {"add": 3.0, "mlp_act": 3.0, "computescale": 1.0}
+"""Elements of 16 bits that a pass moves per element of its width, where not 2."""
+QUANTISED: Final = 1.5
+"""Of them, where half of what is read is written in 8 bits."""
+
+
+def datasheet(group: Group) -> Array:
+    """Time of each row of a group by the plain roofline. [s]"""
+    kind = group.form.kind
+    if kind in WIRED:
+        return WIRED[kind](group)
+    work, machine = WORKS[kind](group.dims, group.name), group.machine
+    longer = np.maximum(work.flops / machine.flops_per_s, work.hbm_bytes / machine.hbm_bytes_per_s)
+    return np.asarray(longer, dtype=np.float64)
+
+
+def _linear(d: Columns, name: Mapping[str, str]) -> Work:
+    width, weight = WIDTHS.get(name["dtype"], PLAIN_WIDTHS)
+    work = gemm(d["m"], d["n"], d["k"], weight_width=weight, width=width)
+    # Y has 16 bits whatever the multiplier takes.
+    return work + Work(activation_bytes=d["m"] * d["n"] * (OUTPUT_WIDTH - width))
+
+
+def _stream(d: Columns, name: Mapping[str, str]) -> Work:
+    each = QUANTISED if name["op"] == "scale_matrix" else CROSSED.get(name["op"], 2.0)
+    return pointwise(d["m"], reads=each * d["width"], writes=0.0, width=2.0)
+
+
+def _attention(d: Columns, name: Mapping[str, str]) -> Work:
+    return attention(
+        d["batch"],
+        d["new"],
+        d["context"],
+        heads=d["heads"],
+        kv_heads=d["kv_heads"],
+        head_dim=d["head_dim"],
+        width=d["width"],
+        kv_width=d["kv_width"],
+        window=d["reach"],
+    )
+
+
+def _absorbed(d: Columns, name: Mapping[str, str]) -> Work:
+    return absorbed_attention(
+        d["batch"],
+        d["new"],
+        d["context"],
+        heads=d["heads"],
+        latent=LATENT,
+        rope=ROTATED,
+        width=d["width"],
+        kv_width=d["kv_width"],
+    )
+
+
+def _expanded(d: Columns, name: Mapping[str, str]) -> Work:
+    return expanded_attention(
+        d["batch"],
+        d["new"],
+        d["context"],
+        heads=d["heads"],
+        query_dim=PLAIN + ROTATED,
+        value_dim=PLAIN,
+        rope=ROTATED,
+        width=d["width"],
+    )
+
+
+def _projected(d: Columns, *, absorbed: bool) -> Work:
+    """Matrices around the attention, at the attention's rate of arithmetic."""
+    tokens = d["batch"] * d["new"]
+    each = [
+        gemm(tokens, n, k, weight_width=d["weight_width"], width=d["width"])
+        for n, k in projections(d["heads"], absorbed=absorbed)
+    ]
+    total = each[0]
+    for one in each[1:]:
+        total = total + one
+    return Work(
+        flops=total.flops / d["faster"],
+        weight_bytes=total.weight_bytes,
+        activation_bytes=total.activation_bytes,
+    )
+
+
+def _heads(d: Columns, name: Mapping[str, str]) -> Work:
+    tokens, heads, inner = d["tokens"], d["heads"], d["inner"]
+    outer = PLAIN + LATENT - inner
+    return Work(
+        flops=2.0 * tokens * heads * PLAIN * LATENT,
+        weight_bytes=heads * PLAIN * LATENT * d["weight_width"],
+        activation_bytes=tokens * heads * (inner * d["weight_width"] + 2.0 * outer),
+    )
+
+
+def _experts(d: Columns, name: Mapping[str, str]) -> Work:
+    wide = (d["matrices"] - 1.0) * d["inter"]
+    widths = {"weight_width": d["weight_width"], "width": d["width"]}
+    first = experts_gemm(d["rows"], d["touched"], wide, d["hidden"], **widths)
+    return first + experts_gemm(d["rows"], d["touched"], d["hidden"], d["inter"], **widths)
+
+
+WORKS: Final[Mapping[str, Callable[[Columns, Mapping[str, str]], Work]]] = {
+    "gemm": _linear,
+    "quantize": _stream,
+    "pointwise": _stream,
+    "prefill-attention": _attention,
+    "decode-attention": _attention,
+    "latent-decode": _absorbed,
+    "latent-prefill": _expanded,
+    "latent-module-decode": lambda d, name: _absorbed(d, name) + _projected(d, absorbed=True),
+    "latent-module-prefill": lambda d, name: _expanded(d, name) + _projected(d, absorbed=False),
+    "latent-heads": _heads,
+    "moe": _experts,
+}
+"""Work of a row by the kind of its form."""
+
+
+def _collective(group: Group) -> Array:
+    """Bytes of the algorithm that sends least; a switch that adds has nothing to save for two."""
+    d, op = group.dims, group.name["op"]
+    shares = [
+        np.where(
+            (path != IN_SWITCH) | ((d["ranks"] > 2) & (d["in_switch"] > 0)),
+            moved(op, path, d["ranks"])[1],
+            np.inf,
+        )
+        for path in PATHS[op]
+    ]
+    least: Array = np.min(shares, axis=0)
+    return least * d["payload"] / d["bytes_per_s"]
+
+
+def _exchange(group: Group) -> Array:
+    d = group.dims
+    sent: Array = d["tokens"] * d["copies"] * d["hidden"] * d["width"]
+    return sent / d["bytes_per_s"]
+
+
+WIRED: Final[Mapping[str, Callable[[Group], Array]]] = {
+    "collective": _collective,
+    "expert-exchange": _exchange,
+}
+"""Time of a row by the kind of its form, where a link bounds it. [s]"""

@@ -1,0 +1,164 @@
+"""Which form fits which probe, and a probe's rows as the columns of its form."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from roofline.bench.published import Published
+from roofline.bench.records import Record
+from roofline.bench.rows import LEAST
+from roofline.cost.kernels.catalog import FORMS
+from roofline.cost.kernels.decode import decode_dims
+from roofline.cost.kernels.form import Constant, Dims, Machine
+from roofline.cost.kernels.prefill import prefill_dims
+from roofline.cost.kernels.processor import OF_KIND
+from roofline.cost.regimes import moved
+from roofline.cost.work import Array
+
+NUMPY: Final = "numpy"
+PRODUCTS: Final[Mapping[str, str]] = {
+    "fp32": "product-4",
+    "tf32": "product-4",
+    "fp16": "product-2",
+    "bf16": "product-2",
+    "fp8": "product-1",
+    "int8": "product-1-4",
+}
+ON_GPU: Final[Mapping[str, str]] = {
+    "decode-attention": "decode",
+    "prefill-attention": "prefill",
+    "pointwise": "memory",
+}
+"""Usual form of a kind on a GPU; linear layers by their arithmetic, any other as a roofline."""
+WIDTHS: Final[Mapping[str, float]] = {"fp32": 4.0, "tf32": 4.0, "fp8": 1.0}
+"""Bytes of an element by arithmetic, where they are not 2."""
+KERNEL: Final = "roofline"
+"""Whose schedule decoding in ``microbench/cuda`` has, a key of `roofline.cost.kernels.decode`."""
+PATHS: Final = {"send_recv": "direct"}
+"""Algorithm that the bytes of a collective are counted by, where it is not a ring."""
+SPARE: Final = 1.2
+"""Points that a form gets for each that it needs: some are left out for lack of memory."""
+USUAL: Final = 28
+"""Points of a probe with which most forms can be fitted and validated."""
+
+
+def form_of(kind: str, arithmetic: str, provider: str, named: str = "") -> str:
+    """Name of the form of a probe, a key of `roofline.cost.kernels.catalog.FORMS`.
+
+    Parameters
+    ----------
+    kind, arithmetic
+        Of the probe.
+    provider
+        ``"numpy"``, ``"cupy"``.
+    named
+        The form that the probe itself names for a GPU.
+
+    >>> form_of("gemm", "bf16", "cupy"), form_of("gemm", "fp32", "numpy")
+    ('product-2', 'processor-product')
+    """
+    if provider == NUMPY:
+        return OF_KIND.get(kind, "processor-roof")
+    if named:
+        return named
+    return PRODUCTS[arithmetic] if kind == "gemm" else ON_GPU.get(kind, "roof")
+
+
+def needed(form: str) -> int:
+    """Points of a probe with which its form can be fitted and validated. [1]"""
+    least = 2 * len(FORMS[form].constants) + LEAST
+    return max(USUAL, math.ceil(SPARE * least))
+
+
+SHARES: Final[Mapping[str, str]] = {
+    "compute": "FLOP/s",
+    "memory": "B/s",
+    "cache": "cache",
+    "l2": "cache",
+}
+"""What a constant without a unit is a share of, by its name."""
+
+
+def rate_of(constant: Constant, machine: Machine) -> tuple[float, str]:
+    """Published rate that a constant is held against, 0 for none, and its unit."""
+    of = SHARES.get(constant.name, "") if constant.unit == "1" else constant.unit
+    if of == "cache":
+        return machine.l2_bytes_per_s, "B/s"
+    return {"FLOP/s": machine.flops_per_s, "B/s": machine.hbm_bytes_per_s}.get(of, 0.0), of
+
+
+def columns(rows: Sequence[Record], form: str, published: Published | None = None) -> Dims:
+    """What a form is a function of: axes, work, how arrays lie, and what follows from them.
+
+    Parameters
+    ----------
+    rows
+        Of one probe.
+    form
+        Name of its form.
+    published
+        For forms of wires: whose rate they have.
+
+    Notes
+    -----
+    ``rows`` are runs of an array that are passed over one by one; ``cold`` is 1 where arguments
+    come from memory.
+    """
+    out = {name: np.array([float(row.at[name]) for row in rows]) for name in rows[0].at}
+    moved_bytes = ("weight_bytes", "activation_bytes", "kv_bytes")
+    out["bytes"] = np.array([sum(row.work[name] for name in moved_bytes) for row in rows])
+    out["flops"] = np.array([row.work["flops"] for row in rows])
+    out["cold"] = np.array([float(row.state == "cold") for row in rows])
+    out["rows"] = out.get("m", np.ones(len(rows))) * out.get("heads", 1.0)
+    family, _, _ = form.partition("-")
+    if family in _MORE:
+        out |= _MORE[family](rows, out, published)
+    return out
+
+
+_Columns = dict[str, Array]
+
+
+def _heads(rows: Sequence[Record], out: _Columns) -> list[Array]:
+    """Columns that both forms of attention begin with; no window."""
+    count = len(rows)
+    width = np.array([WIDTHS.get(row.arithmetic, 2.0) for row in rows])
+    new, context = (out[name if name in out else "tokens"] for name in ("new", "context"))
+    shape = (out[name] for name in ("heads", "kv_heads", "head_dim"))
+    return [out["count"], new, context, *shape, np.zeros(count), width, width]
+
+
+def _decode(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:
+    return decode_dims(*_heads(rows, out), kernel=KERNEL)
+
+
+def _prefill(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:
+    return prefill_dims(*_heads(rows, out))
+
+
+def _pass(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:
+    if "width" in out:
+        return {}
+    return {"width": out["heads"] * out["head_dim"]}
+
+
+def _collective(rows: Sequence[Record], out: _Columns, published: Published | None) -> _Columns:
+    ones, operation = np.ones(len(rows)), rows[0].probe.replace("-", "_")
+    rate = published.link_bytes_per_s if published else 0.0
+    _, share = moved(operation, PATHS.get(operation, "ring"), out["ranks"])
+    return {
+        "bytes_per_s": rate * ones,
+        "in_switch": float(published.in_switch if published else False) * ones,
+        "wire_s": share * out["payload"] / rate if rate else 0.0 * ones,
+    }
+
+
+_MORE: Final[Mapping[str, Callable[[Sequence[Record], _Columns, Published | None], _Columns]]] = {
+    "decode": _decode,
+    "prefill": _prefill,
+    "pass": _pass,
+    "collective": _collective,
+}
+"""By the beginning of a form's name."""

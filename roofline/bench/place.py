@@ -1,0 +1,117 @@
+"""Where a campaign runs: this processor with NumPy, or a GPU with CuPy."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from roofline.bench import clock, environment, processor
+from roofline.bench.backend import Backend
+from roofline.bench.published import Published, of_processor
+from roofline.errors import InputError, MissingEnvironmentError
+
+
+class Noise(Protocol):
+    """How much a machine disturbs equal pieces of work; its text says so in a clause."""
+
+    @property
+    def calm(self) -> bool:
+        """Whether times can be trusted to a few percent."""
+
+    @property
+    def taken(self) -> float:
+        """Share of the time in which others had the device. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where probes run.
+
+    Attributes
+    ----------
+    backend
+        Runs and times them.
+    published
+        Rates of its datasheet, or what stands in for one.
+    environment
+        What the times depend on besides the probes.
+    noise
+        Looks how calm the machine is.
+    title
+        What a person calls it.
+    """
+
+    backend: Backend
+    published: Published
+    environment: Mapping[str, str]
+    noise: Callable[[], Noise | None]
+    title: str
+
+
+def numpy_place() -> Place:
+    """NumPy in this process."""
+    here = processor.detect()
+    backend = clock.backend(here)
+    kind = "processor" if backend.threads == 1 else "wall"
+    return Place(
+        backend,
+        of_processor(here, backend.threads),
+        environment.describe(here, backend.threads, kind),
+        lambda: clock.noise(backend),
+        f"{here.title}, {backend.threads} thread(s)",
+    )
+
+
+def _numpy(name: str) -> AbstractContextManager[Place]:
+    if name:
+        raise InputError(
+            f"NumPy does not run on {name}", hint="leave --gpu out, or add --backend cupy"
+        )
+    return nullcontext(numpy_place())
+
+
+def _cupy(name: str) -> AbstractContextManager[Place]:
+    from roofline.bench.gpu.place import cupy_place
+
+    return cupy_place(name)
+
+
+PLACES: Final[Mapping[str, Callable[[str], AbstractContextManager[Place]]]] = {
+    "numpy": _numpy,
+    "cupy": _cupy,
+}
+
+
+def place(backend: str, name: str = "") -> AbstractContextManager[Place]:
+    """Where a backend runs; entering it takes the device.
+
+    Parameters
+    ----------
+    backend
+        ``"numpy"`` or ``"cupy"``.
+    name
+        GPU whose published rates apply, if it is not to be recognised.
+
+    Raises
+    ------
+    InputError
+        A GPU is named, and the backend has none.
+    MissingEnvironmentError
+        It is not to be had here.
+    """
+    if backend not in PLACES:
+        raise MissingEnvironmentError(
+            f"the backend {backend} cannot run here", hint=f"use one of {', '.join(PLACES)}"
+        )
+    return PLACES[backend](name)
+
+
+def chosen() -> tuple[str, str]:
+    """Backend to take if none is named, and why: a GPU where there is one and CuPy reaches it."""
+    from roofline.bench.gpu.environment import require_device
+
+    try:
+        require_device()
+    except MissingEnvironmentError as error:
+        return "numpy", f"no GPU is measured: {error.message}; {error.hint}"
+    return "cupy", "there is a GPU, and CuPy reaches it"

@@ -1,0 +1,139 @@
+"""``roofline paging``: room of caches reserved whole, in pages, and in pages that are shared."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli import options
+from roofline.cli.answer import print_derivation, to_json
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+
+if TYPE_CHECKING:
+    from roofline.table import Result
+
+
+def paging(
+    model: Annotated[
+        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
+    ] = "llama-3.1-8b",
+    samples: Annotated[int, typer.Option(help="Answers to each prompt.")] = 1,
+    page: Annotated[int, typer.Option(help="Tokens of a page; 0 for the engine's.")] = 0,
+    reserved: Annotated[
+        int,
+        typer.Option(help="Tokens reserved without pages; 0 for the longest the network takes."),
+    ] = 0,
+    gpu: options.Gpu = "h100-sxm",
+    node: options.Node = None,
+    gpus: options.Gpus = None,
+    layout: Annotated[str, typer.Option(help="tp8, dp8-ep8; else --gpus share it.")] = "",
+    batch: Annotated[int, typer.Option(help="Sequences that a step keeps activations for.")] = 256,
+    prompt: options.Prompt = 2048,
+    output: options.Output = 256,
+    weights: options.Weights = None,
+    kv: options.Kv = "auto",
+    engine: options.Engine = "vllm",
+    memory_utilization: options.MemoryUtilization = None,
+    explain: Annotated[
+        str | None, typer.Option(help="Derive reserved, power-of-two, exact, paged, shared, kv.")
+    ] = None,
+    format_: options.FormatOf = Format.TABLE,
+) -> None:
+    """Compare ways to give caches room: what of it holds tokens, how many sequences fit.
+
+    Exits with 1 if not even one prompt fits.
+    """
+    from roofline import api
+    from roofline.api.pages import paging as ask
+    from roofline.cli.inputs import network
+
+    result = ask(
+        network(model),
+        gpu,
+        samples=samples,
+        page=page,
+        reserved=reserved,
+        node=node,
+        gpus=gpus,
+        layout=layout,
+        batch=batch,
+        prompt=prompt,
+        output=output,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        memory_utilization=memory_utilization,
+    )
+    derivation = api.explain(result, explain) if explain else None
+    if format_ is Format.JSON:
+        print_json("paging", to_json(result, derivation), result.notes)
+    elif derivation is not None:
+        print_derivation(derivation)
+    else:
+        _print(result, format_)
+    if not result.metadata["fits"]:
+        raise typer.Exit(1)
+
+
+LABELS = {
+    "pool_bytes": "room for caches",
+    "token_bytes": "a cached token",
+    "state_bytes": "a sequence beside it",
+    "page_bytes": "a page",
+    "copied_pages": "pages copied",
+    "copied_s": "copying them",
+}
+
+
+def _print(result: "Result", style: Format) -> None:
+    from roofline.units import count, show, show_binary
+
+    meta, schemes = result.metadata, result.tables["schemes"]
+    if style is Format.CSV:
+        rows = [[str(value) for value in row.values()] for row in schemes.rows()]
+        print_rows(rows, list(schemes.columns), style)
+        return
+    if style is Format.TABLE:
+        many = f", {meta['samples']} answers to each prompt" if meta["samples"] > 1 else ""
+        echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"))
+        echo(
+            wrap(
+                f"{meta['weights']} weights, {meta['kv']} KV cache, "
+                f"{meta['prompt']} → {meta['output']} tokens{many}"
+            )
+        )
+        echo("")
+        for sentence in meta["summary"]:
+            echo(wrap(sentence))
+        echo("")
+    rows = [
+        [
+            LABELS[row["metric"]],
+            show_binary(row["value"])
+            if row["metric"] == "pool_bytes"
+            else show(row["value"], row["unit"])
+            if row["unit"]
+            else f"{row['value']:g}",
+            row["meaning"],
+        ]
+        for row in result.tables["headline"].rows()
+        if row["value"] or row["metric"] == "pool_bytes"
+    ]
+    print_rows(rows, ["", "value", "on each device"], style, "Room")
+    rows = [
+        [
+            row["title"],
+            count(row["mean_slots"]),
+            f"{row['token_share']:.1%}",
+            f"{row['waiting_share']:.1%}",
+            f"{row['unused_share']:.1%}",
+            count(row["sequences"]),
+            count(row["sequences_on_average"]),
+            count(row["decode_tok_s"]),
+        ]
+        for row in schemes.rows()
+    ]
+    header = ["", "slots", "tokens", "to come", "unused", "fit at longest", "on average", "tok/s"]
+    title = "Ways to give caches room; slots of the answers to a prompt, mean"
+    print_rows(rows, header, style, title)
+    for note in result.notes:
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")

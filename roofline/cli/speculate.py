@@ -1,0 +1,249 @@
+"""``roofline speculate``: what drafting tokens and verifying them together gains, and where not."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli import options
+from roofline.cli.answer import print_derivation, to_json
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+
+if TYPE_CHECKING:
+    from roofline.table import Result, Table
+
+
+def speculate(
+    model: Annotated[
+        str, typer.Argument(help="The target: catalog name, hub id, config.json; - for stdin.")
+    ] = "llama-3.1-8b",
+    draft: Annotated[
+        str, typer.Option(help="What drafts: mtp, eagle, medusa, ngram, or a network like MODEL.")
+    ] = "",
+    acceptance: Annotated[
+        str,
+        typer.Option(
+            help="How often a drafted token is accepted: 0.7; 0.73,0.71 by position; 0.6+0.1 with "
+            "the next best."
+        ),
+    ] = "",
+    length: Annotated[int, typer.Option(help="Tokens drafted in a row; 0 for 4, or a tree.")] = 0,
+    tree: Annotated[
+        str, typer.Option(help="Alternatives at each position, like 3,2,1, in place of a row.")
+    ] = "",
+    tokens: Annotated[int, typer.Option(help="Size of the best tree, in place of a row.")] = 0,
+    draft_weights: Annotated[
+        str | None, typer.Option(help="Number format of a draft of its own; else as stored.")
+    ] = None,
+    draft_tp: Annotated[
+        int | None, typer.Option(help="Devices that share the draft; else as many as the target.")
+    ] = None,
+    gpu: options.Gpu = "h100-sxm",
+    node: options.Node = None,
+    gpus: options.Gpus = None,
+    layout: Annotated[
+        str, typer.Option(help="Layout of the target: tp8, dp8-ep8; else --gpus share it.")
+    ] = "",
+    batch: options.Batch = 16,
+    prefill_batch: options.PrefillBatch = 0,
+    prompt: options.Prompt = 2048,
+    prefix_hit: options.PrefixHit = 0.0,
+    output: options.Output = 256,
+    weights: options.Weights = None,
+    kv: options.Kv = "auto",
+    engine: options.Engine = "vllm",
+    calibration: options.CalibrationOf = options.Calibration.NONE,
+    mla: options.MlaOf = options.Mla.AUTO,
+    routing_skew: options.RoutingSkew = 0.0,
+    expert_loads: options.ExpertLoads = None,
+    overlap: options.Overlap = 0.0,
+    memory_utilization: options.MemoryUtilization = None,
+    price: options.Price = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(help="Derive tokens, draft, verify, tpot, speed_up, ttft, latency, memory."),
+    ] = None,
+    format_: options.FormatOf = Format.TABLE,
+) -> None:
+    """Price speculative decoding: tokens a round, draft and verification, TPOT with and without.
+
+    Exits with 1 if it does not fit.
+    """
+    del calibration  # the datasheet's rates are the only ones there are
+    from roofline import api
+    from roofline.api.speculation import speculate as ask
+    from roofline.cli.inputs import network, numbers, routing
+
+    result = ask(
+        network(model),
+        gpu,
+        draft=draft,
+        acceptance=acceptance,
+        length=length,
+        tree=numbers("--tree", tree),
+        tokens=tokens,
+        draft_weights=draft_weights,
+        draft_tp=draft_tp,
+        node=node,
+        gpus=gpus,
+        layout=layout,
+        batch=batch,
+        prefill_batch=prefill_batch,
+        prompt=prompt,
+        prefix_hit=prefix_hit,
+        output=output,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        mla=mla.value,
+        routing=routing(routing_skew, expert_loads),
+        overlap=overlap,
+        memory_utilization=memory_utilization,
+        usd_per_hour=price,
+    )
+    derivation = api.explain(result, explain) if explain else None
+    if format_ is Format.JSON:
+        print_json("speculate", to_json(result, derivation), result.notes)
+    elif derivation is not None:
+        print_derivation(derivation)
+    else:
+        _print(result, format_)
+    if not result.metadata["fits"]:
+        raise typer.Exit(1)
+
+
+def _print(result: "Result", style: Format) -> None:
+    meta, tables = result.metadata, result.tables
+    if style is Format.CSV:
+        headline = tables["headline"]
+        rows = [[str(value) for value in row.values()] for row in headline.rows()]
+        print_rows(rows, list(headline.columns), style)
+        return
+    if style is Format.TABLE:
+        where = f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"
+        drafts = "draft" if meta["draft_kind"] in ("medusa", "ngram") else "drafts"
+        echo(wrap(f"{where}, {meta['draft']} {drafts} {meta['tree']}"))
+        echo(
+            wrap(
+                f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
+                f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention"
+            )
+        )
+        echo("")
+        for sentence in meta["summary"]:
+            echo(wrap(sentence))
+        echo("")
+    _print_headline(tables["headline"], style)
+    _print_drafts(tables["drafts"], style)
+    _print_batches(tables["batches"], style)
+    _print_memory(tables["memory"], style)
+    _print_published(tables["published"], style)
+    for note in result.notes:
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+
+
+LABELS = {
+    "tokens_per_round": "tokens a round",
+    "draft_s": "draft",
+    "verify_s": "verification",
+    "tpot_s": "TPOT",
+    "speed_up": "speed-up",
+    "user_tok_s": "speed per user",
+    "ttft_s": "TTFT",
+    "latency_s": "latency",
+    "throughput_tok_s": "throughput",
+    "throughput_tok_s_per_gpu": "throughput per GPU",
+    "usd_per_mtok": "cost",
+}
+
+
+def _print_headline(headline: "Table", style: Format) -> None:
+    rows = [
+        [
+            LABELS[row["metric"]],
+            _quantity(row["value"], row["unit"]),
+            _quantity(row["without"], row["unit"]),
+            _quantity(row["serial"], row["unit"]),
+            row["basis"],
+            row["meaning"],
+        ]
+        for row in headline.rows()
+    ]
+    header = ["", "with", "without", "no overlap", "basis", "what it is"]
+    print_rows(rows, header, style, "What users feel")
+
+
+def _quantity(value: float | None, unit: str) -> str:
+    from roofline.units import show, significant
+
+    if value is None:
+        return ""
+    if unit == "$":
+        return f"{value:,.3f} $"
+    if unit == "token/s":
+        return f"{value:,.0f} tok/s" if value >= 100 else f"{value:.3g} tok/s"
+    if not unit:
+        return f"× {value:.2f}"
+    return significant(value) if unit == "token" else show(value, unit)
+
+
+def _print_drafts(drafts: "Table", style: Format) -> None:
+    from roofline.units import show, significant
+
+    marks = {(True, True): "asked, best", (True, False): "asked", (False, True): "best"}
+    rows = [
+        [
+            str(row["drafted"]),
+            str(row["depth"]) if any(r["depth"] != r["drafted"] for r in drafts.rows()) else "",
+            significant(row["expected_tokens"]),
+            show(row["draft_s"], "s") if row["draft_s"] else "—",
+            show(row["verify_s"], "s"),
+            show(row["tpot_s"], "s"),
+            f"× {row['speed_up']:.2f}",
+            marks.get((row["asked"], row["best"]), ""),
+        ]
+        for row in drafts.rows()
+    ]
+    header = ["drafted", "deep", "tokens", "draft", "verification", "TPOT", "speed-up", ""]
+    kept = [place for place in range(len(header)) if any(row[place] for row in rows)]
+    shown = [[row[place] for place in kept] for row in rows]
+    print_rows(shown, [header[place] for place in kept], style, "What else could be drafted")
+
+
+def _print_batches(batches: "Table", style: Format) -> None:
+    from roofline.units import count, show
+
+    rows = [
+        [
+            count(row["batch"]),
+            show(row["tpot_without_s"], "s"),
+            show(row["tpot_s"], "s"),
+            f"× {row['speed_up']:.2f}",
+            count(row["decode_tok_s"]),
+            str(row["best_drafted"]),
+            f"× {row['best_speed_up']:.2f}",
+            "yes" if row["fits"] else "no",
+        ]
+        for row in batches.rows()
+    ]
+    header = ["batch", "TPOT without", "with", "speed-up", "tok/s", "best draft", "its", "fits"]
+    print_rows(rows, header, style, "Other batches")
+
+
+def _print_memory(memory: "Table", style: Format) -> None:
+    from roofline.units import show_binary
+
+    rows = [
+        [row["part"], show_binary(row["bytes"]), f"{row['share']:.1%}", row["known"]]
+        for row in memory.rows()
+        if row["bytes"]
+    ]
+    print_rows(rows, ["", "each device", "share", "known"], style, "Memory")
+
+
+def _print_published(published: "Table", style: Format) -> None:
+    rows = [
+        [row["target"], row["draft"], row["text"], row["acceptance"], row["source"]]
+        for row in published.rows()
+    ]
+    header = ["target", "draft", "text", "by position", "source"]
+    print_rows(rows, header, style, "Acceptance that was measured elsewhere", whole=1)

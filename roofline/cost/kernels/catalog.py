@@ -1,0 +1,74 @@
+"""Every form by the name that a calibration file has for it."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from roofline.cost.kernels import (
+    collective,
+    decode,
+    exchange,
+    experts,
+    latent,
+    latent_module,
+    launching,
+    memory,
+    prefill,
+    processor,
+    roofed,
+)
+from roofline.cost.kernels.form import Form
+from roofline.cost.kernels.gemm import GEMM, linear
+from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE, stream
+
+PACKED: Final = 0.5 + 4.0 / 128.0
+"""Bytes of a 4-bit weight with a 16-bit scale and a 16-bit zero point for each 128. [B]"""
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    **processor.FORMS,
+    **{f"gemm-{_dashed(name)}": form for name, form in GEMM.items()},
+    "product-4": linear(4.0, output=4.0),
+    "product-2": linear(2.0),
+    "product-1": linear(1.0),
+    "product-1-4": linear(1.0, output=4.0),
+    "product-packed": linear(2.0, stored=PACKED),
+    "decode": decode.FORM,
+    "prefill": prefill.FORM,
+    "latent-decode": latent.DECODE,
+    "latent-prefill": latent.PREFILL,
+    "latent-absorbed": latent_module.ABSORBED,
+    "latent-expanded": latent_module.EXPANDED,
+    "latent-heads": latent_module.HEADS,
+    "experts": experts.FORM,
+    "exchange": exchange.FORM,
+    "memory": memory.FORM,
+    "roof": roofed.FORM,
+    "launching": launching.FORM,
+    **{f"pass-{traffic}": stream("pointwise", float(traffic)) for traffic in (4, 6, 8, 12)},
+    **{f"pointwise-{_dashed(name)}": form for name, form in POINTWISE.items()},
+    **{f"quantize-{_dashed(name)}": form for name, form in QUANTIZE.items()},
+    **{
+        f"collective-{_dashed(op)}": collective.form(op, paths)
+        for op, paths in collective.NCCL.items()
+    },
+    **{
+        f"collective-custom-{_dashed(op)}": collective.form(op, paths)
+        for op, paths in collective.CUSTOM.items()
+    },
+}
+"""``gemm-…``: linear layers by what is multiplied, fp8 with its quantisation. ``product-…``: the
+product alone, by bytes of an operand (and of the result where it is not 2). ``pass-…``: one pass
+over rows, by bytes read and written per element of the width."""
+
+
+def name_of(form: Form) -> str:
+    """Name of a form.
+
+    >>> name_of(decode.FORM)
+    'decode'
+    """
+    return next(name for name, each in FORMS.items() if each is form)

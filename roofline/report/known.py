@@ -1,0 +1,64 @@
+"""How a figure is known: predicted from measured kernels, or a bound at datasheet rates."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from roofline.table import Result
+
+BOUND: Final = "datasheet"
+"""Basis of what nothing was measured for: it has a bound and no interval."""
+PARTLY: Final = "part datasheet"
+"""A predicted figure that has such operators among its parts."""
+MEANINGS: Final[Mapping[str, str]] = {
+    "measured": "this kernel was measured at this shape",
+    "interpolated": "a fit to kernels measured on this device, within the shapes measured",
+    "extrapolated": "such a fit beyond the shapes measured, with a wider interval",
+    "transferred": "a fit of another device or engine stands in, with a wider interval",
+    BOUND: "nothing like it was measured: a floor at datasheet rates, without an interval",
+    "assumed": "kernels of other number formats stand in, with a wider interval",
+}
+"""What each basis says of an operator's time, from best to worst."""
+
+
+def calibrated(result: Result) -> bool:
+    """Whether figures are predicted from measured kernels, so that they have intervals."""
+    headline = result.tables.get("headline")
+    if headline is None or "low" not in headline.columns:
+        return False
+    return any(low < high for low, high in zip(headline["low"], headline["high"], strict=True))
+
+
+def ends(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Ends of the central 80 % of an operator's time; None where nothing like it was measured.
+
+    >>> ends({"basis": "measured", "seconds": 2.0, "low_s": 1.0, "high_s": 4.0})
+    (1.0, 4.0)
+    >>> ends({"basis": "datasheet", "seconds": 2.0, "low_s": 2.0, "high_s": 4.0})
+    """
+    if row["basis"] == BOUND or not row["seconds"]:
+        return None
+    return float(row["low_s"]), float(row["high_s"])
+
+
+def inside(row: Mapping[str, Any]) -> bool:
+    """Whether the time of an operator is in the kernel of another; only wires and loads can hide.
+
+    >>> inside({"seconds": 0.0, "roof_s": 1.0, "wire_s": 0.0})
+    True
+    """
+    hides = row.get("wire_s", 0.0) or row.get("host_s", 0.0)
+    return not row["seconds"] and row["roof_s"] > 0 and not hides
+
+
+def at_roof(row: Mapping[str, Any]) -> float | None:
+    """Share of a predicted time that published rates ask for; None where part of it is hidden.
+
+    More than 1 where a kernel is faster, as when a cache has what was counted as memory's. [1]
+
+    >>> at_roof({"seconds": 4.0, "roof_s": 3.0})
+    0.75
+    """
+    hides = row.get("wire_s", 0.0) or row.get("host_s", 0.0)
+    if not row["seconds"] or (hides and row["roof_s"] > row["seconds"]):
+        return None
+    return float(row["roof_s"] / row["seconds"])

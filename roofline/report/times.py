@@ -1,0 +1,126 @@
+"""Time of each operator of a step, and how it is known."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.known import at_roof, calibrated, ends, inside
+from roofline.table import Result
+
+MOST_BARS: Final = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Time of an operator, all its executions in a step together.
+
+    Attributes
+    ----------
+    seconds, serial_s
+        As predicted, else with perfect overlap at datasheet rates; there, with none. [s]
+    bound
+        ``"compute"``, ``"memory"``, ``"wire"``, ``"host"``; empty for several together.
+    interval
+        Ends of the central 80 %; None where nothing like it was measured. [s]
+    within_s
+        Part of the time that datasheet rates ask for. [s]
+    roof
+        The least at datasheet rates over the time; None where part of it is hidden. [1]
+    basis
+        How the time is known; empty for several together, and where all are datasheet bounds.
+    """
+
+    op: str
+    seconds: float
+    serial_s: float
+    share: float
+    bound: str
+    interval: tuple[float, float] | None
+    within_s: float
+    roof: float | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTimes:
+    """A step of one phase, longest operator first.
+
+    Attributes
+    ----------
+    inside
+        Operators whose time is in the kernel of another.
+    calibrated
+        Whether times are predicted from measured kernels.
+    """
+
+    phase: str
+    bars: tuple[Bar, ...]
+    seconds: float
+    serial_s: float
+    within_s: float
+    by_bound: Mapping[str, float]
+    inside: tuple[str, ...]
+    calibrated: bool
+
+
+def time_facts(result: Result) -> tuple[PhaseTimes, ...]:
+    """Time of each operator by phase, and share of each bound."""
+    rows = list(result.tables["ops"].rows())
+    phases = dict.fromkeys(str(row["phase"]) for row in rows)
+    predicted = calibrated(result)
+    return tuple(
+        _phase(phase, [r for r in rows if r["phase"] == phase], predicted) for phase in phases
+    )
+
+
+def _phase(phase: str, rows: list[dict[str, Any]], predicted: bool) -> PhaseTimes:
+    fused = [str(row["op"]) for row in rows if predicted and inside(row)]
+    ordered = sorted(
+        (_bar(row, predicted) for row in rows if not (predicted and inside(row))),
+        key=lambda bar: -bar.seconds,
+    )
+    shown = len(ordered) if len(ordered) <= MOST_BARS + 1 else MOST_BARS
+    rest = ordered[shown:]
+    bars = ordered[:shown] + ([_together(rest)] if rest else [])
+    by_bound: dict[str, float] = {}
+    for bar in ordered:
+        by_bound[bar.bound] = by_bound.get(bar.bound, 0.0) + bar.share
+    whole = _together(ordered)
+    return PhaseTimes(
+        phase,
+        tuple(bars),
+        whole.seconds,
+        whole.serial_s,
+        whole.within_s,
+        by_bound,
+        tuple(fused),
+        predicted,
+    )
+
+
+def _bar(row: dict[str, Any], predicted: bool) -> Bar:
+    seconds, serial = row["seconds"], row["serial_s"]
+    known = (str(row["op"]), seconds, serial, row["share"], str(row["bound"]))
+    if not predicted:
+        return Bar(*known, None, seconds, 1.0, "")
+    within = min(row["roof_s"], seconds)
+    return Bar(*known, ends(row), within, at_roof(row), str(row["basis"]))
+
+
+def _together(bars: list[Bar]) -> Bar:
+    """Sum of bars; how far their errors go together is not known here, so it has no interval."""
+
+    def total(value: Callable[[Bar], float]) -> float:
+        return sum(value(bar) for bar in bars)
+
+    return Bar(
+        f"{len(bars)} smaller",
+        total(lambda bar: bar.seconds),
+        total(lambda bar: bar.serial_s),
+        total(lambda bar: bar.share),
+        "",
+        None,
+        total(lambda bar: bar.within_s),
+        None,
+        "",
+    )

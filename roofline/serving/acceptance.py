@@ -1,0 +1,196 @@
+"""How often a target accepts what was drafted: as assumed or measured, and as published."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from roofline.errors import InputError
+from roofline.table import Table, table
+
+_HINT: Final = (
+    "write 0.7 for every position, 0.73,0.71,0.68 for one after the other, 0.6+0.1,0.5+0.1 for the "
+    "best and the next best token of each"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Probability that the target accepts a drafted token when it has accepted those before it.
+
+    Attributes
+    ----------
+    positions
+        For each position after the last token, the probability of the draft's best token, of its
+        second best, and so on: at most one of them is accepted. [1]
+
+    Notes
+    -----
+    A single position stands for all: tokens are then accepted alike and independently.
+    """
+
+    positions: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what are no probabilities."""
+        for ranks in self.positions:
+            if not ranks or not all(0 <= rank <= 1 for rank in ranks):
+                raise InputError(f"acceptance is {_spelled(ranks)}", hint=_HINT)
+            if sum(ranks) > 1 + _ROUNDING:
+                raise InputError(
+                    f"acceptance {_spelled(ranks)} is more than 1 in all",
+                    hint="at most one of the tokens drafted for a position is accepted",
+                )
+            if any(later > earlier for earlier, later in pairwise(ranks)):
+                raise InputError(
+                    f"acceptance {_spelled(ranks)} grows",
+                    hint="give the draft's best token first",
+                )
+        if not self.positions:
+            raise InputError("acceptance is empty", hint=_HINT)
+
+    @property
+    def deepest(self) -> int | None:
+        """Last position that it is known of; None where it is the same at all. [token]"""
+        return None if len(self.positions) == 1 else len(self.positions)
+
+    def ranks(self, position: int) -> tuple[float, ...]:
+        """Probabilities at a position, the first being 1.
+
+        Raises
+        ------
+        InputError
+            It is not known so far ahead.
+        """
+        if self.deepest is None:
+            return self.positions[0]
+        if position > self.deepest:
+            raise InputError(
+                f"acceptance is known of {self.deepest} positions, the draft has more",
+                hint=f"draft {self.deepest} tokens at most, or give the acceptance of position "
+                f"{position}",
+            )
+        return self.positions[position - 1]
+
+    def __str__(self) -> str:
+        """As it is written."""
+        return ",".join(_spelled(ranks) for ranks in self.positions)
+
+
+_ROUNDING: Final = 2.0**-40
+
+
+def _spelled(ranks: Sequence[float]) -> str:
+    return "+".join(f"{rank:g}" for rank in ranks)
+
+
+def parse(text: str) -> Acceptance:
+    """Read an acceptance as people write it.
+
+    Raises
+    ------
+    InputError
+        It is none.
+
+    Examples
+    --------
+    >>> parse("0.7").positions
+    ((0.7,),)
+    >>> parse("0.6+0.1, 0.5").positions
+    ((0.6, 0.1), (0.5,))
+    """
+    try:
+        positions = tuple(
+            tuple(float(rank) for rank in position.split("+")) for position in text.split(",")
+        )
+    except ValueError:
+        raise InputError(f"acceptance {text!r:.60} is not a number", hint=_HINT) from None
+    return Acceptance(positions)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Acceptance that somebody measured.
+
+    Attributes
+    ----------
+    target, draft, text
+        What was verified, what drafted, and on which text.
+    acceptance
+        Of each position, those before accepted. [1]
+    source, where
+        Document, and the place in it.
+    """
+
+    target: str
+    draft: str
+    text: str
+    acceptance: Acceptance
+    source: str
+    where: str
+
+    @property
+    def rounded(self) -> str:
+        """Acceptance of each position as it is read, to two digits."""
+        return ",".join(f"{ranks[0]:.2f}" for ranks in self.acceptance.positions)
+
+
+def conditional(reached: Sequence[float]) -> Acceptance:
+    """Acceptance of each position from the shares of drafts that were accepted up to it.
+
+    Parameters
+    ----------
+    reached
+        Share of all drafts whose first i tokens were accepted, for i = 1, 2, … [1]
+
+    Examples
+    --------
+    >>> conditional([0.8, 0.4]).positions
+    ((0.8,), (0.5,))
+    """
+    before = (1.0, *reached)
+    return Acceptance(tuple((after / first,) for first, after in pairwise(before)))
+
+
+_TESTS: Final = ("vLLM at 51dacb53", "tests/v1/spec_decode/test_acceptance_length.py, greedy")
+_V3: Final = ("arXiv 2412.19437", "section 5.4.3, various topics")
+# Something was found to draft in 993 rounds, in 821 nothing; shares are of those in which it was.
+_FOUND: Final = 993 / (993 + 821)
+PUBLISHED: Final = (
+    *(
+        Published(target, "EAGLE-3", "MT-Bench", conditional(reached), *_TESTS)
+        for target, reached in (
+            ("llama-3.1-8b-instruct", (0.7296, 0.5208, 0.3545)),
+            ("qwen3-8b", (0.6541, 0.3993, 0.2020)),
+            ("gpt-oss-20b", (0.7165, 0.5120, 0.3337)),
+            ("qwen3-vl-30b-a3b-instruct", (0.2900, 0.0620, 0.0115)),
+        )
+    ),
+    Published(
+        "llama-3.1-8b-instruct",
+        "n-grams",
+        "edit_5k_char",
+        conditional([share * _FOUND for share in (0.81, 0.74, 0.70, 0.68, 0.66)]),
+        "vLLM PR 24344",
+        "description, method ngram, greedy",
+    ),
+    Published("deepseek-v3", "MTP", "lower end", Acceptance(((0.85,),)), *_V3),
+    Published("deepseek-v3", "MTP", "upper end", Acceptance(((0.90,),)), *_V3),
+)
+"""What was measured somewhere: no figure carries over to other text, drafts or sampling."""
+
+
+def published() -> Table:
+    """Published acceptance rates, each with its source."""
+    rows: list[dict[str, Any]] = [
+        {
+            "target": entry.target,
+            "draft": entry.draft,
+            "text": entry.text,
+            "acceptance": entry.rounded,
+            "source": entry.source,
+            "where": entry.where,
+        }
+        for entry in PUBLISHED
+    ]
+    return table(rows, {})

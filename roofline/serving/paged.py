@@ -1,0 +1,260 @@
+"""How many sequences fit under each way to give caches room, and what of the room holds tokens."""
+
+from dataclasses import dataclass, replace
+from math import floor
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.memory import Memory, kv_bytes_per_sequence
+from roofline.cost.stages import pipeline
+from roofline.errors import InputError
+from roofline.model.architecture import CompressedAttention
+from roofline.serving.paging import (
+    copied_pages,
+    mean_paged_slots,
+    paged_slots,
+    power_of_two,
+    shared_slots,
+)
+from roofline.serving.room import memory_of
+from roofline.serving.static import check_context, static_batch
+from roofline.serving.workload import MOST_SEQUENCES, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A way to give the answers to a prompt room.
+
+    Attributes
+    ----------
+    name, title
+        ``"paged"``, and what it does.
+    slots
+        Of all answers to a prompt, when they are at their longest. [token]
+    mean_slots
+        Mean while they grow. [token]
+    waiting
+        Of the mean, reserved for tokens to come. [token]
+    requests
+        Prompts whose answers fit at their longest. [1]
+    steady
+        Prompts whose answers fit on average, where they are anywhere in their growth. [1]
+    tok_s
+        Output tokens of as many as fit on average, while they decode. [token/s]
+    """
+
+    name: str
+    title: str
+    slots: float
+    mean_slots: float
+    waiting: float
+    requests: int = 0
+    steady: int = 0
+    tok_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Paged:
+    """Schemes side by side.
+
+    Attributes
+    ----------
+    deployment, workload, samples, page, reserved
+        What was asked: answers to each prompt, tokens of a page, and of what is reserved. [token]
+    memory
+        Budget of one device.
+    token_bytes, state_bytes
+        Of one cached token, and of what a sequence keeps whatever its length, on a device. [B]
+    mean_tokens
+        Different tokens that the answers to a prompt have cached, mean while they grow. [token]
+    copied
+        Pages copied on write for each prompt. [1]
+    schemes
+        Largest room first.
+    """
+
+    deployment: Deployment
+    workload: Workload
+    samples: int
+    page: int
+    reserved: int
+    memory: Memory
+    token_bytes: float
+    state_bytes: float
+    mean_tokens: float
+    copied: float
+    schemes: tuple[Scheme, ...]
+
+    def states(self, scheme: Scheme) -> float:
+        """Part of the mean room that holds tokens; what is shared counts once. [1]"""
+        tokens = self.mean_tokens if scheme.name == "shared" else self.answers_tokens
+        return tokens / scheme.mean_slots
+
+    @property
+    def answers_tokens(self) -> float:
+        """Tokens of all answers to a prompt with a prompt of their own each, mean. [token]"""
+        return self.samples * (self.workload.prompt + _grown(self.workload))
+
+
+def paged(
+    deployment: Deployment,
+    workload: Workload,
+    *,
+    samples: int = 1,
+    page: int = 0,
+    reserved: int = 0,
+    utilization: float | None = None,
+) -> Paged:
+    """Price schemes for the caches of answers of one length.
+
+    Parameters
+    ----------
+    deployment
+        Network, node, formats, layout, engine.
+    workload
+        Lengths; its batch is the sequences that a step keeps activations for.
+    samples
+        Answers to each prompt. [1]
+    page
+        Tokens of a page; 0 for the engine's. [token]
+    reserved
+        Longest sequence that room is reserved for; 0 for the network's. [token]
+    utilization
+        Share of device memory the engine takes; None for its default. [1]
+
+    Raises
+    ------
+    InputError
+        Numbers without a meaning, or a cache that does not grow by tokens.
+
+    Notes
+    -----
+    Answers grow from P + 1 to P + O − 1 cached tokens, and all have the same length: what is left
+    between reservations of different sizes is not in it. Source: Kwon et al. 2023 (arXiv
+    2309.06180), section 3.1 and figure 2.
+    """
+    size = page or max(int(deployment.engine.block_tokens), 1)
+    most = reserved or deployment.architecture.max_context or workload.longest
+    check_context(deployment, workload)
+    _check(deployment, workload, samples, size, most)
+    memory = memory_of(deployment, workload, utilization)
+    token, state = _sizes(deployment, memory)
+    longest, grown = workload.longest, _grown(workload)
+
+    def whole(name: str, title: str, slots: float) -> Scheme:
+        """In one piece from the start."""
+        waiting = longest - workload.prompt - grown
+        return Scheme(name, title, samples * slots, samples * slots, samples * waiting)
+
+    prompt, answer = float(workload.prompt), float(longest - workload.prompt)
+    shared = prompt // size * size
+    mean = _mean_paged(workload, size, 0.0)
+    rest = _mean_paged(workload, size, shared)
+    schemes: tuple[Scheme, ...] = (
+        whole("reserved", f"{most:,} tokens reserved", float(most)),
+        whole(
+            "power-of-two",
+            "a power of two reserved",
+            prompt + float(power_of_two(workload.output)),
+        ),
+        whole("exact", "the exact length reserved", float(longest)),
+        Scheme(
+            "paged",
+            f"pages of {size}",
+            samples * float(paged_slots(float(longest), size)),
+            samples * mean,
+            0.0,
+        ),
+        Scheme(
+            "shared",
+            f"pages of {size}, prompt shared",
+            float(shared_slots(samples, prompt, answer, size)),
+            shared + samples * rest,
+            0.0,
+        ),
+    )
+    if samples == 1:  # nobody to share with
+        schemes = schemes[:-1]
+    groups = int(deployment.layout.dp)
+
+    def fitting(slots: float) -> int:
+        each = samples * state + slots * token
+        return max(floor(memory.pool / each), 0) * groups if each else MOST_SEQUENCES
+
+    def filled(scheme: Scheme) -> Scheme:
+        steady = fitting(scheme.mean_slots)
+        return replace(
+            scheme,
+            requests=fitting(scheme.slots),
+            steady=steady,
+            tok_s=_decoded(deployment, workload, steady * samples),
+        )
+
+    return Paged(
+        deployment=deployment,
+        workload=workload,
+        samples=samples,
+        page=size,
+        reserved=most,
+        memory=memory,
+        token_bytes=token,
+        state_bytes=state,
+        mean_tokens=prompt + samples * grown + (samples - 1) * (prompt - shared),
+        copied=float(copied_pages(samples, prompt, size)),
+        schemes=tuple(map(filled, schemes)),
+    )
+
+
+def _grown(workload: Workload) -> float:
+    """Tokens of an answer that are cached, mean over its decode steps. [token]"""
+    return workload.output / 2 if workload.output > 1 else 0.0
+
+
+def _mean_paged(workload: Workload, page: int, shared: float) -> float:
+    """Slots of an answer beside what it shares, mean over its decode steps. [token]"""
+    if workload.output == 1:
+        return float(paged_slots(workload.prompt - shared, page))
+    first, last = workload.prompt + 1 - shared, workload.longest - shared
+    return float(mean_paged_slots(first, last, float(page)))
+
+
+def _sizes(deployment: Deployment, memory: Memory) -> tuple[float, float]:
+    """Bytes of a cached token, and of what is kept beside, on the fullest stage's devices. [B]"""
+    stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
+    state, one = (
+        float(
+            kv_bytes_per_sequence(
+                deployment, tokens, one_page_table=True, stage=stages[memory.stage]
+            )
+        )
+        for tokens in (0.0, 1.0)
+    )
+    return one - state, state
+
+
+def _decoded(deployment: Deployment, workload: Workload, sequences: int) -> float:
+    """Output tokens of so many sequences while they decode; 0 for none. [token/s]"""
+    if not sequences or workload.output == 1:
+        return 0.0
+    batch = replace(workload, batch=min(sequences, MOST_SEQUENCES), prefill_batch=1)
+    return static_batch(deployment, batch).decode_tok_s
+
+
+def _check(
+    deployment: Deployment, workload: Workload, samples: int, page: int, reserved: int
+) -> None:
+    """Refuse what has no meaning, or no pages of tokens."""
+    network = deployment.architecture
+    for name, value, most in (("samples", samples, 2**16), ("page", page, 2**20)):
+        if not 1 <= value <= most:
+            raise InputError(f"{name} is {value}", hint=f"give a number from 1 to {most:,}")
+    if reserved < workload.longest:
+        raise InputError(
+            f"{reserved} tokens reserved, a sequence grows to {workload.longest}",
+            hint=f"reserve {workload.longest} or more",
+        )
+    mixed = any(isinstance(block.mixer, CompressedAttention) for block in network.kinds)
+    if mixed or network.is_encoder:
+        raise InputError(
+            f"{network.name} does not keep a token of each position",
+            hint="pages are priced for caches that grow by tokens",
+        )

@@ -1,0 +1,169 @@
+"""Ways to give caches room as a result: sentences, tables, what must be known."""
+
+from typing import Any, Final
+
+import roofline
+from roofline.cost.work import Work
+from roofline.serving.explain.memory import kv
+from roofline.serving.paged import Paged, Scheme
+from roofline.serving.static import static_batch
+from roofline.table import Derivation, Result, Table, table
+from roofline.units import count, show, show_binary
+
+VLLM: Final = "Kwon et al. 2023 (arXiv 2309.06180)"
+
+
+def result_of(made: Paged) -> Result:
+    """Tables, derivations, notes and inputs of schemes side by side."""
+    deployment, work = made.deployment, made.workload
+    return Result(
+        kind="paging",
+        tables={"headline": headline(made), "schemes": schemes(made)},
+        derivations=explain_all(made),
+        notes=notes(made),
+        metadata={
+            "version": roofline.__version__,
+            "model": deployment.architecture.name,
+            "gpu": deployment.node.gpu.name,
+            "gpu_title": deployment.node.gpu.title,
+            "gpus": deployment.devices,
+            "layout": deployment.layout.spelled,
+            "engine": deployment.engine.name,
+            "weights": deployment.precision.weights.name,
+            "kv": deployment.precision.kv.name,
+            "batch": work.batch,
+            "prompt": work.prompt,
+            "output": work.output,
+            "samples": made.samples,
+            "page": made.page,
+            "reserved": made.reserved,
+            "convention": "engine",
+            "basis": "datasheet",
+            "fits": made.schemes[-1].requests > 0,
+            "summary": sentences(made),
+        },
+    )
+
+
+def headline(made: Paged) -> Table:
+    """What room there is, and what a token takes of it, on each device."""
+    copied = Work(kv_bytes=2.0 * made.copied * made.page * made.token_bytes)
+    seconds = float(copied.kv_bytes) / made.deployment.node.gpu.hbm_bytes_per_s
+    rows = [
+        {"metric": metric, "value": value, "unit": unit, "basis": basis, "meaning": meaning}
+        for metric, value, unit, basis, meaning in (
+            ("pool_bytes", max(made.memory.pool, 0.0), "B", "assumed", "room for caches"),
+            ("token_bytes", made.token_bytes, "B", "datasheet", "of a cached token"),
+            ("state_bytes", made.state_bytes, "B", "datasheet", "of a sequence of any length"),
+            ("page_bytes", made.page * made.token_bytes, "B", "datasheet", "of a page"),
+            ("copied_pages", made.copied, "", "datasheet", "copied on write, each prompt"),
+            ("copied_s", seconds, "s", "datasheet", "to read and write them"),
+        )
+    ]
+    return table(rows, {})
+
+
+def schemes(made: Paged) -> Table:
+    """Each way to give caches room: what it holds, and what fits."""
+
+    def row(scheme: Scheme) -> dict[str, Any]:
+        states = made.states(scheme)
+        waiting = scheme.waiting / scheme.mean_slots
+        return {
+            "scheme": scheme.name,
+            "title": scheme.title,
+            "slots": scheme.slots,
+            "mean_slots": scheme.mean_slots,
+            "token_share": states,
+            "waiting_share": waiting,
+            "unused_share": max(1.0 - states - waiting, 0.0),
+            "sequences": scheme.requests * made.samples,
+            "sequences_on_average": scheme.steady * made.samples,
+            "decode_tok_s": scheme.tok_s,
+        }
+
+    units = {"slots": "token", "mean_slots": "token", "decode_tok_s": "token/s"}
+    return table([row(scheme) for scheme in made.schemes], units, "datasheet")
+
+
+def sentences(made: Paged) -> tuple[str, ...]:
+    """What a reader should take away: what pages save, and what sharing the prompt does."""
+    reserved, _, exact, in_pages = made.schemes[:4]
+    if not made.schemes[-1].requests:
+        room = show_binary(max(made.memory.pool, 0.0))
+        return (f"Not even one prompt fits: {room} is left for caches.",)
+    many = f"{count(in_pages.steady * made.samples)} sequences on average"
+    gain = (
+        f"× {in_pages.steady / reserved.steady:.3g}"
+        if reserved.steady
+        else "where not even one could be reserved"
+    )
+    out = [
+        f"With {made.reserved:,} tokens reserved, {made.states(reserved):.1%} of the room holds "
+        f"tokens; in pages of {made.page}, {made.states(in_pages):.1%}: {many}, {gain}.",
+        f"If each length were known and reserved it would be {made.states(exact):.1%}: room waits "
+        "for tokens to come.",
+    ]
+    if made.samples > 1:
+        shared = made.schemes[-1]
+        more = f": × {shared.steady / in_pages.steady:.3g} as many" if in_pages.steady else ""
+        less = 1 - shared.mean_slots / in_pages.mean_slots
+        out.append(
+            f"A prompt shared by its {made.samples} answers takes {less:.0%} less room{more}."
+        )
+    return tuple(out)
+
+
+def notes(made: Paged) -> tuple[str, ...]:
+    """Conventions and omissions behind the figures."""
+    out = [
+        "All answers have the same length, and on average are anywhere in their growth alike; what "
+        "is left between reservations of different sizes (external fragmentation) is not in it.",
+        "At their longest, all sequences end at once: that many never have to be put off. On "
+        "average more fit, and an engine puts some off where their growth coincides.",
+    ]
+    if made.samples > 1:
+        out.append(
+            "Sharing saves room and one prefill for each further answer, not reads: every answer "
+            "reads the prompt's cache, unless the kernel attends for all of them together."
+        )
+    if made.state_bytes:
+        out.append(
+            f"Each sequence keeps {show(made.state_bytes, 'B')} beside its tokens on a device, "
+            "which is not in pages and not shared."
+        )
+    return (*out, *made.deployment.precision.notes, *made.deployment.architecture.notes)
+
+
+def explain_all(made: Paged) -> dict[str, Derivation]:
+    """Derivations: room of each scheme, and the cache itself."""
+    out: dict[str, Derivation] = {}
+    prompt, answer = made.workload.prompt, made.workload.longest - made.workload.prompt
+    longest, n, g = made.workload.longest, made.samples, made.page
+    whole = prompt // g * g
+    texts = {
+        "reserved": ("n · reserved", f"{n} · {made.reserved}"),
+        "power-of-two": (
+            "n · (P + 2^⌈log2 O⌉)",
+            f"{n} · ({prompt} + {made.schemes[1].slots / n - prompt:g})",
+        ),
+        "exact": ("n · (P + O − 1)", f"{n} · {longest}"),
+        "paged": ("n · ⌈(P + O − 1) / g⌉ · g", f"{n} · {-(-longest // g)} · {g}"),
+        "shared": (
+            "⌊P / g⌋ · g + n · ⌈(P mod g + O − 1) / g⌉ · g",
+            f"{whole} + {n} · {-(-(prompt - whole + answer) // g)} · {g}",
+        ),
+    }
+    for scheme in made.schemes:
+        formula, substituted = texts[scheme.name]
+        out[scheme.name] = Derivation(
+            f"slots, {scheme.title}",
+            scheme.slots,
+            "token",
+            formula=formula,
+            substituted=substituted,
+            source=f"{VLLM}, sections 3.1, 4.3 and 4.4",
+            note="of all answers to a prompt, at their longest",
+        )
+    out["kv"] = kv(static_batch(made.deployment, made.workload))
+    return out

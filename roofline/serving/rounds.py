@@ -1,0 +1,236 @@
+"""Rounds of speculative decoding: tokens are drafted, one step of the target verifies them all.
+
+Symbols: B sequences, c tokens of each in the cache, n drafted tokens in a tree d deep. A round ends
+with the token that the target puts after the last accepted one, which the next round starts from.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.roof import Parts
+from roofline.cost.step import Group
+from roofline.cost.work import Array, Number
+from roofline.serving.draft_trees import Tree
+from roofline.serving.drafts import Draft, pass_
+from roofline.serving.quadrature import NODES, nodes
+from roofline.serving.stages import Priced, through
+from roofline.serving.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time with perfect overlap, and without any. [s]"""
+
+    seconds: Number
+    serial: Number
+
+    def __mul__(self, times: float) -> "Span":
+        """So many times."""
+        return Span(self.seconds * times, self.serial * times)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Times of a round at one bound of the roofline, mean over the answer.
+
+    Attributes
+    ----------
+    tokens
+        Expected of each sequence. [token]
+    draft_s, verify_s
+        Drafting, and the target's step. [s]
+    step_s
+        A decode step without drafts. [s]
+    """
+
+    tokens: float
+    draft_s: float
+    verify_s: float
+    step_s: float
+
+    @property
+    def round_s(self) -> float:
+        """Drafting and verifying. [s]"""
+        return self.draft_s + self.verify_s
+
+    @property
+    def tpot_s(self) -> float:
+        """Time of a round for each token it yields. [s]"""
+        return self.round_s / self.tokens
+
+    @property
+    def speed_up(self) -> float:
+        """TPOT without drafts over that with them; below 1 a loss. [1]"""
+        return self.step_s / self.tpot_s
+
+
+def verifying(target: Deployment) -> Deployment:
+    """The target as it verifies: logits of every token."""
+    return replace(target, options=replace(target.options, logits="all"))
+
+
+def verification(target: Deployment, tree: Tree, batch: Number, cached: Number) -> Priced:
+    """The target's step over the last token and all that was drafted after it.
+
+    Parameters
+    ----------
+    target
+        What verifies, on one stage.
+    tree
+        What was drafted.
+    batch
+        Sequences. [1]
+    cached
+        Tokens of each in the cache. [token]
+
+    Notes
+    -----
+    T = n + 1 and S = c + n + 1. The tokens of a tree are in a row and masked: attention is counted
+    as over a chain of n, of which a path needs less. Source: Leviathan et al. 2023 (arXiv
+    2211.17192), algorithm 1; Miao et al. 2024 (SpecInfer, arXiv 2305.09781), section 4.2.
+    """
+    new = 1.0 + tree.nodes
+    (priced,) = through(verifying(target), Group(batch, new, cached + new))
+    return priced
+
+
+def drafter(
+    draft: Draft, target: Deployment, batch: Number, cached: Number
+) -> Callable[[Tree], tuple[Span, ...]]:
+    """What each pass that drafts a tree takes; what trees have in common is priced once.
+
+    Parameters
+    ----------
+    draft, target
+        What drafts, for what.
+    batch
+        Sequences. [1]
+    cached
+        Tokens of each in the target's cache. [token]
+
+    Notes
+    -----
+    Sequential drafts take a pass for each position. The first takes in what the draft has not in
+    its cache yet: a model of its own the last token, and the one before where all that it drafted
+    was accepted; a layer on the target's states all tokens of the last round. Each further pass
+    takes the tokens of the position before that go on. Medusa heads run once each, on the state of
+    the last token. Counts are expectations, where a batch has some of each. Left out: sampling from
+    the draft, and looking n-grams up. Source: Leviathan et al. 2023 (arXiv 2211.17192), algorithm
+    1; Li et al. 2024 (EAGLE, arXiv 2401.15077), section 3.1.
+    """
+    known: dict[tuple[float, int, str], Span] = {}
+
+    def passed(new: float, ahead: int, rows: Literal["last", "all"]) -> Span:
+        key = (new, ahead, rows)
+        if key not in known:
+            group = Group(batch, new, cached + (1.0 + ahead))
+            known[key] = _span(pass_(draft, target, group, rows), target)
+        return known[key]
+
+    def drafted(tree: Tree) -> tuple[Span, ...]:
+        if draft.deployment is None:
+            return ()
+        if not draft.sequential:
+            return (passed(1.0, 0, "last"),) * tree.depth
+        missing = tree.tokens if draft.feeds_on_target else 1.0 + tree.complete
+        every, ahead = [passed(missing, 0, "last")], 0
+        for level in tree.levels[:-1]:
+            ahead += level.inner
+            every.append(passed(float(level.inner), ahead, "all"))
+        return tuple(every)
+
+    return drafted
+
+
+def _span(parts: Parts, deployment: Deployment) -> Span:
+    return Span(parts.seconds(deployment), parts.serial)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Mean times over the answer, of several trees at several batches.
+
+    Attributes
+    ----------
+    trees
+        What is drafted.
+    passes
+        Of what drafts each tree, one after the other, at each batch. [s]
+    verify
+        Of each tree, at each batch. [s]
+    step
+        A decode step without drafts, at each batch. [s]
+    """
+
+    trees: tuple[Tree, ...]
+    passes: tuple[tuple[Span, ...], ...]
+    verify: tuple[Span, ...]
+    step: Span
+
+    def round(self, tree: int = 0, batch: int = 0, *, serial: bool = False) -> Round:
+        """The round of a tree at a batch, by their places; without overlap if asked."""
+
+        def at(span: Span) -> float:
+            return float(np.asarray(span.serial if serial else span.seconds)[batch])
+
+        drafted = sum(at(span) for span in self.passes[tree])
+        return Round(self.trees[tree].tokens, drafted, at(self.verify[tree]), at(self.step))
+
+    def best(self, batch: int = 0) -> int:
+        """Place of the tree that takes least for each token; the smaller of equals."""
+        return min(range(len(self.trees)), key=lambda tree: self.round(tree, batch).tpot_s)
+
+
+def sheet(
+    draft: Draft,
+    target: Deployment,
+    workload: Workload,
+    trees: Sequence[Tree],
+    batches: Array,
+    most: int = NODES,
+) -> Sheet:
+    """Price trees at batches.
+
+    Parameters
+    ----------
+    draft, target
+        What drafts, for what.
+    workload
+        Lengths.
+    trees
+        What is drafted.
+    batches
+        Sequences. [1]
+    most
+        Contexts priced at most, as for `roofline.serving.quadrature.nodes`. [1]
+
+    Notes
+    -----
+    Rounds start anywhere in the answer alike. Left out: that the last one may yield more than is
+    wanted. Source: mean over contexts, as for a decode step.
+    """
+    contexts, weights = nodes(workload.prompt + 1, workload.longest, most)
+    batch, cached = np.repeat(batches, len(contexts)), np.tile(contexts - 1.0, len(batches))
+
+    def mean(span: Span) -> Span:
+        both = (
+            np.broadcast_to(value, batch.shape).reshape(len(batches), -1) @ weights
+            for value in (span.seconds, span.serial)
+        )
+        return Span(*both)
+
+    def stepped(priced: Priced) -> Span:
+        return mean(Span(priced.seconds(), priced.seconds(serial=True)))
+
+    drafted = drafter(draft, target, batch, cached)
+    (plain,) = through(target, Group(batch, 1.0, cached + 1.0))
+    return Sheet(
+        tuple(trees),
+        tuple(tuple(mean(each) for each in drafted(tree)) for tree in trees),
+        tuple(stepped(verification(target, tree, batch, cached)) for tree in trees),
+        stepped(plain),
+    )

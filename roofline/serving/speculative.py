@@ -1,0 +1,271 @@
+"""A static batch that decodes speculatively, beside the same batch without drafts."""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.memory import Memory, budget
+from roofline.errors import InputError
+from roofline.serving import room
+from roofline.serving.acceptance import Acceptance
+from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
+from roofline.serving.drafts import Draft, held, pass_
+from roofline.serving.quadrature import nodes
+from roofline.serving.rounds import Round, Span, sheet, verification
+from roofline.serving.static import OpTime, StaticBatch, check_context, operator_times, static_batch
+from roofline.serving.turning import (
+    COARSE,
+    AtBatch,
+    Choice,
+    Turn,
+    at_batch,
+    batch_axis,
+    least_acceptance,
+    turns,
+)
+from roofline.serving.workload import Workload
+
+BUDGETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Sizes of the best trees that are compared. [token]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Speculative decoding of a static batch. Times at datasheet rates are the least possible.
+
+    Attributes
+    ----------
+    draft, acceptance, tree
+        What drafts, how often it is right, and what it drafts.
+    plain
+        The same batch without drafts.
+    round, serial
+        A round with perfect overlap and without any, mean over the answer.
+    passes
+        Of what drafts, one after the other, with perfect overlap. [s]
+    verify
+        Operators of the verification, mean over the answer.
+    prefill
+        What drafts takes in the prompt. [s]
+    memory
+        Budget of one device, without what drafts.
+    draft_weights, draft_kv
+        What drafts takes of each device beside that. [B]
+    choices
+        Other lengths or trees at this batch.
+    batches, turns
+        Other batches, and where a gain becomes a loss.
+    most
+        Largest batch that fits. [1]
+    least_acceptance
+        Acceptance from which a chain gains at this batch; None where none does, or where it is not
+        the same at every position. [1]
+    """
+
+    draft: Draft
+    acceptance: Acceptance
+    tree: Tree
+    plain: StaticBatch = field(repr=False)
+    round: Round
+    serial: Round
+    passes: tuple[float, ...]
+    verify: dict[str, OpTime] = field(repr=False)
+    prefill: Span
+    memory: Memory = field(repr=False)
+    draft_weights: float
+    draft_kv: float
+    choices: tuple[Choice, ...] = field(repr=False)
+    batches: tuple[AtBatch, ...] = field(repr=False)
+    turns: tuple[Turn, ...]
+    most: int
+    least_acceptance: float | None
+
+    @property
+    def target(self) -> Deployment:
+        """What verifies."""
+        return self.plain.deployment
+
+    @property
+    def workload(self) -> Workload:
+        """What was asked."""
+        return self.plain.workload
+
+    @property
+    def free(self) -> float:
+        """Memory left on each device; negative where it does not fit. [B]"""
+        return self.memory.free - self.draft_weights - self.draft_kv
+
+    @property
+    def best(self) -> Choice:
+        """What takes least time for each token at this batch."""
+        return min(self.choices, key=lambda choice: choice.round.tpot_s)
+
+    def ttft_s(self, *, serial: bool = False) -> float:
+        """Arrival to first token of the prompt that is prefilled last, by both. [s]"""
+        if serial:
+            return self.plain.ttft_serial_s + float(self.prefill.serial)
+        return self.plain.ttft_s + float(self.prefill.seconds)
+
+    def latency_s(self, *, serial: bool = False) -> float:
+        """Arrival to last token. [s]"""
+        each = self.serial if serial else self.round
+        return self.ttft_s(serial=serial) + each.tpot_s * (self.workload.output - 1)
+
+
+def speculate(
+    target: Deployment,
+    draft: Draft,
+    acceptance: Acceptance,
+    workload: Workload,
+    *,
+    length: int = 0,
+    widths: tuple[int, ...] = (),
+    tokens: int = 0,
+    utilization: float | None = None,
+) -> Speculation:
+    """Price speculative decoding at datasheet rates.
+
+    Parameters
+    ----------
+    target, draft
+        What verifies, and what drafts; both on the same devices, one after the other.
+    acceptance
+        How often a drafted token is accepted.
+    workload
+        Batch and lengths.
+    length
+        Tokens in a row. [token]
+    widths, tokens
+        In place of a row, a tree of so many alternatives at each position, or the best one of so
+        many tokens. [token]
+    utilization
+        Share of device memory the engine takes; None for its default. [1]
+
+    Raises
+    ------
+    InputError
+        Nothing to verify, a network or a layout that this is not priced for.
+    """
+    _check(target, draft, workload)
+    tree, others = _trees(acceptance, length, widths, tokens)
+    here = np.array([float(workload.batch)])
+    priced = sheet(draft, target, workload, [tree, *others], here)
+    choices = (Choice(other, priced.round(place)) for place, other in enumerate(others, start=1))
+
+    def fits(batch: int) -> bool:
+        wider = replace(workload, batch=batch, prefill_batch=min(workload.prefill_batch, batch))
+        spare = _memory(target, tree, wider, utilization)
+        return spare.free >= sum(_taken(target, draft, tree, wider))
+
+    most = room.most_that_fits(fits, 2 * room.largest_batch(target, workload, utilization))
+    grid = batch_axis(workload.batch, most)
+    many = sheet(draft, target, workload, [tree, *others], grid, COARSE)
+
+    def gains(batch: int) -> bool:
+        one = sheet(draft, target, workload, [tree], np.array([float(batch)]), COARSE)
+        return one.round().speed_up >= 1.0
+
+    memory = _memory(target, tree, workload, utilization)
+    weights, kv = _taken(target, draft, tree, workload)
+    return Speculation(
+        draft=draft,
+        acceptance=acceptance,
+        tree=tree,
+        plain=static_batch(target, workload, utilization=utilization),
+        round=priced.round(),
+        serial=priced.round(serial=True),
+        passes=tuple(float(np.asarray(each.seconds)[0]) for each in priced.passes[0]),
+        verify=_operators(target, tree, workload),
+        prefill=_prefill(draft, target, workload),
+        memory=memory,
+        draft_weights=weights,
+        draft_kv=kv,
+        choices=tuple(choices),
+        batches=tuple(at_batch(many, place, int(batch), most) for place, batch in enumerate(grid)),
+        turns=turns(many, grid, gains),
+        most=most,
+        least_acceptance=least_acceptance(draft, target, workload, tree, acceptance, here),
+    )
+
+
+def _trees(
+    acceptance: Acceptance, length: int, widths: tuple[int, ...], tokens: int
+) -> tuple[Tree, list[Tree]]:
+    """What is drafted, and what else could be."""
+    asked = [
+        name
+        for name, there in (("length", length), ("widths", widths), ("tokens", tokens))
+        if there
+    ]
+    if len(asked) != 1:
+        raise InputError(
+            "nothing to draft" if not asked else f"a draft by {' and '.join(asked)}",
+            hint="give a length, the widths of a tree, or the tokens of the best tree",
+        )
+    deepest = min(acceptance.deepest or LONGEST, LONGEST)
+    if widths:
+        shapes = [widths[:position] for position in range(1, len(widths) + 1)]
+        return full(acceptance, widths), [full(acceptance, shape) for shape in shapes]
+    if tokens:
+        trees = (best(acceptance, size) for size in sorted({*BUDGETS, tokens}))
+        return best(acceptance, tokens), list(dict.fromkeys(trees))
+    return chain(acceptance, length), [chain(acceptance, n) for n in range(1, deepest + 1)]
+
+
+def _operators(target: Deployment, tree: Tree, workload: Workload) -> dict[str, OpTime]:
+    """Operators of the verification, mean over the answer."""
+    contexts, weights = nodes(workload.prompt + 1, workload.longest)
+    priced = verification(target, tree, float(workload.batch), contexts - 1.0)
+    return operator_times(priced, weights)
+
+
+def _prefill(draft: Draft, target: Deployment, workload: Workload) -> Span:
+    """What drafts takes in the prompts, as many in a step as the target does."""
+    if not draft.sequential:
+        return Span(0.0, 0.0)
+    parts = pass_(draft, target, workload.prefill(float(workload.together)))
+    times = workload.batch / workload.together
+    return Span(float(parts.seconds(target)), float(parts.serial)) * times
+
+
+def _memory(
+    target: Deployment, tree: Tree, workload: Workload, utilization: float | None
+) -> Memory:
+    """Budget of one device whose steps verify: drafted tokens are cached, and have logits."""
+    rows = float(workload.batch * (1 + tree.nodes))
+    return budget(
+        target,
+        batch=workload.batch,
+        context=workload.longest + tree.nodes,
+        step_tokens=max(float(room.step_tokens(target, workload)), rows),
+        step_rows=rows,
+        utilization=utilization,
+    )
+
+
+def _taken(target: Deployment, draft: Draft, tree: Tree, workload: Workload) -> tuple[float, float]:
+    """Weights and cache of what drafts, on each device. [B]"""
+    context = workload.longest + tree.nodes
+    return held(draft, target, workload.batch, context, tree.depth)
+
+
+def _check(target: Deployment, draft: Draft, workload: Workload) -> None:
+    """Refuse what speculative decoding is not priced for."""
+    network, layout = target.architecture, target.layout
+    if network.is_encoder or not network.causal:
+        raise InputError(
+            f"{network.name} does not decode token by token",
+            hint="speculative decoding is for decoders",
+        )
+    if workload.output < 2:
+        raise InputError("nothing is decoded", hint="give --output 2 or more")
+    if layout.pp != 1 or layout.cp != 1:
+        raise InputError(
+            f"speculative decoding under {layout} is not priced",
+            hint="use tensor, expert and attention data parallelism",
+        )
+    check_context(target, workload)
+    if draft.kind == "model" and draft.deployment is not None:
+        check_context(draft.deployment, workload)

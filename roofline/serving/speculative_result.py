@@ -1,0 +1,229 @@
+"""Priced speculative decoding as a result: sentences, tables, derivations, what must be known."""
+
+from typing import Final
+
+import roofline
+from roofline.cost.moe import touched
+from roofline.model.architecture import Moe
+from roofline.serving import speculative_tables as tables
+from roofline.serving.acceptance import published
+from roofline.serving.advice import listed, shares
+from roofline.serving.drafts import MTP, rolls_back
+from roofline.serving.explain.speculative import explain_all
+from roofline.serving.speculative import Speculation
+from roofline.table import Result
+from roofline.units import show, show_binary, significant
+
+EXACT: Final = {
+    "model": "",
+    "mtp": " The layer is used again for each further token; reports are of the first.",
+    "eagle": "",
+    "medusa": " Typical acceptance, which Medusa offers too, accepts more and is not lossless: "
+    "published rates may be with it.",
+    "ngram": " What follows an n-gram is accepted where the text repeats itself: summaries, edits. "
+    "Rounds in which none is found count in the acceptance of the first token; they are priced as "
+    "if something had been drafted.",
+}
+
+
+def result_of(made: Speculation) -> Result:
+    """Tables, derivations, notes and inputs of speculative decoding."""
+    target, work, derivations = made.target, made.workload, explain_all(made)
+    drafting = made.draft.deployment
+    return Result(
+        kind="speculate",
+        tables={
+            "headline": tables.headline(made, derivations),
+            "drafts": tables.drafts(made),
+            "batches": tables.batches(made),
+            "memory": tables.memory(made),
+            "published": published(),
+        },
+        derivations=derivations,
+        notes=tuple(dict.fromkeys(notes(made))),
+        metadata={
+            "version": roofline.__version__,
+            "model": target.architecture.name,
+            "draft": made.draft.title,
+            "draft_kind": made.draft.kind,
+            "draft_weights": "" if drafting is None else drafting.precision.weights.name,
+            "draft_layout": "" if drafting is None else drafting.layout.spelled,
+            "drafted": made.tree.nodes,
+            "depth": made.tree.depth,
+            "tree": str(made.tree),
+            "acceptance": str(made.acceptance),
+            "lossless": True,
+            "best_drafted": made.best.tree.nodes,
+            "turns": [{"batch": turn.batch, "gains": turn.gains} for turn in made.turns],
+            "largest_batch": made.most,
+            "least_acceptance": made.least_acceptance,
+            "gpu": target.node.gpu.name,
+            "gpu_title": target.node.gpu.title,
+            "node": target.node.name,
+            "gpus": target.devices,
+            "layout": target.layout.spelled,
+            "engine": target.engine.name,
+            "weights": target.precision.weights.name,
+            "kv": target.precision.kv.name,
+            "batch": work.batch,
+            "prompt": work.prompt,
+            "output": work.output,
+            "prefix_hit": work.prefix_hit,
+            "convention": "engine",
+            "basis": "assumed",
+            "fits": made.free >= 0,
+            "summary": sentences(made),
+        },
+    )
+
+
+def sentences(made: Speculation) -> tuple[str, ...]:
+    """What a reader should take away: the gain, what it rests on, and where it ends."""
+    return tuple(
+        sentence
+        for sentence in (
+            _gain(made),
+            _binds(made),
+            _best(made),
+            _turn(made),
+            _rates(made),
+            _room(made),
+        )
+        if sentence
+    )
+
+
+def _gain(made: Speculation) -> str:
+    one, plain = made.round, show(made.plain.tpot_s, "s")
+    verdict = (
+        f"{one.speed_up:.2f} × as fast" if one.speed_up >= 1 else f"a loss (× {one.speed_up:.2f})"
+    )
+    return (
+        f"A verification yields {significant(one.tokens)} tokens of {1 + made.tree.nodes} at an "
+        f"acceptance of {made.acceptance}: TPOT {show(one.tpot_s, 's')} against {plain} without "
+        f"drafts, {verdict}."
+    )
+
+
+def _binds(made: Speculation) -> str:
+    one = made.round
+    drafting = f"Drafting takes {one.draft_s / one.round_s:.0%} of a round"
+    if not made.passes:
+        drafting = "Drafting costs the device nothing"
+    return (
+        f"{drafting}; verification takes {one.verify_s / one.step_s:.2f} × a decode step, bound by "
+        f"{listed(shares(made.verify))}."
+    )
+
+
+def _best(made: Speculation) -> str:
+    best = made.best
+    if best.tree == made.tree:
+        return f"Nothing else compared does better at a batch of {made.workload.batch}."
+    return (
+        f"{str(best.tree).capitalize()} would do best at a batch of {made.workload.batch}: "
+        f"{best.round.speed_up:.2f} × as fast."
+    )
+
+
+def _turn(made: Speculation) -> str:
+    batch, gains = made.workload.batch, made.round.speed_up >= 1
+    ahead = next((turn for turn in made.turns if turn.batch > batch), None)
+    behind = next((turn for turn in reversed(made.turns) if turn.batch <= batch), None)
+    if ahead is not None:
+        what = "The gain turns into a loss" if gains else "The loss turns into a gain"
+        return f"{what} at a batch of {ahead.batch:,}{_beyond(made, ahead.batch)}."
+    if behind is not None:
+        return f"It is a {'gain' if gains else 'loss'} from a batch of {behind.batch:,} on."
+    last = made.batches[-1].batch
+    return (
+        f"It is a {'gain' if gains else 'loss'} at every batch up to {last:,}, the largest priced."
+    )
+
+
+def _beyond(made: Speculation, batch: int) -> str:
+    return f", beyond the {made.most:,} that fit" if 0 < made.most < batch else ""
+
+
+def _rates(made: Speculation) -> str:
+    if not made.tree.is_chain or made.acceptance.deepest is not None:
+        return ""
+    if made.least_acceptance is None:
+        return "No acceptance makes it a gain at this batch."
+    return f"At this batch it gains from an acceptance of {made.least_acceptance:.2f} on."
+
+
+def _room(made: Speculation) -> str:
+    where = "the device" if made.plain.devices == 1 else f"each of {made.plain.devices} devices"
+    extra, spare = made.draft_weights + made.draft_kv, show_binary(abs(made.free))
+    taken = f"; drafting takes {show_binary(extra)}" if extra else ""
+    if made.free >= 0:
+        return f"Fits on {where} with {spare} to spare, up to {made.most:,} sequences{taken}."
+    fewer = f" A batch of {made.most:,} fits." if made.most else ""
+    return f"Does not fit: {spare} too much on {where}{taken}.{fewer}"
+
+
+def notes(made: Speculation) -> tuple[str, ...]:
+    """Conventions, omissions and choices behind the figures."""
+    target, draft = made.target, made.draft
+    out = [
+        "Acceptance is given, not predicted: it depends on the text, on what drafts and on the "
+        "sampling. Published rates are of other text."
+    ]
+    if made.acceptance.deepest is None:
+        out.append(
+            "Every drafted token is taken to be accepted alike, whatever its position: measured "
+            "rates fall with it, so long drafts are flattered."
+        )
+    out.append(
+        "Lossless: with the target's own choice where a draft is refused (greedy, or rejection "
+        "sampling) the output has the target's distribution." + EXACT[draft.kind]
+    )
+    out.append(
+        "All sequences of a batch draft as many tokens in a round and go on by different numbers; "
+        "those that end early are replaced by others of the same lengths."
+    )
+    out.append(
+        "Times are the datasheet roofline: the least the hardware allows, not a forecast. Launches "
+        "of kernels, sampling and the engine's work between steps are left out, and a round has "
+        "more of them than a decode step."
+    )
+    if draft.deployment is not None:
+        out.append(
+            "What drafts runs on the target's devices, before the verification; drafting for the "
+            "next round meanwhile is not modelled."
+        )
+    out += _mixture(made)
+    if rolls_back(target.architecture):
+        out.append(
+            "Layers that keep a state have to go back to that of the last accepted token; keeping "
+            "or computing it again is left out."
+        )
+    other = draft.deployment
+    if draft.kind == "model" and other is not None:
+        ours, theirs = target.architecture.vocab, other.architecture.vocab
+        if ours != theirs:
+            out.append(
+                f"The draft has {theirs:,} tokens, the target {ours:,}: tokens are compared one by "
+                "one, so both need the same tokenizer."
+            )
+        out += other.precision.notes
+    counted = (note for note in target.architecture.notes if draft.kind != "mtp" or MTP not in note)
+    return (*out, *target.precision.notes, *counted)
+
+
+def _mixture(made: Speculation) -> list[str]:
+    """Experts that a verification touches beside those of a decode step."""
+    target = made.target
+    mixtures = [b.feedforward for b in target.architecture.kinds if isinstance(b.feedforward, Moe)]
+    if not mixtures:
+        return []
+    part, batch = mixtures[0], float(made.workload.batch)
+    met = [
+        float(touched(tokens, part.experts, part.active, target.options.routing))
+        for tokens in (batch, batch * (1 + made.tree.nodes))
+    ]
+    return [
+        f"A decode step touches {met[0]:.3g} of {part.experts} experts, a verification "
+        f"{met[1]:.3g}: their weights are read."
+    ]

@@ -1,0 +1,145 @@
+"""Speculative decoding as tables: what users feel, other drafts, other batches, memory."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from roofline.serving.rounds import Round
+from roofline.serving.speculative import Speculation
+from roofline.table import Derivation, Table, table
+from roofline.units import MILLION, SECONDS_PER_HOUR
+
+ASSUMED: Final = "assumed"
+"""Whatever leans on an acceptance that was given."""
+
+
+def headline(made: Speculation, derivations: Mapping[str, Derivation]) -> Table:
+    """Metrics of the deployment with drafts, without them, and with drafts but no overlap."""
+    plain, work = made.plain, made.workload
+    per_second = plain.deployment.node.gpu.usd_per_hour * plain.devices / SECONDS_PER_HOUR
+
+    def figures(tokens: float, tpot: float, ttft: float) -> dict[str, float]:
+        latency = ttft + tpot * (work.output - 1)
+        throughput = work.batch * work.output / latency
+        return {
+            "tokens_per_round": tokens,
+            "ttft_s": ttft,
+            "tpot_s": tpot,
+            "user_tok_s": 1.0 / tpot,
+            "latency_s": latency,
+            "throughput_tok_s": throughput,
+            "throughput_tok_s_per_gpu": throughput / plain.devices,
+            "usd_per_mtok": per_second / throughput * MILLION,
+        }
+
+    def drafted(one: Round, ttft: float) -> dict[str, float]:
+        return {
+            **figures(one.tokens, one.tpot_s, ttft),
+            "draft_s": one.draft_s,
+            "verify_s": one.verify_s,
+            "speed_up": one.speed_up,
+        }
+
+    value = drafted(made.round, made.ttft_s())
+    serial = drafted(made.serial, made.ttft_s(serial=True))
+    without = figures(1.0, plain.tpot_s, plain.ttft_s) | {"verify_s": plain.tpot_s}
+    rows = [
+        {
+            "metric": metric,
+            "value": value[metric],
+            "without": without.get(metric),
+            "serial": serial[metric],
+            "unit": unit,
+            "basis": derivations[explained].basis,
+            "meaning": meaning,
+        }
+        for metric, unit, explained, meaning in _METRICS
+        if metric != "usd_per_mtok" or per_second
+    ]
+    return table(rows, {})
+
+
+_METRICS: Final = (
+    ("tokens_per_round", "token", "tokens", "expected, the target's own included"),
+    ("draft_s", "s", "draft", "drafting, each round"),
+    ("verify_s", "s", "verify", "the target's step, each round"),
+    ("tpot_s", "s", "tpot", "between tokens, mean over the answer"),
+    ("speed_up", "", "speed_up", "of TPOT; below 1 a loss"),
+    ("user_tok_s", "token/s", "tpot", "one user, after the first token"),
+    ("ttft_s", "s", "ttft", "arrival to first token, last prompt"),
+    ("latency_s", "s", "latency", "arrival to last token"),
+    ("throughput_tok_s", "token/s", "latency", "output tokens, all GPUs"),
+    ("throughput_tok_s_per_gpu", "token/s", "latency", "output tokens, each GPU"),
+    ("usd_per_mtok", "$", "latency", "per million output tokens"),
+)
+
+DRAFT_UNITS: Final = {
+    "expected_tokens": "token",
+    "draft_s": "s",
+    "verify_s": "s",
+    "tpot_s": "s",
+}
+
+
+def drafts(made: Speculation) -> Table:
+    """Other lengths, or trees, at this batch."""
+    rows = [
+        {
+            "drafted": choice.tree.nodes,
+            "depth": choice.tree.depth,
+            "expected_tokens": choice.round.tokens,
+            "draft_s": choice.round.draft_s,
+            "verify_s": choice.round.verify_s,
+            "tpot_s": choice.round.tpot_s,
+            "speed_up": choice.round.speed_up,
+            "asked": choice.tree == made.tree,
+            "best": choice is made.best,
+        }
+        for choice in made.choices
+    ]
+    return table(rows, DRAFT_UNITS, ASSUMED)
+
+
+BATCH_UNITS: Final = {
+    "tpot_without_s": "s",
+    "tpot_s": "s",
+    "decode_tok_s": "token/s",
+}
+
+
+def batches(made: Speculation) -> Table:
+    """Other batches: the same draft, and the one that is best there."""
+    rows = [
+        {
+            "batch": at.batch,
+            "tpot_without_s": at.round.step_s,
+            "tpot_s": at.round.tpot_s,
+            "speed_up": at.round.speed_up,
+            "decode_tok_s": at.batch / at.round.tpot_s,
+            "best_drafted": at.best.tree.nodes,
+            "best_speed_up": at.best.round.speed_up,
+            "fits": at.fits,
+        }
+        for at in made.batches
+    ]
+    return table(rows, BATCH_UNITS, ASSUMED)
+
+
+def memory(made: Speculation) -> Table:
+    """What is in the memory of one device."""
+    m = made.memory
+    parts = (
+        ("weights", m.weights, "derived"),
+        ("weights of the draft", made.draft_weights, "derived"),
+        ("KV cache", m.kv, "derived"),
+        ("KV cache of the draft", made.draft_kv, "derived"),
+        ("activations", m.activations, "derived"),
+        ("runtime", m.runtime, "assumed"),
+        ("CUDA graphs", m.graphs, "assumed"),
+        ("free", made.free, "derived"),
+        ("not used by the engine", m.capacity - m.budget, "setting"),
+    )
+    rows: list[dict[str, Any]] = [
+        {"part": part, "bytes": value, "share": value / m.capacity, "known": known}
+        for part, value, known in parts
+    ]
+    return table(rows, {"bytes": "B"})

@@ -1,0 +1,172 @@
+"""How long kernels take, from what a driver sees of them: forms with planted constants."""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from roofline.bench.published import of_gpu
+from roofline.cost.kernels.catalog import FORMS
+from roofline.cost.kernels.decode import decode_dims
+from roofline.cost.kernels.prefill import prefill_dims
+from roofline.hardware.catalog import gpu
+from tests.bench.gpu.fake_gpu import Kernel
+
+H100: Final = of_gpu(gpu("h100-sxm"), "h100-sxm", "nvlink")
+PRODUCT: Final = {
+    "start": 3.5e-6,
+    "compute": 0.75,
+    "memory": 0.9,
+    "cache": 0.45,
+    "knee": 2.5,
+    "depth": 3e-10,
+}
+PASS: Final = {"start": 1.6e-6, "lane": 3e-11, "row": 2e-8, "cache": 0.4, "memory": 0.85}
+NCCL: Final = {
+    **{f"start_{i}": value for i, value in enumerate((7e-6, 1.6e-5, 4e-5, 3e-5))},
+    **{f"message_{i}": value for i, value in enumerate((7e-7, 8e-7, 9e-7, 6e-7))},
+    **{f"efficiency_{i}": value for i, value in enumerate((0.2, 0.5, 0.8, 0.85))},
+    "sharpness": 8.0,
+}
+PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
+    "product-4": PRODUCT,
+    "product-2": PRODUCT,
+    "product-1": PRODUCT | {"compute": 0.65},
+    "product-1-4": PRODUCT | {"compute": 0.55},
+    "product-packed": PRODUCT | {"memory": 0.7, "compute": 0.6},
+    "pass-4": PASS,
+    "pass-6": PASS | {"row": 3e-8},
+    "pass-8": PASS | {"lane": 1e-11},
+    "memory": {"start": 2.2e-6, "cache": 0.6, "memory": 0.93, "resident": 0.8},
+    "decode": {
+        "launch": 5e-6,
+        "unit": 1.5e-6,
+        "edge": 5e-7,
+        "step": 3e-7,
+        "compute": 0.5,
+        "wide": 1.1,
+        "masked": 1.5,
+        "together": 1.3,
+        "memory": 0.88,
+        "l2": 0.5,
+        "resident": 0.8,
+        "reduce": 3e-7,
+        "merge": 2e-7,
+        "combine": 1.2e-6,
+        "copy": 5e-6,
+        "sharpness": 5.0,
+    },
+    "prefill": {
+        "launch": 4e-6,
+        "block": 1.5e-6,
+        "edge": 8e-7,
+        "compute": 0.55,
+        "softmax": 40.0,
+        "wide": 1.1,
+        "masked": 1.5,
+        "memory": 0.7,
+        "sharpness": 5.0,
+    },
+    "collective-all-reduce": NCCL,
+    "collective-all-gather": {k: v for k, v in NCCL.items() if not k.endswith("_3")},
+    "collective-send-recv": {k: v for k, v in NCCL.items() if not k.endswith("_3")},
+}
+REPLAYED: Final = 1.2e-6
+"""A kernel without instructions inside a graph. [s]"""
+
+
+def _time(form: str, arithmetic: str, **dims: float) -> float:
+    columns = {name: np.array([float(value)]) for name, value in dims.items()}
+    machine = H100.of(arithmetic)
+    return float(FORMS[form].seconds(columns, machine, PLANTED[form])[0])
+
+
+def _attention(form: str, build: Callable[..., Any], *dims: float, **how: str) -> float:
+    columns = build(*(np.array([float(value)]) for value in (*dims, 0.0, 2.0, 2.0)), **how)
+    machine = H100.of("bf16")
+    return float(FORMS[form].seconds(columns, machine, PLANTED[form])[0])
+
+
+def _decode(call: Kernel) -> float:
+    """Contexts are read where their address points."""
+    contexts, (new, heads, kv_heads) = call.arguments[4], call.arguments[8:11]
+    context = ctypes.c_int32.from_address(int(contexts)).value
+    shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
+    return _attention("decode", decode_dims, *shape, kernel="roofline")
+
+
+def _prefill(call: Kernel) -> float:
+    new, context, heads, kv_heads, causal = call.arguments[4:9]
+    assert causal == 1
+    shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
+    return _attention("prefill", prefill_dims, *shape)
+
+
+def _pass(form: str, width: Callable[[Kernel], float]) -> Callable[[Kernel], float]:
+    return lambda call: _time(form, "bf16", m=call.grid[0], width=width(call))
+
+
+def _stream(arrays: int, chunks: int) -> Callable[[Kernel], float]:
+    """Cold where other addresses were worked on just before."""
+
+    def seconds(call: Kernel) -> float:
+        moved = 16.0 * arrays * float(call.arguments[chunks])
+        return _time("memory", "bf16", bytes=moved, cold=float(not call.again))
+
+    return seconds
+
+
+def _elementwise(call: Kernel) -> float:
+    return _time("memory", "bf16", bytes=call.arguments[0], cold=float(not call.again))
+
+
+def _wires(form: str) -> Callable[[Kernel], float]:
+    def seconds(call: Kernel) -> float:
+        ranks, payload = (float(value) for value in call.arguments)
+        rate, adds = H100.link_bytes_per_s, float(H100.in_switch)
+        columns = {"payload": payload, "ranks": ranks, "bytes_per_s": rate, "in_switch": adds}
+        return _time(form, "bf16", **columns)
+
+    return seconds
+
+
+def _packed(call: Kernel) -> float:
+    n, k = call.arguments[5:7]
+    return _time("product-packed", "fp32", m=call.constants["ROWS"], n=n, k=k)
+
+
+def _matmul(call: Kernel) -> float:
+    arithmetic = call.name.split()[1]
+    batch, m, n, k = (float(value) for value in call.arguments)
+    if batch > 1:
+        moved = 4.0 * batch * (m * k + n * k + m * n) / H100.machine.hbm_bytes_per_s
+        return 4e-6 + 2.0 * batch * m * n * k / (0.5 * H100.rates[arithmetic]) + moved
+    form = {"fp8": "product-1", "int8": "product-1-4", "fp16": "product-2", "bf16": "product-2"}
+    return _time(form.get(arithmetic, "product-4"), arithmetic, m=m, n=n, k=k)
+
+
+TIMES: Final[Mapping[str, Callable[[Kernel], float]]] = {
+    "nothing": lambda call: REPLAYED,
+    "read_stream": _stream(1, 2),
+    "write_stream": _stream(1, 2),
+    "copy_stream": _stream(2, 2),
+    "add": _elementwise,
+    "copyto": _elementwise,
+    "rms_norm": _pass("pass-4", lambda call: call.arguments[3]),
+    "rope": _pass("pass-4", lambda call: call.arguments[3] * call.constants["HEAD_DIM"]),
+    "silu_mul": _pass("pass-6", lambda call: call.arguments[2]),
+    "softmax": _pass("pass-8", lambda call: call.arguments[2]),
+    "decode_attention": _decode,
+    "combine_splits": lambda call: 0.0,
+    "prefill_attention": _prefill,
+    "w4a16_gemv": _packed,
+    "allReduce": _wires("collective-all-reduce"),
+    "allGather": _wires("collective-all-gather"),
+    "sendRecv": _wires("collective-send-recv"),
+}
+
+
+def seconds(call: Kernel) -> float:
+    """Time of a call. [s]"""
+    return _matmul(call) if call.name.startswith("matmul") else TIMES[call.name](call)

@@ -1,0 +1,124 @@
+"""Residual tables against the equations they solve, written out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofline.bench.surface import (
+    ERROR_SCALE,
+    FAMILIES,
+    JITTER,
+    PASSES,
+    STEP_NOISE,
+    cover,
+    steps,
+    surface,
+)
+from roofline.cost.kernels.residual import (
+    Hull,
+    beyond,
+    distances,
+    jumps,
+    matern,
+    outside,
+    separation,
+    tabled,
+    value,
+)
+from roofline.cost.work import Array
+
+RANDOM = np.random.default_rng(4)
+AT = np.log2(
+    np.stack([RANDOM.integers(1, 40, 300), *(2.0 ** RANDOM.integers(6, 12, (2, 300)))], axis=-1)
+)
+VALUES = 0.2 * np.sin(AT[:, 0]) + 0.05 * AT[:, 1] + RANDOM.normal(0, 0.02, 300)
+
+
+def farthest_first(at: Array, points: int) -> Array:
+    """Gonzalez, by measuring everything each time."""
+    every = np.unique(at, axis=0)
+    centre = (at.min(axis=0) + at.max(axis=0)) / 2
+    chosen = [every[np.linalg.norm(every - centre, axis=1).argmin()]]
+    while len(chosen) < min(points, len(every)):
+        apart = np.linalg.norm(every[:, None] - np.stack(chosen)[None], axis=2).min(axis=1)
+        chosen.append(every[apart.argmax()])
+    return np.stack(chosen)
+
+
+def test_points_cover_the_rows() -> None:
+    hull = cover(AT, 40)
+    np.testing.assert_array_equal(hull.points, farthest_first(AT, 40))
+    assert outside(hull, AT).max() == 0.0
+
+
+def test_what_tables_of_a_hull_share_changes_nothing() -> None:
+    hull = cover(AT, 40)
+    table, there = surface(separation(hull, AT), VALUES, hull, 3.0)
+    np.testing.assert_allclose(there, value(table, hull, AT), rtol=1e-12, atol=1e-15)
+    with_steps = replace(table, steps=steps(AT, VALUES - there, 3.0))
+    far = AT + np.array([0.0, 4.0, -3.0])
+    apart = separation(hull, far)
+    off = beyond(hull, far, apart)
+    np.testing.assert_array_equal(off, outside(hull, far))
+    for one in (table, with_steps):
+        np.testing.assert_array_equal(tabled(one, hull, far, apart, off), value(one, hull, far))
+
+
+def test_a_surface_is_close_to_what_it_was_made_of() -> None:
+    hull = cover(AT)
+    _, there = surface(separation(hull, AT), VALUES, hull, 3.0)
+    assert np.abs(there - VALUES).mean() < 0.5 * np.abs(VALUES - VALUES.mean()).mean()
+
+
+def node_by_node(at: Array, values: Array, reach: float) -> Array:
+    """Each node is a ridge regression of the rows that touch it, weighed by nearness and fit."""
+    nodes = np.unique(at[:, 0])
+    families = cover(at[:, 1:], FAMILIES).points
+    near = matern(distances(at[:, 1:], families) / reach)
+    prior = STEP_NOISE * matern(distances(families, families) / reach)
+    weights = []
+    for i, node in enumerate(nodes):
+        hat = np.zeros(len(at))
+        for other in (i - 1, i + 1):
+            if 0 <= other < len(nodes):
+                way = (at[:, 0] - nodes[other]) / (node - nodes[other])
+                hat = np.where((way > 0) & (way <= 1), way, hat)
+        rows = hat > 0
+        share, found = hat[rows], np.asarray(np.zeros(len(families)), dtype=np.float64)
+        for _ in range(PASSES):
+            normal = near[rows].T @ np.diag(share) @ near[rows]
+            normal += prior + JITTER * rows.sum() * np.eye(len(families))
+            found = np.asarray(
+                np.linalg.solve(normal, near[rows].T @ (share * values[rows])), dtype=np.float64
+            )
+            off = (values[rows] - near[rows] @ found) / ERROR_SCALE
+            share = hat[rows] / np.sqrt(1 + off**2)
+        weights.append(found)
+    return np.stack(weights)
+
+
+def test_steps_are_a_regression_at_each_node() -> None:
+    found = steps(AT, VALUES, 3.0)
+    assert found is not None
+    np.testing.assert_allclose(found.weights, node_by_node(AT, VALUES, 3.0), rtol=1e-6, atol=1e-9)
+
+
+def test_a_jump_is_in_the_steps() -> None:
+    odd = np.where(np.round(2.0 ** AT[:, 0]) % 2 == 1, 0.3, 0.0)
+    found = steps(AT, odd, 3.0)
+    assert found is not None
+    there = jumps(found, 3.0, AT)
+    assert there[odd > 0].mean() > 0.2
+    assert np.abs(there[odd == 0]).mean() < 0.05
+
+
+@pytest.mark.parametrize("at", [np.zeros((5, 2)), np.arange(5.0)[:, None]])
+def test_there_is_nothing_to_step_along(at: Array) -> None:
+    assert steps(at, np.zeros(5), 3.0) is None
+
+
+def test_a_hull_of_one_row_is_that_row() -> None:
+    hull = cover(np.array([[1.0, 2.0]]))
+    assert isinstance(hull, Hull)
+    assert outside(hull, np.array([[2.0, 2.0]])).tolist() == pytest.approx([1.0], abs=1e-6)

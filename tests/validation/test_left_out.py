@@ -1,0 +1,109 @@
+"""`validate` on measured rows: the targets of what a fit never saw, and samples of a sibling."""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from roofline.bench.columns import prepared
+from roofline.bench.fit import cross_validate, fit
+from roofline.bench.held_out import errors
+from roofline.bench.left_out import left_out
+from roofline.bench.transfer import cross_transfer
+from roofline.bench.validation import READERS, Validation, validate
+from tests.validation.kernels import thinned
+from tests.validation.measurements import FOLDER
+
+if TYPE_CHECKING:
+    import pandas
+
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason=f"no measurements to compare with: {FOLDER} is missing"
+)
+
+DONOR = 3000
+"""Rows that the sibling's fit is made of here."""
+
+
+@cache
+def rows(name: str) -> "pandas.DataFrame":
+    import pandas as pd
+
+    return pd.read_parquet(FOLDER / f"{name}.parquet")
+
+
+def shown(title: str, found: Validation) -> None:
+    for key, figures in [*found.grouped(["gpu", "backend", "dtype"]), ({}, found.figures())]:
+        name = " ".join(key.values()) or "all"
+        both = (figures, figures["datasheet"])
+        each = ["/".join(f"{part[k]:.1f}" for k in ("median", "mean", "p90")) for part in both]
+        inside = f"{figures['interval_coverage']:.2f}"
+        print(f"{title} {name:32} {figures['n']:5} {each[0]:18} {inside}  datasheet {each[1]}")
+
+
+def test_all_reduces_of_a_size_left_out_are_known() -> None:
+    every = rows("collectives")
+    some = every[(every.op == "all_reduce") & (every.backend == "nccl-tests")]
+    found = validate("collective", some, left_out())
+    print()
+    shown("all-reduce", found)
+    assert found.figures()["coverage"] == 1.0
+    for _, figures in found.grouped(["gpu"]):
+        assert figures["median"] <= 6.0
+        assert figures["p90"] <= 14.0
+        assert figures["median"] < 0.2 * figures["datasheet"]["median"]
+
+
+def test_intervals_of_few_families_hold_in_every_group() -> None:
+    """Seven widths of heads: what is left out inside a fit misses more neighbours than outside."""
+    found = validate("mla-bmm", rows("mla_bmm"), left_out())
+    print()
+    shown("heads", found)
+    for key, figures in found.grouped(["gpu", "backend", "dtype"]):
+        assert 0.72 <= figures["interval_coverage"] <= 0.88, key
+    assert 0.77 <= found.figures()["interval_coverage"] <= 0.83
+
+
+@pytest.mark.parametrize("op", ["input_layernorm", "add"])
+def test_blocks_of_another_kind_run_other_kernels(op: str) -> None:
+    every = rows("elementwise")
+    some, _ = prepared("pointwise", every[(every.gpu == "h100") & (every.op == op)])
+    typical = {}
+    for group in READERS["pointwise"](some):
+        many = group.dims["m"] >= 2048
+        each = group.measured / (group.dims["m"] * group.dims["width"])
+        typical[group.name["block"]] = float(np.median(each[many]))
+    assert set(typical) == {"layer norm, parallel", "root mean square"}
+    print(f"\n{op}: seconds an element {typical}")
+    assert max(typical.values()) > 1.5 * min(typical.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("gemm", "gemm"), ("attention-decode", "attention_decode")]
+)
+def test_a_sample_is_better_known_from_its_sibling_than_from_itself(kind: str, name: str) -> None:
+    every = rows(name)
+    some, _ = prepared(kind, every[every.gpu.isin(["h100_sxm", "h200_sxm"])])
+    groups = list(READERS[kind](some))
+    print()
+    for group in groups:
+        if group.name["gpu"] != "h200-sxm":
+            continue
+        alike = {**group.name, "gpu": "h100-sxm"}
+        (sibling,) = (thinned(other, DONOR) for other in groups if other.name == alike)
+        model = fit(
+            sibling.form,
+            sibling.dims,
+            sibling.machine,
+            sibling.measured,
+            families=sibling.families,
+            starts=1,
+        )
+        given = (group.dims, group.machine, group.measured)
+        carried, _ = cross_transfer(model, *given, families=group.families)
+        own, _ = cross_validate(group.form, *given, families=group.families)
+        there, here = errors(carried, group.measured), errors(own, group.measured)
+        print(f"{' '.join(group.name.values()):64} {len(group):4} carried {there} own {here}")
+        assert there.mean < here.mean
+        assert there.p90 < here.p90
