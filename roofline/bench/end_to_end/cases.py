@@ -2,7 +2,7 @@
 
 Missing columns take these defaults. ``w_dtype``: the format that the checkpoint's name ends in,
 else that of the catalog's checkpoint, else bf16. ``kv_dtype``: that of the checkpoint, else fp8
-where TensorRT-LLM serves weights of 8 bits or fewer, or the cache is a latent of such
+where TensorRT-LLM or vLLM serve weights of 8 bits or fewer, or the cache is a latent of such
 weights, else 16 bits. ``tp``: ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens,
 the means of ShareGPT for ``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens;
 ``thr_scope``: all devices together.
@@ -47,9 +47,13 @@ CONTRADICTION: Final = 1.3
 ALONE: Final = (32.0, 128.0)
 """A prompt of one sentence, and an answer. [token]"""
 NARROW: Final = 8.0
-"""Bits per weight from which on TensorRT-LLM's checkpoints bring scales for an fp8 cache."""
+"""Bits per weight from which on checkpoints of NVIDIA's ModelOpt bring scales for an fp8 cache."""
+SCALED: Final = frozenset({"trtllm", "vllm"})
+"""Engines that take them as checkpoints bring them; DeepSeek's blocks bring none."""
 BY_LAYERS: Final = frozenset({"llama.cpp"})
 """Engines that give each device whole layers unless told otherwise."""
+CUTTING: Final = frozenset({"vllm", "sglang"})
+"""Engines that end an answer where the network's longest context ends."""
 LARGEST_GROUP: Final = 8
 """Devices that share the matrices of one layer in any engine's usual latent attention; more of them
 have sequences of their own."""
@@ -200,6 +204,7 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
     measured = {name: value for name in METRICS if (value := _measured(record, name)) is not None}
     if not measured:
         raise InputError("no metric is measured", hint=f"give one of {', '.join(METRICS)}")
+    _within(network, engine, isl + osl)
     return Row(
         place,
         case,
@@ -259,6 +264,16 @@ def _lengths(record: Mapping[str, Any], mode: str) -> tuple[float, float]:
     return isl, 1.0 if mode == "bs1_prefill" else max(osl, 1.0)
 
 
+def _within(network: Architecture, engine: str, tokens: float) -> None:
+    """Refuse what an engine would have cut short: it made fewer tokens than the row says."""
+    limit = network.max_context
+    if engine.lower() in CUTTING and limit is not None and tokens > limit:
+        raise InputError(
+            f"{tokens:g} tokens are more than the {limit} that {network.name} is made for",
+            hint=f"{engine} stops there; give the lengths that were run",
+        )
+
+
 def _layout(
     record: Mapping[str, Any], network: Architecture, engine: str, mode: str
 ) -> tuple[Layout, float]:
@@ -315,7 +330,8 @@ def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engin
     stored = network.weight_format if weights == "checkpoint" else weights
     narrow = precision.named(stored).element_bits <= NARROW
     latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
-    return "fp8" if narrow and (engine == "trtllm" or latent) else "auto"
+    scaled = engine in SCALED and "block" not in stored
+    return "fp8" if narrow and (scaled or latent) else "auto"
 
 
 def _policy(engine: str) -> str:

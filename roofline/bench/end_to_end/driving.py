@@ -4,7 +4,7 @@ Lengths, the number of requests and who waits for whom decide TTFT by factors; a
 source is read like those of the same engine.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -42,12 +42,14 @@ SOURCES: Final = {"inferencemax": Driven(10.0, 0.8, 1.0)}
 mean over all of them."""
 ENGINES: Final = {
     "vllm": Driven(10.0, 0.97, 1.03),
-    "trtllm": Driven(10.0, 0.9, 1.1, waiting=1),
+    "trtllm": Driven(10.0, 0.9, 1.1),
     "sglang": Driven(4.0),
 }
-"""Of other sources, by profile. Equal lengths keep the burst of the start together in every round;
-TTFT of the TensorRT-LLM rows has the time in which one of the C slots becomes free, as with one
-client more than slots. Inferred readings."""
+"""Of other sources, by profile. Equal lengths keep the burst of the start together in every round.
+Inferred readings."""
+LATE: Final = ("trtllm", "1.0.")
+"""Profile and release whose TTFT has the time in which one of the C slots becomes free, as with one
+client more than slots. An inferred reading."""
 USUAL: Final = Driven(10.0, 0.97, 1.03)
 
 
@@ -61,7 +63,9 @@ def driven(row: Row, engine: str) -> Driven:
     engine
         Name of its profile.
     """
-    return SOURCES.get(row.family) or ENGINES.get(engine, USUAL)
+    how = SOURCES.get(row.family) or ENGINES.get(engine, USUAL)
+    late = row.family not in SOURCES and engine == LATE[0] and row.version.startswith(LATE[1])
+    return replace(how, waiting=1) if late else how
 
 
 @lru_cache(maxsize=4096)

@@ -124,7 +124,7 @@ ENGINES: Final = (
         2048,
         1.0,
         ("trtllm",),
-        {"decode_gain": (0.94, 0.03)},
+        {"decode_gain": (0.94, 0.03), "serial": (1.2e-2, 0.5), "request": (1.5e-2, 0.4)},
         modern=True,
     ),
     Engine(
@@ -185,7 +185,7 @@ ENGINES: Final = (
         _OLD | {"decode_gain": (1.1, 0.2), "prefill_gain": (2.0, 0.4)},
         reach=1.4e12,
     ),
-    Engine("lmdeploy", "whole-prompts", 8192, 256, 1.0, ("lmdeploy-turbomind",), {}),
+    Engine("lmdeploy", "whole-prompts", 8192, 256, 0.5, ("lmdeploy-turbomind",), {}),
     Engine(
         "splitwise",
         "whole-prompts",

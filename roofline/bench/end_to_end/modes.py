@@ -11,7 +11,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -75,14 +75,16 @@ def predict(
     if row.mode in FULL:
         return _saturated(row, table, costs, engine)
     closed = row.mode == CLOSED
-    clients, most = int(row.batch), engine.most
+    apart = int(row.case.layout.dp)  # limits hold for each group with sequences of its own
+    clients, most = int(row.batch), engine.most * apart
     number = int(clients * how.rounds) if closed else clients
     if closed and how.waiting:
         clients, most = clients + how.waiting, clients
     elif not closed:
         most = max(clients, 1)
     isl, osl = lengths(row.isl, row.osl, number, how if closed else Driven())
-    first, last, end = _served(isl, osl, clients, most, table, costs, engine)
+    filling = replace(engine, budget=engine.budget * apart)
+    first, last, end = _served(isl, osl, clients, most, table, costs, filling)
     if not closed:
         return _batch(row, float(first.max()), float(end))
     delay = costs.request + costs.mixture * bool(table.body[0, grid.CLASSES.index("experts")] > 0)
@@ -180,7 +182,8 @@ def _saturated(row: Row, table: Tables, costs: Costs, engine: Engine) -> Mapping
     body, head = table.body @ classes, table.head @ classes
     prompt, decoding = table.prompt * costs.attention, table.decoding * costs.attention
     need = row.isl + engine.reserved * row.osl
-    most = max(min(np.floor(table.room / need), float(engine.most)), 1.0)
+    limit = float(engine.most * row.case.layout.dp)
+    most = max(min(np.floor(table.room / need), limit), 1.0)
     most = min(most, row.batch) if row.batch else most
     alone = line(grid.TOKENS, body, most)
     attended = plane(grid.COUNTS, grid.CONTEXTS, decoding, most, row.isl + 0.5 * row.osl)

@@ -48,7 +48,16 @@ def test_a_table_of_the_needed_columns_alone_is_enough() -> None:
 @pytest.mark.parametrize(
     ("model", "w_dtype", "moe_dtype", "engine", "linear", "expert", "kv"),
     [
-        ("nvidia/Llama-3.1-8B-Instruct-FP8", None, None, "vllm", "fp8", None, "bf16"),
+        ("nvidia/Llama-3.1-8B-Instruct-FP8", None, None, "vllm", "fp8", None, "fp8"),
+        (
+            "meta-llama/Llama-3.1-8B-Instruct",
+            "fp8_block",
+            None,
+            "sglang",
+            "fp8-block",
+            None,
+            "bf16",
+        ),
         ("LLaMA v3 70B", "fp8", None, "trtllm", "fp8", None, "fp8"),
         ("LLaMA v3 70B", "fp16", None, "trtllm", "fp16", None, "fp16"),
         ("deepseek-ai/DeepSeek-R1", "fp8", "fp8_block", "sglang", "fp8-block", "fp8-block", "fp8"),
@@ -108,6 +117,7 @@ def test_degrees_become_a_layout(
         ({"tp": 1.5}, "tp is 1.5"),
         ({"isl": float("inf")}, "isl is inf"),
         ({"isl": "long"}, "could not convert"),
+        ({"model": "GPTJ 6B", "isl": 2048}, "2176 tokens are more than the 2048"),
         ({"thr_counts": "words"}, "thr_counts is 'words'"),
         ({"thr_scope": "rack"}, "thr_scope is 'rack'"),
     ],
@@ -120,6 +130,10 @@ def test_a_row_that_cannot_be_read_says_why_and_the_others_are(
     assert [each.place for each in rows] == [0]
     assert [each.place for each in unread] == [1]
     assert said in unread[0].why
+
+
+def test_an_engine_that_does_not_cut_answers_may_go_beyond_the_context() -> None:
+    assert one(model="GPTJ 6B", engine="trtllm", isl=2048).isl == 2048
 
 
 def test_a_needed_column_that_is_missing_is_named() -> None:

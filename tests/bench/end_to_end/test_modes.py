@@ -1,12 +1,24 @@
 """What each mode measures, by definition."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from roofline.bench.end_to_end.driving import Driven, driven, lengths
 from roofline.bench.end_to_end.engines import ENGINES, Engine, engine_of
 from roofline.bench.end_to_end.modes import Costs, predict, throughput
-from tests.bench.end_to_end.synthetic import KEY, PAIR, PLAIN, TOKEN, WEIGHTS, row, tables
+from roofline.cost.layout import Layout
+from tests.bench.end_to_end.synthetic import (
+    CASE,
+    KEY,
+    PAIR,
+    PLAIN,
+    TOKEN,
+    WEIGHTS,
+    row,
+    tables,
+)
 
 ALONE = Driven()
 
@@ -84,6 +96,20 @@ def test_more_room_never_serves_less() -> None:
     assert rates == sorted(rates)
 
 
+def test_groups_with_sequences_of_their_own_have_limits_of_their_own() -> None:
+    """Two sequences at once on one group, eight on four."""
+    engine = Engine("few", "whole-prompts", 1024, 2, 1.0, (), {})
+    apart = replace(CASE, layout=Layout(dp=4, ep=4))
+    alone, four = (
+        predict(row("offline_max", case=case, batch=0.0), tables(), Costs(), engine, ALONE)
+        for case in (CASE, apart)
+    )
+    assert four["tpot_s"] > alone["tpot_s"]
+    one = row(case=apart, batch=8.0)
+    queued = predict(row(batch=8.0), tables(), Costs(), engine, ALONE)
+    assert predict(one, tables(), Costs(), engine, ALONE)["ttft_s"] < queued["ttft_s"]
+
+
 def test_the_first_token_of_a_mixture_can_wait_longer() -> None:
     mixture = tables()
     mixture.body[:, 2] = 1e-3
@@ -104,7 +130,9 @@ def test_lengths_are_drawn_as_the_source_draws_them_and_always_alike() -> None:
 def test_a_source_decides_how_clients_are_driven_before_the_engine_does() -> None:
     known = driven(row(family="inferencemax"), "vllm")
     assert (known.rounds, known.shortest, known.longest) == (10.0, 0.8, 1.0)
-    assert driven(row(family="elsewhere"), "trtllm").waiting == 1
+    assert driven(row(family="elsewhere", version="1.0.0rc3"), "trtllm").waiting == 1
+    assert driven(row(family="inferencemax", version="1.0.0rc3"), "trtllm").waiting == 0
+    assert driven(row(family="elsewhere", version="1.3.0"), "trtllm").waiting == 0
     assert driven(row(family="elsewhere"), "never-heard-of").waiting == 0
 
 
