@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.bench.planner import Plan, plan, seconds, spread
+from roofline.bench.engine import footprint
+from roofline.bench.planner import OVERHEAD_S, Plan, plan, seconds, spread
 from roofline.bench.probe import points, probes
 from roofline.bench.stopping import Stop
 from roofline.cost.kernels.form import Machine
@@ -78,6 +79,18 @@ def test_a_point_is_expected_to_take_longer_on_a_slower_machine() -> None:
     point = max(points(probe()), key=lambda p: p.at["size"])
     slow = Machine(1e11, 1e3, 0.0, 0.0, 1.0)
     assert seconds(point, Clockwork(), slow, STOP) > seconds(point, Clockwork(), MACHINE, STOP)
+
+
+def test_rounds_over_argument_sets_are_counted_where_all_of_them_run() -> None:
+    point = next(p for p in points(probe()) if p.state == "cold")
+    slow, stop = Machine(1e11, 1e3, 0.0, 0.0, 1.0), Stop(budget_s=0.0)
+    alone, rounds = (Clockwork(whole_rounds=whole) for whole in (False, True))
+    footing = footprint(point, 4096.0)
+    assert footing.sets > 1
+    once = seconds(point, alone, slow, stop, footing) - OVERHEAD_S
+    assert seconds(point, rounds, slow, stop, footing) - OVERHEAD_S == pytest.approx(
+        footing.sets * once
+    )
 
 
 @given(st.integers(min_value=1, max_value=300))

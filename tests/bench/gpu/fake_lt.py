@@ -89,7 +89,12 @@ class FakeLt:
         arithmetic = self._arithmetic(description, weight_layout)
         batch = self.made[weight_layout.value].get(5, 1)
         if arithmetic == "fp32" and batch * m * n * k <= SMALL:
-            self._compute(batch, m, n, k, values, weight, output)
+            places = (values, weight, output)
+            layouts = (values_layout, weight_layout, output_layout)
+            strides = [self.made[layout.value].get(6, 0) for layout in layouts]
+            for i in range(batch):
+                each = (p + 4 * i * s for p, s in zip(places, strides, strict=True))
+                self._compute(m, n, k, *each)
         self.gpu.call(
             f"matmul {arithmetic}",
             [values, weight, output],
@@ -100,10 +105,9 @@ class FakeLt:
         return 0
 
     @staticmethod
-    def _compute(batch: int, m: int, n: int, k: int, values: int, weight: int, output: int) -> None:
-        def at(address: int, *shape: int) -> Any:
-            kind = ctypes.c_float * int(np.prod(shape))
-            return np.ctypeslib.as_array(kind.from_address(address)).reshape(shape)
+    def _compute(m: int, n: int, k: int, values: int, weight: int, output: int) -> None:
+        def at(address: int, rows: int, columns: int) -> Any:
+            kind = ctypes.c_float * (rows * columns)
+            return np.ctypeslib.as_array(kind.from_address(address)).reshape(rows, columns)
 
-        x, w = at(values, batch, m, k), at(weight, batch, n, k)
-        at(output, batch, m, n)[...] = x @ w.swapaxes(1, 2)
+        at(output, m, n)[...] = at(values, m, k) @ at(weight, n, k).T
