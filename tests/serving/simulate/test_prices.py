@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.engine_costs import IDEAL, EngineCosts
 from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
 from roofline.cost.roof import seconds
@@ -26,7 +26,7 @@ class Planted:
     """Times that bend where the datasheet's do not: launches, rates that are reached slowly."""
 
     name: str = "planted"
-    costs: EngineCosts = EngineCosts()
+    costs: EngineCosts = IDEAL
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         if op.kind == "collective":
