@@ -124,7 +124,7 @@ ENGINES: Final = (
         2048,
         1.0,
         ("trtllm",),
-        {"decode_gain": (0.94, 0.03), "serial": (1.2e-2, 0.5), "request": (1.5e-2, 0.4)},
+        {"decode_gain": (0.94, 0.06), "serial": (1.2e-2, 0.5), "request": (1.5e-2, 0.4)},
         modern=True,
     ),
     Engine(
