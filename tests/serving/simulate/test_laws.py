@@ -31,7 +31,7 @@ def chat(count: int, rate: float, seed: int = 1) -> Requests:
 
 def times(table: StepPrices, factor: float) -> StepPrices:
     """The same machine, so much slower in everything."""
-    names = ("decode_s", "alone_s", "others_s", "head_s", "attention_s")
+    names = ("decode_s", "window_s", "alone_s", "others_s", "head_s", "attention_s")
     return replace(table, **{name: getattr(table, name) * factor for name in names})
 
 
