@@ -84,6 +84,26 @@ def test_tables_price_a_step_within_half_a_percent(name: str) -> None:
     assert worst < ALLOWED
 
 
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-2-9b", "gemma-3-12b", "gpt-oss-20b"])
+def test_sequences_of_many_lengths_are_priced_within_half_a_percent(model: str) -> None:
+    """Some of them fill a window, some do not."""
+    deployment = on(model, "h200-sxm")
+    table = step_prices(deployment)
+    random, worst = np.random.default_rng(0), 0.0
+    longest = deployment.architecture.max_context or 131_072
+    for mean in (50, 500, 1500, 4000, 8000):
+        for spread in (0.3, 1.0, 2.0):
+            lengths = random.lognormal(np.log(mean), spread, 48)
+            contexts = np.minimum(lengths.astype(int) + 2, longest)
+            groups = [Group(1.0, 1.0, float(x), f"d{i}") for i, x in enumerate(contexts)]
+            direct = float(np.squeeze(seconds(step(deployment, groups), deployment)))
+            seen = float(np.minimum(contexts, table.window).sum())
+            ours = step_s(table, len(contexts), float(contexts.sum()), [], seen)
+            worst = max(worst, abs(ours / direct - 1.0))
+    print(f"\n  {model}: {worst:.3%} at most from the price of the step")
+    assert worst < ALLOWED
+
+
 def test_a_pipeline_decodes_in_rounds_of_its_micro_batches() -> None:
     from roofline.serving.static import static_batch
     from roofline.serving.workload import Workload

@@ -24,7 +24,7 @@ SERVERS = {
 }
 TABLES = {
     "ideal": step_prices(on(), sequences=64),
-    "engine": step_prices(on(), sequences=64, engine=EngineCosts(1e-3, 1e-5, 2e-3, 5e-5)),
+    "engine": step_prices(on(), sequences=64, engine=EngineCosts(1e-3, 1e-5, 2e-3, 5e-5, 0.03)),
     "large": step_prices(on("llama-3.1-70b", tp=8), sequences=64),
 }
 
