@@ -286,3 +286,13 @@ def test_sessions_and_bad_places_cannot_be_written(tmp_path: Path) -> None:
         write_trace([sessions], tmp_path / "out.jsonl")
     with pytest.raises(MissingEnvironmentError, match="cannot be written"):
         write_trace([requests([0.0], 5, 5)], tmp_path / "none" / "out.jsonl")
+
+
+def test_a_quote_that_opens_in_one_line_and_closes_in_another_is_refused(
+    written: Callable[[str], Path],
+) -> None:
+    text = 'arrival_s,prompt,output,who\n0,1,1,"a\n1,2,2,b"\n'
+    path = written(text)
+    with pytest.raises(DocumentError, match="not CSV") as refused:
+        read_trace(path)
+    assert refused.value.where == f"{path}:2"

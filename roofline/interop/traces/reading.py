@@ -180,8 +180,8 @@ class _Reader:
 
     def _columns(self, read: list[Line], table: Format) -> dict[str, list[str]]:
         """Texts of the columns that the format knows."""
-        rows = [_cells(line, self.source) for line in read]
         width = len(self._header)
+        rows = _all_cells(read, self.source)
         for line, row in zip(read, rows, strict=True):
             if len(row) != width:
                 if not line.whole and len(row) < width:
@@ -205,6 +205,15 @@ def _cells(line: Line, source: str) -> list[str]:
             raise cut_off(source, line.number) from None
         hint = "a value in quotes begins and ends in one line"
         raise located(source, line.number, "the line is not CSV", hint) from None
+
+
+def _all_cells(read: list[Line], source: str) -> list[list[str]]:
+    """Values of all lines at once; one by one where quotes go over line ends."""
+    try:
+        rows = list(csv.reader([line.text for line in read], strict=True))
+    except csv.Error:
+        rows = []
+    return rows if len(rows) == len(read) else [_cells(line, source) for line in read]
 
 
 def _recognised(header: list[str], line: Line, source: str) -> Format:
