@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +11,7 @@ from roofline.errors import InputError
 from roofline.serving.requests import Requests
 
 MOST_TOKENS: Final = 2**31
+Ints: TypeAlias = NDArray[np.int64]
 
 
 def requests(
@@ -46,7 +47,7 @@ def requests(
     """
     start = np.atleast_1d(np.asarray(arrival, np.float64))
 
-    def column(values: ArrayLike) -> NDArray[np.int64]:
+    def column(values: ArrayLike) -> Ints:
         return np.broadcast_to(np.asarray(values, np.int64), start.shape).copy()
 
     sizes = [len(ids) for ids in blocks] if blocks else [0] * len(start)
@@ -173,6 +174,78 @@ def joined(parts: Iterable[Requests]) -> Requests:
         hashes=column("hashes"),
         block=max(made.block for made in every),
     )
+
+
+def picked_rows(made: Requests, rows: Ints) -> Requests:
+    """Some of the requests, with whole sessions: what they follow is counted among them.
+
+    Parameters
+    ----------
+    made
+        All requests.
+    rows
+        Places of those that are kept, ascending. [1]
+
+    Examples
+    --------
+    >>> picked_rows(requests([0, 1, 2], 5, 5, after=[-1, -1, 1]), np.array([1, 2])).after.tolist()
+    [-1, 0]
+    """
+    place = np.full(len(made) + 1, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    sizes = np.diff(made.prefix)[rows]
+    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    inside = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
+    return Requests(
+        arrival=made.arrival[rows],
+        prompt=made.prompt[rows],
+        output=made.output[rows],
+        priority=made.priority[rows],
+        after=place[made.after[rows]],
+        think=made.think[rows],
+        prefix=ends,
+        hashes=made.hashes[np.repeat(made.prefix[:-1][rows], sizes) + inside],
+        block=made.block,
+    )
+
+
+def numbered(hashes: Ints) -> Ints:
+    """Ids from 0 on, equal where those given are: any 64 bits may come in a trace."""
+    _, numbers = np.unique(hashes, return_inverse=True)
+    return np.asarray(numbers, np.int64).reshape(-1)
+
+
+def in_blocks(made: Requests, block: int) -> Requests:
+    """The same requests with ids of smaller blocks, of which each old one has as many.
+
+    Parameters
+    ----------
+    made
+        Requests.
+    block
+        Tokens of a new block, a divisor of those of an old one. [token]
+
+    Raises
+    ------
+    InputError
+        It is no divisor.
+
+    Examples
+    --------
+    >>> fine = in_blocks(requests([0.0], 9, 1, blocks=[(3, 5)], block=4), 2)
+    >>> fine.hashes.tolist(), fine.block
+    ([0, 1, 2, 3], 2)
+    """
+    if not made.block or made.block == block:
+        return made
+    if block < 1 or made.block % block:
+        raise InputError(
+            f"blocks of {made.block} tokens cannot be divided into pages of {block}",
+            hint="give an engine whose pages fit into them",
+        )
+    each = made.block // block
+    fine = (numbered(made.hashes)[:, None] * each + np.arange(each)).ravel()
+    return replace(made, prefix=made.prefix * each, hashes=fine, block=block)
 
 
 def mean_rate(made: Requests) -> float:

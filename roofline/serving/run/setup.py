@@ -1,0 +1,198 @@
+"""From a deployment to the server that the simulator knows: policy of the engine, room for KV."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.memory import budget, kv_bytes_per_sequence
+from roofline.errors import InfeasibleError, InputError
+from roofline.hardware.engine import Engine
+from roofline.hardware.links import host_link
+from roofline.serving.requests import Requests
+from roofline.serving.simulate.server import BATCHED, UNLIMITED, Policy, Server
+from roofline.units import show_binary
+
+SHARED_PAGE: Final = 16
+"""Least tokens of a page whose content is looked up by its hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """What an engine does unless told otherwise.
+
+    Attributes
+    ----------
+    policy, first
+        As in `Server`.
+    reservation
+        Share of an answer for which there must be room before it is begun. [1]
+    sequences
+        Most at once. [1]
+    """
+
+    policy: Policy
+    first: Literal["decode", "prefill"]
+    reservation: float
+    sequences: int = 256
+
+
+HABITS: Final[Mapping[str, Habit]] = {
+    "vllm": Habit("chunked", "decode", 0.0),
+    "sglang": Habit("continuous", "prefill", 0.7),
+    "trtllm": Habit("continuous", "decode", 1.0),
+    "ideal": Habit("continuous", "decode", 0.0),
+}
+"""vLLM fills its step with prefill chunks beside decode and preempts; SGLang prefills first and
+admits by an estimate of the answers; TensorRT-LLM mixes whole prompts with decode and reserves all
+of an answer (its policy GUARANTEED_NO_EVICT)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the server was asked for; None for what its engine does.
+
+    Attributes
+    ----------
+    policy, first, max_sequences, token_budget, timeout_s, preemption
+        As in `Server`.
+    contiguous
+        Whether each sequence has one region as long as the longest request, as before paging.
+    sharing
+        Whether equal prefixes are kept once.
+    """
+
+    policy: Policy | None = None
+    first: Literal["decode", "prefill"] | None = None
+    max_sequences: int | None = None
+    token_budget: int | None = None
+    timeout_s: float = 0.0
+    preemption: Literal["recompute", "swap"] = "recompute"
+    contiguous: bool = False
+    sharing: bool | None = None
+
+
+def server_of(
+    deployment: Deployment, asked: Asked, requests: Requests, utilization: float | None
+) -> Server:
+    """Server of a replica.
+
+    Parameters
+    ----------
+    deployment
+        Network, devices, formats, engine.
+    asked
+        What is to differ from the engine's habits.
+    requests
+        What will come, of which the lengths say how much a cached token takes.
+    utilization
+        Share of device memory the engine takes; None for its default. [1]
+
+    Raises
+    ------
+    InfeasibleError
+        The network leaves no room for a cache.
+    """
+    habit = HABITS.get(deployment.engine.name, HABITS["ideal"])
+    policy = asked.policy or habit.policy
+    sequences = habit.sequences if asked.max_sequences is None else asked.max_sequences
+    alone = policy in BATCHED
+    if asked.sharing and (alone or asked.contiguous):
+        raise InputError(
+            f"prefixes are not shared in {'contiguous memory' if asked.contiguous else 'batches'}",
+            hint="leave out --prefix-caching",
+        )
+    sharing = not alone and not asked.contiguous and asked.sharing is not False
+    tokens = asked.token_budget
+    if tokens is None:
+        tokens = int(deployment.engine.step_tokens) * int(deployment.layout.dp)
+    longest = int((requests.prompt + requests.output).max())
+    step = float(tokens or requests.prompt.max())
+    return Server(
+        policy=policy,
+        first=asked.first or habit.first,
+        max_sequences=sequences,
+        token_budget=tokens if not alone else 0,
+        timeout_s=asked.timeout_s,
+        kv_tokens=room(deployment, _typical(requests), sequences, step, utilization),
+        kv="contiguous" if asked.contiguous else "pages",
+        page=page_of(deployment.engine, sharing=sharing),
+        longest=longest,
+        reservation=habit.reservation,
+        preemption=asked.preemption,
+        swap_s_per_token=_swap_s(deployment, _typical(requests)),
+        sharing=sharing,
+    )
+
+
+def page_of(engine: Engine, *, sharing: bool) -> int:
+    """Tokens of a page of an engine's cache; of one that is looked up, at least 16. [token]"""
+    page = max(int(engine.block_tokens), 1)
+    return max(page, SHARED_PAGE) if sharing else page
+
+
+def room(
+    deployment: Deployment, context: float, sequences: int, step: float, utilization: float | None
+) -> int:
+    """Tokens that the cache of a replica holds. [token]
+
+    Parameters
+    ----------
+    deployment
+        Network, devices, formats, engine.
+    context
+        Length that a sequence has on average, which says what a token takes: windows and states
+        do not grow. [token]
+    sequences
+        Rows of logits of the largest step. [1]
+    step
+        New tokens of the largest step. [token]
+    utilization
+        Share of device memory the engine takes; None for its default. [1]
+
+    Raises
+    ------
+    InfeasibleError
+        Weights and activations leave nothing.
+    """
+    groups = int(deployment.layout.dp)
+    held, tokens = float(groups), 0
+    # The fullest stage of a pipeline may be another one where there is more to hold.
+    for _ in range(2):
+        memory = budget(
+            deployment,
+            batch=held,
+            context=context,
+            step_tokens=max(step, float(sequences)),
+            step_rows=float(sequences),
+            utilization=utilization,
+        )
+        if memory.pool <= 0:
+            raise InfeasibleError(
+                f"{deployment.architecture.name} leaves no room for a cache: "
+                f"{show_binary(-memory.pool)} too much on a device",
+                hint="give more devices (--tp, --gpus), or smaller weights (--weights fp8)",
+            )
+        if not memory.kv:
+            return UNLIMITED
+        each = memory.kv / (held / groups) / context
+        tokens = groups * int(memory.pool / each)
+        held = float(max(groups, groups * int(tokens / groups / context)))
+    return min(tokens, UNLIMITED)
+
+
+def _swap_s(deployment: Deployment, context: float) -> float:
+    """Time of a token's cache over the link to the host; 0 where no link is known. [s]"""
+    link = host_link(deployment.node.gpu)
+    if link is None or not link.bytes_per_s:
+        return 0.0
+    each = float(np.asarray(kv_bytes_per_sequence(deployment, context)).max()) / context
+    return each / link.bytes_per_s
+
+
+def _typical(requests: Requests) -> float:
+    """Context that a cached token is of, on average: long sequences have more of them. [token]"""
+    whole = (requests.prompt + requests.output).astype(np.float64)
+    return max(float((whole * whole).sum() / whole.sum()), 1.0)
