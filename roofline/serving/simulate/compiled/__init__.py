@@ -1,0 +1,1 @@
+"""The inner loop, on plain arrays, compiled when a simulation first runs."""

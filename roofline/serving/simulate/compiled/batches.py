@@ -1,0 +1,143 @@
+"""Batches that nobody joins: gathered, prefilled in one step, decoded to the end."""
+
+import numpy as np
+from numba import njit
+
+from roofline.serving.simulate.compiled import heap, lookup, memory, queue
+from roofline.serving.simulate.compiled.lookup import Prices
+from roofline.serving.simulate.compiled.state import DECODING, JOINING, PREFILLED, WAITING, Rules, State
+
+
+@njit(cache=True)
+def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
+    """Serve the rows until all are finished, or until the one after the last matters."""
+    r, n = s.rows, s.counts[0]
+    while True:
+        queue.arrive(g, s)
+        if more and n.root == len(s.roots):
+            return
+        soonest = queue.next_arrival(g, s)
+        if n.waiting < g.max_sequences and soonest < np.inf:
+            until = _last_call(g, s)
+            if n.now < until:
+                n.now = min(soonest, until)
+                continue
+        if n.waiting == 0:
+            return
+        count = _gather(g, s)
+        if g.padded:
+            _padded(p, g, s, count)
+        else:
+            _packed(p, g, s, count)
+
+
+@njit(cache=True)
+def _last_call(g: Rules, s: State) -> float:
+    """When a batch that is not full starts. [s]"""
+    if g.waits or s.counts[0].waiting == 0:
+        return float(np.inf)
+    r, n = s.rows, s.counts[0]
+    oldest = np.inf
+    for at in range(n.waiting):
+        oldest = min(oldest, r[s.lists[WAITING, at]].ready)
+    return float(oldest + g.timeout_s)
+
+
+@njit(cache=True)
+def _gather(g: Rules, s: State) -> int:
+    """Take from the queue what a batch holds, and what the cache holds at its end."""
+    r, n = s.rows, s.counts[0]
+    count, held, prompt, output = 0, 0, 0, 0
+    while n.waiting and count < g.max_sequences:
+        i = s.lists[WAITING, 0]
+        prompt, output = max(prompt, r[i].prompt), max(output, r[i].output)
+        if g.padded:
+            held = (count + 1) * memory.pages(g, prompt + output - 1)
+        else:
+            held += memory.pages(g, r[i].prompt + r[i].output - 1)
+        if count and held > g.pages:
+            break
+        n.waiting = heap.remove(s.lists, WAITING, n.waiting, 0, r)
+        r[i].admitted = n.now
+        s.lists[JOINING, count] = i
+        count += 1
+    return count
+
+
+@njit(cache=True)
+def _pass(s: State, took: float, steps: int, held: int, final: int, stored: int) -> None:
+    """Steps go by, with so many tokens held and needed in the end; those stored are a sum."""
+    n = s.counts[0]
+    n.now += took
+    n.busy += took
+    n.steps += steps
+    n.held_steps += steps * held
+    n.final_steps += steps * final
+    n.stored_steps += stored
+    n.peak = max(n.peak, held) if steps else n.peak
+
+
+@njit(cache=True)
+def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
+    """Every prompt as long as the longest, every answer too; all are returned at the end."""
+    r, n = s.rows, s.counts[0]
+    prompt, output, real, final = 0, 0, 0, 0
+    for at in range(count):
+        i = s.lists[JOINING, at]
+        prompt, output = max(prompt, r[i].prompt), max(output, r[i].output)
+        real += r[i].prompt
+        final += r[i].prompt + r[i].output - 1
+    held = count * memory.pages(g, prompt + output - 1) * g.page
+    took = lookup.step_s(
+        p, 0, 0, count * prompt, count, count * lookup.chunk_s(p, prompt, 0)
+    )
+    _pass(s, took, 1, held, final, real)
+    n.prefilled_tokens += count * prompt
+    steps = output - 1
+    stored = steps * real
+    for at in range(count):
+        i = s.lists[JOINING, at]
+        r[i].first = n.now
+        own = r[i].output - 1
+        stored += own * (own + 1) // 2 + (steps - own) * own
+    _, took = lookup.decode_run(p.contexts, p.alone[count], prompt + 1.0, steps, np.inf)
+    _pass(s, took, steps, held, final, stored)
+    n.decoded_tokens += count * steps
+    for at in range(count):
+        queue.end(g, s, s.lists[JOINING, at])
+
+
+@njit(cache=True)
+def _packed(p: Prices, g: Rules, s: State, count: int) -> None:
+    """Only tokens that are asked for; each answer is returned when it is complete."""
+    r, n = s.rows, s.counts[0]
+    context, held, final, attention_s, batch = 0, 0, 0, 0.0, 0
+    for at in range(count):
+        i = s.lists[JOINING, at]
+        context += r[i].prompt
+        final += r[i].prompt + r[i].output - 1
+        held += memory.pages(g, r[i].prompt + r[i].output - 1)
+        attention_s += lookup.chunk_s(p, r[i].prompt, 0)
+        r[i].ends = r[i].output
+        batch = heap.push(s.lists, DECODING, batch, i, r)
+    took = lookup.step_s(p, 0, 0, context, count, attention_s)
+    _pass(s, took, 1, held * g.page, final, context)
+    n.prefilled_tokens += context
+    for at in range(count):
+        r[s.lists[JOINING, at]].first = n.now
+    made = 1
+    while batch:
+        i = s.lists[DECODING, 0]
+        steps = r[i].output - made
+        mean = (context + batch) / batch
+        _, took = lookup.decode_run(p.contexts, p.alone[batch], mean, steps, np.inf)
+        stored = steps * context + batch * (steps * (steps + 1) // 2)
+        _pass(s, took, steps, held * g.page, final, stored)
+        n.decoded_tokens += batch * steps
+        context += batch * steps
+        made += steps
+        batch = heap.remove(s.lists, DECODING, batch, 0, r)
+        context -= r[i].prompt + made - 1
+        final -= r[i].prompt + r[i].output - 1
+        held -= memory.pages(g, r[i].prompt + r[i].output - 1)
+        queue.end(g, s, i)

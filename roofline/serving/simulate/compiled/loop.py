@@ -1,0 +1,284 @@
+"""Continuous batching: steps are planned one by one, and skipped over where nothing can change.
+
+At every step what has come waits, a plan is made, the step is priced, and its tokens appear at its
+end. A batch that only decodes goes on until a sequence ends, its pages run out, or a request comes
+that could join; the steps until then are one sum over the table of prices.
+"""
+
+import numpy as np
+from numba import njit
+
+from roofline.serving.simulate.compiled import heap, lookup, memory, queue
+from roofline.serving.simulate.compiled.lookup import Prices
+from roofline.serving.simulate.compiled.state import DECODING, JOINING, PREFILLED, WAITING, Rules, State
+
+
+@njit(cache=True)
+def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
+    """Serve the rows until all are finished, or until the one after the last matters."""
+    r, n = s.rows, s.counts[0]
+    while True:
+        queue.arrive(g, s)
+        if more and n.root == len(s.roots):
+            return
+        if n.decoding == 0 and n.partial < 0 and n.waiting == 0:
+            soonest = queue.next_arrival(g, s)
+            if soonest == np.inf:
+                return
+            n.now = max(n.now, soonest)
+            continue
+        n.swapping = 0.0
+        calm = True
+        if g.decode_first:
+            calm = _room_to_decode(g, s)
+        decoding = n.decoding if g.decode_first else 0
+        new, chunks, attention_s, blocked = 0, 0, 0.0, False
+        n.prefilled, n.joining = 0, 0
+        if calm:
+            new, chunks, attention_s, blocked = _prefill(p, g, s, decoding)
+        if not g.decode_first and new == 0 and n.joining == 0:
+            calm = _room_to_decode(g, s)
+            decoding = n.decoding
+        steps, took = 0, 0.0
+        if new:
+            steps = 1
+            took = lookup.step_s(p, decoding, n.context, new, chunks, attention_s)
+        elif decoding:
+            most, limit = 1, np.inf
+            if calm and n.joining == 0:
+                most, limit = _undisturbed(g, s)
+            mean = n.context / decoding
+            steps, took = lookup.decode_run(p.contexts, p.alone[decoding], mean, most, limit)
+        n.now += took + n.swapping
+        n.busy += took + n.swapping
+        _account(g, s, steps, decoding, new, blocked)
+        if decoding:
+            _decoded(g, s, steps)
+        _joined(g, s)
+
+
+@njit(cache=True)
+def _room_to_decode(g: Rules, s: State) -> bool:
+    """Preempt until every sequence has room for its next token; whether nobody had to go."""
+    n, calm = s.counts[0], True
+    while n.decoding:
+        if g.contiguous or _wanted(g, s, 0) <= g.pages - memory.taken(s):
+            break
+        _preempt(g, s)
+        calm = False
+    return calm
+
+
+@njit(cache=True)
+def _wanted(g: Rules, s: State, ahead: int) -> int:
+    """Pages that sequences begin in a decode step, so many steps ahead."""
+    return int(s.phases[(1 - s.counts[0].clock - ahead) % g.page])
+
+
+@njit(cache=True)
+def _preempt(g: Rules, s: State) -> None:
+    """The last one by priority and time gives up its pages and waits again."""
+    r, n = s.rows, s.counts[0]
+    at, victim = -1, n.partial
+    for place in range(n.decoding):
+        i = s.lists[DECODING, place]
+        if victim < 0 or heap.before(r[victim], r[i], WAITING):
+            at, victim = place, i
+    n.preemptions += 1
+    r[victim].preempted += 1
+    if at < 0:
+        memory.release(g, s, victim, r[victim].goal, r[victim].done, victim)
+        n.recomputed_tokens += r[victim].done
+        n.partial = -1
+    else:
+        n.decoding = heap.remove(s.lists, DECODING, n.decoding, at, r)
+        s.phases[(r[victim].prompt + r[victim].made - r[victim].joined) % g.page] -= 1
+        r[victim].made += n.clock - r[victim].joined
+        n.context -= r[victim].prompt + r[victim].made
+        stored = r[victim].prompt + r[victim].made - 1
+        memory.release(g, s, victim, stored, stored, victim)
+        if g.swap and n.host + stored <= g.host_tokens:
+            r[victim].swapped = True
+            n.host += stored
+            n.swapped_tokens += stored
+            n.swapping += stored * g.swap_s
+        else:
+            n.recomputed_tokens += stored
+    queue.enqueue(s, victim)
+
+
+@njit(cache=True)
+def _prefill(
+    p: Prices, g: Rules, s: State, decoding: int
+) -> tuple[int, int, float, bool]:
+    """Plan the prompts of a step: tokens, chunks, their attention [s], whether memory is short."""
+    r, n = s.rows, s.counts[0]
+    left = g.budget - decoding
+    new, chunks, attention_s = 0, 0, 0.0
+    if n.partial >= 0:
+        i = n.partial
+        tokens = min(left, r[i].goal - r[i].done)
+        attention_s += _compute(p, g, s, i, tokens)
+        new, chunks, left = tokens, 1, left - tokens
+    while n.waiting and left > 0 and n.running < g.max_sequences:
+        i = s.lists[WAITING, 0]
+        ready = r[i].swapped
+        r[i].goal = r[i].prompt + r[i].made - ready
+        # A prompt that is not cut is the first of its step, or has room in what is left.
+        whole = chunks and not g.chunked and not ready
+        if whole and r[i].goal - memory.matched(g, s, i)[2] > left:
+            break
+        if not memory.admit(g, s, i, ready):
+            return new, chunks, attention_s, True
+        n.waiting = heap.remove(s.lists, WAITING, n.waiting, 0, r)
+        came = np.isnan(r[i].admitted)
+        if came:
+            r[i].admitted = n.now
+            r[i].found = r[i].done
+        if ready:
+            r[i].swapped = False
+            if not came:  # it was here before, and is back from the host
+                n.host -= r[i].done
+                n.swapping += r[i].done * g.swap_s
+            s.lists[JOINING, n.joining] = i
+            n.joining += 1
+            continue
+        tokens = r[i].goal - r[i].done
+        if g.chunked:
+            tokens = min(left, tokens)
+        attention_s += _compute(p, g, s, i, tokens)
+        new, chunks, left = new + tokens, chunks + 1, left - tokens
+    return new, chunks, attention_s, False
+
+
+@njit(cache=True)
+def _compute(p: Prices, g: Rules, s: State, i: int, tokens: int) -> float:
+    """Take a chunk of a prompt into the step; the time of its attention. [s]"""
+    r, n = s.rows, s.counts[0]
+    attention_s = lookup.chunk_s(p, tokens, r[i].done)
+    r[i].done += tokens
+    n.partial = i
+    if r[i].done == r[i].goal:
+        n.partial = -1
+        s.lists[PREFILLED, n.prefilled] = i
+        n.prefilled += 1
+        if g.sharing:
+            memory.keep(g, s, i, i, r[i].prompt)
+    return attention_s
+
+
+@njit(cache=True)
+def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
+    """Decode steps after which the batch is another, and the time until one may join it. [s]"""
+    r, n = s.rows, s.counts[0]
+    most = r[s.lists[DECODING, 0]].ends - n.clock
+    if not g.contiguous:
+        most = min(most, _steps_with_pages(g, s, most))
+    left = g.budget - (n.decoding if g.decode_first else 0)
+    # Who waits for memory stays first in the queue, unless one of a higher priority comes.
+    if n.running >= g.max_sequences or left <= 0 or (n.waiting and g.uniform):
+        return most, np.inf
+    return most, queue.next_arrival(g, s) - n.now
+
+
+@njit(cache=True)
+def _steps_with_pages(g: Rules, s: State, most: int) -> int:
+    """Decode steps for which there are pages, no more than asked for."""
+    n = s.counts[0]
+    free, batch = g.pages - memory.taken(s), n.decoding
+    if batch * ((most + g.page - 1) // g.page) <= free:
+        return most
+    steps = free // batch * g.page
+    left = free % batch
+    while steps < most:
+        left -= _wanted(g, s, steps)
+        if left < 0:
+            break
+        steps += 1
+    return min(steps, most)
+
+
+@njit(cache=True)
+def _account(g: Rules, s: State, steps: int, decoding: int, new: int, blocked: bool) -> None:
+    """Give out the pages of the steps, and add up what is held and stored at the end of each."""
+    n = s.counts[0]
+    held = steps * memory.taken(s)
+    if decoding and not g.contiguous:
+        grown, over = _growth(g, s, steps, decoding)
+        n.own += grown
+        held += over
+        memory.make_room(g, s)
+    if steps:
+        n.peak = max(n.peak, memory.taken(s))
+    if blocked and g.contiguous:
+        n.blocked_steps += steps * (g.pages - n.own)
+    n.steps += steps
+    n.held_steps += held * g.page
+    n.final_steps += steps * n.final
+    n.stored_steps += steps * (n.stored + new) + decoding * (steps * (steps + 1) // 2)
+    n.stored += new + decoding * steps
+    n.prefilled_tokens += new
+    n.decoded_tokens += decoding * steps
+
+
+@njit(cache=True)
+def _growth(g: Rules, s: State, steps: int, decoding: int) -> tuple[int, int]:
+    """Pages that a batch begins in some steps, and their sum over the ends of those steps.
+
+    In as many steps as a page has tokens every sequence begins one.
+    """
+    whole, rest = steps // g.page, steps % g.page
+    grown, over, rest_grown, rest_over = 0, 0, 0, 0
+    for ahead in range(g.page if whole else rest):
+        grown += _wanted(g, s, ahead)
+        over += grown
+        if ahead + 1 == rest:
+            rest_grown, rest_over = grown, over
+    if not whole:
+        return rest_grown, rest_over
+    over = whole * over + decoding * g.page * (whole * (whole - 1) // 2)
+    return whole * decoding + rest_grown, over + rest * whole * decoding + rest_over
+
+
+@njit(cache=True)
+def _decoded(g: Rules, s: State, steps: int) -> None:
+    """Every sequence that decodes has so many tokens more; some have all of theirs."""
+    r, n = s.rows, s.counts[0]
+    n.clock += steps
+    n.context += steps * n.decoding
+    while n.decoding and r[s.lists[DECODING, 0]].ends == n.clock:
+        i = s.lists[DECODING, 0]
+        n.decoding = heap.remove(s.lists, DECODING, n.decoding, 0, r)
+        s.phases[(r[i].prompt + r[i].made - r[i].joined) % g.page] -= 1
+        n.context -= r[i].prompt + r[i].output
+        queue.end(g, s, i)
+
+
+@njit(cache=True)
+def _joined(g: Rules, s: State) -> None:
+    """Prompts that are prefilled have their next token; they, and caches that came, decode."""
+    r, n = s.rows, s.counts[0]
+    for at in range(n.prefilled):
+        i = s.lists[PREFILLED, at]
+        r[i].made += 1
+        if np.isnan(r[i].first):
+            r[i].first = n.now
+        if r[i].made == r[i].output:
+            queue.end(g, s, i)
+        else:
+            _join(g, s, i)
+    for at in range(n.joining):
+        i = s.lists[JOINING, at]
+        if np.isnan(r[i].first):
+            r[i].first = n.now
+        _join(g, s, i)
+
+
+@njit(cache=True)
+def _join(g: Rules, s: State, i: int) -> None:
+    r, n = s.rows, s.counts[0]
+    r[i].joined = n.clock
+    r[i].ends = n.clock + r[i].output - r[i].made
+    s.phases[(r[i].prompt + r[i].made - n.clock) % g.page] += 1
+    n.context += r[i].prompt + r[i].made
+    n.decoding = heap.push(s.lists, DECODING, n.decoding, i, r)

@@ -1,0 +1,162 @@
+"""Giving out the cache and taking it back: pages, prefixes, regions."""
+
+from numba import njit
+
+from roofline.serving.simulate.compiled import prefix, regions
+from roofline.serving.simulate.compiled.state import Rules, State
+
+
+@njit(cache=True)
+def taken(s: State) -> int:
+    """Pages that sequences use. [1]"""
+    return int(s.counts[0].own + s.counts[0].used)
+
+
+@njit(cache=True)
+def pages(g: Rules, tokens: int) -> int:
+    """Pages that hold so many tokens. [1]"""
+    return (tokens + g.page - 1) // g.page
+
+
+@njit(cache=True)
+def region(g: Rules, prompt: int, output: int) -> int:
+    """Size of a request's region. [token]"""
+    whole = prompt + output - 1
+    if g.region == 0:
+        return g.longest
+    if g.region == 2:
+        return whole
+    size = 1
+    while size < whole:
+        size *= 2
+    return size
+
+
+@njit(cache=True)
+def make_room(g: Rules, s: State) -> None:
+    """Drop prefixes that nobody uses until what is given out fits."""
+    n = s.counts[0]
+    over = n.own + n.used + n.idle - g.pages
+    while over > 0:
+        prefix.evict(s.table, s.blocks)
+        n.idle -= 1
+        over -= 1
+
+
+@njit(cache=True)
+def matched(g: Rules, s: State, i: int) -> tuple[int, int, int]:
+    """Leading pages of a prompt that are kept, how many nobody uses, and the tokens known by them.
+
+    At least one token is computed. Where the pages hold the whole prompt, that is the last one, in
+    a copy of the last page: the sequence will write to it.
+    """
+    r, hits, idle = s.rows, 0, 0
+    if not g.sharing:
+        return 0, 0, 0
+    for at in range(r[i].blocks, r[i].blocks_end):
+        entry = prefix.find(s.table, s.blocks, s.hashes[at])
+        if entry < 0:
+            break
+        if (hits + 1) * g.page >= r[i].goal:
+            return hits, idle, r[i].goal - 1
+        hits += 1
+        idle += s.blocks[entry].users == 0
+    return hits, idle, hits * g.page
+
+
+@njit(cache=True)
+def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
+    """Give a request the memory of its prompt, if there is enough; ``goal`` and ``done`` are set.
+
+    ``ready`` is a request whose cache comes from elsewhere. What it will need beyond is pledged as
+    far as the server reserves it.
+    """
+    r, n = s.rows, s.counts[0]
+    if g.contiguous:
+        size = region(g, r[i].prompt, r[i].output)
+        count = n.running
+        place = regions.first_fit(s, count, size, g.pages)
+        if place < 0:
+            return False
+        r[i].size = size
+        regions.put(s, count, i, place)
+        n.own += size
+        n.final += r[i].prompt + r[i].output - 1
+        r[i].done = r[i].goal if ready else 0
+        n.stored += r[i].done
+        n.running += 1
+        return True
+    hits, idle, done = (0, 0, r[i].goal) if ready else matched(g, s, i)
+    needed = pages(g, r[i].goal) - hits
+    if needed > g.pages - taken(s) - idle:
+        return False
+    kept = max(r[i].goal, r[i].prompt + int(g.reservation * (r[i].output - 1)))
+    pledge = pages(g, kept) - hits
+    if g.reservation > 0.0 and n.pledged + pledge > g.pages and n.running > 0:
+        return False
+    n.copied += not ready and done > hits * g.page
+    for at in range(r[i].blocks, r[i].blocks + hits):
+        if prefix.use(s.blocks, prefix.find(s.table, s.blocks, s.hashes[at])):
+            n.idle -= 1
+            n.used += 1
+            n.stored += g.page
+    r[i].shared, r[i].pledged = hits, pledge
+    r[i].done = done
+    n.own += needed
+    n.pledged += pledge
+    n.stored += r[i].done - hits * g.page
+    n.running += 1
+    make_room(g, s)
+    return True
+
+
+@njit(cache=True)
+def keep(g: Rules, s: State, i: int, other: int, tokens: int) -> None:
+    """Let others find the whole pages of a request that hold its first tokens.
+
+    Their ids are those of the prompt of a request, itself or the one that goes on from it.
+    """
+    r, n = s.rows, s.counts[0]
+    most = min(tokens // g.page, r[other].blocks_end - r[other].blocks)
+    while r[i].shared < most:
+        key = s.hashes[r[other].blocks + r[i].shared]
+        entry = prefix.find(s.table, s.blocks, key)
+        n.own -= 1
+        if entry < 0:
+            prefix.insert(s.table, s.blocks, key)
+            n.used += 1
+        else:  # somebody else computed the same: one copy is enough
+            n.stored -= g.page
+            if prefix.use(s.blocks, entry):
+                n.idle -= 1
+                n.used += 1
+                n.stored += g.page
+        r[i].shared += 1
+
+
+@njit(cache=True)
+def release(
+    g: Rules, s: State, i: int, held: int, stored: int, other: int
+) -> None:
+    """Take back the memory of a request: tokens that its pages were given for, and has stored.
+
+    The ids of its shared pages are those of the prompt of ``other``.
+    """
+    r, n = s.rows, s.counts[0]
+    n.running -= 1
+    if g.contiguous:
+        regions.drop(s, n.running + 1, i)
+        n.own -= r[i].size
+        n.final -= r[i].prompt + r[i].output - 1
+        n.stored -= stored
+        return
+    n.own -= pages(g, held) - r[i].shared
+    n.pledged -= r[i].pledged
+    n.stored -= stored - r[i].shared * g.page
+    # Pages later in a prompt are of use to fewer others: they are to go first.
+    for at in range(r[other].blocks + r[i].shared - 1, r[other].blocks - 1, -1):
+        if prefix.leave(s.blocks, prefix.find(s.table, s.blocks, s.hashes[at])):
+            n.used -= 1
+            n.idle += 1
+            n.stored -= g.page
+    r[i].shared = 0

@@ -1,0 +1,170 @@
+"""What the loop knows: rules of the server, a record for each request, and running counts.
+
+Records, so that little is handed from function to function: the compiler counts references to
+every array of an argument.
+"""
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.serving.simulate.integers import Integers
+
+Records: TypeAlias = NDArray[np.void]
+Record: TypeAlias = Any
+"""An element of `Records`; its fields are attributes where the loop is compiled."""
+
+
+class Rules(NamedTuple):
+    """A `Server` in numbers, and how this run is driven."""
+
+    batched: bool
+    padded: bool
+    waits: bool
+    timeout_s: float
+    chunked: bool
+    decode_first: bool
+    max_sequences: int
+    budget: int
+    pages: int
+    page: int
+    contiguous: bool
+    region: int
+    longest: int
+    reservation: float
+    swap: bool
+    host_tokens: int
+    swap_s: float
+    sharing: bool
+    request_s: float
+    concurrency: int
+    uniform: bool
+    transferred: bool
+
+
+ROW: Final = np.dtype(
+    [
+        # What is asked. Blocks of the prompt are hashes[blocks:blocks_end].
+        ("arrival", "f8"),
+        ("prompt", "i8"),
+        ("output", "i8"),
+        ("priority", "i8"),
+        ("rank", "i8"),
+        ("number", "i8"),
+        ("think", "f8"),
+        ("child", "i8"),
+        ("sibling", "i8"),
+        ("blocks", "i8"),
+        ("blocks_end", "i8"),
+        # What has happened.
+        ("ready", "f8"),
+        ("admitted", "f8"),
+        ("first", "f8"),
+        ("finish", "f8"),
+        ("found", "i8"),
+        ("preempted", "i8"),
+        # Tokens made before it last joined those that decode, at the step it joined; the step at
+        # which it ends.
+        ("made", "i8"),
+        ("joined", "i8"),
+        ("ends", "i8"),
+        # Tokens to prefill, and those prefilled; whether its cache comes from elsewhere.
+        ("goal", "i8"),
+        ("done", "i8"),
+        ("swapped", "i8"),
+        # Pages at its start that others may use, and pages that are promised to it.
+        ("shared", "i8"),
+        ("pledged", "i8"),
+        # Region of contiguous memory.
+        ("start", "i8"),
+        ("size", "i8"),
+    ]
+)
+
+COUNTS: Final = np.dtype(
+    [
+        ("now", "f8"),
+        ("busy", "f8"),
+        ("swapping", "f8"),  # time of the step that is being planned
+        # Requests that follow none, of which the next is to come; entries of the lists.
+        ("root", "i8"),
+        ("waiting", "i8"),
+        ("future", "i8"),
+        ("decoding", "i8"),
+        ("prefilled", "i8"),
+        ("joining", "i8"),
+        ("partial", "i8"),  # row whose prompt is partly prefilled, −1 for none
+        ("running", "i8"),  # sequences that have memory
+        ("open", "i8"),  # requests of clients that are not finished
+        ("clock", "i8"),  # decode steps so far
+        ("context", "i8"),  # keys that the sequences of the next decode step see together
+        # Pages of one sequence; of the table of prefixes, used and not; promised ones.
+        ("own", "i8"),
+        ("used", "i8"),
+        ("idle", "i8"),
+        ("pledged", "i8"),
+        ("host", "i8"),  # tokens there
+        # Tokens in memory that is in use, and those that regions will have in the end.
+        ("stored", "i8"),
+        ("final", "i8"),
+        # Totals; those of steps are sums over the ends of steps.
+        ("steps", "i8"),
+        ("preemptions", "i8"),
+        ("swapped_tokens", "i8"),
+        ("recomputed_tokens", "i8"),
+        ("prefilled_tokens", "i8"),
+        ("decoded_tokens", "i8"),
+        ("copied", "i8"),
+        ("peak", "i8"),
+        ("stored_steps", "i8"),
+        ("held_steps", "i8"),
+        ("final_steps", "i8"),
+        ("blocked_steps", "i8"),
+    ]
+)
+
+WAITING: Final = 0
+"""The queue, a heap."""
+FUTURE: Final = 1
+"""Requests whose time is known, a heap."""
+DECODING: Final = 2
+"""Sequences that decode, a heap: who ends first."""
+PREFILLED: Final = 3
+"""Those whose prompt ends with the step that is being planned."""
+JOINING: Final = 4
+"""Those whose cache comes from elsewhere."""
+ORDER: Final = 5
+"""Those that have regions, in order of their start."""
+LISTS: Final = 6
+
+
+class State(NamedTuple):
+    """What changes from step to step.
+
+    Attributes
+    ----------
+    rows
+        Requests. `ROW`
+    counts
+        One record. `COUNTS`
+    lists
+        Rows by list and place.
+    roots
+        Rows that follow none, in order.
+    phases
+        Sequences that decode by where in a page their next token lies.
+    hashes
+        Ids of blocks.
+    table, blocks
+        Of prefixes: see `prefix`.
+    """
+
+    rows: Records
+    counts: Records
+    lists: Integers
+    roots: Integers
+    phases: Integers
+    hashes: Integers
+    table: Integers
+    blocks: Records

@@ -1,0 +1,113 @@
+"""Prices and rules as the compiled loop takes them."""
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.serving.simulate.compiled.lookup import Prices
+from roofline.serving.simulate.compiled.state import Rules
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
+
+
+def dense(prices: StepPrices, sequences: int) -> Prices:
+    """Tables with an entry for every integer, and the engine's costs in them.
+
+    Parameters
+    ----------
+    prices
+        Tables.
+    sequences
+        Most sequences of a step. [1]
+    """
+    engine = prices.engine
+    every = np.arange(1.0, sequences + 1.0)
+    contexts, decode = _two(prices.contexts, prices.decode_s)
+    step = engine.decode_gain * _rows(prices.batches, decode, every)
+    step += engine.step_s + engine.sequence_s * every[:, None]
+    alone = np.maximum(step, engine.front_end_s * every[:, None])
+    beside = engine.prefill_gain * _line(prices.batches, prices.alone_s, every)
+    nobody = np.full((1, len(contexts)), engine.step_s)
+    tokens, others = _two(prices.tokens, prices.others_s)
+    whole = np.arange(1.0, tokens[-1] + 1.0)
+    slope = (others[-1] - others[-2]) / (tokens[-1] - tokens[-2])
+    chunks, attention = _two(prices.chunks, prices.attention_s.T)
+    cached, attention = _two(prices.cached, attention.T)
+    return Prices(
+        contexts=contexts,
+        alone=np.concatenate([nobody, alone]),
+        mixed=np.concatenate([nobody, step - beside[:, None]]),
+        others=engine.prefill_gain * np.concatenate([[0.0], np.interp(whole, tokens, others)]),
+        others_slope=engine.prefill_gain * float(slope),
+        head=engine.prefill_gain
+        * np.concatenate([[0.0], _line(prices.rows, prices.head_s, every)]),
+        chunks=chunks,
+        cached=cached,
+        attention=engine.prefill_gain * np.ascontiguousarray(attention),
+        prefill_s=engine.prefill_s,
+        front_end_s=engine.front_end_s,
+    )
+
+
+def rules(
+    server: Server, prices: StepPrices, concurrency: int, uniform: bool, transferred: bool
+) -> Rules:
+    """A server in numbers.
+
+    Parameters
+    ----------
+    server, prices
+        Policy, and what a request takes before it waits.
+    concurrency
+        Clients; 0 where requests come by themselves. [1]
+    uniform
+        Whether all priorities are equal.
+    transferred
+        Whether caches of prompts come with the requests.
+    """
+    contiguous = server.kv == "contiguous"
+    return Rules(
+        batched=server.policy in BATCHED,
+        padded=server.policy != "packed",
+        waits=server.policy != "dynamic",
+        timeout_s=float(server.timeout_s),
+        chunked=server.policy == "chunked",
+        decode_first=server.first == "decode",
+        max_sequences=server.max_sequences,
+        budget=server.token_budget or UNLIMITED,
+        pages=server.kv_tokens if contiguous else server.pages,
+        page=1 if contiguous else server.page,
+        contiguous=contiguous,
+        region=("longest", "power", "exact").index(server.region),
+        longest=server.longest,
+        reservation=float(server.reservation),
+        swap=server.preemption == "swap",
+        host_tokens=server.host_tokens,
+        swap_s=float(server.swap_s_per_token),
+        sharing=server.sharing,
+        request_s=float(prices.engine.request_s),
+        concurrency=concurrency,
+        uniform=uniform,
+        transferred=transferred,
+    )
+
+
+def _two(points: Array, values: Array) -> tuple[Array, Array]:
+    """At least two points of the last axis: a table of one point is flat."""
+    if len(points) > 1:
+        return points, np.ascontiguousarray(values, dtype=float)
+    return np.array([points[0], points[0] + 1.0]), np.repeat(values, 2, axis=-1)
+
+
+def _line(points: Array, values: Array, at: Array) -> Array:
+    """Straight between points, and straight on beyond the last."""
+    if len(points) == 1:
+        return np.full(at.shape, values[0])
+    i = np.clip(np.searchsorted(points, at, side="right") - 1, 0, len(points) - 2)
+    share = (at - points[i]) / (points[i + 1] - points[i])
+    line: Array = values[i] * (1.0 - share) + values[i + 1] * share
+    return line
+
+
+def _rows(points: Array, values: Array, at: Array) -> Array:
+    """The same for rows of a table."""
+    return np.stack([_line(points, column, at) for column in values.T], axis=1)

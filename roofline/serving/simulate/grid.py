@@ -1,0 +1,81 @@
+"""Where to tabulate a function so that straight lines between the points follow it."""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.work import Array
+
+TOLERANCE: Final = 2.0**-11
+"""Of the function's value, in the middle between two points: 0.05 %."""
+ROUNDS: Final = 12
+MOST: Final = 4096
+"""Points at which refining ends: a price with a step at every multiple has no end of its own."""
+
+
+def spaced(low: int, high: int, per_octave: int, whole: int = 0) -> Array:
+    """Integers from one to another: every one up to ``whole``, then so many to the octave.
+
+    Parameters
+    ----------
+    low, high
+        Ends, both included. [1]
+    per_octave
+        Points between a number and twice that number. [1]
+    whole
+        Up to where every integer is a point. [1]
+
+    Examples
+    --------
+    >>> spaced(1, 32, 1, 4).tolist()
+    [1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0]
+    """
+    dense = np.arange(low, min(whole, high) + 1, dtype=float)
+    start = max(low, whole, 1)
+    octaves = np.log2(max(high / start, 1.0))
+    sparse = start * 2.0 ** np.linspace(0.0, octaves, int(np.ceil(octaves * per_octave)) + 1)
+    return np.unique(np.concatenate([dense, np.rint(sparse), [float(low), float(high)]]))
+
+
+def refined(value: Callable[[Array], Array], points: Array) -> Array:
+    """Points with more of them where the function bends.
+
+    An interval is halved, at an integer, until the line between its ends meets the function in its
+    middle.
+
+    Parameters
+    ----------
+    value
+        Function of an axis of integers; further axes of its result are looked at together.
+    points
+        Integers to begin with, in order.
+
+    Examples
+    --------
+    >>> bend = lambda x: np.maximum(x, 10.0)
+    >>> refined(bend, np.array([1.0, 64.0])).tolist()
+    [1.0, 8.0, 10.0, 12.0, 16.0, 32.0, 64.0]
+    """
+    values = value(points)
+    open_ = np.diff(points) > 1
+    for _ in range(ROUNDS):
+        left = np.flatnonzero(open_)
+        if not len(left) or len(points) + len(left) > MOST:
+            break
+        middle = np.rint((points[left] + points[left + 1]) / 2.0)
+        share = (middle - points[left]) / (points[left + 1] - points[left])
+        share = share.reshape(-1, *[1] * (values.ndim - 1))
+        found = value(middle)
+        line = values[left] * (1.0 - share) + values[left + 1] * share
+        off = np.abs(line - found) > TOLERANCE * np.abs(found)
+        bent = off.reshape(len(left), -1).any(axis=1)
+        open_[left] = False
+        keep = left[bent] + 1
+        points = np.insert(points, keep, middle[bent])
+        values = np.insert(values, keep, found[bent], axis=0)
+        # Both halves of a bent interval are looked at again.
+        open_ = np.insert(open_, keep, True)
+        open_[np.flatnonzero(open_) - 1] = True
+        open_ &= np.diff(points) > 1
+    return points

@@ -1,0 +1,221 @@
+"""Time of any step of a deployment as a table, so that millions of steps can be priced.
+
+A step has B sequences that decode and chunks of prompts. What is no attention depends on how many
+tokens and rows of logits there are; attention of decode on B and the mean context, of a chunk on
+its tokens and on those before it. So the time of a step is a sum of small tables:
+
+    decode(B, mean context) − alone(B) + others(B + p) + head(B + k) + Σ attention(chunk)
+
+for k chunks of p tokens in all, where alone(B) is what a step that only decodes does beside its
+attention. Between their points the tables are straight lines. That is the
+definition of a step's price here; it follows `roofline.cost.roof` within half a percent.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.pipeline import pace, period
+from roofline.cost.roof import parts
+from roofline.cost.step import Group
+from roofline.cost.work import Array, Number
+from roofline.serving.phases import turns
+from roofline.serving.simulate.engine_costs import IDEAL, EngineCosts
+from roofline.serving.simulate.grid import refined, spaced
+from roofline.serving.stages import Priced, through
+
+GROUP: Final = "tabled"
+"""Name of the group of sequences, by which its operators are told from the others."""
+GATHERED: Final = "gather-context"
+"""Brings keys together before a chunk attends: part of its attention."""
+EVERY_BATCH: Final = 256
+EVERY_ROUND: Final = 4096
+"""As far as every batch is a point where its parts are rounded up: groups, micro-batches."""
+EVERY_TOKEN: Final = 512
+MOST_STEP_TOKENS: Final = 65_536
+"""Beyond, a step's time goes on as the straight line that it long is."""
+LONGEST: Final = 131_072
+"""Of networks that state no longest context."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPrices:
+    """Tables of a step's time. All values in seconds.
+
+    Attributes
+    ----------
+    batches, contexts
+        Points of ``decode_s``: sequences [1], and keys that each of them sees, on average. [token]
+    decode_s
+        A step that only decodes, of shape (batches, contexts). [s]
+    alone_s
+        What of such a step is no attention. [s]
+    tokens, others_s
+        New tokens of a step with prompts, and its time but attention, for one row of logits.
+        [token] [s]
+    rows, head_s
+        Rows of logits, and what those beyond the first add. [1] [s]
+    chunks, cached
+        Points of ``attention_s``: tokens of a chunk, and of its prompt before it. [token]
+    attention_s
+        Attention of a chunk for each of its tokens, of shape (chunks, cached). [s]
+    engine
+        What the engine's software adds.
+
+    Notes
+    -----
+    Of sequences of several lengths the mean context counts. That is exact where attention takes
+    what it reads, and too much for layers with a window that only some of them fill.
+    """
+
+    batches: Array
+    contexts: Array
+    decode_s: Array
+    alone_s: Array
+    tokens: Array
+    others_s: Array
+    rows: Array
+    head_s: Array
+    chunks: Array
+    cached: Array
+    attention_s: Array
+    engine: EngineCosts = IDEAL
+
+
+def step_prices(
+    deployment: Deployment,
+    *,
+    sequences: int = 256,
+    longest: int | None = None,
+    engine: EngineCosts = IDEAL,
+) -> StepPrices:
+    """Tabulate the steps of a deployment.
+
+    Parameters
+    ----------
+    deployment
+        Network, node, formats, layout, calibration.
+    sequences
+        Most sequences of a step. [1]
+    longest
+        Longest context; None for that of the network. [token]
+    engine
+        What the engine's software adds.
+
+    Notes
+    -----
+    Groups with sequences of their own (attention data parallelism) are taken as evenly loaded.
+    In a pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
+    Where loads from the host are hidden behind other work, what prefill adds is taken apart from
+    what decode hides.
+    """
+    network = deployment.architecture
+    most = longest or network.max_context or LONGEST
+    rounded = deployment.layout.dp * deployment.layout.pp > 1
+    batches = spaced(1, sequences, 32, EVERY_ROUND if rounded else EVERY_BATCH)
+    few = spaced(1, sequences, 2)
+    contexts = refined(
+        lambda x: _decode(deployment, few, x).T, _with_windows(deployment, spaced(1, most, 2))
+    )
+    others = _others(deployment)
+    tokens = refined(others, spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN))
+    chunks, cached, attention = _attention(deployment, most)
+    return StepPrices(
+        batches=batches,
+        contexts=contexts,
+        decode_s=_decode(deployment, batches, contexts),
+        alone_s=_alone(deployment, batches),
+        tokens=tokens,
+        others_s=others(tokens),
+        rows=batches,
+        head_s=_head(deployment, batches),
+        chunks=chunks,
+        cached=cached,
+        attention_s=attention,
+        engine=engine,
+    )
+
+
+def _decode(deployment: Deployment, batches: Array, contexts: Array) -> Array:
+    """Step that only decodes, of shape (batches, contexts). [s]"""
+    every = np.repeat(batches, len(contexts))
+    number, size = turns(every, deployment.layout)
+    stages = through(deployment, Group(size, 1.0, np.tile(contexts, len(batches))))
+    found = period([stage.seconds() for stage in stages], number)
+    return np.broadcast_to(found, every.shape).reshape(len(batches), len(contexts)).copy()
+
+
+def _alone(deployment: Deployment, batches: Array) -> Array:
+    """What of a step that only decodes is no attention. [s]"""
+    number, size = turns(batches, deployment.layout)
+    stages = through(deployment, Group(size, 1.0, np.ones_like(batches), GROUP))
+    others = period([_seconds(stage, attention=False) for stage in stages], number)
+    return np.broadcast_to(others, batches.shape).copy()
+
+
+def _others(deployment: Deployment) -> Callable[[Array], Array]:
+    """Step of so many new tokens without its attention, for one row of logits."""
+    groups = deployment.layout.dp
+
+    def price(tokens: Array) -> Array:
+        number, size = turns(tokens, deployment.layout)
+        group = Group(groups, size / groups, size / groups, GROUP)
+        stages = [_seconds(stage, attention=False) for stage in through(deployment, group)]
+        return np.broadcast_to(period(stages, number), tokens.shape).copy()
+
+    return price
+
+
+def _head(deployment: Deployment, rows: Array) -> Array:
+    """What rows of logits add beyond the first. [s]"""
+    number, size = turns(rows, deployment.layout)
+    each = np.ones_like(rows)
+    stages = through(deployment, Group(size, each, each, GROUP))
+    whole = period([_seconds(stage, attention=False) for stage in stages], number)
+    first = _others(deployment)(rows)
+    return np.maximum(np.broadcast_to(whole, rows.shape) - first, 0.0)
+
+
+def _attention(deployment: Deployment, longest: int) -> tuple[Array, Array, Array]:
+    """Attention of chunks for each of their tokens, with where it is tabulated. [s]"""
+    groups = deployment.layout.dp
+
+    def price(chunks: Array, cached: Array) -> Array:
+        new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
+        stages = through(deployment, Group(groups, new, before + new, GROUP))
+        whole = pace([_seconds(stage, attention=True) for stage in stages])
+        each = np.broadcast_to(whole, new.shape) / (groups * new)
+        return each.reshape(len(chunks), len(cached))
+
+    few = _with_windows(deployment, spaced(1, longest, 1))
+    start = np.concatenate([[0.0], few])
+    chunks = refined(
+        lambda new: price(new, start), _with_windows(deployment, spaced(1, longest, 2))
+    )
+    cached = refined(lambda before: price(few, before).T, start)
+    return chunks, cached, price(chunks, cached)
+
+
+def _seconds(stage: Priced, *, attention: bool) -> Number:
+    """Time of a stage's attention of chunks, or of everything else. [s]"""
+    some = [
+        (op, time)
+        for op, time in stage.ops.values()
+        if (GROUP in op.name or op.name.startswith(GATHERED)) == attention
+    ]
+    return parts(some).seconds(stage.deployment)
+
+
+def _with_windows(deployment: Deployment, points: Array) -> Array:
+    """Points, and the lengths from which layers no longer see everything."""
+    bends = {
+        float(getattr(block.mixer, name))
+        for block in deployment.architecture.kinds
+        for name in ("window", "chunk")
+        if getattr(block.mixer, name, None)
+    }
+    inside = [bend for bend in sorted(bends) if points[0] < bend < points[-1]]
+    return np.union1d(points, inside)

@@ -1,0 +1,109 @@
+"""Run a simulation: of requests at hand, or of a stream that never is in memory as a whole."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from roofline.errors import InputError
+from roofline.serving.requests import Requests
+from roofline.serving.simulate.integers import Integers
+from roofline.serving.simulate.checks import check
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.served import Served, joined
+from roofline.serving.simulate.server import BATCHED, Server
+
+
+def simulate(
+    given: Requests,
+    prices: StepPrices,
+    server: Server,
+    *,
+    concurrency: int = 0,
+    seed: int = 0,
+    transferred: bool = False,
+) -> Served:
+    """Serve requests, all of them.
+
+    Parameters
+    ----------
+    given
+        What comes.
+    prices
+        What every step takes.
+    server
+        How steps are filled, and the cache given out.
+    concurrency
+        Clients that send the next request, in order, when one is finished; 0 where requests come
+        when they do. A conversation keeps its client. [1]
+    seed
+        Order of requests of one priority that come at the same time; 0 for the one given. Nothing
+        else is random. [1]
+    transferred
+        Whether the cache of each prompt and the first token come with the request, as to the
+        decode instances of disaggregated serving.
+
+    Raises
+    ------
+    InputError
+        The requests make no sense, or one of them can never be served.
+    """
+    parts = list(
+        stream([given], prices, server, concurrency=concurrency, seed=seed, transferred=transferred)
+    )
+    return parts[0] if len(parts) == 1 else joined(parts)
+
+
+def stream(
+    given: Iterable[Requests],
+    prices: StepPrices,
+    server: Server,
+    *,
+    concurrency: int = 0,
+    seed: int = 0,
+    transferred: bool = False,
+) -> Iterator[Served]:
+    """Serve requests that come in parts; each part of the result are those finished meanwhile.
+
+    Only the requests of a part and those not finished are in memory. Where the parts end makes no
+    difference to the result.
+
+    Parameters
+    ----------
+    given
+        Parts of a stream of requests; those of a conversation in one part.
+    prices, server, concurrency, seed, transferred
+        As for `simulate`.
+    """
+    if concurrency < 0:
+        raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
+    # Compiling takes a while, so it waits until something runs.
+    from roofline.serving.simulate import rows
+    from roofline.serving.simulate.compiled import batches, loop
+    from roofline.serving.simulate.dense import dense, rules
+
+    random = np.random.default_rng(seed) if seed else None
+    table = dense(prices, server.max_sequences)
+    g = rules(server, prices, concurrency, uniform=True, transferred=transferred)
+    serve = batches.serve if server.policy in BATCHED else loop.serve
+    s, first, start_s, priority = rows.empty(g), 0, 0.0, None
+    parts = iter(given)
+    part = next(parts, None)
+    while part is not None:
+        check(part, server, first, transferred=transferred)
+        coming = next(parts, None)
+        if len(part):
+            start_s = start_s if first else float(part.arrival[0])
+            priority = int(part.priority[0]) if priority is None else priority
+            g = g._replace(uniform=g.uniform and bool((part.priority == priority).all()))
+            ranks = _ranks(random, first, len(part))
+            s = rows.extended(g, s, part, first, ranks, transferred=transferred)
+            first += len(part)
+            serve(table, g, s, coming is not None)
+            yield rows.finished(g, s, start_s)
+        part = coming
+
+
+def _ranks(random: np.random.Generator | None, first: int, count: int) -> Integers:
+    if random is None:
+        return np.arange(first, first + count, dtype=np.int64)
+    return random.integers(0, 2**62, count)

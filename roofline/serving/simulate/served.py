@@ -1,0 +1,142 @@
+"""When each request was served, and what the server did all the while."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.serving.simulate.integers import Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a server did from its first request to its last.
+
+    Attributes
+    ----------
+    steps
+        Forward steps; a step of a pipeline is a round of its micro-batches. [1]
+    busy_s
+        Time of all of them, and of moving caches to the host and back. [s]
+    makespan_s
+        First arrival to last finish. [s]
+    preemptions
+        How often a sequence lost its place for want of pages. [1]
+    prefilled_tokens, decoded_tokens
+        New tokens that were computed, those of padding included, and those that were computed
+        again. [token]
+    recomputed_tokens, swapped_tokens
+        Cache that was dropped, and that went to the host. [token]
+    copied_pages
+        Shared pages of which a sequence took a copy to write to. [1]
+    kv_peak_tokens
+        Most cache in use, as it is given out. [token]
+    kv_held_tokens, kv_stored_tokens
+        Cache in use, and tokens in it, each shared one once: mean over the ends of steps. [token]
+    kv_reserved_tokens
+        Of what is in use, that for tokens still to come. [token]
+    kv_internal_tokens
+        Of what is in use, that which no token will fill. [token]
+    kv_external_tokens
+        Free, but in no piece that holds the request which waits for it. [token]
+    """
+
+    steps: int
+    busy_s: float
+    makespan_s: float
+    preemptions: int
+    prefilled_tokens: int
+    decoded_tokens: int
+    recomputed_tokens: int
+    swapped_tokens: int
+    copied_pages: int
+    kv_peak_tokens: int
+    kv_held_tokens: float
+    kv_stored_tokens: float
+    kv_reserved_tokens: float
+    kv_internal_tokens: float
+    kv_external_tokens: float
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the time in which the server worked. [1]"""
+        return self.busy_s / self.makespan_s if self.makespan_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Columns of requests, and totals of the run until the last of them.
+
+    Attributes
+    ----------
+    number
+        Place in the stream of requests. [1]
+    arrival
+        When it came: as given, or when a client released it. [s]
+    admitted
+        Start of the first step it was part of. [s]
+    first_token, finish
+        End of the step that made its first token, and of that which returned its last one. [s]
+    prompt, output
+        Lengths. [token]
+    cached
+        Tokens of the prompt that the cache had when it was admitted first. [token]
+    preemptions
+        How often it lost its place. [1]
+    totals
+        Of the server; of a part of a stream, up to its end.
+    """
+
+    number: Integers
+    arrival: Array
+    admitted: Array
+    first_token: Array
+    finish: Array
+    prompt: Integers
+    output: Integers
+    cached: Integers
+    preemptions: Integers
+    totals: Totals
+
+    def __len__(self) -> int:
+        """Requests."""
+        return len(self.number)
+
+    @property
+    def queue_s(self) -> Array:
+        """Arrival to the first step. [s]"""
+        return self.admitted - self.arrival
+
+    @property
+    def ttft_s(self) -> Array:
+        """Arrival to first token. [s]"""
+        return self.first_token - self.arrival
+
+    @property
+    def latency_s(self) -> Array:
+        """Arrival to last token. [s]"""
+        return self.finish - self.arrival
+
+    @property
+    def tpot_s(self) -> Array:
+        """(latency − TTFT) / (tokens − 1); not a number for a single token. [s]"""
+        with np.errstate(invalid="ignore"):
+            return np.where(
+                self.output > 1, (self.finish - self.first_token) / (self.output - 1.0), np.nan
+            )
+
+    @property
+    def throughput_tok_s(self) -> float:
+        """Output tokens of these requests over the time from first arrival to last finish. [token/s]"""
+        span = float(self.finish.max() - self.arrival.min()) if len(self) else 0.0
+        return float(self.output.sum()) / span if span else 0.0
+
+
+def joined(parts: "list[Served]") -> Served:
+    """Parts of a stream as one, in the order of the stream."""
+    columns = [field.name for field in fields(Served) if field.name != "totals"]
+    order = np.argsort(np.concatenate([part.number for part in parts]), kind="stable")
+    whole = {
+        name: np.concatenate([getattr(part, name) for part in parts])[order] for name in columns
+    }
+    return Served(**whole, totals=parts[-1].totals)

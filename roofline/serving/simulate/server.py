@@ -1,0 +1,160 @@
+"""How a server fills its steps, and how it gives out the memory of its cache."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from roofline.errors import InputError
+from roofline.serving.workload import MOST_SEQUENCES
+
+Policy = Literal["static", "packed", "dynamic", "continuous", "chunked"]
+POLICIES: Final[tuple[Policy, ...]] = ("static", "packed", "dynamic", "continuous", "chunked")
+BATCHED: Final = ("static", "packed", "dynamic")
+"""Policies in which nobody joins a batch that runs."""
+UNLIMITED: Final = 2**50
+"""Tokens of a cache that holds everything; far from where sums of them lose a unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Policy of a server.
+
+    Attributes
+    ----------
+    policy
+        ``"static"``: a batch is gathered, padded to its longest prompt and answer, and runs to its
+        end; answers are returned together. ``"packed"``: the same without padding, each answer is
+        returned at its own end. ``"dynamic"``: padded, but a batch does not wait for others longer
+        than ``timeout_s``. ``"continuous"``: sequences join and leave at every step, prompts are
+        prefilled whole. ``"chunked"``: the same, and prompts are cut to fill ``token_budget``.
+    first
+        Of the last two: ``"decode"``: every sequence decodes in every step, and prompts fill what
+        is left of it. ``"prefill"``: as long as there are prompts, steps only prefill.
+    max_sequences
+        Sequences that run at once, or of a batch. [1]
+    token_budget
+        New tokens of a step; 0 for no limit. A prompt that is not cut and longer than what is left
+        has a step's prefill for itself. [token]
+    timeout_s
+        Longest wait of the first request of a dynamic batch. [s]
+    kv_tokens
+        Room for keys and values. [token]
+    kv
+        ``"pages"``: given out a page at a time. ``"contiguous"``: one region for each sequence,
+        taken when it is admitted, the first that is large enough.
+    page
+        Tokens of a page. [token]
+    region
+        Of contiguous memory: ``"longest"``: ``longest`` tokens for each; ``"power"``: the power of
+        two that holds the request; ``"exact"``: what it will need, known by an oracle.
+    longest
+        Context that the longest region holds. [token]
+    reservation
+        Share of each answer for which there must be room, beside that of all that run, before a
+        sequence is admitted to pages; 1 so that none is preempted. [1]
+    preemption
+        What happens to the last sequence where pages run out: ``"recompute"``: its cache is
+        dropped and computed again; ``"swap"``: it goes to the host and comes back.
+    host_tokens
+        Room on the host; a sequence for which there is none is computed again. [token]
+    swap_s_per_token
+        Time to move a token's cache between device and host, during which nothing runs. [s]
+    sharing
+        Whether pages of equal prefixes are kept once, and kept on as long as there is room.
+
+    Notes
+    -----
+    Source: Yu et al. 2022 (Orca, OSDI) for batches that sequences join and leave; Kwon et al. 2023
+    (arXiv 2309.06180) for pages, preemption and the regions of contiguous memory; Agrawal et al.
+    2024 (arXiv 2403.02310) for chunked prefill.
+    """
+
+    policy: Policy = "chunked"
+    first: Literal["decode", "prefill"] = "decode"
+    max_sequences: int = 256
+    token_budget: int = 0
+    timeout_s: float = 0.0
+    kv_tokens: int = UNLIMITED
+    kv: Literal["pages", "contiguous"] = "pages"
+    page: int = 16
+    region: Literal["longest", "power", "exact"] = "longest"
+    longest: int = 0
+    reservation: float = 0.0
+    preemption: Literal["recompute", "swap"] = "recompute"
+    host_tokens: int = UNLIMITED
+    swap_s_per_token: float = 0.0
+    sharing: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if self.policy not in POLICIES:
+            raise InputError(
+                f"policy is {self.policy!r:.40}", hint=f"it is one of {', '.join(POLICIES)}"
+            )
+        _at_least(self, 1, "max_sequences", "kv_tokens", "page")
+        _at_least(
+            self, 0, "token_budget", "timeout_s", "longest", "host_tokens", "swap_s_per_token"
+        )
+        if self.max_sequences > MOST_SEQUENCES:
+            raise InputError(
+                f"{self.max_sequences} sequences at once", hint=f"give up to {MOST_SEQUENCES:,}"
+            )
+        if not 0 <= self.reservation <= 1:
+            raise InputError(
+                f"reservation is {self.reservation:g}", hint="give a share from 0 to 1"
+            )
+        if 0 < self.token_budget < self.max_sequences and self.policy not in BATCHED:
+            raise InputError(
+                f"a step of {self.token_budget} tokens does not hold one of each of "
+                f"{self.max_sequences} sequences",
+                hint="raise the token budget, or run fewer sequences at once",
+            )
+        if self.policy == "chunked" and self.token_budget == 0 and self.first == "prefill":
+            raise InputError(
+                "chunks of a prefill have no size", hint="give a token budget, or policy continuous"
+            )
+        if self.kv == "contiguous" and (self.sharing or self.policy in BATCHED):
+            raise InputError(
+                f"contiguous memory with {'sharing' if self.sharing else self.policy + ' batches'}",
+                hint="prefixes are shared in pages; batches take theirs at once: use pages",
+            )
+        if self.kv == "contiguous" and self.region == "longest" and not self.longest:
+            raise InputError(
+                "the longest context is not given",
+                hint="every sequence takes so much: say how long a context may become",
+            )
+        if self.sharing and self.policy in BATCHED:
+            raise InputError(
+                f"prefixes are not shared in {self.policy} batches",
+                hint="use policy continuous or chunked",
+            )
+
+    @property
+    def pages(self) -> int:
+        """Whole pages of the cache. [1]"""
+        return self.kv_tokens // self.page
+
+    def most_tokens(self, prompt: int, output: int) -> int:
+        """Cache that a request takes at most, its last page or its region included. [token]
+
+        Parameters
+        ----------
+        prompt, output
+            Tokens of the prompt and of the answer. [token]
+
+        Notes
+        -----
+        The last token of an answer is never cached. Source: `Server`.
+        """
+        whole = prompt + output - 1
+        if self.kv == "pages":
+            return -(-whole // self.page) * self.page
+        if self.region == "power":
+            return 1 << (whole - 1).bit_length()
+        return whole if self.region == "exact" else max(self.longest, whole)
+
+
+def _at_least(server: Server, least: int, *names: str) -> None:
+    for name in names:
+        value = getattr(server, name)
+        if not value >= least:
+            raise InputError(f"{name.replace('_', ' ')} is {value}", hint=f"give {least} or more")

@@ -1,0 +1,69 @@
+"""The price of a step read from its tables, one step at a time, as plainly as can be."""
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.serving.simulate.prices import StepPrices
+
+
+def step_s(
+    prices: StepPrices, decoding: int, context: float, chunks: list[tuple[int, int]]
+) -> float:
+    """A step of so many decoding sequences and of chunks (new tokens, tokens before them). [s]"""
+    engine = prices.engine
+    total = engine.step_s + engine.sequence_s * decoding
+    if decoding:
+        total += engine.decode_gain * decode_s(prices, decoding, context / decoding)
+    if chunks:
+        new = sum(tokens for tokens, _ in chunks)
+        added = others_s(prices, decoding + new) - alone_s(prices, decoding)
+        added += head_s(prices, decoding + len(chunks))
+        added += sum(tokens * attention_s(prices, tokens, before) for tokens, before in chunks)
+        total += engine.prefill_gain * added + engine.prefill_s
+    elif decoding:
+        return decode_step_s(prices, decoding, context / decoding)
+    return max(total, engine.front_end_s * decoding)
+
+
+def decode_step_s(prices: StepPrices, decoding: int, mean: float) -> float:
+    """A step that only decodes: the front end's limit holds at the points of the table. [s]"""
+    engine = prices.engine
+
+    def at(context: float) -> float:
+        own = engine.decode_gain * decode_s(prices, decoding, context)
+        own += engine.step_s + engine.sequence_s * decoding
+        return max(own, engine.front_end_s * decoding)
+
+    return line(prices.contexts, np.array([at(x) for x in prices.contexts]), mean)
+
+
+def line(points: Array, values: Array, x: float) -> float:
+    """Straight between the points, and straight on beyond the last of them."""
+    if len(points) == 1:
+        return float(values[0])
+    if x <= points[-1]:
+        return float(np.interp(x, points, values))
+    slope = (values[-1] - values[-2]) / (points[-1] - points[-2])
+    return float(values[-1] + slope * (x - points[-1]))
+
+
+def decode_s(prices: StepPrices, decoding: int, mean: float) -> float:
+    by_batch = np.array([line(prices.contexts, row, mean) for row in prices.decode_s])
+    return line(prices.batches, by_batch, decoding)
+
+
+def alone_s(prices: StepPrices, decoding: int) -> float:
+    return line(prices.batches, prices.alone_s, decoding) if decoding else 0.0
+
+
+def others_s(prices: StepPrices, tokens: int) -> float:
+    return line(prices.tokens, prices.others_s, tokens) if tokens else 0.0
+
+
+def head_s(prices: StepPrices, rows: int) -> float:
+    return line(prices.rows, prices.head_s, rows) if rows else 0.0
+
+
+def attention_s(prices: StepPrices, chunk: int, before: int) -> float:
+    by_chunk = np.array([line(prices.cached, row, before) for row in prices.attention_s])
+    return line(prices.chunks, by_chunk, chunk)
