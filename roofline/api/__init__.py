@@ -5,6 +5,7 @@ from roofline.api.comparison import compare
 from roofline.api.disaggregation import disaggregate
 from roofline.api.placing import layouts
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
+from roofline.api.simulation import simulate
 
 __all__ = [
     "DEFAULT_GPU",
@@ -16,4 +17,5 @@ __all__ = [
     "disaggregate",
     "explain",
     "layouts",
+    "simulate",
 ]

@@ -19,6 +19,7 @@ from roofline.cli import (
     gpus,
     layouts,
     models,
+    simulate,
     validate,
 )
 from roofline.errors import RooflineError
@@ -35,6 +36,7 @@ app.command()(analyze.analyze)
 app.command()(compare.compare)
 app.command()(layouts.layouts)
 app.command()(disaggregate.disaggregate)
+app.command()(simulate.simulate)
 app.command()(calibrate.calibrate)
 app.command()(validate.validate)
 app.add_typer(gpus.app, name="gpus")

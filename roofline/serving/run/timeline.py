@@ -5,46 +5,56 @@ and a duration, and counters, in microseconds.
 """
 
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any, Final
 
 import numpy as np
 
 from roofline.cost.work import Array
-from roofline.serving.simulate.served import Served
+from roofline.table import Table
 from roofline.units import PREFIX
 
 MICROSECONDS: Final = PREFIX["µ"]
 _SERVER: Final = 1
 _QUEUE: Final = 2
+_TOLD: Final = ("request", "prompt", "cached", "output", "preemptions")
 
 
-def events(served: Served) -> Iterator[dict[str, Any]]:
+def events(requests: Table) -> Iterator[dict[str, Any]]:
     """Events of a run: for each request its wait, its prefill and its decode; counters.
 
     Parameters
     ----------
-    served
-        Requests.
+    requests
+        Every request of a run: its table of that name.
     """
-    yield from _named(_SERVER, "requests that run")
-    yield from _named(_QUEUE, "requests that wait")
-    for process, start, end in (
-        (_QUEUE, served.arrival, served.admitted),
-        (_SERVER, served.admitted, served.finish),
-    ):
-        rows = lanes(start, end)
-        for at in range(len(served)):
-            if process == _QUEUE:
-                if end[at] > start[at]:
-                    yield _span(process, rows[at], "wait", start[at], end[at], served, at)
-            else:
-                first = float(served.first_token[at])
-                yield _span(process, rows[at], "prefill", start[at], first, served, at)
-                if end[at] > first:
-                    yield _span(process, rows[at], "decode", first, end[at], served, at)
-    yield from _counter("running", served.admitted, served.finish)
-    yield from _counter("waiting", served.arrival, served.admitted)
+    yield _named(_SERVER, "requests that run")
+    yield _named(_QUEUE, "requests that wait")
+    arrival, admitted, first, finish = (
+        np.array(requests[f"{name}_s"], np.float64)
+        for name in ("arrival", "admitted", "first_token", "finish")
+    )
+    waits, places = lanes(arrival, admitted), lanes(admitted, finish)
+    for at, row in enumerate(requests.rows()):
+        told = {name: row[name] for name in _TOLD}
+        spans = (
+            (_QUEUE, waits[at], "wait", arrival[at], admitted[at]),
+            (_SERVER, places[at], "prefill", admitted[at], first[at]),
+            (_SERVER, places[at], "decode", first[at], finish[at]),
+        )
+        for process, lane, name, start, end in spans:
+            if end > start:
+                yield {
+                    "ph": "X",
+                    "pid": process,
+                    "tid": lane,
+                    "name": name,
+                    "ts": float(start) / MICROSECONDS,
+                    "dur": float(end - start) / MICROSECONDS,
+                    "args": told,
+                }
+    yield from _counter("running", admitted, finish)
+    yield from _counter("waiting", arrival, admitted)
 
 
 def lanes(start: Array, end: Array) -> list[int]:
@@ -64,7 +74,6 @@ def lanes(start: Array, end: Array) -> list[int]:
     free: list[int] = []
     ending: list[tuple[float, int]] = []
     used = 0
-    heapify(free)
     for at in np.argsort(start, kind="stable").tolist():
         while ending and ending[0][0] <= start[at]:
             heappush(free, heappop(ending)[1])
@@ -75,26 +84,6 @@ def lanes(start: Array, end: Array) -> list[int]:
         out[at] = row
         heappush(ending, (float(end[at]), row))
     return out
-
-
-def _span(
-    process: int, row: int, name: str, start: float, end: float, served: Served, at: int
-) -> dict[str, Any]:
-    return {
-        "ph": "X",
-        "pid": process,
-        "tid": row,
-        "name": name,
-        "ts": float(start) / MICROSECONDS,
-        "dur": float(end - start) / MICROSECONDS,
-        "args": {
-            "request": int(served.number[at]),
-            "prompt": int(served.prompt[at]),
-            "cached": int(served.cached[at]),
-            "output": int(served.output[at]),
-            "preemptions": int(served.preemptions[at]),
-        },
-    }
 
 
 def _counter(name: str, start: Array, end: Array) -> Iterator[dict[str, Any]]:
@@ -113,5 +102,5 @@ def _counter(name: str, start: Array, end: Array) -> Iterator[dict[str, Any]]:
         }
 
 
-def _named(process: int, name: str) -> Iterator[dict[str, Any]]:
-    yield {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}}
+def _named(process: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": process, "name": "process_name", "args": {"name": name}}
