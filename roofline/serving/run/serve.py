@@ -19,6 +19,8 @@ Progress = Callable[[int, int], None]
 PART: Final = 4096
 FULL: Final = 12
 """Times that a server is filled to find its rate: the first and last of them do not count."""
+SAMPLE: Final = 8192
+"""Requests whose lengths are taken for those of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +119,8 @@ def saturation(fleet: Fleet, requests: Requests) -> float:
     Source: a queue is stable below the rate at which its server works when it never waits, Asmussen
     2003, Applied Probability and Queues, chapter III.
     """
-    wanted = max(FULL * fleet.server.max_sequences, 1)
-    single = part(requests, 0, min(len(requests), wanted))
-    copies = -(-wanted // len(single))
+    single = part(requests, 0, min(len(requests), SAMPLE))
+    copies = -(-FULL * fleet.server.max_sequences // len(single))
     all_there = replace(
         _repeated(single, copies),
         arrival=np.zeros(copies * len(single)),
