@@ -164,7 +164,7 @@ def simulate(
     server = server_of(deployment, asked, made, memory_utilization)
     prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
     fleet = Fleet(prices, server, replicas)
-    served = serve(fleet, made, concurrency=load.concurrency, seed=seed, progress=progress)
+    served = serve(fleet, made, concurrency=load.concurrency, progress=progress)
     run = Run(
         deployment,
         fleet,

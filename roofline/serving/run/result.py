@@ -194,22 +194,21 @@ def _load(run: Run) -> str:
     load = run.load
     if load.concurrency:
         return (
-            f"{load.concurrency:,} clients keep {run.served.totals.utilisation:.0%} of the time "
-            "busy with steps; a closed loop cannot be overloaded, its clients wait."
+            f"{load.concurrency:,} clients, each with one request at a time: a closed loop cannot "
+            "be overloaded, its clients wait."
         )
-    limit = significant(run.saturation)
-    offered = significant(load.rate)
+    limit, offered = significant(run.saturation), significant(load.rate)
     if run.overloaded:
         return (
-            f"Overloaded: {offered} requests/s come, it saturates at {limit} requests/s. The queue "
-            "grows as long as this goes on: the latencies are those of this run and of no longer "
-            "one."
+            f"Overloaded: {offered} requests/s come in, and it saturates at {limit} requests/s. "
+            "The queue grows for as long as this lasts, and latencies with it: those below are of "
+            "a run of this length only."
         )
     share = load.rate / run.saturation
-    close = " This close to it queues are long and depend on chance." if share > NEAR else ""
+    close = " So close to it queues are long and depend on chance." if share > NEAR else ""
     return (
-        f"Holds the load: {offered} requests/s come, it saturates at {limit} requests/s "
-        f"({share:.0%}).{close}"
+        f"Holds the load: {offered} requests/s come in, and it saturates at {limit} requests/s "
+        f"({share:.0%} of that).{close}"
     )
 
 

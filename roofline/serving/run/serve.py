@@ -45,7 +45,6 @@ def serve(
     requests: Requests,
     *,
     concurrency: int = 0,
-    seed: int = 0,
     progress: Progress | None = None,
 ) -> Served:
     """Serve requests on all replicas.
@@ -59,8 +58,6 @@ def serve(
     concurrency
         Clients that send the next request when one is finished, of all replicas; 0 for an open
         loop. [1]
-    seed
-        Order of what comes at the same time; see `simulate`. [1]
     progress
         Told how many requests are done, of how many.
     """
@@ -72,9 +69,7 @@ def serve(
         own = picked_rows(requests, rows) if fleet.replicas > 1 else requests
         clients = _share(concurrency, replica, fleet.replicas)
         parts = []
-        for served in stream(
-            _parts(own), fleet.prices, fleet.server, concurrency=clients, seed=seed
-        ):
+        for served in stream(_parts(own), fleet.prices, fleet.server, concurrency=clients):
             parts.append(served)
             done += len(served)
             if progress is not None:
