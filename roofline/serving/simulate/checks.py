@@ -9,9 +9,7 @@ from roofline.serving.simulate.server import BATCHED, Server
 from roofline.serving.workload import MOST_TOKENS
 
 
-def check(
-    given: Requests, server: Server, first: int = 0, *, transferred: bool = False
-) -> None:
+def check(given: Requests, server: Server, first: int = 0, *, transferred: bool = False) -> None:
     """Refuse columns that do not fit together, and requests that the server can never hold.
 
     Parameters

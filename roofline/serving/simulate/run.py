@@ -1,16 +1,20 @@
 """Run a simulation: of requests at hand, or of a stream that never is in memory as a whole."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import numpy as np
 
 from roofline.errors import InputError
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.integers import Integers
 from roofline.serving.simulate.checks import check
+from roofline.serving.simulate.integers import Integers
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served, joined
 from roofline.serving.simulate.server import BATCHED, Server
+
+PART: Final = 2**14
+"""Requests of a part of those at hand: their records fit into a processor's cache."""
 
 
 def simulate(
@@ -47,10 +51,18 @@ def simulate(
     InputError
         The requests make no sense, or one of them can never be served.
     """
-    parts = list(
-        stream([given], prices, server, concurrency=concurrency, seed=seed, transferred=transferred)
+    check(given, server, transferred=transferred)
+    if not len(given):
+        raise InputError("there are no requests", hint="give at least one")
+    parts = stream(
+        _parts(given),
+        prices,
+        server,
+        concurrency=concurrency,
+        seed=seed,
+        transferred=transferred,
     )
-    return parts[0] if len(parts) == 1 else joined(parts)
+    return joined(list(parts))
 
 
 def stream(
@@ -101,6 +113,25 @@ def stream(
             serve(table, g, s, coming is not None)
             yield rows.finished(g, s, start_s)
         part = coming
+
+
+def _parts(given: Requests) -> Iterator[Requests]:
+    """Requests in parts that stay in the processor's cache; conversations are not torn apart."""
+    size = len(given) if (given.after >= 0).any() else PART
+    for start in range(0, len(given), max(size, 1)):
+        rows = slice(start, start + size)
+        blocks = given.prefix[start : start + size + 1]
+        yield Requests(
+            arrival=given.arrival[rows],
+            prompt=given.prompt[rows],
+            output=given.output[rows],
+            priority=given.priority[rows],
+            after=given.after[rows],
+            think=given.think[rows],
+            prefix=blocks - blocks[0],
+            hashes=given.hashes[blocks[0] : blocks[-1]],
+            block=given.block,
+        )
 
 
 def _ranks(random: np.random.Generator | None, first: int, count: int) -> Integers:

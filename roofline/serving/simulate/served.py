@@ -1,5 +1,6 @@
 """When each request was served, and what the server did all the while."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -127,15 +128,21 @@ class Served:
 
     @property
     def throughput_tok_s(self) -> float:
-        """Output tokens of these requests over the time from first arrival to last finish. [token/s]"""
+        """Output tokens over the time from first arrival to last finish. [token/s]"""
         span = float(self.finish.max() - self.arrival.min()) if len(self) else 0.0
         return float(self.output.sum()) / span if span else 0.0
 
 
-def joined(parts: "list[Served]") -> Served:
-    """Parts of a stream as one, in the order of the stream."""
+def joined(parts: Sequence[Served]) -> Served:
+    """Parts of a stream as one, in the order of the stream.
+
+    Parameters
+    ----------
+    parts
+        In order, at least one.
+    """
     columns = [field.name for field in fields(Served) if field.name != "totals"]
-    order = np.argsort(np.concatenate([part.number for part in parts]), kind="stable")
+    order = np.argsort(np.concatenate([part.number for part in parts]))
     whole = {
         name: np.concatenate([getattr(part, name) for part in parts])[order] for name in columns
     }

@@ -1,17 +1,23 @@
 """Batches that nobody joins: gathered, prefilled in one step, decoded to the end."""
 
 import numpy as np
-from numba import njit
 
 from roofline.serving.simulate.compiled import heap, lookup, memory, queue
+from roofline.serving.simulate.compiled.compiler import compiled
 from roofline.serving.simulate.compiled.lookup import Prices
-from roofline.serving.simulate.compiled.state import DECODING, JOINING, PREFILLED, WAITING, Rules, State
+from roofline.serving.simulate.compiled.state import (
+    DECODING,
+    JOINING,
+    WAITING,
+    Rules,
+    State,
+)
 
 
-@njit(cache=True)
+@compiled
 def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
     """Serve the rows until all are finished, or until the one after the last matters."""
-    r, n = s.rows, s.counts[0]
+    n = s.counts[0]
     while True:
         queue.arrive(g, s)
         if more and n.root == len(s.roots):
@@ -31,7 +37,7 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
             _packed(p, g, s, count)
 
 
-@njit(cache=True)
+@compiled
 def _last_call(g: Rules, s: State) -> float:
     """When a batch that is not full starts. [s]"""
     if g.waits or s.counts[0].waiting == 0:
@@ -43,7 +49,7 @@ def _last_call(g: Rules, s: State) -> float:
     return float(oldest + g.timeout_s)
 
 
-@njit(cache=True)
+@compiled
 def _gather(g: Rules, s: State) -> int:
     """Take from the queue what a batch holds, and what the cache holds at its end."""
     r, n = s.rows, s.counts[0]
@@ -64,7 +70,7 @@ def _gather(g: Rules, s: State) -> int:
     return count
 
 
-@njit(cache=True)
+@compiled
 def _pass(s: State, took: float, steps: int, held: int, final: int, stored: int) -> None:
     """Steps go by, with so many tokens held and needed in the end; those stored are a sum."""
     n = s.counts[0]
@@ -77,7 +83,7 @@ def _pass(s: State, took: float, steps: int, held: int, final: int, stored: int)
     n.peak = max(n.peak, held) if steps else n.peak
 
 
-@njit(cache=True)
+@compiled
 def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
     """Every prompt as long as the longest, every answer too; all are returned at the end."""
     r, n = s.rows, s.counts[0]
@@ -88,9 +94,7 @@ def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
         real += r[i].prompt
         final += r[i].prompt + r[i].output - 1
     held = count * memory.pages(g, prompt + output - 1) * g.page
-    took = lookup.step_s(
-        p, 0, 0, count * prompt, count, count * lookup.chunk_s(p, prompt, 0)
-    )
+    took = lookup.step_s(p, 0, 0, count * prompt, count, count * lookup.chunk_s(p, prompt, 0))
     _pass(s, took, 1, held, final, real)
     n.prefilled_tokens += count * prompt
     steps = output - 1
@@ -107,7 +111,7 @@ def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
         queue.end(g, s, s.lists[JOINING, at])
 
 
-@njit(cache=True)
+@compiled
 def _packed(p: Prices, g: Rules, s: State, count: int) -> None:
     """Only tokens that are asked for; each answer is returned when it is complete."""
     r, n = s.rows, s.counts[0]

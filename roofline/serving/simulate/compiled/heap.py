@@ -1,12 +1,11 @@
 """Heaps of rows, the first one on top: the queue, what is to come, who ends next."""
 
-from numba import njit
-
+from roofline.serving.simulate.compiled.compiler import compiled
 from roofline.serving.simulate.compiled.state import FUTURE, WAITING, Record, Records
 from roofline.serving.simulate.integers import Integers
 
 
-@njit(cache=True)
+@compiled
 def before(a: Record, b: Record, which: int) -> bool:
     """Whether a row goes before another in a list."""
     if which == WAITING:
@@ -23,14 +22,14 @@ def before(a: Record, b: Record, which: int) -> bool:
     return bool(a.number < b.number)
 
 
-@njit(cache=True)
+@compiled
 def push(lists: Integers, which: int, size: int, row: int, rows: Records) -> int:
     """Add a row; the new size."""
     _rise(lists, which, size, row, rows)
     return size + 1
 
 
-@njit(cache=True)
+@compiled
 def remove(lists: Integers, which: int, size: int, at: int, rows: Records) -> int:
     """Take out the row at a place, 0 for the first; the new size."""
     size -= 1
@@ -41,7 +40,7 @@ def remove(lists: Integers, which: int, size: int, at: int, rows: Records) -> in
     return size
 
 
-@njit(cache=True)
+@compiled
 def _rise(lists: Integers, which: int, at: int, row: int, rows: Records) -> None:
     while at:
         up = (at - 1) >> 1
@@ -52,7 +51,7 @@ def _rise(lists: Integers, which: int, at: int, row: int, rows: Records) -> None
     lists[which, at] = row
 
 
-@njit(cache=True)
+@compiled
 def _sink(lists: Integers, which: int, size: int, at: int, row: int, rows: Records) -> None:
     while True:
         down = 2 * at + 1

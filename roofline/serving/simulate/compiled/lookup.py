@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from roofline.cost.work import Array
+from roofline.serving.simulate.compiled.compiler import compiled
 
 
 class Prices(NamedTuple):
@@ -43,7 +43,7 @@ class Prices(NamedTuple):
     front_end_s: float
 
 
-@njit(cache=True)
+@compiled
 def interval(points: Array, x: float) -> int:
     """Interval of points that a value lies in; the last one for what is beyond."""
     low, high = 0, len(points) - 1
@@ -56,7 +56,7 @@ def interval(points: Array, x: float) -> int:
     return low
 
 
-@njit(cache=True)
+@compiled
 def line(points: Array, values: Array, x: float) -> float:
     """Straight between points, and straight on beyond the last."""
     i = interval(points, x)
@@ -64,7 +64,7 @@ def line(points: Array, values: Array, x: float) -> float:
     return float(values[i] + share * (values[i + 1] - values[i]))
 
 
-@njit(cache=True)
+@compiled
 def chunk_s(p: Prices, new: int, before: int) -> float:
     """Attention of a chunk. [s]"""
     i, j = interval(p.chunks, new), interval(p.cached, before)
@@ -76,23 +76,23 @@ def chunk_s(p: Prices, new: int, before: int) -> float:
     return float(new * (low + y * (high - low)))
 
 
-@njit(cache=True)
+@compiled
 def step_s(
     p: Prices, decoding: int, context: float, new: int, chunks: int, attention_s: float
 ) -> float:
     """Time of one step; ``context`` is the sum over the sequences that decode. [s]"""
     mean = context / decoding if decoding else p.contexts[0]
     if new == 0:
-        return line(p.contexts, p.alone[decoding], mean)
+        return float(line(p.contexts, p.alone[decoding], mean))
     last = len(p.others) - 1
     tokens = decoding + new
     others = p.others[min(tokens, last)] + p.others_slope * max(tokens - last, 0)
     added = others + p.head[decoding + chunks] + attention_s
     total = line(p.contexts, p.mixed[decoding], mean) + added + p.prefill_s
-    return max(total, p.front_end_s * decoding)
+    return float(max(total, p.front_end_s * decoding))
 
 
-@njit(cache=True)
+@compiled
 def decode_run(
     contexts: Array, row: Array, mean: float, most: int, limit: float
 ) -> tuple[int, float]:
@@ -122,7 +122,7 @@ def decode_run(
     return steps, total
 
 
-@njit(cache=True)
+@compiled
 def _reached(first: float, slope: float, most: int, limit: float) -> int:
     """Fewest steps, at least 1, that take so long; it is known that ``most`` do."""
     half = 0.5 * slope

@@ -6,17 +6,24 @@ that could join; the steps until then are one sum over the table of prices.
 """
 
 import numpy as np
-from numba import njit
 
 from roofline.serving.simulate.compiled import heap, lookup, memory, queue
+from roofline.serving.simulate.compiled.compiler import compiled
 from roofline.serving.simulate.compiled.lookup import Prices
-from roofline.serving.simulate.compiled.state import DECODING, JOINING, PREFILLED, WAITING, Rules, State
+from roofline.serving.simulate.compiled.state import (
+    DECODING,
+    JOINING,
+    PREFILLED,
+    WAITING,
+    Rules,
+    State,
+)
 
 
-@njit(cache=True)
+@compiled
 def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
     """Serve the rows until all are finished, or until the one after the last matters."""
-    r, n = s.rows, s.counts[0]
+    n = s.counts[0]
     while True:
         queue.arrive(g, s)
         if more and n.root == len(s.roots):
@@ -27,10 +34,11 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
                 return
             n.now = max(n.now, soonest)
             continue
-        n.swapping = 0.0
+        n.swapping, n.begun = 0.0, 0
         calm = True
         if g.decode_first:
             calm = _room_to_decode(g, s)
+            n.begun = 0 if g.contiguous else _wanted(g, s, 0)
         decoding = n.decoding if g.decode_first else 0
         new, chunks, attention_s, blocked = 0, 0, 0.0, False
         n.prefilled, n.joining = 0, 0
@@ -57,7 +65,7 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         _joined(g, s)
 
 
-@njit(cache=True)
+@compiled
 def _room_to_decode(g: Rules, s: State) -> bool:
     """Preempt until every sequence has room for its next token; whether nobody had to go."""
     n, calm = s.counts[0], True
@@ -69,13 +77,13 @@ def _room_to_decode(g: Rules, s: State) -> bool:
     return calm
 
 
-@njit(cache=True)
+@compiled
 def _wanted(g: Rules, s: State, ahead: int) -> int:
     """Pages that sequences begin in a decode step, so many steps ahead."""
     return int(s.phases[(1 - s.counts[0].clock - ahead) % g.page])
 
 
-@njit(cache=True)
+@compiled
 def _preempt(g: Rules, s: State) -> None:
     """The last one by priority and time gives up its pages and waits again."""
     r, n = s.rows, s.counts[0]
@@ -107,10 +115,8 @@ def _preempt(g: Rules, s: State) -> None:
     queue.enqueue(s, victim)
 
 
-@njit(cache=True)
-def _prefill(
-    p: Prices, g: Rules, s: State, decoding: int
-) -> tuple[int, int, float, bool]:
+@compiled
+def _prefill(p: Prices, g: Rules, s: State, decoding: int) -> tuple[int, int, float, bool]:
     """Plan the prompts of a step: tokens, chunks, their attention [s], whether memory is short."""
     r, n = s.rows, s.counts[0]
     left = g.budget - decoding
@@ -151,7 +157,7 @@ def _prefill(
     return new, chunks, attention_s, False
 
 
-@njit(cache=True)
+@compiled
 def _compute(p: Prices, g: Rules, s: State, i: int, tokens: int) -> float:
     """Take a chunk of a prompt into the step; the time of its attention. [s]"""
     r, n = s.rows, s.counts[0]
@@ -167,7 +173,7 @@ def _compute(p: Prices, g: Rules, s: State, i: int, tokens: int) -> float:
     return attention_s
 
 
-@njit(cache=True)
+@compiled
 def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
     """Decode steps after which the batch is another, and the time until one may join it. [s]"""
     r, n = s.rows, s.counts[0]
@@ -181,7 +187,7 @@ def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
     return most, queue.next_arrival(g, s) - n.now
 
 
-@njit(cache=True)
+@compiled
 def _steps_with_pages(g: Rules, s: State, most: int) -> int:
     """Decode steps for which there are pages, no more than asked for."""
     n = s.counts[0]
@@ -195,10 +201,10 @@ def _steps_with_pages(g: Rules, s: State, most: int) -> int:
         if left < 0:
             break
         steps += 1
-    return min(steps, most)
+    return int(min(steps, most))
 
 
-@njit(cache=True)
+@compiled
 def _account(g: Rules, s: State, steps: int, decoding: int, new: int, blocked: bool) -> None:
     """Give out the pages of the steps, and add up what is held and stored at the end of each."""
     n = s.counts[0]
@@ -221,7 +227,7 @@ def _account(g: Rules, s: State, steps: int, decoding: int, new: int, blocked: b
     n.decoded_tokens += decoding * steps
 
 
-@njit(cache=True)
+@compiled
 def _growth(g: Rules, s: State, steps: int, decoding: int) -> tuple[int, int]:
     """Pages that a batch begins in some steps, and their sum over the ends of those steps.
 
@@ -240,7 +246,7 @@ def _growth(g: Rules, s: State, steps: int, decoding: int) -> tuple[int, int]:
     return whole * decoding + rest_grown, over + rest * whole * decoding + rest_over
 
 
-@njit(cache=True)
+@compiled
 def _decoded(g: Rules, s: State, steps: int) -> None:
     """Every sequence that decodes has so many tokens more; some have all of theirs."""
     r, n = s.rows, s.counts[0]
@@ -254,7 +260,7 @@ def _decoded(g: Rules, s: State, steps: int) -> None:
         queue.end(g, s, i)
 
 
-@njit(cache=True)
+@compiled
 def _joined(g: Rules, s: State) -> None:
     """Prompts that are prefilled have their next token; they, and caches that came, decode."""
     r, n = s.rows, s.counts[0]
@@ -274,7 +280,7 @@ def _joined(g: Rules, s: State) -> None:
         _join(g, s, i)
 
 
-@njit(cache=True)
+@compiled
 def _join(g: Rules, s: State, i: int) -> None:
     r, n = s.rows, s.counts[0]
     r[i].joined = n.clock

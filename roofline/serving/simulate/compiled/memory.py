@@ -1,24 +1,23 @@
 """Giving out the cache and taking it back: pages, prefixes, regions."""
 
-from numba import njit
-
 from roofline.serving.simulate.compiled import prefix, regions
+from roofline.serving.simulate.compiled.compiler import compiled
 from roofline.serving.simulate.compiled.state import Rules, State
 
 
-@njit(cache=True)
+@compiled
 def taken(s: State) -> int:
     """Pages that sequences use. [1]"""
     return int(s.counts[0].own + s.counts[0].used)
 
 
-@njit(cache=True)
+@compiled
 def pages(g: Rules, tokens: int) -> int:
     """Pages that hold so many tokens. [1]"""
     return (tokens + g.page - 1) // g.page
 
 
-@njit(cache=True)
+@compiled
 def region(g: Rules, prompt: int, output: int) -> int:
     """Size of a request's region. [token]"""
     whole = prompt + output - 1
@@ -32,18 +31,18 @@ def region(g: Rules, prompt: int, output: int) -> int:
     return size
 
 
-@njit(cache=True)
+@compiled
 def make_room(g: Rules, s: State) -> None:
     """Drop prefixes that nobody uses until what is given out fits."""
     n = s.counts[0]
     over = n.own + n.used + n.idle - g.pages
-    while over > 0:
+    while over > 0 and n.idle > 0:
         prefix.evict(s.table, s.blocks)
         n.idle -= 1
         over -= 1
 
 
-@njit(cache=True)
+@compiled
 def matched(g: Rules, s: State, i: int) -> tuple[int, int, int]:
     """Leading pages of a prompt that are kept, how many nobody uses, and the tokens known by them.
 
@@ -64,7 +63,7 @@ def matched(g: Rules, s: State, i: int) -> tuple[int, int, int]:
     return hits, idle, hits * g.page
 
 
-@njit(cache=True)
+@compiled
 def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
     """Give a request the memory of its prompt, if there is enough; ``goal`` and ``done`` are set.
 
@@ -88,7 +87,7 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
         return True
     hits, idle, done = (0, 0, r[i].goal) if ready else matched(g, s, i)
     needed = pages(g, r[i].goal) - hits
-    if needed > g.pages - taken(s) - idle:
+    if needed > g.pages - taken(s) - n.begun - idle:
         return False
     kept = max(r[i].goal, r[i].prompt + int(g.reservation * (r[i].output - 1)))
     pledge = pages(g, kept) - hits
@@ -110,7 +109,7 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled
 def keep(g: Rules, s: State, i: int, other: int, tokens: int) -> None:
     """Let others find the whole pages of a request that hold its first tokens.
 
@@ -134,10 +133,8 @@ def keep(g: Rules, s: State, i: int, other: int, tokens: int) -> None:
         r[i].shared += 1
 
 
-@njit(cache=True)
-def release(
-    g: Rules, s: State, i: int, held: int, stored: int, other: int
-) -> None:
+@compiled
+def release(g: Rules, s: State, i: int, held: int, stored: int, other: int) -> None:
     """Take back the memory of a request: tokens that its pages were given for, and has stored.
 
     The ids of its shared pages are those of the prompt of ``other``.

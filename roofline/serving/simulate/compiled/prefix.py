@@ -7,8 +7,8 @@ of the entries that nobody uses, the one that was used longest ago first.
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from roofline.serving.simulate.compiled.compiler import compiled
 from roofline.serving.simulate.compiled.state import Records
 from roofline.serving.simulate.integers import Integers
 
@@ -31,13 +31,13 @@ def prefixes(most: int) -> tuple[Integers, Records]:
     return np.full(size, -1, dtype=np.int64), blocks
 
 
-@njit(cache=True)
+@compiled
 def _home(key: int, mask: int) -> int:
     mixed = (key ^ (key >> 31)) * 0x9E3779B97F4A7C1
     return int((mixed ^ (mixed >> 29)) & mask)
 
 
-@njit(cache=True)
+@compiled
 def find(table: Integers, blocks: Records, key: int) -> int:
     """Entry of a block, −1 for none."""
     mask = len(table) - 1
@@ -49,7 +49,7 @@ def find(table: Integers, blocks: Records, key: int) -> int:
     return -1
 
 
-@njit(cache=True)
+@compiled
 def insert(table: Integers, blocks: Records, key: int) -> int:
     """New entry of a block that is not there, used once."""
     ends = blocks[len(blocks) - 1]
@@ -64,7 +64,7 @@ def insert(table: Integers, blocks: Records, key: int) -> int:
     return int(entry)
 
 
-@njit(cache=True)
+@compiled
 def use(blocks: Records, entry: int) -> bool:
     """One more user; whether it is the first."""
     blocks[entry].users += 1
@@ -75,7 +75,7 @@ def use(blocks: Records, entry: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled
 def leave(blocks: Records, entry: int) -> bool:
     """One user less; whether it was the last, so that the entry is the newest unused one."""
     blocks[entry].users -= 1
@@ -88,7 +88,7 @@ def leave(blocks: Records, entry: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@compiled
 def evict(table: Integers, blocks: Records) -> None:
     """Drop the entry that nobody has used for longest."""
     end = len(blocks) - 1

@@ -1,20 +1,20 @@
 """Requests come, wait, and end; those that follow them come later."""
 
 import numpy as np
-from numba import njit
 
 from roofline.serving.simulate.compiled import heap, memory
+from roofline.serving.simulate.compiled.compiler import compiled
 from roofline.serving.simulate.compiled.state import FUTURE, WAITING, Rules, State
 
 
-@njit(cache=True)
+@compiled
 def enqueue(s: State, i: int) -> None:
     """Wait: first by priority, then by time."""
     r, n = s.rows, s.counts[0]
     n.waiting = heap.push(s.lists, WAITING, n.waiting, i, r)
 
 
-@njit(cache=True)
+@compiled
 def later(s: State, i: int, ready: float) -> None:
     """Come at a time that is known now."""
     r, n = s.rows, s.counts[0]
@@ -22,7 +22,7 @@ def later(s: State, i: int, ready: float) -> None:
     n.future = heap.push(s.lists, FUTURE, n.future, i, r)
 
 
-@njit(cache=True)
+@compiled
 def arrive(g: Rules, s: State) -> None:
     """Let everything in that has come by now."""
     r, n = s.rows, s.counts[0]
@@ -50,7 +50,7 @@ def arrive(g: Rules, s: State) -> None:
         enqueue(s, i)
 
 
-@njit(cache=True)
+@compiled
 def next_arrival(g: Rules, s: State) -> float:
     """When the next request comes, as far as it is known; infinity where none does. [s]"""
     r, n = s.rows, s.counts[0]
@@ -66,7 +66,7 @@ def next_arrival(g: Rules, s: State) -> float:
     return float(soonest)
 
 
-@njit(cache=True)
+@compiled
 def end(g: Rules, s: State, i: int) -> None:
     """Finish a request now: its memory is free, and those that follow it will come."""
     r, n = s.rows, s.counts[0]
@@ -87,7 +87,7 @@ def end(g: Rules, s: State, i: int) -> None:
         child = r[child].sibling
 
 
-@njit(cache=True)
+@compiled
 def _goes_on(s: State, i: int, child: int) -> bool:
     """Whether the prompt of a request begins with all pages that another one shares."""
     own, its = s.rows[i], s.rows[child]

@@ -1,11 +1,10 @@
 """Contiguous memory: regions side by side, each new one in the first hole that holds it."""
 
-from numba import njit
-
+from roofline.serving.simulate.compiled.compiler import compiled
 from roofline.serving.simulate.compiled.state import ORDER, State
 
 
-@njit(cache=True)
+@compiled
 def first_fit(s: State, count: int, wanted: int, end: int) -> int:
     """Place among the regions, in order of their start, before which there is room.
 
@@ -20,7 +19,7 @@ def first_fit(s: State, count: int, wanted: int, end: int) -> int:
     return count if end - free >= wanted else -1
 
 
-@njit(cache=True)
+@compiled
 def put(s: State, count: int, i: int, place: int) -> None:
     """Lay the region of a row there; its size is known."""
     for at in range(count, place, -1):
@@ -32,7 +31,7 @@ def put(s: State, count: int, i: int, place: int) -> None:
         s.rows[i].start = left.start + left.size
 
 
-@njit(cache=True)
+@compiled
 def drop(s: State, count: int, i: int) -> None:
     """Give back the region of a row."""
     place = 0

@@ -104,6 +104,7 @@ COUNTS: Final = np.dtype(
         ("used", "i8"),
         ("idle", "i8"),
         ("pledged", "i8"),
+        ("begun", "i8"),  # pages for the tokens that the step that is being planned decodes
         ("host", "i8"),  # tokens there
         # Tokens in memory that is in use, and those that regions will have in the end.
         ("stored", "i8"),

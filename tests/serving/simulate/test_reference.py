@@ -1,0 +1,81 @@
+"""The simulator against a server that takes one step at a time."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline.serving.requests import Requests
+from roofline.serving.simulate.run import simulate, stream
+from roofline.serving.simulate.served import Served, joined
+from roofline.serving.simulate.server import BATCHED
+from tests.serving.simulate.cases import prices, server, some_engine, trace
+from tests.serving.simulate.reference import Outcome, reference
+
+TRACES = int(os.environ.get("ROOFLINE_STRESS", "150"))
+CLOSE = 1e-9
+
+
+def case(seed: int) -> tuple[Requests, Any, Any, dict[str, Any]]:
+    random = np.random.default_rng(seed)
+    block = int(random.choice([1, 2, 4, 7]))
+    setting = server(random, block)
+    given = trace(random, int(random.integers(1, 25)), block)
+    driven: dict[str, Any] = {}
+    if random.random() < 0.3:
+        driven["concurrency"] = int(random.integers(1, 8))
+        given = replace(given, arrival=np.zeros_like(given.arrival))
+    if setting.policy not in BATCHED and random.random() < 0.1:
+        given = replace(given, output=given.output + 1)
+        driven["transferred"] = True
+    return given, prices(random, some_engine(random)), setting, driven
+
+
+def same(ours: Served, theirs: Outcome) -> None:
+    """Every request, and all that was counted, to nine digits."""
+    want = theirs.requests
+    assert len(ours) == len(want)
+    for name, other in (
+        ("arrival", "arrival"),
+        ("admitted", "admitted"),
+        ("first_token", "first"),
+        ("finish", "finish"),
+    ):
+        expected = np.array([getattr(one, other) for one in want])
+        np.testing.assert_allclose(getattr(ours, name), expected, rtol=CLOSE, atol=CLOSE)
+    assert ours.cached.tolist() == [one.cached for one in want]
+    assert ours.preemptions.tolist() == [one.preemptions for one in want]
+    totals, steps = ours.totals, theirs.steps
+    assert totals.steps == steps
+    assert totals.busy_s == pytest.approx(theirs.busy_s, rel=CLOSE)
+    assert totals.preemptions == theirs.preemptions
+    assert totals.prefilled_tokens == theirs.prefilled
+    assert totals.decoded_tokens == theirs.decoded
+    assert totals.recomputed_tokens == theirs.recomputed
+    assert totals.swapped_tokens == theirs.swapped
+    assert totals.copied_pages == theirs.copied
+    assert totals.kv_peak_tokens == theirs.peak
+    assert totals.kv_held_tokens * steps == pytest.approx(theirs.held, rel=CLOSE)
+    assert totals.kv_stored_tokens * steps == pytest.approx(theirs.stored, rel=CLOSE)
+    assert totals.kv_external_tokens * steps == pytest.approx(theirs.external, rel=CLOSE)
+    if theirs.final:
+        internal = (theirs.held - theirs.final) / steps
+        assert totals.kv_internal_tokens == pytest.approx(internal, rel=CLOSE)
+        reserved = (theirs.final - theirs.stored) / steps
+        assert totals.kv_reserved_tokens == pytest.approx(reserved, rel=CLOSE)
+    else:
+        internal = (theirs.held - theirs.stored) / steps
+        assert totals.kv_internal_tokens == pytest.approx(internal, rel=CLOSE, abs=CLOSE)
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_skipping_steps_changes_nothing(part: int) -> None:
+    for seed in range(part, TRACES, 10):
+        given, table, setting, driven = case(seed)
+        ours = simulate(given, table, setting, **driven)
+        try:
+            same(ours, reference(given, table, setting, **driven))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {setting} {driven}") from error
