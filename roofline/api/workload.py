@@ -77,7 +77,8 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
     traffic = changed(wanted)
     made = draw(traffic, seed, block=page)
     load = Load(
-        title=traffic.title or traffic.name or "requests",
+        name=traffic.name or "requests",
+        title=traffic.title or traffic.name or "requests of these lengths",
         prompt=_words(traffic),
         output=f"{said(traffic.output)} tokens",
         arrivals=_arrivals(traffic.arrivals),
@@ -97,7 +98,7 @@ def changed(wanted: Wanted) -> Traffic:
     elif named:
         traffic = traffic_named(named)
     else:
-        traffic = Traffic(title="requests of these lengths")
+        traffic = Traffic()
     if wanted.concurrency is not None:
         refuse_unused("a closed loop", {"--cv": wanted.cv is not None})
         traffic = replace(traffic, arrivals=arriving.Closed(wanted.concurrency))
@@ -172,6 +173,7 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
     if not 0 <= warmup < len(made):
         raise InputError(f"warm-up takes {warmup} of {len(made)} requests", hint="leave out fewer")
     load = Load(
+        name=Path(wanted.trace).name,
         title=f"{trace.source}, {trace.title}",
         prompt="as recorded",
         output="as recorded",

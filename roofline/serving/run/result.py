@@ -1,6 +1,6 @@
 """A run as a result: what users feel, what was promised, what the server did, what it costs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import roofline
@@ -12,10 +12,14 @@ from roofline.serving.run.serve import Fleet
 from roofline.serving.running_cost import IDLE_SHARE
 from roofline.serving.simulate.served import Served
 from roofline.table import Result
-from roofline.units import significant
+from roofline.units import show, significant
 
 NEAR: Final = 0.9
 """Share of the rate of saturation from which queues are long and depend on chance."""
+
+
+LONG: Final = 1.25
+"""Time of a run over that in which requests come, from which its end counts for much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +28,8 @@ class Load:
 
     Attributes
     ----------
-    title
-        Workload or trace.
+    name, title
+        Workload or trace, in a word and in a sentence.
     prompt, output, arrivals
         What they are like, in a few words.
     rate
@@ -38,6 +42,7 @@ class Load:
         ``"mean"`` or ``"median"``: what a single figure is.
     """
 
+    name: str
     title: str
     prompt: str
     output: str
@@ -112,7 +117,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
         Whether there is a table of every request too.
     """
     done = run.finished
-    promises = kept(done, run.objectives)
+    promises = _kept(run, done)
     every = {
         "headline": tables.latencies(done, basis(run)),
         "throughput": tables.throughput(run, done),
@@ -147,7 +152,8 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             "weights": deployment.precision.weights.name,
             "kv": deployment.precision.kv.name,
             "policy": run.fleet.server.policy,
-            "workload": run.load.title,
+            "workload": run.load.name,
+            "workload_title": run.load.title,
             "arrivals": run.load.arrivals,
             "prompt": run.load.prompt,
             "output": run.load.output,
@@ -165,6 +171,12 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
     )
 
 
+def _kept(run: Run, done: Finished) -> tuple[Kept, ...]:
+    """How promises were kept; under overload none is, however short the run."""
+    found = kept(done, run.objectives)
+    return tuple(replace(each, met=each.met and not run.overloaded) for each in found)
+
+
 def basis(run: Run) -> str:
     """How the times are known."""
     return "datasheet" if run.deployment.calibration is None else "interpolated"
@@ -177,6 +189,8 @@ def sentences(run: Run, done: Finished, promises: tuple[Kept, ...]) -> tuple[str
         broken = [promise.objective.name for promise in promises if not promise.met]
         share = float(good(done, run.objectives).mean())
         said = f"Broken: {', '.join(broken)}." if broken else "All promises are kept."
+        if run.overloaded:
+            said = "No promise holds under overload; of this run"
         out.append(f"{said} {share:.1%} of the requests are within all limits.")
     totals = run.served.totals
     room = run.fleet.server.kv_tokens
@@ -214,8 +228,16 @@ def _load(run: Run) -> str:
 
 def notes(run: Run) -> tuple[str, ...]:
     """What must be known to read the figures right."""
-    server = run.fleet.server
+    server, served = run.fleet.server, run.served
+    sessions = bool((run.requests.after >= 0).any())
+    came = float(run.requests.arrival[-1] - run.requests.arrival[0])
     out = []
+    if run.load.rate and not run.overloaded and served.totals.makespan_s > LONG * came:
+        out.append(
+            f"Requests and sessions came for {show(came, 's')}, and the last was served after "
+            f"{show(served.totals.makespan_s, 's')}: rates are of a run that starts and ends "
+            "empty. More of them (--requests) come nearer to a lasting load."
+        )
     if run.deployment.calibration is None:
         out.append(
             "Steps are priced at the datasheet roofline, the least the hardware allows, and engine "
@@ -225,8 +247,8 @@ def notes(run: Run) -> tuple[str, ...]:
         out.append("Steps are priced by measured kernels; engine overheads are left out.")
     if run.saturation:
         out.append(
-            "Saturation is what the same server does with the same requests when none has to be "
-            "waited for."
+            "Saturation is what the same server does with the same requests when it never waits"
+            + ("; a session's cache is taken to be there when it goes on." if sessions else ".")
         )
     if server.sharing and server.page != run.deployment.engine.block_tokens:
         out.append(

@@ -109,19 +109,21 @@ def saturation(fleet: Fleet, requests: Requests) -> float:
 
     Notes
     -----
-    All are there at the start. Counted are those finished between a quarter and three quarters of
-    them: neither the first, which start together, nor the last, which leave the server empty.
-    Source: a queue is stable below the rate at which its server works when it never waits, Asmussen
-    2003, Applied Probability and Queues, chapter III.
+    Twice as many clients as it runs sequences ask again at once, so that it never waits. Counted
+    are the requests finished between a quarter and three quarters of them: neither the first,
+    which start together, nor the last, which leave the server empty. Sessions go on at once: their
+    cache is still there. Source: a queue is stable below the rate at which its server works when
+    it never waits, Asmussen 2003, Applied Probability and Queues, chapter III.
     """
     single = part(requests, 0, min(len(requests), SAMPLE))
     copies = -(-FULL * fleet.server.max_sequences // len(single))
-    all_there = replace(
+    ready = replace(
         _repeated(single, copies),
         arrival=np.zeros(copies * len(single)),
         think=np.zeros(copies * len(single)),
     )
-    served = simulate(all_there, fleet.prices, fleet.server)
+    clients = 2 * fleet.server.max_sequences
+    served = simulate(ready, fleet.prices, fleet.server, concurrency=clients)
     finish = np.sort(served.finish)
     low, high = len(finish) // 4, (3 * len(finish)) // 4
     span = float(finish[high] - finish[low])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.serving.traffic.columns import MOST_TOKENS
+from roofline.units import significant
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,4 +285,4 @@ def said(lengths: Lengths) -> str:
             cut = f", at most {most:,}" if most < MOST_TOKENS else ""
             return f"lognormal, median {median:,.0f}, mean {mean(lengths):,.0f}{cut}"
         case Empirical(tokens, _):
-            return f"as seen, {tokens[0]:,} to {tokens[-1]:,}, mean {mean(lengths):,.0f}"
+            return f"as seen, {tokens[0]:,} to {tokens[-1]:,}, mean {significant(mean(lengths))}"

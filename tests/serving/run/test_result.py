@@ -22,7 +22,7 @@ DEPLOYMENT = on("llama-3.1-8b")
 PRICES = step_prices(DEPLOYMENT, sequences=32, longest=4096)
 SERVER = Server(token_budget=2048, max_sequences=32, kv_tokens=200_000, sharing=True)
 TRAFFIC = Traffic(Uniform(100, 900), Uniform(1, 120), Poisson(10.0), 400, Shared(320))
-LOAD = Load("mine", "some", "some", "Poisson", 10.0, 0)
+LOAD = Load("mine", "Mine", "some", "some", "Poisson", 10.0, 0)
 
 
 def run(

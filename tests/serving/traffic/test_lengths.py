@@ -113,4 +113,4 @@ def test_lengths_that_have_no_meaning_are_refused(make, said_: str) -> None:  # 
 def test_a_distribution_is_said_in_a_few_words() -> None:
     assert said(Constant(2048)) == "2,048"
     assert said(Lognormal(100, 0.0, 4096)) == "lognormal, median 100, mean 100, at most 4,096"
-    assert said(Empirical((10, 20), (1, 1))) == "as seen, 10 to 20, mean 15"
+    assert said(Empirical((10, 20), (1, 1))) == "as seen, 10 to 20, mean 15.0"
