@@ -1,6 +1,7 @@
 """Run a simulation: of requests at hand, or of a stream that never is in memory as a whole."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -54,15 +55,9 @@ def simulate(
     check(given, server, transferred=transferred)
     if not len(given):
         raise InputError("there are no requests", hint="give at least one")
-    parts = stream(
-        _parts(given),
-        prices,
-        server,
-        concurrency=concurrency,
-        seed=seed,
-        transferred=transferred,
-    )
-    return joined(list(parts))
+    uniform = bool((given.priority == given.priority[0]).all())
+    rules = _Driven(concurrency, seed, transferred, uniform)
+    return joined(list(_stream(_parts(given), prices, server, rules)))
 
 
 def stream(
@@ -86,6 +81,24 @@ def stream(
     prices, server, concurrency, seed, transferred
         As for `simulate`.
     """
+    driven = _Driven(concurrency, seed, transferred, uniform=False)
+    return _stream(given, prices, server, driven)
+
+
+@dataclass(frozen=True, slots=True)
+class _Driven:
+    """How a run is driven; ``uniform`` where all priorities are known to be equal."""
+
+    concurrency: int
+    seed: int
+    transferred: bool
+    uniform: bool
+
+
+def _stream(
+    given: Iterable[Requests], prices: StepPrices, server: Server, driven: _Driven
+) -> Iterator[Served]:
+    concurrency, transferred = driven.concurrency, driven.transferred
     if concurrency < 0:
         raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
     # Compiling takes a while, so it waits until something runs.
@@ -93,25 +106,23 @@ def stream(
     from roofline.serving.simulate.compiled import batches, loop
     from roofline.serving.simulate.dense import dense, rules
 
-    random = np.random.default_rng(seed) if seed else None
+    random = np.random.default_rng(driven.seed) if driven.seed else None
     table = dense(prices, server.max_sequences)
-    g = rules(server, prices, concurrency, uniform=True, transferred=transferred)
+    g = rules(server, prices, concurrency, driven.uniform, transferred)
     serve = batches.serve if server.policy in BATCHED else loop.serve
-    s, first, start_s, priority = rows.empty(g), 0, 0.0, None
+    s, first, start_s = rows.empty(g), 0, 0.0
     parts = iter(given)
     part = next(parts, None)
     while part is not None:
         check(part, server, first, transferred=transferred)
         coming = next(parts, None)
-        if len(part):
-            start_s = start_s if first else float(part.arrival[0])
-            priority = int(part.priority[0]) if priority is None else priority
-            g = g._replace(uniform=g.uniform and bool((part.priority == priority).all()))
-            ranks = _ranks(random, first, len(part))
-            s = rows.extended(g, s, part, first, ranks, transferred=transferred)
-            first += len(part)
-            serve(table, g, s, coming is not None)
-            yield rows.finished(g, s, start_s)
+        if len(part) and not first:
+            start_s = float(part.arrival[0])
+        ranks = _ranks(random, first, len(part))
+        s = rows.extended(g, s, part, first, ranks, transferred=transferred)
+        first += len(part)
+        serve(table, g, s, coming is not None)
+        yield rows.finished(g, s, start_s)
         part = coming
 
 

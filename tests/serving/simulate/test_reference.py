@@ -1,7 +1,7 @@
 """The simulator against a server that takes one step at a time."""
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -79,3 +79,38 @@ def test_skipping_steps_changes_nothing(part: int) -> None:
             same(ours, reference(given, table, setting, **driven))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {setting} {driven}") from error
+
+
+def cut(given: Requests, at: list[int]) -> list[Requests]:
+    """Requests in parts; empty ones are parts too."""
+    ends = [0, *sorted(at), len(given)]
+    return [
+        replace(
+            given,
+            **{
+                name: getattr(given, name)[start:stop]
+                for name in ("arrival", "prompt", "output", "priority", "after", "think")
+            },
+            prefix=given.prefix[start : stop + 1] - given.prefix[start],
+            hashes=given.hashes[given.prefix[start] : given.prefix[stop]],
+        )
+        for start, stop in zip(ends[:-1], ends[1:], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_where_a_stream_is_cut_makes_no_difference(part: int) -> None:
+    for seed in range(part, TRACES, 10):
+        given, table, setting, driven = case(seed)
+        given = replace(given, after=np.full(len(given), -1))
+        random = np.random.default_rng(seed)
+        places = random.integers(0, len(given) + 1, int(random.integers(1, 5))).tolist()
+        whole = simulate(given, table, setting, **driven)
+        parts = list(stream(cut(given, places), table, setting, **driven))
+        again = joined(parts)
+        assert asdict(again.totals) == pytest.approx(asdict(whole.totals), rel=CLOSE)
+        for name in ("number", "arrival", "admitted", "first_token", "finish", "cached"):
+            expected = getattr(whole, name)
+            np.testing.assert_allclose(
+                getattr(again, name), expected, rtol=CLOSE, err_msg=f"seed {seed}"
+            )

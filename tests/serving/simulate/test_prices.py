@@ -1,0 +1,109 @@
+"""Prices from tables against the price of the step itself."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.layout import parse
+from roofline.cost.measured import Measured
+from roofline.cost.roof import seconds
+from roofline.cost.step import Group, step
+from roofline.cost.work import Op
+from roofline.hardware.machine import Gpu
+from roofline.serving.simulate.engine_costs import EngineCosts
+from roofline.serving.simulate.prices import step_prices
+from tests.serving.deployments import on
+from tests.serving.simulate.reference_prices import step_s
+
+ALLOWED = 0.005
+INTERPOLATED = 3.0
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Times that bend where the datasheet's do not: launches, rates that are reached slowly."""
+
+    name: str = "planted"
+
+    def price(self, op: Op, gpu: Gpu) -> Measured | None:
+        if op.kind == "collective":
+            return None
+        compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
+        memory = op.work.hbm_bytes / gpu.hbm_bytes_per_s
+        parts = (np.asarray(compute) / 0.7) ** 3 + (np.asarray(memory) / 0.8) ** 3
+        return Measured(4e-6 + parts ** (1 / 3), 0.1, INTERPOLATED)
+
+
+def planted(deployment: Deployment) -> Deployment:
+    return replace(deployment, calibration=Planted())
+
+
+DEPLOYMENTS = {
+    "dense": lambda: on(),
+    "windows": lambda: on("gemma-2-9b"),
+    "experts": lambda: on("mixtral-8x7b", tp=2),
+    "latent": lambda: on("deepseek-v3", "h200-sxm", tp=8, weights="fp8"),
+    "tensor parallel": lambda: on("llama-3.1-70b", tp=8),
+    "context parallel": lambda: on("llama-3.1-70b", layout=parse("cp2-tp4")),
+    "groups": lambda: on("deepseek-v3", "h200-sxm", layout=parse("dp8-ep8"), weights="fp8"),
+    "recurrent": lambda: on("granite-4.0-h-tiny"),
+    "calibrated": lambda: planted(on()),
+    "calibrated experts": lambda: planted(on("mixtral-8x7b", tp=2)),
+}
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_tables_price_a_step_within_half_a_percent(name: str) -> None:
+    deployment = DEPLOYMENTS[name]()
+    table = step_prices(deployment, sequences=1024)
+    random, worst = np.random.default_rng(0), 0.0
+    longest = deployment.architecture.max_context or 131_072
+    groups = int(deployment.layout.dp)
+    for _ in range(150):
+        batch = int(2 ** random.uniform(-0.5, 10)) // groups * groups
+        context = float(int(2 ** random.uniform(1, np.log2(longest))))
+        chunks = []
+        for _ in range(int(random.integers(0, 4))):
+            new = int(2 ** random.uniform(0, 13))
+            before = int(2 ** random.uniform(0, 14)) if random.random() < 0.5 else 0
+            chunks.append((new, min(before, longest - new)))
+        made = [Group(float(batch), 1.0, context, "d")] if batch else []
+        made += [
+            # One token as an array is prefilled, not decoded.
+            Group(float(groups), np.array([float(n)]), np.array([float(n + s)]), f"p{i}")
+            for i, (n, s) in enumerate(chunks)
+        ]
+        if made:
+            direct = float(np.squeeze(seconds(step(deployment, made), deployment)))
+            ours = step_s(table, batch, batch * context, chunks * groups)
+            worst = max(worst, abs(ours / direct - 1.0))
+    print(f"\n  {name}: {worst:.3%} at most from the price of the step")
+    assert worst < ALLOWED
+
+
+def test_a_pipeline_decodes_in_rounds_of_its_micro_batches() -> None:
+    from roofline.serving.static import static_batch
+    from roofline.serving.workload import Workload
+
+    deployment = on("llama-3.1-70b", layout=parse("tp2-pp4"))
+    table = step_prices(deployment, sequences=64)
+    for batch in (1, 3, 16, 64):
+        work = Workload(batch, 1000, 2)
+        ours = step_s(table, batch, batch * 1001.0, [])
+        assert ours == pytest.approx(static_batch(deployment, work).tpot_s, rel=ALLOWED)
+
+
+def test_an_engine_adds_what_its_record_says() -> None:
+    deployment = on()
+    engine = EngineCosts(1e-3, 1e-5, 2e-3, 0.0, 0.0, 1.1, 1.2)
+    bare = step_prices(deployment, sequences=16)
+    dressed = replace(bare, engine=engine)
+    decode, chunks = step_s(bare, 8, 8 * 500.0, []), [(256, 0)]
+    added = step_s(bare, 8, 8 * 500.0, chunks) - decode
+    assert step_s(dressed, 8, 8 * 500.0, []) == pytest.approx(1.1 * decode + 1e-3 + 8e-5)
+    whole = 1.1 * decode + 1.2 * added + 1e-3 + 8e-5 + 2e-3
+    assert step_s(dressed, 8, 8 * 500.0, chunks) == pytest.approx(whole)
+    slow = replace(bare, engine=EngineCosts(front_end_s=1.0))
+    assert step_s(slow, 8, 8 * 500.0, chunks) == 8.0
