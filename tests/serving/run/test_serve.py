@@ -1,5 +1,6 @@
 """Replicas, saturation, and what waits and runs at once."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +13,11 @@ from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Served, Totals
 from roofline.serving.simulate.server import Server
+from roofline.serving.simulate.steady import arriving
 from roofline.serving.traffic.arrivals import Poisson
 from roofline.serving.traffic.columns import picked_rows, requests
 from roofline.serving.traffic.draw import draw
-from roofline.serving.traffic.lengths import Uniform
+from roofline.serving.traffic.lengths import Constant, Uniform
 from roofline.serving.traffic.traffic import Traffic, Turns
 from tests.serving.deployments import on
 
@@ -133,3 +135,22 @@ def test_what_waits_and_runs_is_counted_moment_by_moment(spans: list[tuple[int, 
 def test_sessions_are_numbered_in_order() -> None:
     made = requests([0.0, 0.0, 1.0, 1.0, 1.0], 5, 5, after=[-1, 0, -1, 2, 1])
     assert turn(made).tolist() == [0, 0, 1, 1, 0]
+
+
+def test_saturation_is_that_of_the_closed_form(capsys: pytest.CaptureFixture[str]) -> None:
+    # Two ways to one figure: requests that are simulated, and means of a steady state.
+    for load in (LOAD, replace(LOAD, prompt=Uniform(20, 60))):
+        made = draw(replace(load, requests=3000), 1)
+        simulated = saturation(ONE, made)
+        formed = arriving(made, PRICES, SERVER, 0.1).saturation_per_s
+        with capsys.disabled():
+            sys.stdout.write(f"\nsaturates at {simulated:.2f}, closed form {formed:.2f} a second\n")
+        assert simulated == pytest.approx(formed, rel=0.05)
+
+
+def test_where_answers_are_one_token_saturation_is_that_of_full_steps() -> None:
+    made = draw(replace(LOAD, output=Constant(1), requests=3000), 1)
+    full = float(np.interp(2048, PRICES.tokens, PRICES.others_s))
+    most = 2048 / float(made.prompt.mean()) / full
+    # Attention of the chunks is what a full step takes beside that.
+    assert 0.9 * most < saturation(ONE, made) < most
