@@ -256,6 +256,7 @@ LABELS = {
     "latency_s": "latency",
     "offered_requests_per_s": "offered",
     "saturation_requests_per_s": "saturation",
+    "makespan_s": "the run",
     "requests_per_s": "served",
     "goodput_requests_per_s": "goodput",
     "throughput_tok_s": "throughput",
@@ -282,12 +283,17 @@ _SILENT = ("preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits")
 """Not worth a line where they are 0."""
 
 
-def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None:
+def _time(seconds: float) -> str:
+    """A time for people, who do not count thousands of seconds by prefix."""
     from roofline.units import show
 
+    return f"{seconds:,.0f} s" if seconds >= 1000 else show(seconds, "s")
+
+
+def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None:
     rows = [
         [LABELS[row["metric"]]]
-        + [show(row[name], "s") for name in ("mean", "p50", "p90", "p95", "p99")]
+        + [_time(row[name]) for name in ("mean", "p50", "p90", "p95", "p99")]
         + [row["meaning"]]
         for row in table.rows()
     ]
@@ -297,13 +303,11 @@ def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None
 
 
 def _print_objectives(table: "Table", style: Format) -> None:
-    from roofline.units import show
-
     rows = [
         [
             row["objective"],
-            show(row["limit_s"], "s"),
-            show(row["value_s"], "s"),
+            _time(row["limit_s"]),
+            _time(row["value_s"]),
             f"{row['attainment']:.1%}",
             "yes" if row["met"] else "no",
         ]
@@ -329,7 +333,9 @@ def _quantity(value: float, unit: str) -> str:
     if unit in ("token/s", "request/s"):
         short = "tok/s" if unit == "token/s" else "req/s"
         return f"{value:,.0f} {short}" if value >= 1000 else f"{significant(value)} {short}"
-    if unit in ("s", "J"):
+    if unit == "s":
+        return _time(value)
+    if unit == "J":
         return show(value, unit)
     if unit in ("token", "step"):
         return count(value)

@@ -113,6 +113,32 @@ def test_a_broken_promise_fails_where_it_was_given(cli: Any) -> None:
     assert cli(f"{SMALL} --rate 5 --slo ttft_mean=10s").code == 0
 
 
+def test_a_workload_of_your_own(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    guess = "source: assumed, note: a guess"
+    path.write_text(
+        "schema_version: 1\nname: mine\ntitle: Mine\n"
+        f"prompt: {{kind: constant, tokens: {{value: 300 token, {guess}}}}}\n"
+        f"output: {{kind: constant, tokens: {{value: 5 token, {guess}}}}}\n"
+        f"arrivals: {{kind: even, rate: {{value: 2 request/s, {guess}}}}}\n"
+        f"requests: {{value: 30, {guess}}}\n",
+        encoding="utf-8",
+    )
+    result = cli(f"simulate --workload {path} --format json").result
+    assert (result["requests"], result["workload_title"]) == (30, "Mine")
+    # Nothing overlaps: every request is alone.
+    latency = result["metrics"]["latency_s"]
+    assert latency["p99"] == pytest.approx(latency["p50"])
+    path.write_text(path.read_text("utf-8").replace("2 request/s", "2 token/s"), encoding="utf-8")
+    ran = cli(f"simulate --workload {path}")
+    assert (ran.code, f"{path}:6:" in ran.err) == (2, True)
+
+
+def test_long_times_are_seconds(cli: Any) -> None:
+    ran = cli("simulate --prompt 100 --output 4000 --rate 0.001 --requests 5")
+    assert " ks" not in ran.out
+
+
 def test_a_closed_loop(cli: Any) -> None:
     result = cli("simulate --prompt 400 --output 30 --concurrency 8 --format json").result
     assert result["requests"] == 80

@@ -208,8 +208,8 @@ def _load(run: Run) -> str:
     load = run.load
     if load.concurrency:
         return (
-            f"{load.concurrency:,} clients, each with one request at a time: a closed loop cannot "
-            "be overloaded, its clients wait."
+            f"{load.concurrency:,} clients, each with one request at a time: they wait, and cannot "
+            "overload it."
         )
     limit, offered = significant(run.saturation), significant(load.rate)
     if run.overloaded:

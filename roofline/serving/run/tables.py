@@ -60,7 +60,8 @@ def throughput(run: "Run", done: Finished) -> Table:
     if run.load.rate:
         add("offered_requests_per_s", run.load.rate, "request/s", "that come")
         add("saturation_requests_per_s", run.saturation, "request/s", "the most it can serve")
-    add("requests_per_s", rate, "request/s", "first arrival to last token")
+    add("makespan_s", seconds, "s", "first arrival to last token")
+    add("requests_per_s", rate, "request/s", "requests in that time")
     if run.objectives:
         good = goodput(done, run.objectives)
         add("goodput_requests_per_s", good, "request/s", "within all promised limits")
