@@ -119,7 +119,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
     done = run.finished
     promises = _kept(run, done)
     every = {
-        "headline": tables.latencies(done, basis(run)),
+        "headline": tables.latencies(done, basis(run), run.load.statistic),
         "throughput": tables.throughput(run, done),
         "objectives": tables.objectives(promises),
         "server": tables.server(run),

@@ -30,7 +30,7 @@ class Habit:
     reservation
         Share of an answer for which there must be room before it is begun. [1]
     sequences
-        Most at once. [1]
+        Most at once of a group of devices that has sequences of its own. [1]
     """
 
     policy: Policy
@@ -97,7 +97,11 @@ def server_of(
     """
     habit = HABITS.get(deployment.engine.name, HABITS["ideal"])
     policy = asked.policy or habit.policy
-    sequences = habit.sequences if asked.max_sequences is None else asked.max_sequences
+    # Groups with sequences of their own have schedulers of their own.
+    groups = int(deployment.layout.dp)
+    sequences = asked.max_sequences
+    if sequences is None:
+        sequences = habit.sequences * groups
     alone = policy in BATCHED
     if asked.sharing and (alone or asked.contiguous):
         raise InputError(
@@ -107,7 +111,7 @@ def server_of(
     sharing = not alone and not asked.contiguous and asked.sharing is not False
     tokens = asked.token_budget
     if tokens is None:
-        tokens = int(deployment.engine.step_tokens) * int(deployment.layout.dp)
+        tokens = int(deployment.engine.step_tokens) * groups
     longest = int((requests.prompt + requests.output).max())
     step = float(tokens or requests.prompt.max())
     return Server(

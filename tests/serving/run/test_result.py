@@ -53,6 +53,10 @@ def test_latencies_are_those_of_the_requests() -> None:
     assert rows["tpot_s"]["requests"] == several.sum() < 400
     assert rows["tpot_s"]["p50"] == pytest.approx(np.median(tpot))
     assert rows["queueing_s"]["mean"] <= rows["ttft_s"]["mean"]
+    assert rows["ttft_s"]["reported"] == rows["ttft_s"]["mean"]
+    median = replace(made, load=replace(LOAD, statistic="median"))
+    rows = named(result_of(median).tables["headline"])
+    assert rows["ttft_s"]["reported"] == rows["ttft_s"]["p50"]
 
 
 def test_warm_up_is_left_out_of_latencies_and_rates_but_not_of_the_server() -> None:

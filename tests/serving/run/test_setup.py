@@ -52,6 +52,13 @@ def test_groups_with_sequences_of_their_own_have_room_of_their_own() -> None:
     assert both[0] > 5 * both[1]
 
 
+def test_each_group_has_a_scheduler_of_its_own() -> None:
+    spread = on("deepseek-v3", "h200-sxm", weights="fp8", layout=Layout(dp=8, ep=8))
+    server = server_of(spread, Asked(), SOME, None)
+    assert (server.max_sequences, server.token_budget) == (8 * 256, 8 * 8192)
+    assert server_of(spread, Asked(max_sequences=100), SOME, None).max_sequences == 100
+
+
 def test_windows_leave_room_for_longer_contexts() -> None:
     deployment = on("gemma-2-9b")
     assert room(deployment, 7000.0, 256, 8192.0, None) > room(deployment, 1000.0, 256, 8192.0, None)
