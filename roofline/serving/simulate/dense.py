@@ -48,9 +48,7 @@ def dense(prices: StepPrices, sequences: int) -> Prices:
     )
 
 
-def rules(
-    server: Server, prices: StepPrices, concurrency: int, uniform: bool, transferred: bool
-) -> Rules:
+def rules(server: Server, prices: StepPrices, concurrency: int, *, uniform: bool) -> Rules:
     """A server in numbers.
 
     Parameters
@@ -60,9 +58,7 @@ def rules(
     concurrency
         Clients; 0 where requests come by themselves. [1]
     uniform
-        Whether all priorities are equal.
-    transferred
-        Whether caches of prompts come with the requests.
+        Whether all priorities are known to be equal.
     """
     contiguous = server.kv == "contiguous"
     return Rules(
@@ -87,7 +83,6 @@ def rules(
         request_s=float(prices.engine.request_s),
         concurrency=concurrency,
         uniform=uniform,
-        transferred=transferred,
     )
 
 

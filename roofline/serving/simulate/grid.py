@@ -30,9 +30,11 @@ def spaced(low: int, high: int, per_octave: int, whole: int = 0) -> Array:
     --------
     >>> spaced(1, 32, 1, 4).tolist()
     [1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0]
+    >>> spaced(1, 3, 1, 4).tolist()
+    [1.0, 2.0, 3.0]
     """
     dense = np.arange(low, min(whole, high) + 1, dtype=float)
-    start = max(low, whole, 1)
+    start = min(max(low, whole, 1), high)
     octaves = np.log2(max(high / start, 1.0))
     sparse = start * 2.0 ** np.linspace(0.0, octaves, int(np.ceil(octaves * per_octave)) + 1)
     return np.unique(np.concatenate([dense, np.rint(sparse), [float(low), float(high)]]))

@@ -41,7 +41,8 @@ def server_of(
     Notes
     -----
     Every device holds its share of each sequence, or of some sequences where there are groups with
-    their own; the stage with least room counts. A cache that moves to the host does so on all devices at once. Source: `roofline.cost.memory.budget`.
+    their own; the stage with least room counts. A cache that moves to the host does so on all
+    devices at once. Source: `roofline.cost.memory.budget`.
     """
     limit = server.token_budget or int(deployment.engine.step_tokens)
     tokens = max(limit or context, server.max_sequences)

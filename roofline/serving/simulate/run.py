@@ -101,6 +101,12 @@ def _stream(
     concurrency, transferred = driven.concurrency, driven.transferred
     if concurrency < 0:
         raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
+    if server.max_sequences > prices.batches[-1]:
+        raise InputError(
+            f"steps are priced up to {prices.batches[-1]:.0f} sequences, the server runs "
+            f"{server.max_sequences}",
+            hint=f"tabulate them with sequences={server.max_sequences}",
+        )
     # Compiling takes a while, so it waits until something runs.
     from roofline.serving.simulate import rows
     from roofline.serving.simulate.compiled import batches, loop
@@ -108,7 +114,7 @@ def _stream(
 
     random = np.random.default_rng(driven.seed) if driven.seed else None
     table = dense(prices, server.max_sequences)
-    g = rules(server, prices, concurrency, driven.uniform, transferred)
+    g = rules(server, prices, concurrency, uniform=driven.uniform)
     serve = batches.serve if server.policy in BATCHED else loop.serve
     s, first, start_s = rows.empty(g), 0, 0.0
     parts = iter(given)

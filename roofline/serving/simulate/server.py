@@ -1,15 +1,19 @@
 """How a server fills its steps, and how it gives out the memory of its cache."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from roofline.errors import InputError
-from roofline.serving.workload import MOST_SEQUENCES
 
 Policy = Literal["static", "packed", "dynamic", "continuous", "chunked"]
-POLICIES: Final[tuple[Policy, ...]] = ("static", "packed", "dynamic", "continuous", "chunked")
+First = Literal["decode", "prefill"]
+Memory = Literal["pages", "contiguous"]
+Region = Literal["longest", "power", "exact"]
+Preemption = Literal["recompute", "swap"]
+POLICIES: Final[tuple[Policy, ...]] = get_args(Policy)
 BATCHED: Final = ("static", "packed", "dynamic")
 """Policies in which nobody joins a batch that runs."""
+MOST_SEQUENCES: Final = 2**16
 UNLIMITED: Final = 2**50
 """Tokens of a cache that holds everything; far from where sums of them lose a unit."""
 
@@ -32,8 +36,8 @@ class Server:
     max_sequences
         Sequences that run at once, or of a batch. [1]
     token_budget
-        New tokens of a step; 0 for no limit. A prompt that is not cut and longer than what is left
-        has a step's prefill for itself. [token]
+        New tokens of a step; 0 for no limit. A prompt that is not cut is the first of its step, or
+        has room in what is left. A batch that nobody joins is prefilled in one step. [token]
     timeout_s
         Longest wait of the first request of a dynamic batch. [s]
     kv_tokens
@@ -69,27 +73,34 @@ class Server:
     """
 
     policy: Policy = "chunked"
-    first: Literal["decode", "prefill"] = "decode"
+    first: First = "decode"
     max_sequences: int = 256
     token_budget: int = 0
     timeout_s: float = 0.0
     kv_tokens: int = UNLIMITED
-    kv: Literal["pages", "contiguous"] = "pages"
+    kv: Memory = "pages"
     page: int = 16
-    region: Literal["longest", "power", "exact"] = "longest"
+    region: Region = "longest"
     longest: int = 0
     reservation: float = 0.0
-    preemption: Literal["recompute", "swap"] = "recompute"
+    preemption: Preemption = "recompute"
     host_tokens: int = UNLIMITED
     swap_s_per_token: float = 0.0
     sharing: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        if self.policy not in POLICIES:
-            raise InputError(
-                f"policy is {self.policy!r:.40}", hint=f"it is one of {', '.join(POLICIES)}"
-            )
+        for name, kind in (
+            ("policy", Policy),
+            ("first", First),
+            ("kv", Memory),
+            ("region", Region),
+            ("preemption", Preemption),
+        ):
+            if (value := getattr(self, name)) not in get_args(kind):
+                raise InputError(
+                    f"{name} is {value!r:.40}", hint=f"it is one of {', '.join(get_args(kind))}"
+                )
         _at_least(self, 1, "max_sequences", "kv_tokens", "page")
         _at_least(
             self, 0, "token_budget", "timeout_s", "longest", "host_tokens", "swap_s_per_token"

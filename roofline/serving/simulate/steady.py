@@ -13,6 +13,7 @@ on the state does not see the distribution of the work); Little 1961.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import Server
 from roofline.serving.simulate.share import Share, share_of
+
+ROUNDS: Final = 60
+"""Halvings of how far the number of requests that a server has is from where it settles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ class Steady:
     sequences
         That decode, on average. [1]
     queue_s, ttft_s, tpot_s, latency_s
-        Wait before the first step, to the first token, between tokens, to the last one. [s]
+        Front end and wait before the first step; to the first token; between tokens; to the last
+        one. [s]
     """
 
     requests_per_s: float
@@ -81,27 +86,38 @@ def closed(given: Requests, prices: StepPrices, server: Server, concurrency: int
     """
     if concurrency < 1:
         raise InputError(f"{concurrency} clients", hint="give 1 or more")
-    share = share_of(given, prices, server)
-    running = min(concurrency, share.most)
-    turns = share.steps + share.chunks
-    decoding = running * share.steps / turns if turns else 0.0
-    step, prompt = share.decode(decoding), share.prompt(decoding)
-    turn = turns * step + running * prompt
+    share, late = share_of(given, prices, server), prices.engine.request_s
+    running = float(min(concurrency, share.most))
+    turn, first = _turn(share, running)
+    for _ in range(ROUNDS if late else 0):
+        # Some are with the front end, and wait for the end of the step that they find.
+        late = prices.engine.request_s + turn / (2.0 * (share.steps + 1.0))
+        there = min(concurrency - late * running / turn, float(share.most))
+        running = (running + max(there, 2.0**-20)) / 2.0
+        turn, first = _turn(share, running)
     rate = running / turn
-    queued = (concurrency - running) / rate
-    together = 1.0 + (running - 1.0) / turns if turns else float(running)
-    first = share.chunks * step + together * prompt
+    queued = (concurrency - running) / rate - late
     return Steady(
         requests_per_s=rate,
         saturation_per_s=share.saturation,
         output_tok_s=rate * share.output,
-        utilisation=1.0,
-        sequences=decoding,
-        queue_s=queued,
-        ttft_s=queued + first,
+        utilisation=min(running, 1.0),
+        sequences=rate * (turn - first),
+        queue_s=late + queued,
+        ttft_s=late + queued + first,
         tpot_s=(turn - first) / share.steps if share.steps else 0.0,
-        latency_s=queued + turn,
+        latency_s=late + queued + turn,
     )
+
+
+def _turn(share: Share, running: float) -> tuple[float, float]:
+    """Time that so many requests take together, one of each, and that to a first token. [s]"""
+    running = max(running, 1.0)
+    turns = share.steps + share.chunks
+    decoding = running * share.steps / turns if turns else 0.0
+    step, prompt = share.decode(decoding), share.prompt(decoding)
+    together = 1.0 + (running - 1.0) / turns if turns else running
+    return turns * step + running * prompt, share.chunks * step + together * prompt
 
 
 def arriving(given: Requests, prices: StepPrices, server: Server, rate: float) -> Steady:
@@ -145,7 +161,7 @@ def arriving(given: Requests, prices: StepPrices, server: Server, rate: float) -
     sequences = float(states @ counts)
     rest = _rest(share, rate)
     together = 1.0 + 2.0 * rate * rest
-    queued = waiting / rate + float(states @ rest)
+    queued = prices.engine.request_s + waiting / rate + float(states @ rest)
     first = queued + float(states @ (share.chunks * share.decode_s + together * share.prompt_s))
     decoding = sequences / rate
     return Steady(
@@ -164,9 +180,14 @@ def arriving(given: Requests, prices: StepPrices, server: Server, rate: float) -
 def _rest(share: Share, rate: float) -> Array:
     """What is left of the step that a request finds, by how many decode. [s]
 
-    Source: mean residual E[S²] / 2·E[S] of steps S = D + N·P, N Poisson with the mean λ·E[S].
+    Of a step S = D + N·P, N Poisson with the mean λ·E[S]; where prefill has steps of its own, of D
+    or of those who came during D. Source: mean residual E[S²] / 2·E[S].
     """
     step, prompt = share.decode_s, share.prompt_s
+    if not share.chunks:
+        busy = np.minimum(rate * prompt, 1.0)
+        batch = prompt * (share.prompt_square + rate * step)
+        return (1.0 - busy) * step / 2.0 + busy * batch / 2.0
     mean = step / np.maximum(1.0 - rate * prompt, 2.0**-40)
     square = prompt**2 * (share.prompt_square * rate * mean + (rate * mean) ** 2)
     square = step**2 + 2.0 * step * rate * mean * prompt + square

@@ -27,10 +27,11 @@ def requests(
     given = (arrival, prompt, output, priority, after, think)
     columns = np.broadcast_arrays(*map(np.atleast_1d, given))
     kinds = (float, np.int64, np.int64, np.int64, np.int64, float)
-    own = [np.array(c, dtype=kind) for c, kind in zip(columns, kinds, strict=True)]
+    own: list[Any] = [np.array(c, dtype=kind) for c, kind in zip(columns, kinds, strict=True)]
     sizes = [len(each) for each in blocks] or [0] * len(own[0])
+    names = ("arrival", "prompt", "output", "priority", "after", "think")
     return Requests(
-        *own,
+        **dict(zip(names, own, strict=True)),
         prefix=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         hashes=np.array([key for each in blocks for key in each], dtype=np.int64),
         block=block,
@@ -50,6 +51,7 @@ def prices(random: np.random.Generator, engine: EngineCosts = IDEAL) -> StepPric
         return out / out.max()
 
     batches, contexts, tokens = points(1, 5), points(1, 6), points(1, 7)
+    batches[-1] = max(batches[-1], 9.0)  # as many as any of the servers below runs
     chunks, cached = points(1, 4), points(0, 5)
     return StepPrices(
         batches=batches,
@@ -94,7 +96,7 @@ def trace(random: np.random.Generator, count: int, block: int) -> Requests:
         for i in range(1, count):
             if random.random() < 0.4:
                 after[i] = random.integers(0, i)
-    blocks = []
+    blocks: list[list[int]] = []
     for i in range(count):
         whole = int(prompt[i]) // block
         own = [int(random.integers(2)) for _ in range(whole)]

@@ -37,6 +37,7 @@ class Asked:
     swapped: bool = False
     pages: list["Page"] = field(default_factory=list)
     region: tuple[int, int] = (0, 0)
+    hits: int = 0
 
     @property
     def order(self) -> tuple[int, float, int]:
@@ -176,7 +177,7 @@ class Reference:
 
     def pledged(self, one: Asked) -> int:
         share = one.prompt + int(self.server.reservation * (one.output - 1))
-        return math.ceil(max(one.goal, share) / self.server.page) - one.hits  # type: ignore[attr-defined]
+        return math.ceil(max(one.goal, share) / self.server.page) - one.hits
 
     def admit(self, one: Asked) -> bool:
         server = self.server
@@ -187,7 +188,7 @@ class Reference:
         unused = sum(self.kept[key].users == 0 for key in hits)
         if needed > self.free_pages() + len(self.idle) - unused - self.begun:
             return False
-        one.hits = len(hits)  # type: ignore[attr-defined]
+        one.hits = len(hits)
         if server.reservation and self.running:
             promised = sum(self.pledged(other) for other in self.running)
             if promised + self.pledged(one) > server.pages:
@@ -267,7 +268,9 @@ class Reference:
         self.outcome.preemptions += 1
         victim.preemptions += 1
         self.give_back(victim)
-        host = sum(one.stored for one in self.waiting if one.swapped and one.admitted == one.admitted)
+        host = sum(
+            one.stored for one in self.waiting if one.swapped and not math.isnan(one.admitted)
+        )
         if victim is self.partial:
             self.partial = None
             self.outcome.recomputed += victim.stored
@@ -417,9 +420,7 @@ class Reference:
             self.step()
 
 
-def batches(
-    given: Requests, prices: StepPrices, server: Server, concurrency: int = 0
-) -> Outcome:
+def batches(given: Requests, prices: StepPrices, server: Server, concurrency: int = 0) -> Outcome:
     """Static, packed and dynamic batches."""
     one_at_a_time = Reference(given, prices, server, concurrency)
     return Batches(one_at_a_time).run()

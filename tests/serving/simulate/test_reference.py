@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import asdict, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def cut(given: Requests, at: list[int]) -> list[Requests]:
             prefix=given.prefix[start : stop + 1] - given.prefix[start],
             hashes=given.hashes[given.prefix[start] : given.prefix[stop]],
         )
-        for start, stop in zip(ends[:-1], ends[1:], strict=True)
+        for start, stop in pairwise(ends)
     ]
 
 

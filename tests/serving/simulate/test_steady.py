@@ -24,7 +24,7 @@ SERVERS = {
 }
 TABLES = {
     "ideal": step_prices(on(), sequences=64),
-    "engine": step_prices(on(), sequences=64, engine=EngineCosts(1e-3, 1e-5, 2e-3, 5e-5)),
+    "engine": step_prices(on(), sequences=64, engine=EngineCosts(1e-3, 1e-5, 2e-3, 5e-5, 0.03)),
     "large": step_prices(on("llama-3.1-70b", tp=8), sequences=64),
 }
 
@@ -47,7 +47,9 @@ def test_the_closed_form_agrees_with_the_simulator_below_saturation(
         served = simulate(replace(given, arrival=given.arrival / rate), table, server)
         latency = apart(found.latency_s, float(served.latency_s.mean()))
         ttft = apart(found.ttft_s, float(served.ttft_s.mean()))
-        print(f"\n  {machine}, {name}, {load:.0%}: latency {latency:+.1%}, TTFT {ttft:+.1%}", end="")
+        print(
+            f"\n  {machine}, {name}, {load:.0%}: latency {latency:+.1%}, TTFT {ttft:+.1%}", end=""
+        )
         assert abs(latency) < LATENCY
         assert abs(ttft) < TTFT
         assert found.utilisation == pytest.approx(served.totals.utilisation, rel=0.02)

@@ -40,7 +40,6 @@ class Rules(NamedTuple):
     request_s: float
     concurrency: int
     uniform: bool
-    transferred: bool
 
 
 ROW: Final = np.dtype(

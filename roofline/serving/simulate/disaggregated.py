@@ -1,0 +1,231 @@
+"""Instances that prefill, wires that carry caches, and instances that decode: request by request.
+
+Requests take turns at the prefill instances, and caches at the decode instances. A wire carries
+one cache after the other. The prefill makes the first token, so TTFT does not see the wires.
+
+Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al. 2024
+(arXiv 2311.18677).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.work import Array
+from roofline.errors import InputError
+from roofline.serving.kv_transfer import Wires, transfer
+from roofline.serving.requests import Requests
+from roofline.serving.simulate.checks import check
+from roofline.serving.simulate.integers import Integers
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.run import simulate
+from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.server import Server
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Equal instances.
+
+    Attributes
+    ----------
+    prices, server
+        Of each of them.
+    instances
+        How many there are. [1]
+    """
+
+    prices: StepPrices
+    server: Server
+    instances: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if self.instances < 1:
+            raise InputError(f"a pool of {self.instances} instances", hint="give 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Wires of the two ends of a transfer.
+
+    Attributes
+    ----------
+    send_s_per_token, receive_s_per_token
+        Time of the wires of an instance for each token of a prompt. [s]
+    latency_s
+        Until the first byte arrives. [s]
+    """
+
+    send_s_per_token: float = 0.0
+    receive_s_per_token: float = 0.0
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """When each request was served, and by whom.
+
+    Attributes
+    ----------
+    prefill, decode
+        What each instance did; the prompts of the first with their first token as answer, the
+        caches of the second as they came.
+    arrival, first_token, handed, finish
+        Of each request; ``handed`` is when its cache had come to the decode instance, which is
+        when its first token was made for an answer of one. [s]
+    prompt, output
+        Lengths. [token]
+    """
+
+    prefill: tuple[Served, ...]
+    decode: tuple[Served, ...]
+    arrival: Array
+    first_token: Array
+    handed: Array
+    finish: Array
+    prompt: Integers
+    output: Integers
+
+    @property
+    def ttft_s(self) -> Array:
+        """Arrival to first token. [s]"""
+        return self.first_token - self.arrival
+
+    @property
+    def transfer_s(self) -> Array:
+        """First token to the cache's arrival, waiting for wires included. [s]"""
+        return self.handed - self.first_token
+
+    @property
+    def latency_s(self) -> Array:
+        """Arrival to last token. [s]"""
+        return self.finish - self.arrival
+
+    @property
+    def tpot_s(self) -> Array:
+        """(latency − TTFT) / (tokens − 1), so with the transfer. [s]"""
+        with np.errstate(invalid="ignore"):
+            return (self.finish - self.first_token) / np.where(
+                self.output > 1, self.output - 1.0, np.nan
+            )
+
+
+def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires) -> Handover:
+    """Wires between instances of two deployments.
+
+    Parameters
+    ----------
+    prefill, decode
+        An instance of each kind.
+    prompt
+        Typical length, at which a token's share of the cache is counted. [token]
+    wires
+        ``"network"``, or ``"link"`` inside a node.
+
+    Notes
+    -----
+    Source: `roofline.serving.kv_transfer.transfer`.
+    """
+    moved = transfer(prefill, decode, prompt, 1, wires)
+    return Handover(moved.send.cache_s / prompt, moved.receive.cache_s / prompt, moved.latency_s)
+
+
+def disaggregated(given: Requests, prefill: Pool, decode: Pool, wires: Handover) -> Pooled:
+    """Serve requests on two pools.
+
+    Parameters
+    ----------
+    given
+        What comes; no conversations, whose next turn would have to wait for both pools.
+    prefill, decode
+        Instances of each kind.
+    wires
+        Between them.
+
+    Raises
+    ------
+    InputError
+        The requests make no sense, or one of them can never be served.
+
+    Notes
+    -----
+    Left out: that a prompt's cache stays with the prefill instance until it is sent.
+    """
+    if (given.after >= 0).any():
+        raise InputError(
+            "conversations are not simulated on two pools",
+            hint="send their turns at times of their own",
+        )
+    check(given, decode.server)
+    count = len(given)
+    turn = np.arange(count) % prefill.instances
+    alone = replace(given, output=np.ones_like(given.output))
+    first, before = np.zeros(count), []
+    for instance in range(min(prefill.instances, count)):
+        mine = np.flatnonzero(turn == instance)
+        before.append(simulate(_some(alone, mine), prefill.prices, prefill.server))
+        first[mine] = before[-1].first_token
+    on_decode = np.zeros(count, dtype=np.int64)
+    order = np.argsort(first, kind="stable")
+    order = order[given.output[order] > 1]
+    on_decode[order] = np.arange(len(order)) % decode.instances
+    handed = _handed(given.prompt, first, order, turn, on_decode, wires)
+    finish, after = first.copy(), []
+    for instance in range(min(decode.instances, len(order))):
+        mine = order[on_decode[order] == instance]
+        mine = mine[np.argsort(handed[mine], kind="stable")]
+        coming = replace(_some(given, mine), arrival=handed[mine])
+        after.append(simulate(coming, decode.prices, decode.server, transferred=True))
+        finish[mine] = after[-1].finish
+    return Pooled(
+        prefill=tuple(before),
+        decode=tuple(after),
+        arrival=given.arrival,
+        first_token=first,
+        handed=handed,
+        finish=finish,
+        prompt=given.prompt,
+        output=given.output,
+    )
+
+
+def _handed(
+    prompt: Integers,
+    first: Array,
+    order: Integers,
+    sender: Integers,
+    receiver: Integers,
+    wires: Handover,
+) -> Array:
+    """When each cache has come: wires carry one after the other, in the order they are made. [s]"""
+    handed = first.copy()
+    sending = np.zeros(int(sender.max(initial=0)) + 1)
+    receiving = np.zeros(int(receiver.max(initial=0)) + 1)
+    for i in order:
+        one, other = sender[i], receiver[i]
+        out, into = prompt[i] * wires.send_s_per_token, prompt[i] * wires.receive_s_per_token
+        start = max(first[i], sending[one])
+        sending[one] = start + out
+        begin = max(start, receiving[other])
+        receiving[other] = begin + into
+        handed[i] = max(sending[one], receiving[other]) + wires.latency_s
+    return handed
+
+
+def _some(given: Requests, rows: Integers) -> Requests:
+    """Some of the requests, by themselves."""
+    starts, ends = given.prefix[rows], given.prefix[rows + 1]
+    ids = [given.hashes[start:end] for start, end in zip(starts, ends, strict=True)]
+    return Requests(
+        arrival=given.arrival[rows],
+        prompt=given.prompt[rows],
+        output=given.output[rows],
+        priority=given.priority[rows],
+        after=given.after[rows],
+        think=given.think[rows],
+        prefix=np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64),
+        hashes=np.concatenate([*ids, given.hashes[:0]]),
+        block=given.block,
+    )

@@ -1,0 +1,102 @@
+"""Prefill and decode on pools of their own, request by request."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofline.errors import InputError
+from roofline.serving.kv_transfer import transfer
+from roofline.serving.pools import Phases, Split
+from roofline.serving.simulate.disaggregated import Handover, Pool, disaggregated, handover
+from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.run import simulate
+from roofline.serving.simulate.server import Server
+from tests.serving.deployments import on
+from tests.serving.simulate.cases import requests
+from tests.serving.simulate.reference_prices import step_s
+from tests.serving.simulate.test_laws import chat
+
+TABLE = step_prices(on(), sequences=64)
+PREFILL = Server(policy="continuous", first="prefill", max_sequences=64, token_budget=4096)
+DECODE = Server(max_sequences=32)
+WIRES = Handover(2e-6, 1e-6, 1e-4)
+
+
+def pool(server: Server, instances: int = 1) -> Pool:
+    return Pool(TABLE, server, instances)
+
+
+def test_one_request_takes_prefill_transfer_and_decode() -> None:
+    served = disaggregated(requests(0.5, [1000], [100]), pool(PREFILL), pool(DECODE), WIRES)
+    prefill = step_s(TABLE, 0, 0, [(1000, 0)])
+    decode = sum(step_s(TABLE, 1, 1000.0 + k, []) for k in range(1, 100))
+    assert served.ttft_s[0] == pytest.approx(prefill, rel=1e-9)
+    assert served.transfer_s[0] == pytest.approx(1000 * 2e-6 + 1e-4, rel=1e-9)
+    assert served.latency_s[0] == pytest.approx(prefill + 1000 * 2e-6 + 1e-4 + decode, rel=1e-9)
+
+
+def test_the_first_token_does_not_see_the_decode_pool() -> None:
+    given = chat(500, 20.0)
+    alone = simulate(replace(given, output=np.ones_like(given.output)), TABLE, PREFILL)
+    for wires, decode in ((WIRES, 1), (Handover(1e-3, 1e-3, 1.0), 3)):
+        served = disaggregated(given, pool(PREFILL), pool(DECODE, decode), wires)
+        assert (served.first_token == alone.first_token).all()
+
+
+def test_every_request_is_served_once_on_some_instance_of_each_pool() -> None:
+    given = chat(400, 40.0)
+    given = replace(given, output=np.where(np.arange(400) % 7 == 0, 1, given.output))
+    served = disaggregated(given, pool(PREFILL, 3), pool(DECODE, 4), WIRES)
+    assert [len(part) for part in served.prefill] == [134, 133, 133]
+    assert sum(len(part) for part in served.decode) == (given.output > 1).sum()
+    made = sum(part.totals.decoded_tokens for part in served.decode)
+    assert made == (given.output - 1).sum()
+    assert (served.arrival <= served.first_token).all()
+    assert (served.first_token <= served.handed).all()
+    assert (served.handed <= served.finish).all()
+    assert (served.finish[given.output == 1] == served.first_token[given.output == 1]).all()
+
+
+def test_wires_carry_one_cache_after_the_other() -> None:
+    wires = Handover(send_s_per_token=1e-3, receive_s_per_token=1e-4)
+    given = requests(0.0, [200] * 30, 10)
+    served = disaggregated(given, pool(PREFILL), pool(DECODE), wires)
+    assert (np.diff(np.sort(served.handed)) >= 0.2 - 1e-9).all()
+
+
+@pytest.mark.parametrize(("prefill", "decode"), [(1, 1), (1, 2), (2, 1), (3, 2)])
+@pytest.mark.parametrize("slow", [0.0, 1e-4])
+def test_an_overloaded_split_serves_what_the_closed_form_says(
+    prefill: int, decode: int, slow: float
+) -> None:
+    """`roofline.serving.pools` says the rate of each side and of the wires."""
+    prompt, output, count = 512, 129, 6000
+    server = replace(PREFILL, max_sequences=1)
+    given = requests(0.0, [prompt] * count, output)
+    wires = Handover(send_s_per_token=slow)
+    served = disaggregated(given, pool(server, prefill), pool(DECODE, decode), wires)
+    step = float(np.mean([step_s(TABLE, 32, 32.0 * (prompt + k), []) for k in range(1, output)]))
+    prefill_s = step_s(TABLE, 0, 0, [(prompt, 0)])
+    answer_s = step * (output - 1) / 32
+    phases = Phases(output, prefill_s, 0.0, step, prefill_s, answer_s, slow * prompt, 0.0)
+    ends = np.sort(served.finish)
+    low, high = count // 4, count * 3 // 4
+    rate = (high - low) / (ends[high] - ends[low])
+    assert rate == pytest.approx(Split(prefill, decode).requests_per_s(phases), rel=0.02)
+
+
+def test_wires_between_deployments_are_those_of_the_closed_form() -> None:
+    one, two = on(node="hgx-h100-8"), on(tp=2, node="hgx-h100-8")
+    wires = handover(one, two, 2048, "link")
+    whole = transfer(one, two, 2048, 1, "link")
+    ends = max(wires.send_s_per_token, wires.receive_s_per_token)
+    assert 2048 * ends + wires.latency_s == pytest.approx(whole.seconds)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    talk = requests(0.0, [10, 10], 5, after=[-1, 0])
+    with pytest.raises(InputError, match="conversations"):
+        disaggregated(talk, pool(PREFILL), pool(DECODE), WIRES)
+    with pytest.raises(InputError, match="a pool of 0 instances"):
+        pool(PREFILL, 0)
