@@ -1,19 +1,17 @@
 """From a deployment to the server that the simulator knows: policy of the engine, room for KV."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import budget, kv_bytes_per_sequence
-from roofline.errors import InfeasibleError, InputError
+from roofline.errors import InputError
 from roofline.hardware.engine import Engine
-from roofline.hardware.links import host_link
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.server import BATCHED, UNLIMITED, Policy, Server
-from roofline.units import show_binary
+from roofline.serving.simulate import placing
+from roofline.serving.simulate.server import BATCHED, Policy, Server
 
 SHARED_PAGE: Final = 16
 """Least tokens of a page whose content is looked up by its hash."""
@@ -112,23 +110,23 @@ def server_of(
     tokens = asked.token_budget
     if tokens is None:
         tokens = int(deployment.engine.step_tokens) * groups
-    longest = int((requests.prompt + requests.output).max())
-    step = float(tokens or requests.prompt.max())
-    return Server(
+    server = Server(
         policy=policy,
         first=asked.first or habit.first,
         max_sequences=sequences,
-        token_budget=tokens if not alone else 0,
+        token_budget=0 if alone else tokens,
         timeout_s=asked.timeout_s,
-        kv_tokens=room(deployment, _typical(requests), sequences, step, utilization),
         kv="contiguous" if asked.contiguous else "pages",
         page=page_of(deployment.engine, sharing=sharing),
-        longest=longest,
+        longest=int((requests.prompt + requests.output).max()),
         reservation=habit.reservation,
         preemption=asked.preemption,
-        swap_s_per_token=_swap_s(deployment, _typical(requests)),
         sharing=sharing,
     )
+    placed = placing.server_of(
+        deployment, server, context=_typical(requests), utilization=utilization
+    )
+    return replace(placed, token_budget=server.token_budget)
 
 
 def page_of(engine: Engine, *, sharing: bool) -> int:
@@ -137,66 +135,7 @@ def page_of(engine: Engine, *, sharing: bool) -> int:
     return max(page, SHARED_PAGE) if sharing else page
 
 
-def room(
-    deployment: Deployment, context: float, sequences: int, step: float, utilization: float | None
-) -> int:
-    """Tokens that the cache of a replica holds. [token]
-
-    Parameters
-    ----------
-    deployment
-        Network, devices, formats, engine.
-    context
-        Length that a sequence has on average, which says what a token takes: windows and states
-        do not grow. [token]
-    sequences
-        Rows of logits of the largest step. [1]
-    step
-        New tokens of the largest step. [token]
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
-
-    Raises
-    ------
-    InfeasibleError
-        Weights and activations leave nothing.
-    """
-    groups = int(deployment.layout.dp)
-    held, tokens = float(groups), 0
-    # The fullest stage of a pipeline may be another one where there is more to hold.
-    for _ in range(2):
-        memory = budget(
-            deployment,
-            batch=held,
-            context=context,
-            step_tokens=max(step, float(sequences)),
-            step_rows=float(sequences),
-            utilization=utilization,
-        )
-        if memory.pool <= 0:
-            raise InfeasibleError(
-                f"{deployment.architecture.name} leaves no room for a cache: "
-                f"{show_binary(-memory.pool)} too much on a device",
-                hint="give more devices (--tp, --gpus), or smaller weights (--weights fp8)",
-            )
-        if not memory.kv:
-            return UNLIMITED
-        each = memory.kv / (held / groups) / context
-        tokens = groups * int(memory.pool / each)
-        held = float(max(groups, groups * int(tokens / groups / context)))
-    return min(tokens, UNLIMITED)
-
-
-def _swap_s(deployment: Deployment, context: float) -> float:
-    """Time of a token's cache over the link to the host; 0 where no link is known. [s]"""
-    link = host_link(deployment.node.gpu)
-    if link is None or not link.bytes_per_s:
-        return 0.0
-    each = float(np.asarray(kv_bytes_per_sequence(deployment, context)).max()) / context
-    return each / link.bytes_per_s
-
-
-def _typical(requests: Requests) -> float:
+def _typical(requests: Requests) -> int:
     """Context that a cached token is of, on average: long sequences have more of them. [token]"""
     whole = (requests.prompt + requests.output).astype(np.float64)
-    return max(float((whole * whole).sum() / whole.sum()), 1.0)
+    return max(round(float((whole * whole).sum() / whole.sum())), 1)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import engine
 from roofline.model.parameters import kv_bytes_per_token
 from roofline.serving import room as static_room
-from roofline.serving.run.setup import HABITS, Asked, page_of, room, server_of
-from roofline.serving.simulate.server import UNLIMITED
+from roofline.serving.run.setup import HABITS, Asked, page_of, server_of
 from roofline.serving.traffic.columns import requests
 from roofline.serving.workload import Workload
 from tests.serving.deployments import on
@@ -17,37 +17,42 @@ from tests.serving.deployments import on
 SOME = requests(np.arange(50.0), np.arange(50) * 20 + 500, 200)
 
 
+def room(deployment: Deployment, context: int, utilization: float | None = None) -> int:
+    """Tokens that a server has room for where all requests are so long."""
+    made = requests([0.0], context - 1, 1)
+    return server_of(deployment, Asked(), made, utilization).kv_tokens
+
+
 def test_the_room_of_plain_attention_is_memory_over_the_bytes_of_a_token() -> None:
     deployment = on("llama-3.1-8b")
-    tokens = room(deployment, 1000.0, 256, 8192.0, None)
     # 32 layers · 2 · 8 heads · 128 · 2 B
     each = kv_bytes_per_token(deployment.architecture)
     assert each == 131_072
     memory = static_room.memory_of(deployment, Workload(256, 8192, 1), None)
-    assert tokens == pytest.approx(memory.pool / each, rel=0.01)
+    assert room(deployment, 1000) == pytest.approx(memory.pool / each, rel=0.01)
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-2-9b", "deepseek-v2-lite"])
 def test_the_room_holds_the_batch_that_the_static_analysis_says(model: str) -> None:
     deployment, prompt, output = on(model), 3000, 97
     batch = static_room.largest_batch(deployment, Workload(1, prompt, output), None)
-    tokens = room(deployment, float(prompt + output - 1), batch, 8192.0, None)
+    tokens = room(deployment, prompt + output - 1)
     assert tokens / (prompt + output - 1) == pytest.approx(batch, rel=0.02)
 
 
 def test_more_devices_and_more_memory_hold_more() -> None:
-    one = room(on("llama-3.1-8b"), 1000.0, 256, 8192.0, None)
-    two = room(on("llama-3.1-8b", tp=2), 1000.0, 256, 8192.0, None)
+    one = room(on("llama-3.1-8b"), 1000)
+    two = room(on("llama-3.1-8b", tp=2), 1000)
     # The weights are halved too.
     assert two > 2 * one
-    assert room(on("llama-3.1-8b"), 1000.0, 256, 8192.0, 0.95) > one
-    assert room(on("llama-3.1-8b", kv="fp8"), 1000.0, 256, 8192.0, None) >= 2 * one
+    assert room(on("llama-3.1-8b"), 1000, 0.95) > one
+    assert room(on("llama-3.1-8b", kv="fp8"), 1000) >= 2 * one
 
 
 def test_groups_with_sequences_of_their_own_have_room_of_their_own() -> None:
     spread = on("deepseek-v3", "h200-sxm", weights="fp8", layout=Layout(dp=8, ep=8))
     shared = on("deepseek-v3", "h200-sxm", weights="fp8", layout=Layout(tp=8, ep=8))
-    both = [room(each, 2000.0, 256, 8192.0, None) for each in (spread, shared)]
+    both = [room(each, 2000) for each in (spread, shared)]
     # A latent lies on every device of a tensor-parallel group: eight copies or one.
     assert both[0] > 5 * both[1]
 
@@ -61,19 +66,18 @@ def test_each_group_has_a_scheduler_of_its_own() -> None:
 
 def test_windows_leave_room_for_longer_contexts() -> None:
     deployment = on("gemma-2-9b")
-    assert room(deployment, 7000.0, 256, 8192.0, None) > room(deployment, 1000.0, 256, 8192.0, None)
+    assert room(deployment, 7000) > room(deployment, 1000)
 
 
 def test_a_network_of_states_alone_holds_more_with_longer_contexts() -> None:
     deployment = on("falcon-mamba-7b")
-    short, long = (room(deployment, length, 64, 8192.0, None) for length in (100.0, 10_000.0))
+    short, long = (room(deployment, length) for length in (100, 10_000))
     assert long == pytest.approx(100 * short, rel=0.01)
-    assert long < UNLIMITED
 
 
 def test_a_network_that_leaves_no_room_is_refused() -> None:
     with pytest.raises(InfeasibleError, match="no room for a cache") as refused:
-        room(on("llama-3.1-70b"), 1000.0, 256, 8192.0, None)
+        room(on("llama-3.1-70b"), 1000)
     assert refused.value.exit_code == 1
 
 
