@@ -5,11 +5,9 @@ comparison, multiplication, addition or exponential of one element counts as one
 units (an exponential takes several instructions). A step of `roofline.cost.step` leaves it out.
 """
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from roofline.cost.work import Number, Op, Work
-from roofline.errors import InputError
+from roofline.cost.work import Number, Work
 
 SINGLE: Final = 4.0
 """Bytes of a logit or probability in single precision."""
@@ -213,98 +211,3 @@ def drawn_by_rejection(rows: Number, vocab: Number, *, rounds: Number) -> Work:
     return Work(
         flops=rows * vocab * 4 * rounds, activation_bytes=rows * vocab * 2 * SINGLE * rounds
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How the next token is chosen.
-
-    Attributes
-    ----------
-    temperature
-        0 takes the likeliest token. [1]
-    top_k
-        Only the k likeliest; 0 for all. [1]
-    top_p
-        Only the likeliest that together have this probability; 1 for all. [1]
-    method
-        How top-k and top-p are done: ``"sort"``, or ``"rejection"`` of draws.
-    rounds
-        Draws until one is kept; assumed. [1]
-    """
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    method: Literal["sort", "rejection"] = "sort"
-    rounds: float = 2.0
-
-    def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
-        if not 0 <= self.temperature < 1000:
-            raise InputError(
-                f"temperature is {self.temperature:g}", hint="give 0 for greedy, or more"
-            )
-        if self.top_k < 0 or not 0 < self.top_p <= 1:
-            raise InputError(
-                f"top-k is {self.top_k}, top-p is {self.top_p:g}",
-                hint="give k of 0 (all) or more, and p above 0 and up to 1 (all)",
-            )
-        if self.rounds < 1:
-            raise InputError(f"{self.rounds:g} rounds of draws", hint="give 1 or more")
-        if self.temperature == 0 and (self.top_k > 1 or self.top_p < 1):
-            raise InputError(
-                "greedy choice with top-k or top-p",
-                hint="they change nothing: leave them out, or give a temperature",
-            )
-
-
-def sampling_ops(
-    sampling: Sampling, rows: Number, vocab: Number, *, width: Number = 2.0
-) -> dict[str, Op]:
-    """Passes over the logits of a step, in order, by name.
-
-    Parameters
-    ----------
-    sampling
-        How the next token is chosen.
-    rows
-        Sequences that get a token. [1]
-    vocab
-        Vocabulary V. [token]
-    width
-        Bytes per logit as the LM head writes it. [B]
-
-    Examples
-    --------
-    >>> list(sampling_ops(Sampling(), 1.0, 1000.0))
-    ['logits-to-single', 'argmax']
-    >>> list(sampling_ops(Sampling(0.7, top_p=0.9), 1.0, 1000.0))
-    ['logits-to-single', 'temperature', 'sort', 'softmax', 'top-p', 'softmax-2', 'draw']
-    """
-    passes = {"logits-to-single": converted(rows, vocab, width=width)}
-    cut = sampling.top_k > 0 or sampling.top_p < 1
-    if sampling.temperature == 0:
-        passes["argmax"] = argmax(rows, vocab)
-    else:
-        if sampling.temperature != 1:
-            passes["temperature"] = scaled_by_temperature(rows, vocab)
-        if cut and sampling.method == "rejection":
-            passes["softmax"] = softmax(rows, vocab)
-            passes["draw"] = drawn_by_rejection(rows, vocab, rounds=sampling.rounds)
-        else:
-            if cut:
-                passes["sort"] = sort(rows, vocab)
-            if sampling.top_k:
-                passes["top-k"] = cut_by_rank(rows, vocab)
-            if sampling.top_p < 1:
-                passes["softmax"] = softmax(rows, vocab)
-                passes["top-p"] = cut_by_sum(rows, vocab)
-            passes["softmax-2" if "softmax" in passes else "softmax"] = softmax(rows, vocab)
-            passes["draw"] = drawn(rows, vocab)
-    dims = {"m": rows, "width": vocab}
-    return {
-        name: Op(name, "pointwise", work, arithmetic="fp32" if name != "logits-to-single" else "",
-                 dims=dims)
-        for name, work in passes.items()
-    }  # fmt: skip

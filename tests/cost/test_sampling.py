@@ -10,17 +10,10 @@ from hypothesis import strategies as st
 
 from roofline.cost import branching
 from roofline.cost.roof import seconds
-from roofline.cost.sampling import (
-    Sampling,
-    argmax,
-    drawn,
-    drawn_by_rejection,
-    sampling_ops,
-    softmax,
-    sort,
-)
+from roofline.cost.sampling import argmax, drawn, drawn_by_rejection, softmax, sort
 from roofline.cost.work import Work
 from roofline.errors import InputError
+from roofline.serving.sampling import Sampling, sampling_ops
 from tests.serving.deployments import on
 
 CHOICES = [
