@@ -84,6 +84,21 @@ class _Closed(Strict):
     concurrency: Sourced
 
 
+class _Recorded(Strict):
+    kind: Literal["recorded"]
+    times: Annotated[tuple[float, ...], Field(min_length=2)]
+    source: str = Field(min_length=1)
+    where: str = ""
+    note: str = ""
+
+
+class _Classes(Strict):
+    shares: Annotated[tuple[float, ...], Field(min_length=2)]
+    source: str = Field(min_length=1)
+    where: str = ""
+    note: str = ""
+
+
 class _Shared(Strict):
     tokens: Sourced
     prefixes: Sourced
@@ -93,7 +108,9 @@ class _Shared(Strict):
 _Lengths: TypeAlias = Annotated[
     _Constant | _Uniform | _Lognormal | _Empirical, Field(discriminator="kind")
 ]
-_Arrivals: TypeAlias = Annotated[_Poisson | _Bursty | _Even | _Closed, Field(discriminator="kind")]
+_Arrivals: TypeAlias = Annotated[
+    _Poisson | _Bursty | _Even | _Recorded | _Closed, Field(discriminator="kind")
+]
 
 
 class _Turns(Strict):
@@ -122,6 +139,7 @@ class TrafficFile(Strict):
     shared: _Shared | None = None
     turns: _Turns | None = None
     samples: Sourced | None = None
+    priorities: _Classes | None = None
     warmup: Sourced | None = None
     statistic: Statistic = "mean"
     slo: _Promise | None = None
@@ -199,6 +217,7 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
             if file.turns
             else None,
             samples=int(value("samples", 1)),
+            priorities=file.priorities.shares if file.priorities else (),
             warmup=int(value("warmup")),
             statistic=file.statistic,
             slo=file.slo.value if file.slo else "",
@@ -244,6 +263,8 @@ def _arrivals(part: Strict, facts: Mapping[str, Fact]) -> arriving.Arrivals:
             return arriving.Bursty(value("rate"), value("cv"))
         case _Even():
             return arriving.Even(value("rate"))
+        case _Recorded(times=times):
+            return arriving.Recorded(times)
         case _:
             return arriving.Closed(int(value("concurrency")))
 

@@ -6,7 +6,7 @@ import pytest
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError
-from roofline.serving.traffic.arrivals import Bursty, Closed, Even, Poisson
+from roofline.serving.traffic.arrivals import Bursty, Closed, Even, Poisson, Recorded
 from roofline.serving.traffic.columns import check
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.files import preset_names, read_traffic, traffic_named
@@ -79,6 +79,10 @@ def test_the_turns_of_a_session_have_the_mean_that_the_note_says() -> None:
         (f"{{kind: even, rate: {figure('500 mrequest/s')}}}", Even(0.5)),
         (f"{{kind: bursty, rate: {figure('2 request/s')}, cv: {figure('3')}}}", Bursty(2.0, 3.0)),
         (f"{{kind: closed, concurrency: {figure('64')}}}", Closed(64)),
+        (
+            "{kind: recorded, times: [0, 0.5, 3], source: assumed, note: x}",
+            Recorded((0.0, 0.5, 3.0)),
+        ),
     ],
 )
 def test_arrivals_are_read_as_written(tmp_path: Path, arrivals: str, meant: object) -> None:
@@ -92,10 +96,12 @@ def test_everything_a_workload_may_say_is_read(tmp_path: Path) -> None:
         f"turns: {{number: {{kind: uniform, low: {figure('1 turn')}, high: {figure('5 turn')}}}, "
         f"think: {figure('500 ms')}, longest: {figure('900 token')}}}\n"
         "slo: {value: ttft=1s, source: assumed, note: a guess}\n"
+        "priorities: {shares: [1, 3], source: assumed, note: a guess}\n"
     )
     traffic, facts = read_traffic(written(tmp_path, plain(more=more)))
     assert traffic.prompt == Constant(8)
     assert traffic.requests == 70
+    assert traffic.priorities == (1.0, 3.0)
     assert (traffic.warmup, traffic.statistic, traffic.slo) == (7, "median", "ttft=1s")
     assert traffic.shared == Shared(100, 3, 1.0)
     assert traffic.turns == Turns(Uniform(1, 5), 0.5, 900)
@@ -152,6 +158,16 @@ def test_everything_a_workload_may_say_is_read(tmp_path: Path) -> None:
             ),
             "mine.yaml:4:",
             "below the median",
+        ),
+        (
+            plain(arrivals="{kind: recorded, times: [1, 0], source: assumed, note: x}"),
+            "mine.yaml:",
+            "out of order",
+        ),
+        (
+            plain(more="priorities: {shares: [-1, 1], source: assumed, note: x}\n"),
+            "mine.yaml:",
+            "not shares",
         ),
         ("- 1\n", "mine.yaml:1:", ""),
         ("", "mine.yaml:1:", ""),
