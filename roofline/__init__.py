@@ -11,10 +11,19 @@ The questions people ask are functions of `roofline.api`, reachable from here:
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "analyze", "compare", "disaggregate", "layouts", "paging", "speculate"]
+__all__ = [
+    "__version__",
+    "analyze",
+    "compare",
+    "disaggregate",
+    "layouts",
+    "paging",
+    "simulate",
+    "speculate",
+]
 
 if TYPE_CHECKING:
-    from roofline.api import analyze, compare, disaggregate, layouts, paging, speculate
+    from roofline.api import analyze, compare, disaggregate, layouts, paging, simulate, speculate
 
 
 def __getattr__(name: str) -> Any:

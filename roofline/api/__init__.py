@@ -6,6 +6,7 @@ from roofline.api.disaggregation import disaggregate
 from roofline.api.pages import paging
 from roofline.api.placing import layouts
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
+from roofline.api.simulation import simulate
 from roofline.api.speculation import speculate
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "explain",
     "layouts",
     "paging",
+    "simulate",
     "speculate",
 ]

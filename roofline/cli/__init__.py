@@ -20,6 +20,7 @@ from roofline.cli import (
     layouts,
     models,
     paging,
+    simulate,
     speculate,
     validate,
 )
@@ -39,6 +40,7 @@ app.command()(layouts.layouts)
 app.command()(disaggregate.disaggregate)
 app.command()(speculate.speculate)
 app.command()(paging.paging)
+app.command()(simulate.simulate)
 app.command()(calibrate.calibrate)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.add_typer(gpus.app, name="gpus")

@@ -55,7 +55,11 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 def facts_of(
-    document: Document, part: object, sources: Mapping[str, SourceEntry], *path: str
+    document: Document,
+    part: object,
+    sources: Mapping[str, SourceEntry],
+    *path: str,
+    kinds: Mapping[str, Kind] = KINDS,
 ) -> Iterator[tuple[str, Fact]]:
     """Every figure and claim below a part of a file, by its dotted path, in the model's order.
 
@@ -69,6 +73,8 @@ def facts_of(
         Of the file.
     path
         Keys that lead to the part.
+    kinds
+        What figures must be: by path, else by the last step of it, else by the first.
 
     Raises
     ------
@@ -77,22 +83,28 @@ def facts_of(
     """
     match part:
         case Sourced():
-            yield ".".join(path), _figure(document, part, sources, path)
+            yield ".".join(path), _figure(document, part, sources, path, kinds)
         case Claim():
             text, value = ("true", 1.0) if part.value else ("false", 0.0)
             yield ".".join(path), _traced(document, part, sources, path, text, value)
         case Strict():
             for name in type(part).model_fields:
-                yield from facts_of(document, getattr(part, name), sources, *path, name)
+                yield from facts_of(
+                    document, getattr(part, name), sources, *path, name, kinds=kinds
+                )
         case dict():
             for name, inside in part.items():
-                yield from facts_of(document, inside, sources, *path, name)
+                yield from facts_of(document, inside, sources, *path, name, kinds=kinds)
 
 
 def _figure(
-    document: Document, figure: Sourced, sources: Mapping[str, SourceEntry], path: tuple[str, ...]
+    document: Document,
+    figure: Sourced,
+    sources: Mapping[str, SourceEntry],
+    path: tuple[str, ...],
+    kinds: Mapping[str, Kind],
 ) -> Fact:
-    kind = KINDS.get(".".join(path)) or KINDS.get(path[-1]) or KINDS[path[0]]
+    kind = kinds.get(".".join(path)) or kinds.get(path[-1]) or kinds[path[0]]
     location = document.where(*path, "value")
     accepted = f"between {kind.low} and {kind.high}"
     try:

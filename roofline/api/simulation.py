@@ -1,0 +1,199 @@
+"""What users of a deployment feel under traffic: requests come, wait, are served."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from roofline.api.setting import (
+    DEFAULT_GPU,
+    DEFAULT_MODEL,
+    Degrees,
+    Form,
+    check_share,
+    deployed,
+    layout_of,
+    machine_of,
+    network_of,
+    options_of,
+)
+from roofline.api.workload import Wanted, drawn
+from roofline.cost.deployment import Deployment
+from roofline.cost.moe import UNIFORM, Routing
+from roofline.errors import InputError
+from roofline.hardware.engine import engine as engine_named
+from roofline.hardware.machine import Gpu, Node
+from roofline.model.architecture import Architecture
+from roofline.serving.asking import check_parts, one_of, refuse_unused
+from roofline.serving.objectives import parse_slo
+from roofline.serving.requests import Requests
+from roofline.serving.run.result import Run, result_of
+from roofline.serving.run.serve import Fleet, saturation, serve
+from roofline.serving.run.setup import Asked, page_of, server_of
+from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.server import POLICIES, Policy
+from roofline.serving.traffic.lengths import Lengths
+from roofline.serving.traffic.traffic import Traffic
+from roofline.table import Result
+
+
+def simulate(
+    model: str | Architecture = DEFAULT_MODEL,
+    gpu: str | Gpu = DEFAULT_GPU,
+    *,
+    workload: str | Traffic = "",
+    trace: str | Path = "",
+    rate: float | None = None,
+    cv: float | None = None,
+    concurrency: int | None = None,
+    prompt: int | str | Lengths | None = None,
+    output: int | str | Lengths | None = None,
+    requests: int | None = None,
+    warmup: int | None = None,
+    slo: str | None = None,
+    seed: int = 0,
+    policy: Policy | None = None,
+    first: Literal["decode", "prefill"] | None = None,
+    max_sequences: int | None = None,
+    token_budget: int | None = None,
+    timeout_s: float = 0.0,
+    preemption: Literal["recompute", "swap"] = "recompute",
+    contiguous: bool = False,
+    prefix_caching: bool | None = None,
+    node: str | Node | None = None,
+    gpus: int | None = None,
+    layout: str = "",
+    tp: int | None = None,
+    pp: int | None = None,
+    ep: int | None = None,
+    dp: int | None = None,
+    cp: int | None = None,
+    weights: str | None = None,
+    kv: str = "auto",
+    engine: str = "vllm",
+    mla: Form = "auto",
+    routing: Routing = UNIFORM,
+    overlap: float = 0.0,
+    memory_utilization: float | None = None,
+    usd_per_hour: float | None = None,
+    with_requests: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Serve traffic in simulation: latencies and their percentiles, promises, queue, cache, price.
+
+    Parameters
+    ----------
+    model, gpu, node, gpus, layout, tp, pp, ep, dp, cp, weights, kv, engine, mla, routing, \
+    overlap, memory_utilization, usd_per_hour
+        As for `roofline.api.analyze`; requests go to replicas in turn.
+    workload, trace
+        Name in the catalog, a YAML file, or a workload; else a file of recorded requests. ``chat``
+        where neither they nor lengths are given.
+    rate, cv
+        Requests a second; standard deviation of their gaps over the mean: 0 even, 1 Poisson. [1/s]
+    concurrency
+        Clients that ask again when answered, in place of a rate. [1]
+    prompt, output
+        Lengths in place of the workload's: a number, ``"1638..2048"``, or a distribution. [token]
+    requests, warmup
+        How many are sent, and how many of the first do not count. [1]
+    slo
+        Promises, ``"ttft=500ms,tpot_p90=50ms"``; None for those of the workload.
+    seed
+        Same seed, same requests. [1]
+    policy, first, max_sequences, token_budget, timeout_s, preemption
+        How steps are filled: see `roofline.serving.simulate.server.Server`; None for what the
+        engine does.
+    contiguous
+        Whether each sequence has a region as long as the longest request, as before paging.
+    prefix_caching
+        Whether equal prefixes are kept once; None for whether the policy can.
+    with_requests
+        Whether there is a table of every request.
+    progress
+        Told how many requests are done, of how many.
+
+    Returns
+    -------
+    Result
+        Tables ``headline`` (latencies), ``throughput``, ``objectives``, ``server``, ``cache``,
+        ``workload``, and ``requests`` where asked for.
+
+    Raises
+    ------
+    RooflineError
+        Anything the user can mend.
+    """
+    if policy is not None:
+        one_of("policy", policy, POLICIES)
+    refuse_unused("a policy without batches that wait", {"--timeout": _idle(policy, timeout_s)})
+    check_share(memory_utilization)
+    promises = parse_slo(slo) if slo is not None else None
+    network = network_of(model)
+    check_parts(network, mla, routing)
+    if network.is_encoder or not network.causal:
+        raise InputError(
+            f"{network.name} does not answer token by token",
+            hint="give a network that decodes; roofline analyze prices a batch of this one",
+        )
+    device, box = machine_of(gpu, node, usd_per_hour)
+    arranged, replicas = layout_of(gpus, Degrees(layout, tp, cp, dp, ep, pp))
+    deployment = deployed(
+        network,
+        device,
+        box,
+        arranged,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        options=options_of(mla=mla, routing=routing, overlap=overlap),
+    )
+    asked = Asked(
+        policy,
+        first,
+        max_sequences,
+        token_budget,
+        timeout_s,
+        preemption,
+        contiguous,
+        prefix_caching,
+    )
+    page = page_of(engine_named(engine), sharing=True)
+    wanted = Wanted(workload, trace, rate, cv, concurrency, prompt, output, requests, warmup)
+    made, load, usual, said = drawn(wanted, seed, page)
+    _check_contexts(deployment, made)
+    server = server_of(deployment, asked, made, memory_utilization)
+    prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
+    fleet = Fleet(prices, server, replicas)
+    served = serve(fleet, made, concurrency=load.concurrency, progress=progress)
+    run = Run(
+        deployment,
+        fleet,
+        load,
+        made,
+        served,
+        saturation(fleet, made) if load.rate else 0.0,
+        parse_slo(usual) if promises is None else promises,
+        seed,
+        said,
+    )
+    return result_of(run, with_requests=with_requests)
+
+
+def _idle(policy: Policy | None, timeout_s: float) -> bool:
+    """Whether a timeout would change nothing."""
+    return timeout_s != 0 and policy != "dynamic"
+
+
+def _check_contexts(deployment: Deployment, requests: Requests) -> None:
+    """Refuse requests beyond what the network is made for."""
+    limit = deployment.architecture.max_context
+    if limit is None:
+        return
+    whole = requests.prompt + requests.output
+    long = int((whole > limit).sum())
+    if long:
+        raise InputError(
+            f"{long:,} of {len(requests):,} requests are longer than the {limit:,} tokens that "
+            f"{deployment.architecture.name} is made for, the longest {int(whole.max()):,}",
+            hint="give --prompt and --output, another workload, or a network with more context",
+        )

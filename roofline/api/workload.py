@@ -1,0 +1,214 @@
+"""From how a load was asked for to requests: a workload, changes of it, or a trace."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from roofline.errors import InputError
+from roofline.interop.traces import read_trace
+from roofline.serving.asking import refuse_unused
+from roofline.serving.requests import Requests
+from roofline.serving.run.result import Load
+from roofline.serving.traffic import arrivals as arriving
+from roofline.serving.traffic.columns import at_rate, in_blocks, mean_rate
+from roofline.serving.traffic.draw import draw
+from roofline.serving.traffic.files import traffic_named
+from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled
+from roofline.serving.traffic.traffic import Traffic, offered_rate
+
+DEFAULT: Final = "chat"
+MOST_TRACED: Final = 10**6
+"""Requests of a trace that are simulated together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a load was asked for; None and empty for what the workload says.
+
+    Attributes
+    ----------
+    workload
+        Name in the catalog, a file, or a workload.
+    trace
+        File of recorded requests.
+    rate, cv
+        Requests a second; standard deviation of the gaps over their mean: 0 even, 1 Poisson.
+    concurrency
+        Clients of a closed loop. [1]
+    prompt, output
+        Lengths: a number, ``"1638..2048"``, or a distribution. [token]
+    requests, warmup
+        How many are sent, and how many of the first do not count. [1]
+    """
+
+    workload: str | Traffic = ""
+    trace: str | Path = ""
+    rate: float | None = None
+    cv: float | None = None
+    concurrency: int | None = None
+    prompt: int | str | Lengths | None = None
+    output: int | str | Lengths | None = None
+    requests: int | None = None
+    warmup: int | None = None
+
+
+def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
+    """Requests, what they are in words, the promises that come with them, and notes.
+
+    Parameters
+    ----------
+    wanted, seed
+        What was asked for; same seed, same requests.
+    page
+        Tokens of a page of the cache, which prefixes are divided into. [token]
+
+    Raises
+    ------
+    RooflineError
+        Anything the user can mend.
+    """
+    if wanted.rate is not None and wanted.concurrency is not None:
+        raise InputError(
+            "--rate and --concurrency say when requests come",
+            hint="give a rate for an open loop, or clients for a closed one",
+        )
+    if wanted.trace:
+        return _recorded(wanted, page)
+    traffic = changed(wanted)
+    made = draw(traffic, seed, block=page)
+    load = Load(
+        name=traffic.name or "requests",
+        title=traffic.title or traffic.name or "requests of these lengths",
+        prompt=_words(traffic),
+        output=f"{said(traffic.output)} tokens",
+        arrivals=_arrivals(traffic.arrivals),
+        rate=offered_rate(traffic),
+        concurrency=traffic.concurrency,
+        warmup=traffic.warmup,
+        statistic=traffic.statistic,
+    )
+    return made, load, traffic.slo, ()
+
+
+def changed(wanted: Wanted) -> Traffic:
+    """The workload with the changes that were asked for."""
+    named = wanted.workload or ("" if wanted.prompt or wanted.output else DEFAULT)
+    if isinstance(named, Traffic):
+        traffic = named
+    elif named:
+        traffic = traffic_named(named)
+    else:
+        traffic = Traffic()
+    if wanted.concurrency is not None:
+        refuse_unused("a closed loop", {"--cv": wanted.cv is not None})
+        traffic = replace(traffic, arrivals=arriving.Closed(wanted.concurrency))
+    elif wanted.rate is not None or wanted.cv is not None:
+        traffic = replace(traffic, arrivals=_process(traffic, wanted.rate, wanted.cv))
+    if wanted.prompt is not None:
+        traffic = replace(traffic, prompt=_lengths(wanted.prompt))
+    if wanted.output is not None:
+        traffic = replace(traffic, output=_lengths(wanted.output))
+    requests = traffic.requests if wanted.requests is None else wanted.requests
+    if wanted.requests is not None and wanted.requests < 1:
+        raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
+    warmup = traffic.warmup if wanted.warmup is None else wanted.warmup
+    return replace(traffic, requests=requests, warmup=warmup)
+
+
+def _lengths(asked: int | str | Lengths) -> Lengths:
+    if isinstance(asked, bool):
+        raise InputError(f"a length of {asked}", hint="give tokens")
+    if isinstance(asked, int):
+        return Constant(asked)
+    return spelled(asked) if isinstance(asked, str) else asked
+
+
+def _process(traffic: Traffic, rate: float | None, cv: float | None) -> arriving.Arrivals:
+    """When requests come at another rate, or in other bursts."""
+    had = traffic.arrivals
+    if isinstance(had, arriving.Closed):
+        if rate is None:
+            raise InputError("--cv without --rate in a closed loop", hint="give the rate too")
+        had = arriving.Poisson(rate)
+    rate = had.rate if rate is None else rate
+    if cv is None:
+        match had:
+            case arriving.Bursty():
+                return arriving.Bursty(rate, had.cv)
+            case arriving.Even():
+                return arriving.Even(rate)
+            case arriving.Recorded():
+                pace = had.rate / rate
+                return arriving.Recorded(tuple(time * pace for time in had.times))
+            case _:
+                return arriving.Poisson(rate)
+    if cv == 0:
+        return arriving.Even(rate)
+    return arriving.Poisson(rate) if cv == 1 else arriving.Bursty(rate, cv)
+
+
+def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
+    refuse_unused(
+        "--trace",
+        {
+            "--workload": bool(wanted.workload),
+            "--cv": wanted.cv is not None,
+            "--prompt": wanted.prompt is not None,
+            "--output": wanted.output is not None,
+        },
+    )
+    if wanted.requests is not None and wanted.requests < 1:
+        raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
+    trace = read_trace(Path(wanted.trace), most=wanted.requests or MOST_TRACED)
+    made, notes = in_blocks(trace.requests, page), trace.notes
+    if not wanted.requests and len(made) == MOST_TRACED:
+        notes = (*notes, f"Of the trace the first {MOST_TRACED:,} requests: --requests for more.")
+    if wanted.rate is not None:
+        made = at_rate(made, wanted.rate)
+    clients = wanted.concurrency or 0
+    if wanted.concurrency is not None:
+        arriving.Closed(wanted.concurrency)  # refuses what is no number of clients
+    rate = 0.0 if clients else mean_rate(made)
+    warmup = wanted.warmup or 0
+    if not 0 <= warmup < len(made):
+        raise InputError(f"warm-up takes {warmup} of {len(made)} requests", hint="leave out fewer")
+    load = Load(
+        name=Path(wanted.trace).name,
+        title=f"{trace.source}, {trace.title}",
+        prompt="as recorded",
+        output="as recorded",
+        arrivals=f"{clients:,} clients, all start at once"
+        if clients
+        else "as recorded" + (f", paced to {rate:g} a second" if wanted.rate else ""),
+        rate=rate,
+        concurrency=clients,
+        warmup=warmup,
+    )
+    return made, load, "", notes
+
+
+def _words(traffic: Traffic) -> str:
+    words = f"{said(traffic.prompt)} tokens"
+    if traffic.turns is not None:
+        words = f"messages of {words}, {said(traffic.turns.number)} turns a session"
+    if traffic.shared is not None:
+        shared = traffic.shared
+        many = f"one of {shared.number:,}" if shared.number > 1 else "the same"
+        words = f"{many} of {shared.tokens:,} tokens, then {words}"
+    if traffic.samples > 1:
+        words += f", {traffic.samples} answers to each"
+    return words
+
+
+def _arrivals(arrivals: arriving.Arrivals) -> str:
+    match arrivals:
+        case arriving.Poisson(rate):
+            return f"Poisson, {rate:g} a second"
+        case arriving.Bursty(rate, cv):
+            return f"in bursts, {rate:g} a second, gaps of cv {cv:g}"
+        case arriving.Even(rate):
+            return f"even, {rate:g} a second"
+        case arriving.Closed(clients):
+            return f"{clients:,} clients, all start at once"
+        case _:
+            return f"as recorded, {arrivals.rate:g} a second"

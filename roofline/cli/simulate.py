@@ -1,0 +1,204 @@
+"""``roofline simulate``: what users of a deployment feel when requests come as they do."""
+
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roofline.cli import options
+from roofline.cli.render import Format, clean, print_json
+from roofline.cli.simulated import print_run, to_json
+
+
+class Policy(StrEnum):
+    """How steps are filled."""
+
+    STATIC = "static"
+    PACKED = "packed"
+    DYNAMIC = "dynamic"
+    CONTINUOUS = "continuous"
+    CHUNKED = "chunked"
+
+
+class First(StrEnum):
+    """What fills a step first."""
+
+    DECODE = "decode"
+    PREFILL = "prefill"
+
+
+class Preemption(StrEnum):
+    """What happens to a sequence for which there is no memory."""
+
+    RECOMPUTE = "recompute"
+    SWAP = "swap"
+
+
+def simulate(
+    model: Annotated[
+        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
+    ] = "llama-3.1-8b",
+    gpu: options.Gpu = "h100-sxm",
+    workload: Annotated[
+        str, typer.Option(help="Workload by name, or a YAML file; chat if nothing is said.")
+    ] = "",
+    trace: Annotated[
+        str, typer.Option(help="Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.")
+    ] = "",
+    rate: Annotated[float | None, typer.Option(help="Requests a second, in an open loop.")] = None,
+    cv: Annotated[
+        float | None, typer.Option(help="Spread of the gaps: 0 even, 1 Poisson, more in bursts.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Clients that ask again when answered, in place of a rate.")
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="Tokens of the prompts: 2048, or 1638..2048.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(help="Tokens of the answers: 256, or 205..256.")
+    ] = None,
+    requests: Annotated[int | None, typer.Option(help="Requests to send.")] = None,
+    warmup: Annotated[
+        int | None, typer.Option(help="First requests that are left out of the figures.")
+    ] = None,
+    slo: Annotated[
+        str | None,
+        typer.Option(help="Promises, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same requests.")] = 0,
+    policy: Annotated[
+        Policy | None, typer.Option(help="How steps are filled; else as the engine does.")
+    ] = None,
+    first: Annotated[
+        First | None, typer.Option(help="What fills a step first; else as the engine does.")
+    ] = None,
+    max_sequences: Annotated[int | None, typer.Option(help="Sequences that run at once.")] = None,
+    token_budget: Annotated[
+        int | None, typer.Option(help="New tokens of a step; 0 for no limit.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that a dynamic batch waits for others.")
+    ] = 0.0,
+    preemption: Annotated[
+        Preemption, typer.Option(help="What becomes of a sequence without memory.")
+    ] = Preemption.RECOMPUTE,
+    contiguous: Annotated[
+        bool, typer.Option("--contiguous", help="A region for the longest request each, no pages.")
+    ] = False,
+    prefix_caching: Annotated[
+        bool | None,
+        typer.Option("--prefix-caching/--no-prefix-caching", help="Keep equal prefixes once."),
+    ] = None,
+    node: options.Node = None,
+    gpus: options.Gpus = None,
+    layout: options.LayoutOf = "",
+    tp: options.Tp = None,
+    pp: options.Pp = None,
+    ep: options.Ep = None,
+    dp: options.Dp = None,
+    cp: options.Cp = None,
+    weights: options.Weights = None,
+    kv: options.Kv = "auto",
+    engine: options.Engine = "vllm",
+    calibration: options.CalibrationOf = options.Calibration.NONE,
+    mla: options.MlaOf = options.Mla.AUTO,
+    routing_skew: options.RoutingSkew = 0.0,
+    expert_loads: options.ExpertLoads = None,
+    overlap: options.Overlap = 0.0,
+    memory_utilization: options.MemoryUtilization = None,
+    price: options.Price = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write every request here: .parquet or .csv.")
+    ] = None,
+    timeline: Annotated[
+        Path | None, typer.Option(help="Write a trace for Perfetto or chrome://tracing here.")
+    ] = None,
+    format_: options.FormatOf = Format.TABLE,
+) -> None:
+    """Simulate traffic: TTFT, TPOT and latency by percentile, promises, queue, cache, price.
+
+    Exits with 1 if it is overloaded, or if a promise given with --slo is broken.
+    """
+    del calibration  # the datasheet's rates are the only ones there are
+    from roofline import api
+    from roofline.cli import requests_out
+    from roofline.cli.inputs import network, routing
+
+    if out is not None:
+        requests_out.check(out)
+    if timeline is not None:
+        requests_out.check_folder(timeline)
+    result = api.simulate(
+        network(model),
+        gpu,
+        workload=workload,
+        trace=trace,
+        rate=rate,
+        cv=cv,
+        concurrency=concurrency,
+        prompt=prompt,
+        output=output,
+        requests=requests,
+        warmup=warmup,
+        slo=slo,
+        seed=seed,
+        policy=policy.value if policy else None,
+        first=first.value if first else None,
+        max_sequences=max_sequences,
+        token_budget=token_budget,
+        timeout_s=timeout,
+        preemption=preemption.value,
+        contiguous=contiguous,
+        prefix_caching=prefix_caching,
+        node=node,
+        gpus=gpus,
+        layout=layout,
+        tp=tp,
+        pp=pp,
+        ep=ep,
+        dp=dp,
+        cp=cp,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        mla=mla.value,
+        routing=routing(routing_skew, expert_loads),
+        overlap=overlap,
+        memory_utilization=memory_utilization,
+        usd_per_hour=price,
+        with_requests=out is not None or timeline is not None,
+        progress=_progress(),
+    )
+    if out is not None:
+        requests_out.write_requests(result.tables["requests"], out)
+        typer.echo(f"wrote {clean(str(out))}", err=True)
+    if timeline is not None:
+        requests_out.write_timeline(result.tables["requests"], timeline)
+        typer.echo(f"wrote {clean(str(timeline))}", err=True)
+    if format_ is Format.JSON:
+        print_json("simulate", to_json(result), result.notes)
+    else:
+        print_run(result, format_)
+    broken = slo is not None and result.metadata["met"] is False
+    if result.metadata["stable"] is False or broken:
+        raise typer.Exit(1)
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Tell on stderr how far a run is; on a terminal in one line."""
+    terminal = sys.stderr.isatty()
+    typer.echo(
+        "simulating (the first run on a machine compiles the simulator, about a minute)", err=True
+    )
+
+    def tell(done: int, whole: int) -> None:
+        if terminal:
+            sys.stderr.write(f"\r{done:,} of {whole:,} requests" + ("\n" if done >= whole else ""))
+        elif done >= whole:
+            typer.echo(f"{done:,} requests served", err=True)
+
+    return tell

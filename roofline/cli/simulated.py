@@ -1,0 +1,158 @@
+"""The answer of a simulation as text and as plain values."""
+
+from typing import TYPE_CHECKING, Any
+
+from roofline.cli.render import Format, clean, echo, print_rows, wrap
+
+if TYPE_CHECKING:
+    from roofline.table import Result, Table
+
+
+def to_json(result: "Result") -> dict[str, Any]:
+    """Answer as plain values; of every request only where it is written to a file."""
+    out: dict[str, Any] = dict(result.metadata)
+    for name in ("headline", "throughput", "server"):
+        rows = [dict(row) for row in result.tables[name].rows()]
+        out["metrics" if name == "headline" else name] = {row.pop("metric"): row for row in rows}
+    for name in ("objectives", "cache", "workload"):
+        out[name] = list(result.tables[name].rows())
+    return out
+
+
+def print_run(result: "Result", style: Format) -> None:
+    """Print the summary, what users feel, promises, the server and its cache, and the workload."""
+    meta, tables = result.metadata, result.tables
+    if style is Format.CSV:
+        rows = [[str(value) for value in row.values()] for row in tables["headline"].rows()]
+        print_rows(rows, list(tables["headline"].columns), style)
+        return
+    if style is Format.TABLE:
+        replicas = f", {meta['replicas']} replicas" if meta["replicas"] > 1 else ""
+        echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}{replicas}"))
+        echo(
+            wrap(
+                f"{meta['weights']} weights, {meta['kv']} KV cache, {meta['engine_title']}, "
+                f"{meta['policy']} batching"
+            )
+        )
+        echo(wrap(f"{meta['workload']}: {meta['arrivals']}, {meta['counted']:,} requests"))
+        echo("")
+        for sentence in meta["summary"]:
+            echo(wrap(sentence))
+        echo("")
+    _print_latencies(tables["headline"], style, overloaded=meta["stable"] is False)
+    if len(tables["objectives"]):
+        _print_objectives(tables["objectives"], style)
+    _print_figures(tables["throughput"], style, "Throughput and price")
+    _print_figures(tables["server"], style, "The server")
+    _print_cache(tables["cache"], style)
+    rows = [[row["what"], row["value"]] for row in tables["workload"].rows()]
+    print_rows(rows, ["", "value"], style, "Workload")
+    for note in result.notes:
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+
+
+LABELS = {
+    "ttft_s": "TTFT",
+    "queueing_s": "queueing",
+    "tpot_s": "TPOT",
+    "latency_s": "latency",
+    "offered_requests_per_s": "offered",
+    "saturation_requests_per_s": "saturation",
+    "makespan_s": "the run",
+    "requests_per_s": "served",
+    "goodput_requests_per_s": "goodput",
+    "throughput_tok_s": "throughput",
+    "throughput_tok_s_per_gpu": "throughput per GPU",
+    "total_tok_s": "with prompts",
+    "usd_per_mtok": "cost",
+    "tokens_per_usd": "tokens for 1 $",
+    "joule_per_token": "energy",
+    "utilisation": "busy",
+    "steps": "steps",
+    "step_s": "a step",
+    "running": "running",
+    "running_most": "running, most",
+    "queue": "queue",
+    "queue_most": "queue, most",
+    "prefilled_tokens": "prefilled",
+    "decoded_tokens": "decoded",
+    "prefix_hits": "prefix hits",
+    "preemptions": "preemptions",
+    "recomputed_tokens": "recomputed",
+    "swapped_tokens": "swapped",
+}
+_SILENT = ("preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits")
+"""Not worth a line where they are 0."""
+
+
+def _time(seconds: float) -> str:
+    """A time for people, who do not count thousands of seconds by prefix."""
+    from roofline.units import show
+
+    return f"{seconds:,.0f} s" if seconds >= 1000 else show(seconds, "s")
+
+
+def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None:
+    rows = [
+        [LABELS[row["metric"]]]
+        + [_time(row[name]) for name in ("mean", "p50", "p90", "p95", "p99")]
+        + [row["meaning"]]
+        for row in table.rows()
+    ]
+    title = "What users feel" + (" (overloaded: grows with the length of the run)" * overloaded)
+    header = ["", "mean", "p50", "p90", "p95", "p99", "what it is"]
+    print_rows(rows, header, style, title)
+
+
+def _print_objectives(table: "Table", style: Format) -> None:
+    rows = [
+        [
+            row["objective"],
+            _time(row["limit_s"]),
+            _time(row["value_s"]),
+            f"{row['attainment']:.1%}",
+            "yes" if row["met"] else "no",
+        ]
+        for row in table.rows()
+    ]
+    print_rows(rows, ["", "limit", "value", "requests within", "kept"], style, "Promises")
+
+
+def _print_figures(table: "Table", style: Format, title: str) -> None:
+    rows = [
+        [LABELS[row["metric"]], _quantity(row["value"], row["unit"]), row["meaning"]]
+        for row in table.rows()
+        if row["value"] or row["metric"] not in _SILENT
+    ]
+    print_rows(rows, ["", "value", "what it is"], style, title)
+
+
+def _quantity(value: float, unit: str) -> str:
+    from roofline.units import count, show, significant
+
+    if unit == "$":
+        return f"{value:,.3f} $"
+    if unit in ("token/s", "request/s"):
+        short = "tok/s" if unit == "token/s" else "req/s"
+        return f"{value:,.0f} {short}" if value >= 1000 else f"{significant(value)} {short}"
+    if unit == "s":
+        return _time(value)
+    if unit == "J":
+        return show(value, unit)
+    if unit in ("token", "step"):
+        return count(value)
+    if unit == "request":
+        return count(value) if value == int(value) else significant(value)
+    return f"{value:.1%}" if isinstance(value, float) else count(value)
+
+
+def _print_cache(table: "Table", style: Format) -> None:
+    from roofline.units import count
+
+    rows = [
+        [row["part"], count(row["tokens"]), f"{row['share']:.1%}", row["meaning"]]
+        for row in table.rows()
+        if row["tokens"]
+    ]
+    print_rows(rows, ["", "tokens", "share", "what it is"], style, "KV cache of a replica")

@@ -1,0 +1,243 @@
+"""Several answers to one prompt: samples that go apart at once, and beams that fork and die.
+
+Symbols: P tokens of the prompt, t of each answer, n samples, k beams, g tokens of a page, b bytes
+of a cached token in all layers.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from roofline.cost.work import Number, Work
+from roofline.errors import InputError
+
+MOST_BEAMS = 128
+
+
+def samples_held(samples: Number, prompt: Number, output: Number, *, page: Number = 0.0) -> Number:
+    """Tokens cached for the answers to a prompt. [token]
+
+    Parameters
+    ----------
+    samples
+        Answers n. [1]
+    prompt, output
+        Tokens P of the prompt and t of each answer. [token]
+    page
+        Tokens of a page whose whole pages are shared; 0 for a cache of its own for each. [token]
+
+    Notes
+    -----
+    Of its own, n·(P + t). In pages, the whole ones of the prompt once, ⌊P/g⌋·g, and for each answer
+    the rest of the prompt, which is copied when it is first written to, and its own tokens, rounded
+    up to pages. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, parallel sampling.
+
+    Examples
+    --------
+    >>> samples_held(4, 1000, 100), float(samples_held(4, 1000, 100, page=16))
+    (4400, 1440.0)
+    """
+    if not np.any(page):
+        return samples * (prompt + output)
+    whole = np.floor(prompt / page) * page
+    own: Number = np.ceil((prompt - whole + output) / page) * page
+    held: Number = whole + samples * own
+    return held
+
+
+def samples_read(samples: Number, prompt: Number, output: Number, *, together: bool) -> Number:
+    """Cached tokens that attention reads in a step that adds a token to each answer. [token]
+
+    Parameters
+    ----------
+    samples
+        Answers n. [1]
+    prompt, output
+        Tokens P of the prompt and of each answer so far. [token]
+    together
+        Whether the kernel reads a shared prompt once for all of its answers.
+
+    Notes
+    -----
+    n·(P + t), or P + n·t. Sharing pages saves room, not reads: those need a kernel that knows.
+    Source: Juravsky et al. 2024, Hydragen (arXiv 2402.05099).
+
+    Examples
+    --------
+    >>> samples_read(16, 1000, 10, together=False), samples_read(16, 1000, 10, together=True)
+    (16160, 1160)
+    """
+    return prompt + samples * output if together else samples * (prompt + output)
+
+
+def beam_choice(sequences: Number, beams: Number, vocab: Number) -> Work:
+    """Scores of all continuations of all beams, and the best 2k of them.
+
+    Parameters
+    ----------
+    sequences
+        Prompts. [1]
+    beams
+        Beams k of each. [1]
+    vocab
+        Vocabulary V. [token]
+
+    Notes
+    -----
+    Logarithms of probabilities (2 reads and a write of k·V, 8 operations each), a sum with the
+    beam's score (read, write, 1) and a selection (read, 1), in single precision. 2k are taken, so
+    that k are left where some end. Source: Sutskever, Vinyals and Le 2014 (arXiv 1409.3215).
+
+    Examples
+    --------
+    >>> beam_choice(1.0, 4.0, 1000.0).hbm_bytes
+    96000.0
+    """
+    elements = sequences * beams * vocab
+    return Work(flops=elements * 10, activation_bytes=elements * 6 * 4.0)
+
+
+def beam_copies(sequences: Number, beams: Number, context: Number, *, token_bytes: Number) -> Work:
+    """Reordering of caches that lie one beam after the other: all are copied.
+
+    Parameters
+    ----------
+    sequences
+        Prompts. [1]
+    beams
+        Beams k of each. [1]
+    context
+        Tokens cached of each beam. [token]
+    token_bytes
+        Bytes b of a cached token, all layers. [B]
+
+    Notes
+    -----
+    2·k·S·b for each prompt: every beam's cache is read from its parent's and written to its own
+    place, in every step. Source: index_select over the past keys and values, as in the
+    `_reorder_cache` of Hugging Face Transformers.
+
+    Examples
+    --------
+    >>> beam_copies(1.0, 4.0, 100.0, token_bytes=10.0).kv_bytes
+    8000.0
+    """
+    return Work(kv_bytes=2 * sequences * beams * context * token_bytes)
+
+
+def beam_page_copies(
+    sequences: Number, beams: Number, parents: Number, *, page: Number, token_bytes: Number
+) -> Work:
+    """Reordering of caches in pages: a page is copied where two beams would write to it.
+
+    Parameters
+    ----------
+    sequences
+        Prompts. [1]
+    beams
+        Beams k of each. [1]
+    parents
+        Beams that live on; see `expected_parents`. [1]
+    page
+        Tokens of a page. [token]
+    token_bytes
+        Bytes b of a cached token, all layers. [B]
+
+    Notes
+    -----
+    2·(k − parents)·g·b, of g steps in the g − 1 in which the last page is not full. Independent of
+    the context. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, copy on write.
+
+    Examples
+    --------
+    >>> beam_page_copies(1.0, 4.0, 3.0, page=16.0, token_bytes=10.0).kv_bytes
+    300.0
+    """
+    return Work(kv_bytes=2 * sequences * (beams - parents) * (page - 1) * token_bytes)
+
+
+def expected_parents(beams: Number) -> Number:
+    """Beams that live on where each new one comes from any of the old ones equally often. [1]
+
+    Parameters
+    ----------
+    beams
+        Beams k. [1]
+
+    Notes
+    -----
+    k·(1 − (1 − 1/k)^k). Real beams descend from fewer: the best ones have more children. Source:
+    expected number of occupied boxes, Feller 1950, chapter II.
+
+    Examples
+    --------
+    >>> expected_parents(1.0), expected_parents(2.0)
+    (1.0, 1.5)
+    """
+    return beams * (1 - (1 - 1 / beams) ** beams)
+
+
+def beams_held(beams: int, prompt: int, output: int, *, page: int = 1) -> Number:
+    """Tokens cached for the beams of a prompt that keep what they have in common once. [token]
+
+    Parameters
+    ----------
+    beams
+        Beams k. [1]
+    prompt, output
+        Tokens P of the prompt and t of each answer so far. [token]
+    page
+        Tokens of a page, which is kept once where all of it is common. [token]
+
+    Notes
+    -----
+    Pages of the prompt once, and for each later one as many as the beams have ancestors at its last
+    token, where each beam comes from any of the k before it equally often: k at first, soon one.
+    The chain is exact. Real beams descend from fewer, so that they tend to hold less; without
+    sharing it is k·(P + t). Source: Kingman 1982, The coalescent, for the chain; Kwon et al. 2023
+    (arXiv 2309.06180), section 4.4, for sharing in beam search.
+
+    Examples
+    --------
+    Two beams have one ancestor with probability 1/2 a step back, 3/4 two steps back:
+
+    >>> beams_held(2, 100, 3)
+    104.75
+    """
+    if not (1 <= beams <= MOST_BEAMS and prompt >= 0 and output >= 0 and page >= 1):
+        raise InputError(
+            f"{beams} beams of {prompt} + {output} tokens in pages of {page}",
+            hint=f"give 1 to {MOST_BEAMS} beams, 0 tokens on, and pages of 1 or more",
+        )
+    longest = prompt + output
+    common = prompt // page
+    ends = np.minimum(np.arange(common + 1, -(-longest // page) + 1) * page, longest)
+    alive = _ancestors(beams, output)
+    return float(page * (common + alive[longest - ends].sum()))
+
+
+def _ancestors(beams: int, steps: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Mean number of ancestors of all beams so many steps back, from 0 on. [1]"""
+    step, lines = _occupied(beams), np.zeros(beams + 1)
+    lines[beams] = 1.0
+    out = np.ones(max(steps, 1))
+    for back in range(steps):
+        if lines[1] >= 1.0:
+            break
+        out[back] = lines @ np.arange(beams + 1.0)
+        lines = lines @ step
+    return out
+
+
+@cache
+def _occupied(boxes: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Probability that a balls, thrown into so many boxes, fill d of them: row a, column d."""
+    table = np.zeros((boxes + 1, boxes + 1))
+    table[0, 0] = 1.0
+    filled = np.arange(boxes + 1)
+    for balls in range(boxes):
+        again = table[balls] * filled / boxes
+        new = np.zeros(boxes + 1)
+        new[1:] = table[balls, :-1] * (boxes - filled[:-1]) / boxes
+        table[balls + 1] = again + new
+    return table

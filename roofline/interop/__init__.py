@@ -1,0 +1,1 @@
+"""What others have recorded, read in; commands for their tools, written out."""

@@ -1,0 +1,123 @@
+"""Tables of recorded requests: which columns each format has, and what they mean."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.interop.traces.rows import Place, Rows, Texts, numbers, tokens
+from roofline.units import PREFIX
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A table of requests.
+
+    Attributes
+    ----------
+    name, title
+        Short name; where it is from.
+    columns
+        That it must have, as they are spelled.
+    optional
+        That it may have.
+    convert
+        Columns of text to rows.
+    failures
+        Whether requests without an answer are recorded, with 0 tokens.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    convert: Callable[[Texts, Place], Rows]
+    optional: tuple[str, ...] = ()
+    failures: bool = False
+
+
+_ZONE: Final = re.compile(r"(?:Z|[+-]00:?00)$")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?")
+
+
+def _clock(texts: Texts, column: str, place: Place) -> Array:
+    """Seconds since 1970 of times of day in UTC. [s]"""
+    written = [_ZONE.sub("", text.strip()) for text in texts[column]]
+    for row, text in enumerate(written):
+        if not _TIME.fullmatch(text):
+            raise place.error(
+                row,
+                f"{column} is {texts[column][row][:40]!r}, which is no time",
+                "write it like 2023-11-16 18:15:46.680590, in UTC",
+            )
+    try:
+        ticks = np.array(written, dtype="datetime64[ns]").astype(np.int64)
+    except ValueError:
+        row = next(row for row, text in enumerate(written) if not _is_time(text))
+        raise place.error(
+            row, f"{column} is {texts[column][row][:40]!r}, which is no time", "check the date"
+        ) from None
+    # Whole seconds and the rest apart: together they have more digits than a float.
+    second = round(1 / PREFIX["n"])
+    whole, rest = np.divmod(ticks, second)
+    return whole + rest / second
+
+
+def _is_time(text: str) -> bool:
+    try:
+        np.datetime64(text, "ns")
+    except ValueError:
+        return False
+    return True
+
+
+def _azure(texts: Texts, place: Place) -> Rows:
+    return Rows(
+        seconds=_clock(texts, "TIMESTAMP", place),
+        prompt=tokens(texts, "ContextTokens", place, least=0),
+        output=tokens(texts, "GeneratedTokens", place, least=0),
+    )
+
+
+def _burstgpt(texts: Texts, place: Place) -> Rows:
+    return Rows(
+        seconds=numbers(texts, "Timestamp", place),
+        prompt=tokens(texts, "Request tokens", place, least=0),
+        output=tokens(texts, "Response tokens", place, least=0),
+    )
+
+
+def _plain(texts: Texts, place: Place) -> Rows:
+    rows = Rows(
+        seconds=numbers(texts, "arrival_s", place),
+        prompt=tokens(texts, "prompt", place),
+        output=tokens(texts, "output", place),
+    )
+    if "priority" not in texts:
+        return rows
+    return Rows(
+        rows.seconds, rows.prompt, rows.output, priority=tokens(texts, "priority", place, least=0)
+    )
+
+
+FORMATS: Final = (
+    Format(
+        "azure",
+        "Azure LLM inference trace (2023, 2024)",
+        ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
+        _azure,
+        failures=True,
+    ),
+    Format(
+        "burstgpt",
+        "BurstGPT (arXiv 2401.17644)",
+        ("Timestamp", "Request tokens", "Response tokens"),
+        _burstgpt,
+        optional=("Session ID", "Elapsed time", "Model", "Total tokens", "Log Type"),
+        failures=True,
+    ),
+    Format("csv", "plain table", ("arrival_s", "prompt", "output"), _plain, ("priority",)),
+)
+"""Tables, told apart by their columns."""

@@ -1,0 +1,94 @@
+"""Lines of JSON with a time, two lengths and the ids of prompt blocks, as Mooncake publishes them.
+
+It is the one format that says what prompts share, and so the one that traces are written in.
+Source: Mooncake (arXiv 2407.00079), section 4: timestamps in milliseconds, blocks of 512 tokens, an
+id for each block and what is before it; the last block may be a part of one.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from roofline.errors import DocumentError
+from roofline.interop.traces.lines import Line
+from roofline.interop.traces.rows import Place, Rows
+from roofline.serving.traffic.columns import MOST_TOKENS
+from roofline.units import PREFIX
+
+BLOCK: Final = 512
+MILLISECONDS: Final = PREFIX["m"]
+_KEYS: Final = ("timestamp", "input_length", "output_length")
+_MOST_IDS: Final = 2**63
+
+
+def convert(read: Sequence[Line], source: str, block: int) -> Rows:
+    """Rows of some lines.
+
+    Parameters
+    ----------
+    read
+        Lines, each one object.
+    source
+        The file, as it is shown.
+    block
+        Tokens of a block. [token]
+
+    Raises
+    ------
+    DocumentError
+        At the first line that is not a request.
+    """
+    place = Place(source, read)
+    entries = [_entry(line.text, row, place) for row, line in enumerate(read)]
+    return Rows(
+        seconds=np.array([entry["timestamp"] for entry in entries], np.float64) * MILLISECONDS,
+        prompt=np.array([entry["input_length"] for entry in entries], np.int64),
+        output=np.array([entry["output_length"] for entry in entries], np.int64),
+        blocks=tuple(_blocks(entry, row, place, block) for row, entry in enumerate(entries)),
+    )
+
+
+def _entry(text: str, row: int, place: Place) -> dict[str, Any]:
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        at = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise place.error(row, f"the line is not JSON{at}", "one object to a line") from None
+    if not isinstance(entry, dict):
+        raise place.error(row, "the line is not an object", f"write {', '.join(_KEYS)} in braces")
+    for key in _KEYS:
+        if key not in entry:
+            raise place.error(row, f"{key} is missing", f"a request has {', '.join(_KEYS)}")
+        value = entry[key]
+        least = 0 if key == "timestamp" else 1
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _refused(place, row, key, value, "no number")
+        if not least <= value <= (_MOST_IDS if key == "timestamp" else MOST_TOKENS):
+            raise _refused(place, row, key, value, f"not {least} or more, or beyond all measure")
+        if key != "timestamp" and value != int(value):
+            raise _refused(place, row, key, value, "not a whole number")
+    return entry
+
+
+def _refused(place: Place, row: int, key: str, value: object, said: str) -> DocumentError:
+    hint = "correct the line, or remove it"
+    return place.error(row, f"{key} is {str(value)[:40]}, which is {said}", hint)
+
+
+def _blocks(entry: dict[str, Any], row: int, place: Place, block: int) -> tuple[int, ...]:
+    """Ids of whole blocks: the last one may be a part, which nobody can share."""
+    ids = entry.get("hash_ids", [])
+    if not isinstance(ids, list) or not all(
+        type(i) is int and -_MOST_IDS <= i < _MOST_IDS for i in ids
+    ):
+        raise place.error(row, "hash_ids is not a list of whole numbers", "write [0, 1, 2]")
+    prompt = int(entry["input_length"])
+    if len(ids) > -(-prompt // block):
+        raise place.error(
+            row,
+            f"{len(ids)} blocks of {block} tokens for a prompt of {prompt:,}",
+            "check the length, or give the block size that the ids are of",
+        )
+    return tuple(ids[: prompt // block])

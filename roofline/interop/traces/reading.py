@@ -1,0 +1,233 @@
+"""Traces of any known format, whole or in chunks, as requests from time 0 on."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from roofline.errors import DocumentError, InputError
+from roofline.interop.traces import mooncake
+from roofline.interop.traces.formats import FORMATS, Format
+from roofline.interop.traces.lines import Line, cut_off, lines, located, source_of
+from roofline.interop.traces.rows import Place, Rows
+from roofline.serving.requests import Requests
+from roofline.serving.traffic.columns import joined, part, requests
+
+CHUNK: Final = 2**16
+MOST_TOGETHER: Final = 2**25
+"""Requests that are read at once: longer traces are streamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A recording.
+
+    Attributes
+    ----------
+    requests
+        From time 0 on.
+    format, title
+        What it was read as.
+    source
+        The file, as it is shown.
+    failed
+        Requests without prompt or answer, which are left out. [1]
+    """
+
+    requests: Requests
+    format: str
+    title: str
+    source: str
+    failed: int
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know."""
+        if not self.failed:
+            return ()
+        return (
+            f"{self.failed:,} recorded requests have no answer: the service failed, and they are "
+            "left out.",
+        )
+
+
+def read_trace(path: Path, *, most: int = 0, block: int = mooncake.BLOCK) -> Trace:
+    """Read a trace; its format is told by its columns.
+
+    Parameters
+    ----------
+    path
+        Azure, BurstGPT or plain table (CSV), or Mooncake's lines of JSON; ``.gz`` is unpacked.
+    most
+        Requests to read, the first ones; 0 for all. [1]
+    block
+        Tokens of a hashed block, of lines of JSON. [token]
+
+    Raises
+    ------
+    DocumentError
+        At the line that is at fault.
+    """
+    reader = _Reader(path, block)
+    limit = most or MOST_TOGETHER
+    parts, count = [], 0
+    for made in reader.chunks(min(CHUNK, limit)):
+        if count + len(made) > limit:
+            if not most:
+                raise InputError(
+                    f"{reader.source} has more than {MOST_TOGETHER:,} requests",
+                    hint="read the first ones (--requests N)",
+                )
+            made = part(made, 0, limit - count)
+        parts.append(made)
+        count += len(made)
+        if count == most:
+            break
+    if not count:
+        raise DocumentError(
+            f"{reader.source} has no request that was answered", hint="check that it is a trace"
+        )
+    return Trace(joined(parts), reader.name, reader.title, reader.source, reader.failed)
+
+
+def stream_trace(
+    path: Path, *, chunk: int = CHUNK, block: int = mooncake.BLOCK
+) -> Iterator[Requests]:
+    """Read a trace in chunks, whatever its length.
+
+    Parameters
+    ----------
+    path, block
+        As for `read_trace`.
+    chunk
+        Lines in each. [1]
+
+    Raises
+    ------
+    DocumentError
+        At the line that is at fault, when its chunk is read.
+    """
+    yield from _Reader(path, block).chunks(chunk)
+
+
+class _Reader:
+    """A file that is being read: its format, its first arrival and its last one."""
+
+    def __init__(self, path: Path, block: int) -> None:
+        if block < 1:
+            raise InputError(f"blocks of {block} tokens", hint="give 1 token or more")
+        self.source = source_of(path)
+        self.failed = 0
+        self._block = block
+        self._lines = lines(path)
+        self._first: float | None = None
+        self._last = 0.0
+        first = next(self._lines, None)
+        if first is None:
+            raise DocumentError(f"{self.source} is empty", hint="check that it is the right file")
+        self._format: Format | None = None
+        self._header: list[str] = []
+        if first.text.lstrip().startswith("{"):
+            self.name, self.title = "mooncake", "lines of JSON as Mooncake's (arXiv 2407.00079)"
+            self._lines = chain([first], self._lines)
+        else:
+            self._header = [name.strip() for name in _cells(first, self.source)]
+            self._format = _recognised(self._header, first, self.source)
+            self.name, self.title = self._format.name, self._format.title
+
+    def chunks(self, size: int) -> Iterator[Requests]:
+        while read := list(islice(self._lines, size)):
+            made = self._requests(read)
+            if len(made):
+                yield made
+
+    def _requests(self, read: list[Line]) -> Requests:
+        place = Place(self.source, read)
+        if self._format is None:
+            rows = mooncake.convert(read, self.source, self._block)
+        else:
+            rows = self._format.convert(self._columns(read, self._format), place)
+        self._check_order(rows, place)
+        if self._first is None:
+            self._first = float(rows.seconds[0])
+        answered = (rows.prompt > 0) & (rows.output > 0)
+        self.failed += int((~answered).sum())
+        return requests(
+            rows.seconds[answered] - self._first,
+            rows.prompt[answered],
+            rows.output[answered],
+            priority=rows.priority[answered] if len(rows.priority) else 0,
+            blocks=rows.blocks,
+            block=self._block if any(rows.blocks) else 0,
+        )
+
+    def _check_order(self, rows: Rows, place: Place) -> None:
+        times = np.concatenate([[self._last if self._first is not None else 0.0], rows.seconds])
+        early = np.diff(times) < 0
+        if self._first is None:
+            early[0] = False
+        if early.any():
+            raise place.error(
+                int(np.argmax(early)),
+                "the request comes before the one above it",
+                "sort the lines by time",
+            )
+        self._last = float(times[-1])
+
+    def _columns(self, read: list[Line], table: Format) -> dict[str, list[str]]:
+        """Texts of the columns that the format knows."""
+        width = len(self._header)
+        rows = _all_cells(read, self.source)
+        for line, row in zip(read, rows, strict=True):
+            if len(row) != width:
+                if not line.whole and len(row) < width:
+                    raise cut_off(self.source, line.number)
+                message = f"the line has {len(row)} values, the header {width}"
+                raise located(self.source, line.number, message, "check commas and quotes")
+        places = {name.lower(): place for place, name in enumerate(self._header)}
+        wanted = (*table.columns, *table.optional)
+        return {
+            name: [row[places[name.lower()]] for row in rows]
+            for name in wanted
+            if name.lower() in places
+        }
+
+
+def _cells(line: Line, source: str) -> list[str]:
+    try:
+        return next(csv.reader([line.text], strict=True))
+    except csv.Error:
+        if not line.whole:
+            raise cut_off(source, line.number) from None
+        hint = "a value in quotes begins and ends in one line"
+        raise located(source, line.number, "the line is not CSV", hint) from None
+
+
+def _all_cells(read: list[Line], source: str) -> list[list[str]]:
+    """Values of all lines at once; one by one where quotes go over line ends."""
+    try:
+        rows = list(csv.reader([line.text for line in read], strict=True))
+    except csv.Error:
+        rows = []
+    return rows if len(rows) == len(read) else [_cells(line, source) for line in read]
+
+
+def _recognised(header: list[str], line: Line, source: str) -> Format:
+    names = {name.lower() for name in header}
+    for table in FORMATS:
+        if names >= {name.lower() for name in table.columns}:
+            if len(names) != len(header):
+                raise located(source, line.number, "a column is there twice", "remove one")
+            return table
+    known = "; ".join(f"{table.name}: {','.join(table.columns)}" for table in FORMATS)
+    shown = ",".join(header)[:60]
+    raise located(
+        source,
+        line.number,
+        f"no trace has the columns {shown!r}",
+        f"write a first line with those of one of {known}; or lines of JSON",
+    )

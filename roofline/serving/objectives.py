@@ -1,0 +1,289 @@
+"""What users feel and what is promised them: latencies of served requests, and limits on them.
+
+TTFT is from arrival to first token, queueing included; TPOT = (E2E − TTFT) / (tokens − 1), which a
+request of one token does not have; E2E is from arrival to last token.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+from roofline.errors import InputError, QuantityError
+from roofline.units import parse
+
+Metric = Literal["ttft", "tpot", "e2e"]
+METRICS: Final[tuple[Metric, ...]] = ("ttft", "tpot", "e2e")
+_PROMISE: Final = re.compile(r"(\w+?)(?:_(mean|p[0-9]{1,2}(?:\.[0-9]{1,3})?))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Requests that were served, one row each, in order of arrival.
+
+    Attributes
+    ----------
+    arrival, admitted, first_token, finish
+        When each came, was first worked on, and had its first and its last token. [s]
+    prompt, output
+        Tokens. [token]
+    """
+
+    arrival: Array
+    admitted: Array
+    first_token: Array
+    finish: Array
+    prompt: NDArray[np.int64]
+    output: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Requests."""
+        return len(self.arrival)
+
+    @property
+    def ttft(self) -> Array:
+        """Arrival to first token. [s]"""
+        return self.first_token - self.arrival
+
+    @property
+    def queueing(self) -> Array:
+        """The part of TTFT before anything is done for the request. [s]"""
+        return self.admitted - self.arrival
+
+    @property
+    def e2e(self) -> Array:
+        """Arrival to last token. [s]"""
+        return self.finish - self.arrival
+
+    @property
+    def tpot(self) -> Array:
+        """(E2E − TTFT) / (tokens − 1); NaN for a single token. [s]"""
+        gaps = self.output - 1.0
+        out = np.full(len(self), np.nan)
+        np.divide(self.finish - self.first_token, gaps, out=out, where=gaps > 0)
+        return out
+
+
+def counted(served: Finished, warmup: int) -> Finished:
+    """The requests that count: all but the first ones to arrive.
+
+    Parameters
+    ----------
+    served
+        All requests.
+    warmup
+        How many are left out. [1]
+
+    Raises
+    ------
+    InputError
+        None would be left.
+    """
+    if not 0 <= warmup < len(served):
+        raise InputError(
+            f"warm-up takes {warmup} of {len(served)} requests",
+            hint="leave out fewer, or send more",
+        )
+    return Finished(*(getattr(served, part.name)[warmup:] for part in fields(Finished)))
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a latency spreads over requests. Percentiles between two requests are interpolated.
+
+    Attributes
+    ----------
+    mean, p50, p90, p95, p99
+        Of the requests that have it. [s]
+    requests
+        How many have it. [1]
+    """
+
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    requests: int
+
+
+def spread(seconds: Array) -> Spread | None:
+    """Mean and percentiles; NaN is a request that has none. None where no request has one.
+
+    Parameters
+    ----------
+    seconds
+        One for each request. [s]
+
+    Examples
+    --------
+    >>> spread(np.array([1.0, 2.0, 3.0, np.nan])).p50
+    2.0
+    """
+    have = seconds[~np.isnan(seconds)]
+    if not len(have):
+        return None
+    p50, p90, p95, p99 = (float(each) for each in np.percentile(have, (50, 90, 95, 99)))
+    return Spread(float(have.mean()), p50, p90, p95, p99, len(have))
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A promise about one latency.
+
+    Attributes
+    ----------
+    metric
+        ``"ttft"``, ``"tpot"`` or ``"e2e"``.
+    limit_s
+        What it may be at most. [s]
+    percentile
+        Share of the requests that must keep to it, in percent; None for their mean. [1]
+    """
+
+    metric: Metric
+    limit_s: float
+    percentile: float | None = 99.0
+
+    @property
+    def name(self) -> str:
+        """As it is written: ``"ttft_p99"``."""
+        said = "mean" if self.percentile is None else f"p{self.percentile:g}"
+        return f"{self.metric}_{said}"
+
+
+def parse_slo(text: str) -> tuple[Objective, ...]:
+    """Read promises: ``ttft=500ms,tpot_p90=50ms,e2e_mean=10s``; without a percentile it is p99.
+
+    Raises
+    ------
+    InputError
+        It is not like that, or says something twice.
+
+    Examples
+    --------
+    >>> [(promise.name, promise.limit_s) for promise in parse_slo("ttft=500ms,tpot_p90=50ms")]
+    [('ttft_p99', 0.5), ('tpot_p90', 0.05)]
+    """
+    out: list[Objective] = []
+    for words in text.split(",") if text.strip() else ():
+        name, equals, limit = (part.strip() for part in words.partition("="))
+        found = _PROMISE.fullmatch(name.lower())
+        metric = next((known for known in METRICS if found and known == found[1]), None)
+        if not equals or found is None or metric is None:
+            raise InputError(
+                f"{words.strip()!r:.60} is no objective",
+                hint="write ttft=500ms,tpot=50ms; e2e, and _p90 or _mean after a name, go too",
+            )
+        promise = Objective(metric, _seconds(words, limit), _percentile(found[2]))
+        if any(promise.name == other.name for other in out):
+            raise InputError(f"{promise.name} is promised twice", hint="leave out one of the two")
+        out.append(promise)
+    return tuple(out)
+
+
+def _seconds(words: str, limit: str) -> float:
+    try:
+        seconds = parse(limit, "s")
+    except QuantityError as error:
+        raise InputError(
+            f"{words.strip()!r:.60}: {error.message}", hint="write 500ms or 2s"
+        ) from None
+    if seconds <= 0:
+        raise InputError(f"{words.strip()!r:.60} is no time to keep to", hint="give more than 0 s")
+    return seconds
+
+
+def _percentile(said: str | None) -> float | None:
+    if said is None:
+        return 99.0
+    if said == "mean":
+        return None
+    share = float(said.removeprefix("p"))
+    if not share:
+        raise InputError("p0 promises nothing", hint="give a percentile above 0, like p90")
+    return share
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How a promise was kept.
+
+    Attributes
+    ----------
+    objective
+        The promise.
+    value_s
+        The percentile, or mean, that it is about; 0 where no request has the latency. [s]
+    attainment
+        Share of the requests within the limit; those without the latency are. [1]
+    met
+        Whether the promise holds.
+    """
+
+    objective: Objective
+    value_s: float
+    attainment: float
+    met: bool
+
+
+def kept(served: Finished, objectives: Sequence[Objective]) -> tuple[Kept, ...]:
+    """How each promise was kept."""
+    out = []
+    for objective in objectives:
+        seconds = getattr(served, objective.metric)
+        have = seconds[~np.isnan(seconds)]
+        value = 0.0
+        if len(have):
+            value = float(
+                have.mean()
+                if objective.percentile is None
+                else np.percentile(have, objective.percentile)
+            )
+        within = float(_within(served, objective).mean())
+        out.append(Kept(objective, value, within, value <= objective.limit_s))
+    return tuple(out)
+
+
+def _within(served: Finished, objective: Objective) -> NDArray[np.bool_]:
+    """Requests within a limit, each held to it by itself; those without the latency are."""
+    out: NDArray[np.bool_] = ~(getattr(served, objective.metric) > objective.limit_s)
+    return out
+
+
+def good(served: Finished, objectives: Sequence[Objective]) -> NDArray[np.bool_]:
+    """Requests that are within the limits of all promises."""
+    out = np.ones(len(served), np.bool_)
+    for objective in objectives:
+        out &= _within(served, objective)
+    return out
+
+
+def window(served: Finished) -> float:
+    """First arrival to last token. [s]
+
+    Parameters
+    ----------
+    served
+        Requests that count.
+    """
+    return float(served.finish.max() - served.arrival.min())
+
+
+def goodput(served: Finished, objectives: Sequence[Objective]) -> float:
+    """Requests a second that are within the limits of all promises. [1/s]
+
+    Parameters
+    ----------
+    served, objectives
+        Requests that count; promises.
+
+    Notes
+    -----
+    Source: DistServe (arXiv 2401.09670), section 1, here without a target for the share.
+    """
+    return float(good(served, objectives).sum()) / window(served)

@@ -1,0 +1,1 @@
+"""A deployment under traffic: set up, simulated, and told as tables."""

@@ -1,0 +1,264 @@
+"""A run as a result: what users feel, what was promised, what the server did, what it costs."""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import roofline
+from roofline.cost.deployment import Deployment
+from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept
+from roofline.serving.requests import Requests
+from roofline.serving.run import tables
+from roofline.serving.run.serve import Fleet
+from roofline.serving.running_cost import IDLE_SHARE
+from roofline.serving.simulate.served import Served
+from roofline.table import Result
+from roofline.units import show, significant
+
+NEAR: Final = 0.9
+"""Share of the rate of saturation from which queues are long and depend on chance."""
+
+
+LONG: Final = 1.25
+"""Time of a run over that in which requests come, from which its end counts for much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What was asked of the service, in the words of who asked.
+
+    Attributes
+    ----------
+    name, title
+        Workload or trace, in a word and in a sentence.
+    prompt, output, arrivals
+        What they are like, in a few words.
+    rate
+        Requests that come in a second; 0 in a closed loop. [1/s]
+    concurrency
+        Clients; 0 in an open loop. [1]
+    warmup
+        First requests that do not count. [1]
+    statistic
+        ``"mean"`` or ``"median"``: what a single figure is.
+    """
+
+    name: str
+    title: str
+    prompt: str
+    output: str
+    arrivals: str
+    rate: float
+    concurrency: int
+    warmup: int = 0
+    statistic: str = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A deployment under traffic, simulated.
+
+    Attributes
+    ----------
+    deployment, fleet, load, requests, served
+        What served what, and how it went.
+    saturation
+        Requests a second beyond which the queue grows without end; 0 in a closed loop. [1/s]
+    objectives
+        What users were promised.
+    seed
+        Of the requests. [1]
+    notes
+        What the requests rest on.
+    """
+
+    deployment: Deployment
+    fleet: Fleet
+    load: Load
+    requests: Requests = field(repr=False)
+    served: Served = field(repr=False)
+    saturation: float
+    objectives: tuple[Objective, ...] = ()
+    seed: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def finished(self) -> Finished:
+        """Requests that count."""
+        served = self.served
+        every = Finished(
+            served.arrival,
+            served.admitted,
+            served.first_token,
+            served.finish,
+            served.prompt,
+            served.output,
+        )
+        return counted(every, self.load.warmup)
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether requests come faster than they can be served."""
+        return bool(self.load.rate) and self.load.rate >= self.saturation
+
+    @property
+    def devices(self) -> int:
+        """Devices of all replicas. [1]"""
+        return self.fleet.replicas * self.deployment.devices
+
+
+def result_of(run: Run, *, with_requests: bool = False) -> Result:
+    """Tables, notes and inputs of a run.
+
+    Parameters
+    ----------
+    run
+        What was simulated.
+    with_requests
+        Whether there is a table of every request too.
+    """
+    done = run.finished
+    promises = _kept(run, done)
+    every = {
+        "headline": tables.latencies(done, basis(run), run.load.statistic),
+        "throughput": tables.throughput(run, done),
+        "objectives": tables.objectives(promises),
+        "server": tables.server(run),
+        "cache": tables.cache(run),
+        "workload": tables.workload(run),
+    }
+    if with_requests:
+        every["requests"] = tables.requests(run.served)
+    deployment = run.deployment
+    return Result(
+        kind="simulate",
+        tables=every,
+        notes=(
+            *run.notes,
+            *notes(run),
+            *deployment.precision.notes,
+            *deployment.architecture.notes,
+        ),
+        metadata={
+            "version": roofline.__version__,
+            "model": deployment.architecture.name,
+            "gpu": deployment.node.gpu.name,
+            "gpu_title": deployment.node.gpu.title,
+            "gpus": run.devices,
+            "replicas": run.fleet.replicas,
+            "layout": deployment.layout.spelled,
+            "layout_title": str(deployment.layout),
+            "engine": deployment.engine.name,
+            "engine_title": deployment.engine.title,
+            "weights": deployment.precision.weights.name,
+            "kv": deployment.precision.kv.name,
+            "policy": run.fleet.server.policy,
+            "workload": run.load.name,
+            "workload_title": run.load.title,
+            "arrivals": run.load.arrivals,
+            "prompt": run.load.prompt,
+            "output": run.load.output,
+            "requests": len(run.served),
+            "counted": len(done),
+            "statistic": run.load.statistic,
+            "seed": run.seed,
+            "basis": basis(run),
+            "stable": None if run.load.concurrency else not run.overloaded,
+            "offered_requests_per_s": run.load.rate or None,
+            "saturation_requests_per_s": run.saturation or None,
+            "met": all(promise.met for promise in promises) if promises else None,
+            "summary": sentences(run, done, promises),
+        },
+    )
+
+
+def _kept(run: Run, done: Finished) -> tuple[Kept, ...]:
+    """How promises were kept; under overload none is, however short the run."""
+    found = kept(done, run.objectives)
+    return tuple(replace(each, met=each.met and not run.overloaded) for each in found)
+
+
+def basis(run: Run) -> str:
+    """How the times are known."""
+    return "datasheet" if run.deployment.calibration is None else "interpolated"
+
+
+def sentences(run: Run, done: Finished, promises: tuple[Kept, ...]) -> tuple[str, ...]:
+    """What a reader should take away: whether it holds the load, what users get, what limits it."""
+    out = [_load(run)]
+    if promises:
+        broken = [promise.objective.name for promise in promises if not promise.met]
+        share = float(good(done, run.objectives).mean())
+        said = f"Broken: {', '.join(broken)}." if broken else "All promises are kept."
+        if run.overloaded:
+            said = "No promise holds under overload; of this run"
+        out.append(f"{said} {share:.1%} of the requests are within all limits.")
+    totals = run.served.totals
+    room = run.fleet.server.kv_tokens
+    if totals.preemptions:
+        out.append(
+            f"Memory for the KV cache ran out: {totals.preemptions:,} preemptions, "
+            f"{totals.recomputed_tokens:,} tokens computed again."
+        )
+    elif totals.kv_peak_tokens > 0.9 * room:
+        out.append("The KV cache is what limits how many requests run together.")
+    return tuple(out)
+
+
+def _load(run: Run) -> str:
+    load = run.load
+    if load.concurrency:
+        return (
+            f"{load.concurrency:,} clients, each with one request at a time: they wait, and cannot "
+            "overload it."
+        )
+    limit, offered = significant(run.saturation), significant(load.rate)
+    if run.overloaded:
+        return (
+            f"Overloaded: {offered} requests/s come in, and it saturates at {limit} requests/s. "
+            "The queue grows for as long as this lasts, and latencies with it: those below are of "
+            "a run of this length only."
+        )
+    share = load.rate / run.saturation
+    close = " So close to it queues are long and depend on chance." if share > NEAR else ""
+    return (
+        f"Holds the load: {offered} requests/s come in, and it saturates at {limit} requests/s "
+        f"({share:.0%} of that).{close}"
+    )
+
+
+def notes(run: Run) -> tuple[str, ...]:
+    """What must be known to read the figures right."""
+    server, served = run.fleet.server, run.served
+    sessions = bool((run.requests.after >= 0).any())
+    came = float(run.requests.arrival[-1] - run.requests.arrival[0])
+    out = []
+    if run.load.rate and not run.overloaded and served.totals.makespan_s > LONG * came:
+        out.append(
+            f"Requests and sessions came for {show(came, 's')}, and the last was served after "
+            f"{show(served.totals.makespan_s, 's')}: rates are of a run that starts and ends "
+            "empty. More of them (--requests) come nearer to a lasting load."
+        )
+    if run.deployment.calibration is None:
+        out.append(
+            "Steps are priced at the datasheet roofline, the least the hardware allows, and engine "
+            "overheads are left out: real latencies are longer, and saturation comes earlier."
+        )
+    else:
+        out.append("Steps are priced by measured kernels; engine overheads are left out.")
+    if run.saturation:
+        out.append(
+            "Saturation is what the same server does with the same requests when it never waits"
+            + ("; a session's cache is taken to be there when it goes on." if sessions else ".")
+        )
+    if server.sharing and server.page != run.deployment.engine.block_tokens:
+        out.append(
+            f"Prefixes are shared in pages of {server.page} tokens; {run.deployment.engine.title} "
+            f"has pages of {run.deployment.engine.block_tokens:g}."
+        )
+    out.append(
+        f"Power is taken to grow from {IDLE_SHARE:.0%} of board power without work to all of it in "
+        "a step; both are assumed."
+    )
+    if not run.deployment.node.gpu.usd_per_hour:
+        out.append("No price is assumed for this device: give one with --price.")
+    return tuple(out)

@@ -1,0 +1,203 @@
+"""Traffic through one or several replicas, and the rate beyond which no queue is stable."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.serving.requests import Requests
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.run import simulate, stream
+from roofline.serving.simulate.served import Served, Totals
+from roofline.serving.simulate.served import joined as served_joined
+from roofline.serving.simulate.server import Server
+from roofline.serving.traffic.columns import Ints, joined, numbered, part, picked_rows
+
+Progress = Callable[[int, int], None]
+PART: Final = 4096
+FULL: Final = 12
+"""Times that a server is filled to find its rate: the first and last of them do not count."""
+SAMPLE: Final = 8192
+"""Requests whose lengths are taken for those of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Replicas that share traffic.
+
+    Attributes
+    ----------
+    prices, server
+        Of each.
+    replicas
+        How many; requests go to them in turn, those of a session to the same. [1]
+    """
+
+    prices: StepPrices
+    server: Server
+    replicas: int = 1
+
+
+def serve(
+    fleet: Fleet,
+    requests: Requests,
+    *,
+    concurrency: int = 0,
+    progress: Progress | None = None,
+) -> Served:
+    """Serve requests on all replicas.
+
+    Parameters
+    ----------
+    fleet
+        What serves.
+    requests
+        What comes.
+    concurrency
+        Clients that send the next request when one is finished, of all replicas; 0 for an open
+        loop. [1]
+    progress
+        Told how many requests are done, of how many.
+    """
+    every, done = [], 0
+    for replica in range(fleet.replicas):
+        rows = np.flatnonzero(turn(requests) % fleet.replicas == replica)
+        if not len(rows):
+            continue
+        own = picked_rows(requests, rows) if fleet.replicas > 1 else requests
+        clients = _share(concurrency, replica, fleet.replicas)
+        parts = []
+        for served in stream(_parts(own), fleet.prices, fleet.server, concurrency=clients):
+            parts.append(served)
+            done += len(served)
+            if progress is not None:
+                progress(done, len(requests))
+        whole = served_joined(parts)
+        every.append(replace(whole, number=rows[whole.number]))
+    return _together(every)
+
+
+def turn(requests: Requests) -> Ints:
+    """Which session, or single request, each row belongs to, counted from 0. [1]
+
+    Examples
+    --------
+    >>> from roofline.serving.traffic.columns import requests
+    >>> turn(requests([0.0, 0.0, 1.0], 5, 5, after=[-1, 0, -1])).tolist()
+    [0, 0, 1]
+    """
+    out: Ints = np.zeros(len(requests), np.int64)
+    first = requests.after < 0
+    out[first] = np.arange(int(first.sum()))
+    for row in np.flatnonzero(~first):
+        out[row] = out[requests.after[row]]
+    return out
+
+
+def saturation(fleet: Fleet, requests: Requests) -> float:
+    """Requests a second that all replicas serve where the queue is never empty. [1/s]
+
+    Parameters
+    ----------
+    fleet
+        What serves.
+    requests
+        What comes, of which the lengths and what is shared count; they are repeated until the
+        server was filled often enough.
+
+    Notes
+    -----
+    Twice as many clients as it runs sequences ask again at once, so that it never waits. Counted
+    are the requests finished between a quarter and three quarters of them: neither the first,
+    which start together, nor the last, which leave the server empty. Sessions go on at once: their
+    cache is still there. Source: a queue is stable below the rate at which its server works when
+    it never waits, Asmussen 2003, Applied Probability and Queues, chapter III.
+    """
+    single = part(requests, 0, min(len(requests), SAMPLE))
+    copies = -(-FULL * fleet.server.max_sequences // len(single))
+    ready = replace(
+        _repeated(single, copies),
+        arrival=np.zeros(copies * len(single)),
+        think=np.zeros(copies * len(single)),
+    )
+    clients = 2 * fleet.server.max_sequences
+    served = simulate(ready, fleet.prices, fleet.server, concurrency=clients)
+    finish = np.sort(served.finish)
+    low, high = len(finish) // 4, (3 * len(finish)) // 4
+    span = float(finish[high] - finish[low])
+    if span <= 0:  # all in one batch
+        return fleet.replicas * len(finish) / float(finish[-1])
+    return fleet.replicas * (high - low) / span
+
+
+def waiting(served: Served) -> tuple[float, int]:
+    """Requests that wait for their first step: mean over the run, and most at once. [1]"""
+    return _present(served.arrival, served.admitted)
+
+
+def running(served: Served) -> tuple[float, int]:
+    """Requests that were begun and are not finished: mean over the run, and most at once. [1]"""
+    return _present(served.admitted, served.finish)
+
+
+def _present(start: Array, end: Array) -> tuple[float, int]:
+    """Mean and most of what is there between two times; what ends as another starts is gone."""
+    times = np.concatenate([start, end])
+    change = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
+    order = np.lexsort((change, times))
+    span = float(times.max() - times.min())
+    most = int(np.cumsum(change[order]).max())
+    return (float((end - start).sum()) / span if span else 0.0), most
+
+
+def _parts(requests: Requests) -> Iterator[Requests]:
+    """Parts that end with a session, so that it is known how far a run is."""
+    first = np.flatnonzero(requests.after < 0)
+    cuts = [0]
+    for row in first:
+        if row - cuts[-1] >= PART:
+            cuts.append(int(row))
+    for start, stop in zip(cuts, [*cuts[1:], len(requests)], strict=True):
+        yield part(requests, start, stop)
+
+
+def _share(concurrency: int, replica: int, replicas: int) -> int:
+    """Clients of a replica; one where there are fewer than replicas."""
+    if not concurrency:
+        return 0
+    return max(concurrency // replicas + (replica < concurrency % replicas), 1)
+
+
+def _repeated(requests: Requests, copies: int) -> Requests:
+    """Requests several times over, each time with blocks of its own."""
+    ids = numbered(requests.hashes)
+    return joined(
+        replace(
+            requests,
+            after=np.where(requests.after < 0, -1, requests.after + copy * len(requests)),
+            hashes=ids + copy * (len(ids) + 1),
+        )
+        for copy in range(copies)
+    )
+
+
+def _together(every: list[Served]) -> Served:
+    if len(every) == 1:
+        return every[0]
+    whole = served_joined(every)
+    last = max(float(served.finish.max()) for served in every)
+    first = min(float(served.arrival.min()) for served in every)
+    peaks = ("kv_peak_tokens",)
+    means = [field.name for field in fields(Totals) if field.name.startswith("kv_")]
+    values = {}
+    for field in fields(Totals):
+        column = [getattr(served.totals, field.name) for served in every]
+        if field.name in peaks:
+            values[field.name] = max(column)
+        elif field.name in means:
+            values[field.name] = sum(column) / len(column)
+        else:
+            values[field.name] = sum(column)
+    return replace(whole, totals=Totals(**{**values, "makespan_s": last - first}))

@@ -1,0 +1,141 @@
+"""From a deployment to the server that the simulator knows: policy of the engine, room for KV."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.errors import InputError
+from roofline.hardware.engine import Engine
+from roofline.serving.requests import Requests
+from roofline.serving.simulate import placing
+from roofline.serving.simulate.server import BATCHED, Policy, Server
+
+SHARED_PAGE: Final = 16
+"""Least tokens of a page whose content is looked up by its hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """What an engine does unless told otherwise.
+
+    Attributes
+    ----------
+    policy, first
+        As in `Server`.
+    reservation
+        Share of an answer for which there must be room before it is begun. [1]
+    sequences
+        Most at once of a group of devices that has sequences of its own. [1]
+    """
+
+    policy: Policy
+    first: Literal["decode", "prefill"]
+    reservation: float
+    sequences: int = 256
+
+
+HABITS: Final[Mapping[str, Habit]] = {
+    "vllm": Habit("chunked", "decode", 0.0),
+    "sglang": Habit("continuous", "prefill", 0.7),
+    "trtllm": Habit("continuous", "decode", 1.0),
+    "ideal": Habit("continuous", "decode", 0.0),
+}
+"""vLLM fills its step with prefill chunks beside decode and preempts; SGLang prefills first and
+admits by an estimate of the answers; TensorRT-LLM mixes whole prompts with decode and reserves all
+of an answer (its policy GUARANTEED_NO_EVICT)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the server was asked for; None for what its engine does.
+
+    Attributes
+    ----------
+    policy, first, max_sequences, token_budget, timeout_s, preemption
+        As in `Server`.
+    contiguous
+        Whether each sequence has one region as long as the longest request, as before paging.
+    sharing
+        Whether equal prefixes are kept once.
+    """
+
+    policy: Policy | None = None
+    first: Literal["decode", "prefill"] | None = None
+    max_sequences: int | None = None
+    token_budget: int | None = None
+    timeout_s: float = 0.0
+    preemption: Literal["recompute", "swap"] = "recompute"
+    contiguous: bool = False
+    sharing: bool | None = None
+
+
+def server_of(
+    deployment: Deployment, asked: Asked, requests: Requests, utilization: float | None
+) -> Server:
+    """Server of a replica.
+
+    Parameters
+    ----------
+    deployment
+        Network, devices, formats, engine.
+    asked
+        What is to differ from the engine's habits.
+    requests
+        What will come, of which the lengths say how much a cached token takes.
+    utilization
+        Share of device memory the engine takes; None for its default. [1]
+
+    Raises
+    ------
+    InfeasibleError
+        The network leaves no room for a cache.
+    """
+    habit = HABITS.get(deployment.engine.name, HABITS["ideal"])
+    policy = asked.policy or habit.policy
+    # Groups with sequences of their own have schedulers of their own.
+    groups = int(deployment.layout.dp)
+    sequences = asked.max_sequences
+    if sequences is None:
+        sequences = habit.sequences * groups
+    alone = policy in BATCHED
+    if asked.sharing and (alone or asked.contiguous):
+        raise InputError(
+            f"prefixes are not shared in {'contiguous memory' if asked.contiguous else 'batches'}",
+            hint="leave out --prefix-caching",
+        )
+    sharing = not alone and not asked.contiguous and asked.sharing is not False
+    tokens = asked.token_budget
+    if tokens is None:
+        tokens = int(deployment.engine.step_tokens) * groups
+    server = Server(
+        policy=policy,
+        first=asked.first or habit.first,
+        max_sequences=sequences,
+        token_budget=0 if alone else tokens,
+        timeout_s=asked.timeout_s,
+        kv="contiguous" if asked.contiguous else "pages",
+        page=page_of(deployment.engine, sharing=sharing),
+        longest=int((requests.prompt + requests.output).max()),
+        reservation=habit.reservation,
+        preemption=asked.preemption,
+        sharing=sharing,
+    )
+    placed = placing.server_of(
+        deployment, server, context=_typical(requests), utilization=utilization
+    )
+    return replace(placed, token_budget=server.token_budget)
+
+
+def page_of(engine: Engine, *, sharing: bool) -> int:
+    """Tokens of a page of an engine's cache; of one that is looked up, at least 16. [token]"""
+    page = max(int(engine.block_tokens), 1)
+    return max(page, SHARED_PAGE) if sharing else page
+
+
+def _typical(requests: Requests) -> int:
+    """Context that a cached token is of, on average: long sequences have more of them. [token]"""
+    whole = (requests.prompt + requests.output).astype(np.float64)
+    return max(round(float((whole * whole).sum() / whole.sum())), 1)

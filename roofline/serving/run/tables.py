@@ -1,0 +1,201 @@
+"""Tables of a run; what is printed, and what JSON carries."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from roofline.serving.objectives import Finished, Kept, goodput, spread, window
+from roofline.serving.run.serve import running, waiting
+from roofline.serving.running_cost import joule_per_token, power, usd_per_mtok
+from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.server import UNLIMITED
+from roofline.serving.traffic.columns import Ints
+from roofline.table import Column, Table, table
+from roofline.units import MILLION
+
+if TYPE_CHECKING:
+    from roofline.serving.run.result import Run
+
+_LATENCIES: Final = (
+    ("ttft_s", "ttft", "arrival to first token"),
+    ("queueing_s", "queueing", "of it: before the first step"),
+    ("tpot_s", "tpot", "between tokens, mean of a request"),
+    ("latency_s", "e2e", "arrival to last token"),
+)
+SPREAD_UNITS: Final = dict.fromkeys(("reported", "mean", "p50", "p90", "p95", "p99"), "s")
+
+
+def latencies(done: Finished, basis: str, statistic: str) -> Table:
+    """Mean and percentiles over requests; nothing of what no request has.
+
+    ``reported`` is the one figure that a benchmark with that statistic would print.
+    """
+    rows = []
+    for name, attribute, meaning in _LATENCIES:
+        if (made := spread(getattr(done, attribute))) is not None:
+            rows.append(
+                {
+                    "metric": name,
+                    "reported": made.p50 if statistic == "median" else made.mean,
+                    "mean": made.mean,
+                    "p50": made.p50,
+                    "p90": made.p90,
+                    "p95": made.p95,
+                    "p99": made.p99,
+                    "unit": "s",
+                    "requests": made.requests,
+                    "basis": basis,
+                    "meaning": meaning,
+                }
+            )
+    return table(rows, SPREAD_UNITS, basis)
+
+
+def throughput(run: "Run", done: Finished) -> Table:
+    """What is served and what it costs, over the time of the requests that count."""
+    seconds, gpu = window(done), run.deployment.node.gpu
+    tokens = float(done.output.sum())
+    rate = len(done) / seconds
+    rows: list[dict[str, Any]] = []
+
+    def add(metric: str, value: float, unit: str, meaning: str) -> None:
+        rows.append({"metric": metric, "value": value, "unit": unit, "meaning": meaning})
+
+    if run.load.rate:
+        add("offered_requests_per_s", run.load.rate, "request/s", "that come")
+        add("saturation_requests_per_s", run.saturation, "request/s", "the most it can serve")
+    add("makespan_s", seconds, "s", "first arrival to last token")
+    add("requests_per_s", rate, "request/s", "requests in that time")
+    if run.objectives:
+        good = goodput(done, run.objectives)
+        add("goodput_requests_per_s", good, "request/s", "within all promised limits")
+    add("throughput_tok_s", tokens / seconds, "token/s", "output tokens, all GPUs")
+    each = tokens / seconds / run.devices
+    add("throughput_tok_s_per_gpu", each, "token/s", "output tokens, each GPU")
+    whole = tokens + float(done.prompt.sum())
+    add("total_tok_s", whole / seconds, "token/s", "prompts and answers")
+    if gpu.usd_per_hour:
+        hourly = gpu.usd_per_hour * run.devices
+        price = float(usd_per_mtok(hourly, seconds, tokens))
+        add("usd_per_mtok", price, "$", "per million output tokens")
+        add("tokens_per_usd", MILLION / price, "token", "output tokens for a dollar")
+    if gpu.tdp_w:
+        watts = power(gpu.tdp_w * run.devices, run.served.totals.busy_s / _paid(run))
+        joule = float(joule_per_token(watts, seconds, tokens))
+        add("joule_per_token", joule, "J", "per output token, idle time included")
+    return table(rows, {})
+
+
+def _paid(run: "Run") -> float:
+    """Time of all replicas from the first arrival to the last token. [s]"""
+    return run.served.totals.makespan_s * run.fleet.replicas
+
+
+def objectives(promises: tuple[Kept, ...]) -> Table:
+    """Promises and how they were kept."""
+    rows = [
+        {
+            "objective": promise.objective.name,
+            "limit_s": promise.objective.limit_s,
+            "value_s": promise.value_s,
+            "attainment": promise.attainment,
+            "met": promise.met,
+        }
+        for promise in promises
+    ]
+    return table(rows, {"limit_s": "s", "value_s": "s"})
+
+
+def server(run: "Run") -> Table:
+    """What the server did: all replicas together, means over the run."""
+    served, totals = run.served, run.served.totals
+    queue, queue_most = waiting(served)
+    active, active_most = running(served)
+    replicas = run.fleet.replicas
+    rows: list[dict[str, Any]] = []
+
+    def add(metric: str, value: float, unit: str, meaning: str) -> None:
+        rows.append({"metric": metric, "value": value, "unit": unit, "meaning": meaning})
+
+    add("utilisation", totals.busy_s / _paid(run), "", "share of the time in which steps run")
+    add("steps", totals.steps, "step", f"of {_of(replicas)}")
+    add("step_s", totals.busy_s / totals.steps, "s", "mean of all steps")
+    add("running", active, "request", "begun and not finished, mean")
+    add("running_most", active_most, "request", "the same, most at once")
+    add("queue", queue, "request", "waiting for a first step, mean")
+    add("queue_most", queue_most, "request", "the same, most at once")
+    add("prefilled_tokens", totals.prefilled_tokens, "token", "computed in prefill")
+    add("decoded_tokens", totals.decoded_tokens, "token", "computed in decode")
+    found = float(served.cached.sum()) / float(served.prompt.sum())
+    add("prefix_hits", found, "", "share of prompt tokens found in the cache")
+    add("preemptions", totals.preemptions, "", "sequences that lost their place for want of memory")
+    add("recomputed_tokens", totals.recomputed_tokens, "token", "computed again after that")
+    add("swapped_tokens", totals.swapped_tokens, "token", "moved to the host and back after that")
+    return table(rows, {})
+
+
+def _of(replicas: int) -> str:
+    return "the replica" if replicas == 1 else f"all {replicas} replicas"
+
+
+def cache(run: "Run") -> Table:
+    """Cache of one replica, in tokens; means are over steps."""
+    totals, room = run.served.totals, run.fleet.server.kv_tokens
+    parts = (
+        ("room", float(room), "what the memory holds"),
+        ("peak", totals.kv_peak_tokens, "given out, most at once"),
+        ("given out", totals.kv_held_tokens, "mean"),
+        ("filled", totals.kv_stored_tokens, "of it: tokens that are cached"),
+        ("reserved", totals.kv_reserved_tokens, "of it: for tokens still to come"),
+        ("internal waste", totals.kv_internal_tokens, "of it: never to be filled"),
+        ("external waste", totals.kv_external_tokens, "free, but in no piece that is large enough"),
+    )
+    rows = [
+        {"part": name, "tokens": value, "share": value / room, "meaning": meaning}
+        for name, value, meaning in parts
+        if room < UNLIMITED or name != "room"
+    ]
+    return table(rows, {"tokens": "token"})
+
+
+def workload(run: "Run") -> Table:
+    """What was asked of the service, as it was drawn."""
+    load, requests = run.load, run.requests
+    left_out = f", the first {load.warmup:,} left out" if load.warmup else ""
+    named = {
+        "workload": load.title,
+        "arrivals": load.arrivals,
+        "prompt": load.prompt,
+        "output": load.output,
+        "requests": f"{len(requests):,}{left_out}",
+        "prompt as drawn": _drawn(requests.prompt),
+        "output as drawn": _drawn(requests.output),
+        "statistic": load.statistic,
+    }
+    return table([{"what": what, "value": value} for what, value in named.items()], {})
+
+
+def _drawn(lengths: Ints) -> str:
+    return f"mean {lengths.mean():,.0f}, {lengths.min():,} to {lengths.max():,} tokens"
+
+
+def requests(served: Served) -> Table:
+    """Every request, in order of arrival."""
+    seconds = ("arrival", "admitted", "first_token", "finish")
+    columns = {f"{name}_s": Column(tuple(getattr(served, name).tolist()), "s") for name in seconds}
+    tpot = served.tpot_s
+    return Table(
+        {
+            "request": Column(tuple(served.number.tolist())),
+            **columns,
+            "prompt": Column(tuple(served.prompt.tolist()), "token"),
+            "output": Column(tuple(served.output.tolist()), "token"),
+            "cached": Column(tuple(served.cached.tolist()), "token"),
+            "preemptions": Column(tuple(served.preemptions.tolist())),
+            "ttft_s": Column(tuple(served.ttft_s.tolist()), "s"),
+            "tpot_s": Column(
+                tuple(None if np.isnan(value) else value for value in tpot.tolist()), "s"
+            ),
+            "latency_s": Column(tuple(served.latency_s.tolist()), "s"),
+        }
+    )

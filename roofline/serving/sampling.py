@@ -1,0 +1,103 @@
+"""How the next token is chosen, as operators: the passes over the logits that a choice takes."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from roofline.cost import sampling as passes
+from roofline.cost.work import Number, Op
+from roofline.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the next token is chosen.
+
+    Attributes
+    ----------
+    temperature
+        0 takes the likeliest token. [1]
+    top_k
+        Only the k likeliest; 0 for all. [1]
+    top_p
+        Only the likeliest that together have this probability; 1 for all. [1]
+    method
+        How top-k and top-p are done: ``"sort"``, or ``"rejection"`` of draws.
+    rounds
+        Draws until one is kept; assumed. [1]
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    method: Literal["sort", "rejection"] = "sort"
+    rounds: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if not 0 <= self.temperature < 1000:
+            raise InputError(
+                f"temperature is {self.temperature:g}", hint="give 0 for greedy, or more"
+            )
+        if self.top_k < 0 or not 0 < self.top_p <= 1:
+            raise InputError(
+                f"top-k is {self.top_k}, top-p is {self.top_p:g}",
+                hint="give k of 0 (all) or more, and p above 0 and up to 1 (all)",
+            )
+        if self.rounds < 1:
+            raise InputError(f"{self.rounds:g} rounds of draws", hint="give 1 or more")
+        if self.temperature == 0 and (self.top_k > 1 or self.top_p < 1):
+            raise InputError(
+                "greedy choice with top-k or top-p",
+                hint="they change nothing: leave them out, or give a temperature",
+            )
+
+
+def sampling_ops(
+    sampling: Sampling, rows: Number, vocab: Number, *, width: Number = 2.0
+) -> dict[str, Op]:
+    """Passes over the logits of a step, in order, by name.
+
+    Parameters
+    ----------
+    sampling
+        How the next token is chosen.
+    rows
+        Sequences that get a token. [1]
+    vocab
+        Vocabulary V. [token]
+    width
+        Bytes per logit as the LM head writes it. [B]
+
+    Examples
+    --------
+    >>> list(sampling_ops(Sampling(), 1.0, 1000.0))
+    ['logits-to-single', 'argmax']
+    >>> list(sampling_ops(Sampling(0.7, top_p=0.9), 1.0, 1000.0))
+    ['logits-to-single', 'temperature', 'sort', 'softmax', 'top-p', 'softmax-2', 'draw']
+    """
+    made = {"logits-to-single": passes.converted(rows, vocab, width=width)}
+    cut = sampling.top_k > 0 or sampling.top_p < 1
+    if sampling.temperature == 0:
+        made["argmax"] = passes.argmax(rows, vocab)
+    else:
+        if sampling.temperature != 1:
+            made["temperature"] = passes.scaled_by_temperature(rows, vocab)
+        if cut and sampling.method == "rejection":
+            made["softmax"] = passes.softmax(rows, vocab)
+            made["draw"] = passes.drawn_by_rejection(rows, vocab, rounds=sampling.rounds)
+        else:
+            if cut:
+                made["sort"] = passes.sort(rows, vocab)
+            if sampling.top_k:
+                made["top-k"] = passes.cut_by_rank(rows, vocab)
+            if sampling.top_p < 1:
+                made["softmax"] = passes.softmax(rows, vocab)
+                made["top-p"] = passes.cut_by_sum(rows, vocab)
+            made["softmax-2" if "softmax" in made else "softmax"] = passes.softmax(rows, vocab)
+            made["draw"] = passes.drawn(rows, vocab)
+    dims = {"m": rows, "width": vocab}
+    return {
+        name: Op(name, "pointwise", work, arithmetic="fp32" if name != "logits-to-single" else "",
+                 dims=dims)
+        for name, work in made.items()
+    }  # fmt: skip

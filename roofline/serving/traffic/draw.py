@@ -1,0 +1,202 @@
+"""Requests of a workload, drawn by a seed, whole or chunk by chunk.
+
+Each purpose has its own stream of random numbers, and each request, or session, takes one number of
+each: a change of one axis leaves the others as they were, and chunks are the same as the whole.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+from roofline.errors import InputError
+from roofline.serving.requests import Requests
+from roofline.serving.traffic.arrivals import gaps
+from roofline.serving.traffic.columns import joined, part
+from roofline.serving.traffic.lengths import drawn, picked
+from roofline.serving.traffic.traffic import Traffic, number, together
+
+_PURPOSES: Final = ("arrival", "turns", "shared", "priority", "prompt", "output", "think")
+CHUNK: Final = 2**16
+MOST_TOGETHER: Final = 2**25
+"""Requests that are drawn at once: more are streamed."""
+
+Ints = NDArray[np.int64]
+
+
+def draw(traffic: Traffic, seed: int = 0, *, block: int = 16) -> Requests:
+    """All requests of a workload.
+
+    Parameters
+    ----------
+    traffic
+        Workload.
+    seed
+        Same seed, same requests. [1]
+    block
+        Tokens of a block whose prefix can be shared. [token]
+
+    Raises
+    ------
+    InputError
+        There are too many to be held together.
+
+    Examples
+    --------
+    >>> made = draw(Traffic(requests=3), seed=7)
+    >>> len(made), made.prompt.tolist()
+    (3, [2048, 2048, 2048])
+    """
+    if number(traffic) > MOST_TOGETHER:
+        raise InputError(
+            f"{number(traffic):,} requests at once",
+            hint=f"draw up to {MOST_TOGETHER:,}, or stream them in chunks",
+        )
+    return joined(stream(traffic, seed, block=block))
+
+
+def stream(
+    traffic: Traffic, seed: int = 0, *, block: int = 16, chunk: int = CHUNK
+) -> Iterator[Requests]:
+    """Requests of a workload in chunks that end with a session or prompt.
+
+    Parameters
+    ----------
+    traffic, seed, block
+        As for `draw`.
+    chunk
+        Sessions or prompts in each, at most. [1]
+    """
+    if seed < 0:
+        raise InputError(f"seed is {seed}", hint="give 0 or more")
+    streams = {
+        name: np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(place,))))
+        for place, name in enumerate(_PURPOSES)
+    }
+    source = _Source(traffic, streams, block)
+    wanted = number(traffic)
+    sent = 0
+    while sent < wanted:
+        # A session has at least one request, so that no more of them are needed.
+        made = source.take(min(chunk, -(-(wanted - sent) // traffic.samples)))
+        made = part(made, 0, wanted - sent)
+        sent += len(made)
+        yield made
+
+
+class _Source:
+    """Where a stream is: the time, the requests and the ids that are used up."""
+
+    def __init__(
+        self, traffic: Traffic, streams: dict[str, np.random.Generator], block: int
+    ) -> None:
+        self._traffic = traffic
+        self._streams = streams
+        self._block = max(block, 0)
+        self._clock = 0.0
+        self._sessions = 0
+        self._requests = 0
+        shared = traffic.shared
+        self._head = shared.tokens // block if shared and block > 0 else 0
+        self._ids = self._head * (shared.number if shared else 0)
+
+    def take(self, sessions: int) -> Requests:
+        """Requests of the next sessions; of a prompt with several answers, as of one session."""
+        traffic = self._traffic
+        arrival = self._arrivals(sessions)
+        sizes = np.full(sessions, traffic.samples, np.int64)
+        if traffic.turns:
+            sizes = drawn(traffic.turns.number, self._uniform("turns", sessions))
+        groups = self._groups(sessions)
+        of = np.repeat(np.arange(sessions), sizes)
+        turn = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        asked = sessions if traffic.samples > 1 else len(of)
+        new = drawn(traffic.prompt, self._uniform("prompt", asked))
+        new = new[of] if traffic.samples > 1 else new
+        output = drawn(traffic.output, self._uniform("output", len(of)))
+        # Numbers beyond a session that ends early are drawn all the same.
+        waits = self._uniform("think", len(of)) if traffic.turns else np.zeros(len(of))
+        prompt = new + (traffic.shared.tokens if traffic.shared else 0)
+        kept = np.ones(len(of), np.bool_)
+        think = np.zeros(len(of))
+        if traffic.turns:
+            prompt += _so_far(new + output, turn) - output - new
+            think = np.where(turn > 0, -np.log1p(-waits) * traffic.turns.think_s, 0.0)
+            kept = (turn == 0) | (prompt + output <= traffic.turns.longest)
+        classes = self._classes(len(of))
+        of, turn, prompt, output = of[kept], turn[kept], prompt[kept], output[kept]
+        follows = (turn > 0) & (traffic.turns is not None)
+        rows = np.arange(self._requests, self._requests + len(of))
+        self._requests += len(of)
+        made = Requests(
+            arrival=arrival[of],
+            prompt=prompt,
+            output=output,
+            priority=classes[kept],
+            after=np.where(follows, rows - 1, -1),
+            think=think[kept],
+            prefix=np.zeros(len(of) + 1, np.int64),
+            hashes=np.zeros(0, np.int64),
+            block=0,
+        )
+        return self._hashed(made, of, groups[of])
+
+    def _uniform(self, purpose: str, count: int) -> Array:
+        return self._streams[purpose].random(count)
+
+    def _arrivals(self, sessions: int) -> Array:
+        traffic = self._traffic
+        between = gaps(traffic.arrivals, self._uniform("arrival", sessions), self._sessions)
+        times = np.cumsum(np.concatenate([[self._clock], between * together(traffic)]))[1:]
+        self._clock = float(times[-1])
+        self._sessions += sessions
+        return times
+
+    def _groups(self, sessions: int) -> Ints:
+        """Which shared prefix each session starts with."""
+        shared = self._traffic.shared
+        if shared is None or shared.number == 1:
+            return np.zeros(sessions, np.int64)
+        shares = np.arange(1.0, shared.number + 1) ** -shared.skew
+        return picked(shares, self._uniform("shared", sessions))
+
+    def _classes(self, count: int) -> Ints:
+        shares = self._traffic.priorities
+        if len(shares) < 2:
+            return np.zeros(count, np.int64)
+        return picked(np.asarray(shares), self._uniform("priority", count))
+
+    def _hashed(self, made: Requests, of: Ints, group: Ints) -> Requests:
+        """The requests with the ids of the blocks that may be met again.
+
+        Those of a shared prefix come first; then those of the session, which are its own.
+        """
+        traffic, block, head = self._traffic, self._block, self._head
+        grows = traffic.turns is not None or traffic.samples > 1
+        if not block or not (grows or head):
+            return made
+        listed = made.prompt // block if grows else np.full(len(made), head)
+        ends = np.concatenate([[0], np.cumsum(listed)]).astype(np.int64)
+        place = np.arange(ends[-1]) - np.repeat(ends[:-1], listed)
+        # A session takes as many ids of its own as its longest prompt has blocks beyond the head.
+        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        own = np.maximum.reduceat(np.maximum(listed - head, 0), starts)
+        first = self._ids + np.cumsum(own) - own
+        self._ids += int(own.sum())
+        base = np.repeat(first, np.diff(np.append(starts, len(of))))
+        ids = np.where(
+            place < head,
+            np.repeat(group * head, listed) + place,
+            np.repeat(base - head, listed) + place,
+        )
+        return replace(made, prefix=ends, hashes=ids, block=block)
+
+
+def _so_far(values: Ints, turn: Ints) -> Ints:
+    """Sum over the turns of the same session up to each one, itself included. [token]"""
+    total = np.cumsum(values)
+    first = np.arange(len(values)) - turn
+    return np.asarray(total - total[first] + values[first], np.int64)

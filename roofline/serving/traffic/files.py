@@ -1,0 +1,275 @@
+"""Workloads as files: what those of ``scenarios/workloads/`` may say, and how they are read."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field
+
+from roofline.content import shipped
+from roofline.errors import DocumentError, InputError, UnknownNameError
+from roofline.hardware.facts import Kind, facts_of
+from roofline.hardware.machine import Fact
+from roofline.schema import Document, Sourced, SourceEntry, Strict, check_sources, read, validate
+from roofline.serving.traffic import arrivals as arriving
+from roofline.serving.traffic import lengths as lasting
+from roofline.serving.traffic.columns import MOST_TOKENS
+from roofline.serving.traffic.traffic import Shared, Statistic, Traffic, Turns
+
+_LENGTH: Final = Kind("token", "1 token", "2000000000 token", whole=True)
+_COUNT: Final = Kind("", "0", "1000000000", whole=True)
+_TURNS: Final = Kind("turn", "1 turn", "10000 turn")
+KINDS: Final[Mapping[str, Kind]] = {
+    "mean": Kind("token", "1 token", "2000000000 token"),
+    **dict.fromkeys(("median", "tokens", "low", "high", "most", "longest"), _LENGTH),
+    "rate": Kind("request/s", "0.000001 request/s", "1000000000 request/s"),
+    "cv": Kind("", "0.05", "20"),
+    "skew": Kind("", "0", "10"),
+    "think": Kind("s", "0 s", "1000000 s"),
+    **dict.fromkeys(("concurrency", "requests", "samples", "warmup", "prefixes"), _COUNT),
+    **{
+        f"turns.number.{name}": _TURNS
+        for name in ("tokens", "low", "high", "median", "mean", "most")
+    },
+}
+"""What a figure of a workload must be, by its path or the last key of it."""
+
+
+class _Constant(Strict):
+    kind: Literal["constant"]
+    tokens: Sourced
+
+
+class _Uniform(Strict):
+    kind: Literal["uniform"]
+    low: Sourced
+    high: Sourced
+
+
+class _Lognormal(Strict):
+    kind: Literal["lognormal"]
+    median: Sourced
+    mean: Sourced
+    most: Sourced | None = None
+
+
+class _Empirical(Strict):
+    kind: Literal["empirical"]
+    seen: Annotated[tuple[int, ...], Field(min_length=1)]
+    weights: tuple[float, ...] = ()
+    source: str = Field(min_length=1)
+    where: str = ""
+    note: str = ""
+
+
+class _Poisson(Strict):
+    kind: Literal["poisson"]
+    rate: Sourced
+
+
+class _Bursty(Strict):
+    kind: Literal["bursty"]
+    rate: Sourced
+    cv: Sourced
+
+
+class _Even(Strict):
+    kind: Literal["even"]
+    rate: Sourced
+
+
+class _Closed(Strict):
+    kind: Literal["closed"]
+    concurrency: Sourced
+
+
+class _Recorded(Strict):
+    kind: Literal["recorded"]
+    times: Annotated[tuple[float, ...], Field(min_length=2)]
+    source: str = Field(min_length=1)
+    where: str = ""
+    note: str = ""
+
+
+class _Classes(Strict):
+    shares: Annotated[tuple[float, ...], Field(min_length=2)]
+    source: str = Field(min_length=1)
+    where: str = ""
+    note: str = ""
+
+
+class _Shared(Strict):
+    tokens: Sourced
+    prefixes: Sourced
+    skew: Sourced | None = None
+
+
+_Lengths: TypeAlias = Annotated[
+    _Constant | _Uniform | _Lognormal | _Empirical, Field(discriminator="kind")
+]
+_Arrivals: TypeAlias = Annotated[
+    _Poisson | _Bursty | _Even | _Recorded | _Closed, Field(discriminator="kind")
+]
+
+
+class _Turns(Strict):
+    number: _Lengths
+    think: Sourced
+    longest: Sourced | None = None
+
+
+class _Promise(Strict):
+    value: str = Field(min_length=1)
+    source: str = Field(min_length=1)
+    where: str = ""
+    note: str = ""
+
+
+class TrafficFile(Strict):
+    """One file of ``scenarios/workloads/``."""
+
+    schema_version: Literal[1]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    prompt: _Lengths
+    output: _Lengths
+    arrivals: _Arrivals
+    requests: Sourced | None = None
+    shared: _Shared | None = None
+    turns: _Turns | None = None
+    samples: Sourced | None = None
+    priorities: _Classes | None = None
+    warmup: Sourced | None = None
+    statistic: Statistic = "mean"
+    slo: _Promise | None = None
+    sources: dict[str, SourceEntry] = Field(default_factory=dict)
+
+
+def preset_names() -> list[str]:
+    """Workloads of the catalog, sorted."""
+    return sorted(path.stem for path in (shipped("scenarios") / "workloads").glob("*.yaml"))
+
+
+def traffic_named(name_or_path: str) -> Traffic:
+    """Workload by name, or of a file.
+
+    Raises
+    ------
+    UnknownNameError
+        Neither in the catalog nor a file.
+    DocumentError
+        The file cannot be read.
+
+    Examples
+    --------
+    >>> traffic_named("chat").title
+    'Chat, as one message and its answer'
+    """
+    names = preset_names()
+    name = name_or_path.strip().lower()
+    if name in names:
+        return read_traffic(shipped("scenarios") / "workloads" / f"{name}.yaml")[0]
+    path = Path(name_or_path)
+    if path.suffix.lower() in (".yaml", ".yml", ".json"):
+        return read_traffic(path)[0]
+    close = get_close_matches(name, names, 1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise UnknownNameError(
+        f"no workload {name_or_path!r:.60}",
+        hint=f"{hint}workloads: {', '.join(names)}, or a YAML file",
+    )
+
+
+def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
+    """Read a workload and its figures by dotted path.
+
+    Parameters
+    ----------
+    path
+        A YAML file with the shape of those in ``scenarios/workloads/``.
+
+    Raises
+    ------
+    DocumentError
+        It cannot be read, or a figure has no source, no such unit, or cannot be.
+    """
+    document = read(path)
+    file = validate(TrafficFile, document)
+    check_sources(document)
+    facts = dict(facts_of(document, file, file.sources, kinds=KINDS))
+
+    def value(name: str, default: float = 0.0) -> float:
+        return facts[name].value if name in facts else default
+
+    try:
+        traffic = Traffic(
+            prompt=_lengths(document, file.prompt, facts, "prompt"),
+            output=_lengths(document, file.output, facts, "output"),
+            arrivals=_arrivals(file.arrivals, facts),
+            requests=int(value("requests")),
+            shared=_shared(facts) if file.shared else None,
+            turns=Turns(
+                _lengths(document, file.turns.number, facts, "turns.number"),
+                value("turns.think"),
+                int(value("turns.longest", 2**31)),
+            )
+            if file.turns
+            else None,
+            samples=int(value("samples", 1)),
+            priorities=file.priorities.shares if file.priorities else (),
+            warmup=int(value("warmup")),
+            statistic=file.statistic,
+            slo=file.slo.value if file.slo else "",
+            name=file.name,
+            title=file.title,
+        )
+    except InputError as error:
+        raise DocumentError(error.message, hint=error.hint, where=document.where()) from None
+    return traffic, facts
+
+
+def _lengths(
+    document: Document, part: Strict, facts: Mapping[str, Fact], path: str
+) -> lasting.Lengths:
+    def tokens(name: str) -> float:
+        return facts[f"{path}.{name}"].value
+
+    try:
+        match part:
+            case _Constant():
+                return lasting.Constant(int(tokens("tokens")))
+            case _Uniform():
+                return lasting.Uniform(int(tokens("low")), int(tokens("high")))
+            case _Lognormal():
+                most = int(tokens("most")) if part.most else MOST_TOKENS
+                return lasting.Lognormal.of_mean(tokens("median"), tokens("mean"), most)
+            case _:
+                assert isinstance(part, _Empirical)
+                return lasting.Empirical(part.seen, part.weights)
+    except InputError as error:
+        where = document.where(*path.split("."))
+        raise DocumentError(error.message, hint=error.hint, where=where) from None
+
+
+def _arrivals(part: Strict, facts: Mapping[str, Fact]) -> arriving.Arrivals:
+    def value(name: str) -> float:
+        return facts[f"arrivals.{name}"].value
+
+    match part:
+        case _Poisson():
+            return arriving.Poisson(value("rate"))
+        case _Bursty():
+            return arriving.Bursty(value("rate"), value("cv"))
+        case _Even():
+            return arriving.Even(value("rate"))
+        case _Recorded(times=times):
+            return arriving.Recorded(times)
+        case _:
+            return arriving.Closed(int(value("concurrency")))
+
+
+def _shared(facts: Mapping[str, Fact]) -> Shared:
+    skew = facts["shared.skew"].value if "shared.skew" in facts else 0.0
+    tokens, prefixes = facts["shared.tokens"].value, facts["shared.prefixes"].value
+    return Shared(int(tokens), int(prefixes), skew)

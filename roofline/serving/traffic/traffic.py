@@ -1,0 +1,173 @@
+"""What a service is asked: the whole of a workload, with what a benchmark would report of it."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from roofline.errors import InputError
+from roofline.serving.traffic.arrivals import Arrivals, Closed, Poisson
+from roofline.serving.traffic.lengths import Constant, Lengths, mean
+
+Statistic = Literal["mean", "median"]
+MOST_REQUESTS: Final = 10**9
+USUAL_PROMPT: Final = Constant(2048)
+USUAL_OUTPUT: Final = Constant(256)
+USUAL_ARRIVALS: Final = Poisson(1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Tokens that many prompts start with: a system prompt, a document.
+
+    Attributes
+    ----------
+    tokens
+        Of each one; they come before the tokens of the prompt's own length. [token]
+    number
+        Different ones. [1]
+    skew
+        Exponent of the power law by which some are asked for more often; 0 for equally often. [1]
+    """
+
+    tokens: int
+    number: int = 1
+    skew: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse figures that have no meaning."""
+        if not (1 <= self.tokens <= 2**24 and 1 <= self.number <= 2**20):
+            raise InputError(
+                f"{self.number} shared prefixes of {self.tokens} tokens",
+                hint="give one or more of at least a token",
+            )
+        if not 0 <= self.skew <= 10:
+            raise InputError(f"skew is {self.skew:g}", hint="give a number from 0 to 10")
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Sessions: each prompt is what was said before, and a new message of the prompt's length.
+
+    Attributes
+    ----------
+    number
+        Turns of a session. [1]
+    think_s
+        Mean of the exponential time from an answer to the next message. [s]
+    longest
+        A session ends before a prompt and its answer would be longer. [token]
+    """
+
+    number: Lengths
+    think_s: float = 0.0
+    longest: int = 2**31
+
+    def __post_init__(self) -> None:
+        """Refuse a time that has no meaning."""
+        if not (math.isfinite(self.think_s) and self.think_s >= 0):
+            raise InputError(f"thinking takes {self.think_s:g} s", hint="give 0 s or more")
+        if self.longest < 2:
+            raise InputError(f"longest context is {self.longest}", hint="give 2 tokens or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a service is asked, and how a benchmark of it counts.
+
+    Attributes
+    ----------
+    prompt, output
+        Tokens of the prompts, or of each new message of a session, and of the answers. [token]
+    arrivals
+        When requests come. Its rate is that of requests: where several belong to a session or a
+        prompt, those come as many times more rarely.
+    requests
+        How many are sent; 0 for ten for each client of a closed loop, else a thousand. [1]
+    shared, turns
+        Tokens that prompts start with; sessions.
+    samples
+        Answers to each prompt, asked for together. [1]
+    priorities
+        Share of the requests in each class, of which the first goes first; empty for one class. [1]
+    warmup
+        First requests that are left out of statistics. [1]
+    statistic
+        What is reported of many requests.
+    slo
+        What users are promised, as for `roofline.serving.objectives`: ``"ttft=450ms,tpot=40ms"``.
+    name, title
+        As it is asked for and shown.
+    """
+
+    prompt: Lengths = USUAL_PROMPT
+    output: Lengths = USUAL_OUTPUT
+    arrivals: Arrivals = USUAL_ARRIVALS
+    requests: int = 0
+    shared: Shared | None = None
+    turns: Turns | None = None
+    samples: int = 1
+    priorities: tuple[float, ...] = ()
+    warmup: int = 0
+    statistic: Statistic = "mean"
+    slo: str = ""
+    name: str = ""
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        for name, value, least, most in (
+            ("requests", self.requests, 0, MOST_REQUESTS),
+            ("samples", self.samples, 1, 2**16),
+            ("warmup", self.warmup, 0, MOST_REQUESTS),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputError(f"{name} is {value!r:.40}", hint="give a whole number")
+            if not least <= value <= most:
+                raise InputError(
+                    f"{name} is {value}", hint=f"give a number from {least} to {most:,}"
+                )
+        if self.turns is not None and self.samples > 1:
+            raise InputError(
+                f"sessions with {self.samples} answers to each prompt",
+                hint="leave out the turns, or ask for one answer",
+            )
+        if any(not share >= 0 for share in self.priorities) or (
+            self.priorities and not 0 < sum(self.priorities) < math.inf
+        ):
+            raise InputError("priorities are not shares", hint="give 0 or more, not all 0")
+        if self.warmup >= number(self):
+            raise InputError(
+                f"warm-up takes {self.warmup} of {number(self)} requests",
+                hint="send more requests, or leave out fewer",
+            )
+
+    @property
+    def concurrency(self) -> int:
+        """Clients of a closed loop; 0 where requests come by themselves. [1]"""
+        return self.arrivals.concurrency if isinstance(self.arrivals, Closed) else 0
+
+
+def number(traffic: Traffic) -> int:
+    """Requests that are sent. [1]
+
+    Parameters
+    ----------
+    traffic
+        Workload.
+
+    Examples
+    --------
+    >>> number(Traffic(arrivals=Closed(64)))
+    640
+    """
+    return traffic.requests or 10 * traffic.concurrency or 1000
+
+
+def together(traffic: Traffic) -> float:
+    """Mean requests of a session or prompt, as far as no context grows too long. [1]"""
+    return float(traffic.samples) * (mean(traffic.turns.number) if traffic.turns else 1.0)
+
+
+def offered_rate(traffic: Traffic) -> float:
+    """Requests a second that come by themselves; 0 in a closed loop. [1/s]"""
+    return 0.0 if isinstance(traffic.arrivals, Closed) else traffic.arrivals.rate

@@ -1,0 +1,44 @@
+"""How fast traffic is drawn and traces are read: printed, not held."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from roofline.interop.traces import stream_trace
+from roofline.serving.objectives import Finished, parse_slo
+from roofline.serving.objectives import good as within
+from roofline.serving.traffic.draw import stream
+from roofline.serving.traffic.files import preset_names, traffic_named
+
+
+def test_drawing_workloads() -> None:
+    for name in preset_names():
+        traffic = replace(traffic_named(name), requests=100_000)
+        start = time.perf_counter()
+        made = sum(len(part) for part in stream(traffic, chunk=8192))
+        print(f"{name}: {made / (time.perf_counter() - start):,.0f} requests/s drawn")
+
+
+def test_reading_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    with path.open("w", encoding="utf-8") as file:
+        file.write("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n")
+        file.writelines(f"{i},ChatGPT,{i % 900 + 1},{i % 300},0,API log\n" for i in range(500_000))
+    start = time.perf_counter()
+    read = sum(len(part) for part in stream_trace(path))
+    print(f"{read / (time.perf_counter() - start):,.0f} requests/s read")
+
+
+def test_judging_requests() -> None:
+    number = 1_000_000
+    rng = np.random.default_rng(1)
+    arrival = np.cumsum(rng.exponential(0.1, number))
+    first = arrival + rng.exponential(0.2, number)
+    output = rng.integers(1, 500, number)
+    finish = first + output * 0.01
+    served = Finished(arrival, arrival, first, finish, output, output)
+    start = time.perf_counter()
+    share = within(served, parse_slo("ttft=500ms,tpot=50ms")).mean()
+    print(f"{number / (time.perf_counter() - start):,.0f} requests/s judged, {share:.1%} within")

@@ -1,0 +1,298 @@
+"""Traces: each format by hand, and every bad line refused where it is."""
+
+import gzip
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from roofline.errors import DocumentError, InputError, MissingEnvironmentError, RooflineError
+from roofline.interop.traces import read_trace, stream_trace, write_trace
+from roofline.serving.requests import Requests
+from roofline.serving.traffic.arrivals import Poisson
+from roofline.serving.traffic.columns import joined, requests
+from roofline.serving.traffic.draw import draw
+from roofline.serving.traffic.lengths import Constant, Uniform
+from roofline.serving.traffic.traffic import Shared, Traffic, Turns
+
+AZURE = """\
+TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:15:46.6805900,374,44
+2023-11-16 18:15:50.9951690,396,109
+2023-11-16 18:15:51.2224670,879,55
+"""
+BURSTGPT = """\
+Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,ChatGPT,472,18,490,Conversation log
+45,ChatGPT,1087,0,1087,Conversation log
+118,GPT-4,417,276,693,"API log, batch"
+"""
+MOONCAKE = """\
+{"timestamp": 27482, "input_length": 1100, "output_length": 52, "hash_ids": [46, 47, 2366]}
+{"timestamp": 30535, "input_length": 1536, "output_length": 26, "hash_ids": [46, 47, 2367]}
+{"timestamp": 30535, "input_length": 7, "output_length": 1, "hash_ids": [9]}
+"""
+PLAIN = """\
+arrival_s,prompt,output
+0.5,100,10
+0.5,200,20
+1.75,300,30
+"""
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        path = tmp_path / "trace.csv"
+        path.write_text(text, encoding="utf-8", newline="")
+        return path
+
+    return write
+
+
+def ids(made: Requests) -> list[list[int]]:
+    return [
+        made.hashes[start:stop].tolist()
+        for start, stop in zip(made.prefix[:-1], made.prefix[1:], strict=True)
+    ]
+
+
+def test_azure_times_are_seconds_since_the_first(written: Callable[[str], Path]) -> None:
+    trace = read_trace(written(AZURE))
+    assert trace.format == "azure"
+    # 50.9951690 − 46.6805900 and 51.2224670 − 46.6805900
+    assert trace.requests.arrival == pytest.approx([0.0, 4.314579, 4.541877], abs=1e-6)
+    assert trace.requests.prompt.tolist() == [374, 396, 879]
+    assert trace.requests.output.tolist() == [44, 109, 55]
+    assert trace.notes == ()
+
+
+def test_azure_times_of_2024_have_a_zone_and_pass_midnight(written: Callable[[str], Path]) -> None:
+    text = AZURE.splitlines()[0] + (
+        "\n2024-05-10 23:59:59.5+00:00,1,2\n2024-05-11T00:00:00.25Z,3,4\n2024-05-11 00:00:01,5,6\n"
+    )
+    assert read_trace(written(text)).requests.arrival == pytest.approx([0.0, 0.75, 1.5])
+
+
+def test_failures_that_burstgpt_records_are_left_out_and_counted(
+    written: Callable[[str], Path],
+) -> None:
+    trace = read_trace(written(BURSTGPT))
+    assert trace.format == "burstgpt"
+    assert trace.requests.arrival.tolist() == [0.0, 113.0]
+    assert trace.requests.output.tolist() == [18, 276]
+    assert trace.failed == 1
+    assert "1 recorded requests have no answer" in trace.notes[0]
+
+
+def test_mooncake_ids_are_those_of_whole_blocks(written: Callable[[str], Path]) -> None:
+    trace = read_trace(written(MOONCAKE))
+    assert trace.format == "mooncake"
+    assert trace.requests.arrival == pytest.approx([0.0, 3.053, 3.053])
+    # 1100 tokens are two blocks of 512 and a part; 1536 are three; 7 are a part of one.
+    assert ids(trace.requests) == [[46, 47], [46, 47, 2367], []]
+    assert trace.requests.block == 512
+
+
+def test_mooncake_ids_may_be_of_smaller_blocks(written: Callable[[str], Path]) -> None:
+    text = '{"timestamp": 0, "input_length": 33, "output_length": 1, "hash_ids": [5, 6]}\n'
+    made = read_trace(written(text), block=16).requests
+    assert (ids(made), made.block) == ([[5, 6]], 16)
+
+
+def test_a_plain_table_may_have_its_columns_in_any_order(written: Callable[[str], Path]) -> None:
+    text = "priority, Output,PROMPT,arrival_s,who\n1,10,100,3.5,x\n0,20,200,4,y\n"
+    made = read_trace(written(text)).requests
+    assert made.arrival.tolist() == [0.0, 0.5]
+    assert (made.prompt.tolist(), made.output.tolist()) == ([100, 200], [10, 20])
+    assert made.priority.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("text", [AZURE, BURSTGPT, MOONCAKE, PLAIN])
+def test_line_ends_marks_and_packing_do_not_matter(tmp_path: Path, text: str) -> None:
+    plain, other, packed = (tmp_path / name for name in ("a.csv", "b.csv", "c.csv.gz"))
+    plain.write_text(text, encoding="utf-8")
+    other.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n\r\n").encode()[:-4])
+    packed.write_bytes(gzip.compress(text.encode()))
+    first = read_trace(plain).requests
+    for path in (other, packed):
+        again = read_trace(path).requests
+        assert np.array_equal(again.arrival, first.arrival)
+        assert ids(again) == ids(first)
+        assert again.prompt.tolist() == first.prompt.tolist()
+
+
+@pytest.mark.parametrize("text", [AZURE, BURSTGPT, MOONCAKE, PLAIN])
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_chunks_are_the_same_as_the_whole(
+    written: Callable[[str], Path], text: str, chunk: int
+) -> None:
+    path = written(text)
+    again, whole = joined(stream_trace(path, chunk=chunk)), read_trace(path).requests
+    for name in ("arrival", "prompt", "output", "prefix", "hashes"):
+        assert np.array_equal(getattr(again, name), getattr(whole, name)), name
+
+
+def test_the_first_requests_of_a_trace(written: Callable[[str], Path]) -> None:
+    assert read_trace(written(AZURE), most=2).requests.prompt.tolist() == [374, 396]
+    # What comes after them is not looked at.
+    assert len(read_trace(written(AZURE + "nonsense\n"), most=3).requests) == 3
+
+
+BAD = {
+    "text for a number": (PLAIN.replace("200", "many"), 3, "prompt is 'many', which is no number"),
+    "nothing for a number": (PLAIN.replace(",200,", ",,"), 3, "prompt is '', which is no number"),
+    "not a number": (PLAIN.replace("1.75", "nan"), 4, "arrival_s is 'nan', which is not finite"),
+    "beyond floats": (PLAIN.replace("1.75", "1e999"), 4, "not finite"),
+    "negative length": (PLAIN.replace("100", "-100"), 2, "which is negative"),
+    "half a token": (PLAIN.replace("100", "100.5"), 2, "not a whole number"),
+    "no token": (PLAIN.replace("100", "0"), 2, "less than 1"),
+    "too long": (PLAIN.replace("100", "1e12"), 2, "more than 2,147,483,648"),
+    "back in time": (PLAIN.replace("1.75", "0.25"), 4, "comes before the one above it"),
+    "negative time": (PLAIN.replace("0.5,100", "-0.5,100"), 2, "negative"),
+    "too few values": (PLAIN.replace("0.5,200,20", "0.5,200"), 3, "2 values, the header 3"),
+    "too many values": (PLAIN.replace("0.5,200,20", "0.5,200,20,1"), 3, "4 values, the header 3"),
+    "an open quote": (PLAIN.replace("0.5,200,20", '0.5,"200,20'), 3, "not CSV"),
+    "cut off": (PLAIN[:-4], 4, "the last line is cut off"),
+    "cut off in a number": (AZURE.strip()[:-14], 4, "the last line is cut off"),
+    "other columns": (PLAIN.replace("prompt", "promt"), 1, "no trace has the columns"),
+    "no header": (PLAIN.split("\n", 1)[1], 1, "no trace has the columns '0.5,100,10'"),
+    "a column twice": (PLAIN.replace("output", "output,prompt"), 1, "there twice"),
+    "no time of day": (AZURE.replace("2023-11-16 18:15:50.9951690", "12"), 3, "which is no time"),
+    "no such day": (AZURE.replace("11-16 18:15:50", "11-31 18:15:50"), 3, "which is no time"),
+    "another zone": (AZURE.replace("9951690", "9951690+02:00"), 3, "which is no time"),
+    "an earlier day": (AZURE.replace("16 18:15:50", "15 18:15:50"), 3, "before the one above"),
+    "not JSON": (MOONCAKE.replace("26,", "26"), 2, "not JSON at column"),
+    "not an object": (MOONCAKE + "[1]\n", 4, "not an object"),
+    "a key missing": (MOONCAKE.replace('"output_length": 26, ', ""), 2, "output_length is missing"),
+    "text in JSON": (MOONCAKE.replace("1536", '"1536"'), 2, "which is no number"),
+    "truth in JSON": (MOONCAKE.replace("1536", "true"), 2, "which is no number"),
+    "NaN in JSON": (MOONCAKE.replace("1536", "NaN"), 2, "input_length is nan"),
+    "half a token in JSON": (MOONCAKE.replace("1536", "1536.5"), 2, "not a whole number"),
+    "no answer in JSON": (MOONCAKE.replace(": 26", ": 0"), 2, "output_length is 0"),
+    "time back in JSON": (MOONCAKE.replace("30535", "100", 1), 2, "before the one above"),
+    "too many blocks": (MOONCAKE.replace("[9]", "[9, 10]"), 3, "2 blocks of 512 tokens"),
+    "ids of text": (MOONCAKE.replace("[9]", '["9"]'), 3, "not a list of whole numbers"),
+    "ids beyond measure": (MOONCAKE.replace("[9]", f"[{2**63}]"), 3, "not a list of whole"),
+    "no ids": (MOONCAKE.replace("[9]", "9"), 3, "not a list of whole numbers"),
+    "JSON cut off": (MOONCAKE[:-20], 3, "the last line is cut off"),
+    "too deep": (MOONCAKE.replace("[9]", "[" * 100_000), 3, "not JSON"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("chunk", [1, 1000])
+def test_a_bad_line_is_refused_where_it_is(
+    written: Callable[[str], Path], name: str, chunk: int
+) -> None:
+    text, line, said = BAD[name]
+    path = written(text)
+    with pytest.raises(DocumentError) as refused:
+        list(stream_trace(path, chunk=chunk))
+    assert refused.value.where == f"{path}:{line}"
+    assert said in refused.value.message
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"arrival_s,prompt,output\n", "no request that was answered"),
+        (BURSTGPT.splitlines()[0].encode() + b"\n1,a,5,0,5,b\n", "no request that was answered"),
+        (b"arrival_s,prompt,output\n1,\xff,3\n", "0xFF is not UTF-8"),
+        (b"PK\x03\x04\x00\x00", "no text"),
+        (b"a" * (2**20 + 2), "longer than"),
+    ],
+)
+def test_a_file_that_is_no_trace_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes(content)
+    with pytest.raises(DocumentError, match=said) as refused:
+        read_trace(path)
+    assert refused.value.hint
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="does not exist"):
+        read_trace(tmp_path / "none.csv")
+    with pytest.raises(DocumentError, match="is a folder"):
+        read_trace(tmp_path)
+    broken = tmp_path / "broken.csv.gz"
+    broken.write_bytes(gzip.compress(PLAIN.encode())[:-9])
+    with pytest.raises(DocumentError, match="not a whole gzip file"):
+        read_trace(broken)
+    broken.write_bytes(b"not packed")
+    with pytest.raises(DocumentError, match="not a whole gzip file"):
+        read_trace(broken)
+    with pytest.raises(InputError, match="blocks of 0 tokens"):
+        read_trace(broken, block=0)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from([AZURE, BURSTGPT, MOONCAKE, PLAIN]),
+    st.integers(0, 400),
+    st.binary(max_size=4),
+    st.integers(0, 4),
+)
+def test_whatever_is_in_a_file_is_read_or_refused(
+    tmp_path: Path, text: str, at: int, put: bytes, removed: int
+) -> None:
+    content = text.encode()
+    path = tmp_path / "trace.csv"
+    path.write_bytes(content[:at] + put + content[at + removed :])
+    try:
+        made = read_trace(path).requests
+    except RooflineError:
+        return
+    assert (np.diff(made.arrival) >= 0).all()
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    traffic = Traffic(Uniform(1, 900), Constant(7), Poisson(3.0), 200, Shared(600, 3))
+    made = draw(traffic, 1, block=512)
+    path = tmp_path / "out.jsonl"
+    assert write_trace([made], path) == 200
+    again = read_trace(path)
+    assert again.format == "mooncake"
+    assert again.requests.arrival == pytest.approx(made.arrival - made.arrival[0], abs=1e-12)
+    assert again.requests.prompt.tolist() == made.prompt.tolist()
+    assert ids(again.requests) == ids(made)
+    assert json.loads(path.read_text("utf-8").splitlines()[0]).keys() == {
+        "timestamp", "input_length", "output_length", "hash_ids",
+    }  # fmt: skip
+
+
+def test_whole_milliseconds_are_written_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    write_trace([requests([0.0, 0.25, 1 / 3], 5, 5)], path)
+    times = [json.loads(line)["timestamp"] for line in path.read_text("utf-8").splitlines()]
+    assert times[:2] == [0, 250]
+    assert math.isclose(times[2], 1000 / 3)
+
+
+def test_sessions_and_bad_places_cannot_be_written(tmp_path: Path) -> None:
+    sessions = draw(Traffic(requests=5, turns=Turns(Constant(2))))
+    with pytest.raises(InputError, match="sessions cannot be written"):
+        write_trace([sessions], tmp_path / "out.jsonl")
+    with pytest.raises(MissingEnvironmentError, match="cannot be written"):
+        write_trace([requests([0.0], 5, 5)], tmp_path / "none" / "out.jsonl")
+
+
+def test_a_quote_that_opens_in_one_line_and_closes_in_another_is_refused(
+    written: Callable[[str], Path],
+) -> None:
+    text = 'arrival_s,prompt,output,who\n0,1,1,"a\n1,2,2,b"\n'
+    path = written(text)
+    with pytest.raises(DocumentError, match="not CSV") as refused:
+        read_trace(path)
+    assert refused.value.where == f"{path}:2"
