@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from roofline.api.calibration import AUTO
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -18,6 +19,7 @@ from roofline.api.setting import (
 )
 from roofline.api.workload import Wanted, drawn
 from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
@@ -70,6 +72,7 @@ def simulate(
     weights: str | None = None,
     kv: str = "auto",
     engine: str = "vllm",
+    calibration: str = AUTO,
     mla: Form = "auto",
     routing: Routing = UNIFORM,
     overlap: float = 0.0,
@@ -82,8 +85,8 @@ def simulate(
 
     Parameters
     ----------
-    model, gpu, node, gpus, layout, tp, pp, ep, dp, cp, weights, kv, engine, mla, routing, \
-    overlap, memory_utilization, usd_per_hour
+    model, gpu, node, gpus, layout, tp, pp, ep, dp, cp, weights, kv, engine, calibration, mla, \
+    routing, overlap, memory_utilization, usd_per_hour
         As for `roofline.api.analyze`; requests go to replicas in turn.
     workload, trace
         Name in the catalog, a YAML file, or a workload; else a file of recorded requests. ``chat``
@@ -146,6 +149,7 @@ def simulate(
         kv=kv,
         engine=engine,
         options=options_of(mla=mla, routing=routing, overlap=overlap),
+        calibration=calibration,
     )
     asked = Asked(
         policy,
@@ -162,7 +166,13 @@ def simulate(
     made, load, usual, said = drawn(wanted, seed, page)
     _check_contexts(deployment, made)
     server = server_of(deployment, asked, made, memory_utilization)
-    prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
+    measured = deployment.calibration
+    prices = step_prices(
+        deployment,
+        sequences=server.max_sequences,
+        longest=server.longest,
+        engine=EngineCosts() if measured is None else measured.costs,
+    )
     fleet = Fleet(prices, server, replicas)
     served = serve(fleet, made, concurrency=load.concurrency, progress=progress)
     run = Run(

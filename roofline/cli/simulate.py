@@ -104,7 +104,7 @@ def simulate(
     weights: options.Weights = None,
     kv: options.Kv = "auto",
     engine: options.Engine = "vllm",
-    calibration: options.CalibrationOf = options.Calibration.NONE,
+    calibration: options.Calibrated = "auto",
     mla: options.MlaOf = options.Mla.AUTO,
     routing_skew: options.RoutingSkew = 0.0,
     expert_loads: options.ExpertLoads = None,
@@ -123,7 +123,6 @@ def simulate(
 
     Exits with 1 if it is overloaded, or if a promise given with --slo is broken.
     """
-    del calibration  # the datasheet's rates are the only ones there are
     from roofline import api
     from roofline.cli import requests_out
     from roofline.cli.inputs import network, routing
@@ -165,6 +164,7 @@ def simulate(
         weights=weights,
         kv=kv,
         engine=engine,
+        calibration=calibration,
         mla=mla.value,
         routing=routing(routing_skew, expert_loads),
         overlap=overlap,

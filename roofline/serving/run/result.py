@@ -244,7 +244,7 @@ def notes(run: Run) -> tuple[str, ...]:
             "overheads are left out: real latencies are longer, and saturation comes earlier."
         )
     else:
-        out.append("Steps are priced by measured kernels; engine overheads are left out.")
+        out.append(_grounds(run.deployment))
     if run.saturation:
         out.append(
             "Saturation is what the same server does with the same requests when it never waits"
@@ -262,3 +262,18 @@ def notes(run: Run) -> tuple[str, ...]:
     if not run.deployment.node.gpu.usd_per_hour:
         out.append("No price is assumed for this device: give one with --price.")
     return tuple(out)
+
+
+def _grounds(deployment: Deployment) -> str:
+    """What steps are priced by where kernels were measured."""
+    assert deployment.calibration is not None, "datasheet rates"
+    costs, title = deployment.calibration.costs, deployment.engine.title
+    measured = "Steps are priced by fits to measured kernels"
+    if not costs.step_s:
+        return f"{measured}; what {title} adds to them is left out."
+    return (
+        f"{measured}, and by what {title} adds to them as fitted to serving that was measured end "
+        f"to end: {show(costs.step_s, 's')} a step, {show(costs.sequence_s, 's')} a sequence in "
+        f"it, {show(costs.prefill_s, 's')} where it has prompts, {show(costs.request_s, 's')} a "
+        "request. `roofline validate --kind e2e` says how far such predictions are off."
+    )
