@@ -20,10 +20,12 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layers.loading import CACHE
 from roofline.cost.pipeline import pace, period
 from roofline.cost.roof import parts
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number
+from roofline.errors import InputError
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
 from roofline.serving.simulate.engine_costs import IDEAL, EngineCosts
@@ -32,8 +34,8 @@ from roofline.serving.stages import Priced, through
 
 GROUP: Final = "tabled"
 """Name of the group of sequences, by which its operators are told from the others."""
-GATHERED: Final = "gather-context"
-"""Brings keys together before a chunk attends: part of its attention."""
+BROUGHT: Final = ("gather-context", CACHE)
+"""What brings keys to where they are attended to: part of attention, whatever its name."""
 ATTENTION: Final = ("decode-attention", "latent-attention")
 EVERY_BATCH: Final = 256
 EVERY_ROUND: Final = 4096
@@ -118,18 +120,26 @@ def step_prices(
     engine
         What the engine's software adds.
 
+    Raises
+    ------
+    InputError
+        Something is loaded ahead from the host: what hides it depends on the whole step.
+
     Notes
     -----
     Groups with sequences of their own (attention data parallelism) are taken as evenly loaded.
     In a pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
-    Where loads from the host are hidden behind other work, what prefill adds is taken apart from
-    what decode hides.
     """
+    if deployment.offload.ahead:
+        raise InputError(
+            "loads from the host that are hidden behind the rest of a step have no price by parts",
+            hint="give --no-prefetch, or keep weights and cache on the device",
+        )
     network = deployment.architecture
     most = longest or network.max_context or LONGEST
     rounded = deployment.layout.dp * deployment.layout.pp > 1
     batches = spaced(1, sequences, 32, EVERY_ROUND if rounded else EVERY_BATCH)
-    few = spaced(1, sequences, 2)
+    few = spaced(1, sequences, 4)
     contexts = refined(
         lambda x: _decode(deployment, few, x).T, _with_windows(deployment, spaced(1, most, 2))
     )
@@ -258,7 +268,7 @@ def _seconds(stage: Priced, *, attention: bool) -> Number:
     some = [
         (op, time)
         for op, time in stage.ops.values()
-        if (GROUP in op.name or op.name.startswith(GATHERED)) == attention
+        if (GROUP in op.name or op.name.startswith(BROUGHT)) == attention
     ]
     return parts(some).seconds(stage.deployment)
 
