@@ -123,19 +123,26 @@ def step_prices(
     Raises
     ------
     InputError
-        Something is loaded ahead from the host: what hides it depends on the whole step.
+        The network does not decode, or something is loaded ahead from the host: what hides that
+        depends on the whole step.
 
     Notes
     -----
     Groups with sequences of their own (attention data parallelism) are taken as evenly loaded.
     In a pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
     """
+    network = deployment.architecture
+    if not network.causal or network.is_encoder:
+        raise InputError(
+            f"{network.name} does not decode token by token", hint="ask analyze what it costs"
+        )
+    if sequences < 1:
+        raise InputError(f"steps of {sequences} sequences", hint="give 1 or more")
     if deployment.offload.ahead:
         raise InputError(
             "loads from the host that are hidden behind the rest of a step have no price by parts",
             hint="give --no-prefetch, or keep weights and cache on the device",
         )
-    network = deployment.architecture
     most = longest or network.max_context or LONGEST
     rounded = deployment.layout.dp * deployment.layout.pp > 1
     batches = spaced(1, sequences, 32, EVERY_ROUND if rounded else EVERY_BATCH)

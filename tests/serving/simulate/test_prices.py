@@ -113,6 +113,11 @@ def test_what_is_loaded_ahead_has_no_price_by_parts() -> None:
         step_prices(on(offload=Offload(kv=0.5)))
 
 
+def test_a_network_that_does_not_decode_is_refused() -> None:
+    with pytest.raises(InputError, match="does not decode token by token"):
+        step_prices(on("bert-base-uncased"))
+
+
 def test_a_pipeline_decodes_in_rounds_of_its_micro_batches() -> None:
     from roofline.serving.static import static_batch
     from roofline.serving.workload import Workload
