@@ -40,7 +40,13 @@ def spaced(low: int, high: int, per_octave: int, whole: int = 0) -> Array:
     return np.unique(np.concatenate([dense, np.rint(sparse), [float(low), float(high)]]))
 
 
-def refined(value: Callable[[Array], Array], points: Array) -> Array:
+def refined(
+    value: Callable[[Array], Array],
+    points: Array,
+    *,
+    tolerance: float = TOLERANCE,
+    most: int = MOST,
+) -> Array:
     """Points with more of them where the function bends.
 
     An interval is halved, at an integer, until the line between its ends meets the function in its
@@ -52,6 +58,10 @@ def refined(value: Callable[[Array], Array], points: Array) -> Array:
         Function of an axis of integers; further axes of its result are looked at together.
     points
         Integers to begin with, in order.
+    tolerance
+        Of the function's value. [1]
+    most
+        Points at which refining ends. [1]
 
     Examples
     --------
@@ -63,14 +73,14 @@ def refined(value: Callable[[Array], Array], points: Array) -> Array:
     open_ = np.diff(points) > 1
     for _ in range(ROUNDS):
         left = np.flatnonzero(open_)
-        if not len(left) or len(points) + len(left) > MOST:
+        if not len(left) or len(points) + len(left) > most:
             break
         middle = np.rint((points[left] + points[left + 1]) / 2.0)
         share = (middle - points[left]) / (points[left + 1] - points[left])
         share = share.reshape(-1, *[1] * (values.ndim - 1))
         found = value(middle)
         line = values[left] * (1.0 - share) + values[left + 1] * share
-        off = np.abs(line - found) > TOLERANCE * np.abs(found)
+        off = np.abs(line - found) > tolerance * np.abs(found)
         bent = off.reshape(len(left), -1).any(axis=1)
         open_[left] = False
         keep = left[bent] + 1

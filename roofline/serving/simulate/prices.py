@@ -15,25 +15,27 @@ definition of a step's price here; it follows `roofline.cost.roof` within half a
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import IDEAL, EngineCosts
+from roofline.cost.layers.loading import CACHE
 from roofline.cost.pipeline import pace, period
 from roofline.cost.roof import parts
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number
+from roofline.errors import InputError
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
-from roofline.serving.simulate.grid import refined, spaced
+from roofline.serving.simulate.grid import MOST, TOLERANCE, refined, spaced
 from roofline.serving.stages import Priced, through
 
 GROUP: Final = "tabled"
 """Name of the group of sequences, by which its operators are told from the others."""
-GATHERED: Final = "gather-context"
-"""Brings keys together before a chunk attends: part of its attention."""
+BROUGHT: Final = ("gather-context", CACHE)
+"""What brings keys to where they are attended to: part of attention, whatever its name."""
 ATTENTION: Final = ("decode-attention", "latent-attention")
 EVERY_BATCH: Final = 256
 EVERY_ROUND: Final = 4096
@@ -41,6 +43,9 @@ EVERY_ROUND: Final = 4096
 EVERY_TOKEN: Final = 512
 MOST_STEP_TOKENS: Final = 65_536
 """Beyond, a step's time goes on as the straight line that it long is."""
+JUMPS: Final = 2.0**-8
+"""As `TOLERANCE`, where kernels were measured: 0.4 %."""
+MOST_JUMPS: Final = 192
 LONGEST: Final = 131_072
 """Of networks that state no longest context."""
 
@@ -118,27 +123,45 @@ def step_prices(
     engine
         What the engine's software adds.
 
+    Raises
+    ------
+    InputError
+        The network does not decode, or something is loaded ahead from the host: what hides that
+        depends on the whole step.
+
     Notes
     -----
     Groups with sequences of their own (attention data parallelism) are taken as evenly loaded.
     In a pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
-    Where loads from the host are hidden behind other work, what prefill adds is taken apart from
-    what decode hides.
     """
     network = deployment.architecture
+    if not network.causal or network.is_encoder:
+        raise InputError(
+            f"{network.name} does not decode token by token", hint="ask analyze what it costs"
+        )
+    if sequences < 1:
+        raise InputError(f"steps of {sequences} sequences", hint="give 1 or more")
+    if deployment.offload.ahead:
+        raise InputError(
+            "loads from the host that are hidden behind the rest of a step have no price by parts",
+            hint="give --no-prefetch, or keep weights and cache on the device",
+        )
     most = longest or network.max_context or LONGEST
     rounded = deployment.layout.dp * deployment.layout.pp > 1
     batches = spaced(1, sequences, 32, EVERY_ROUND if rounded else EVERY_BATCH)
-    few = spaced(1, sequences, 2)
+    few = spaced(1, sequences, 4)
+    fine = _fineness(deployment)
     contexts = refined(
-        lambda x: _decode(deployment, few, x).T, _with_windows(deployment, spaced(1, most, 2))
+        lambda x: _decode(deployment, few, x).T,
+        _with_windows(deployment, spaced(1, most, 2)),
+        **fine,
     )
     window = min(_window(deployment), most)
     windows = refined(
-        lambda x: _windowed(deployment, few, x, window).T, spaced(1, max(window, 1), 2)
+        lambda x: _windowed(deployment, few, x, window).T, spaced(1, max(window, 1), 2), **fine
     )
     others = _others(deployment)
-    tokens = refined(others, spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN))
+    tokens = refined(others, spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN), **fine)
     chunks, cached, attention = _attention(deployment, most)
     return StepPrices(
         batches=batches,
@@ -158,6 +181,20 @@ def step_prices(
         attention_s=attention,
         engine=engine,
     )
+
+
+class _Fineness(TypedDict):
+    """Keywords of `refined`."""
+
+    tolerance: float
+    most: int
+
+
+def _fineness(deployment: Deployment) -> _Fineness:
+    """How closely tables follow prices: tiles of measured kernels make jumps without an end."""
+    if deployment.calibration is None:
+        return {"tolerance": TOLERANCE, "most": MOST}
+    return {"tolerance": JUMPS, "most": MOST_JUMPS}
 
 
 def _decode(deployment: Deployment, batches: Array, contexts: Array) -> Array:
@@ -244,12 +281,13 @@ def _attention(deployment: Deployment, longest: int) -> tuple[Array, Array, Arra
         each = np.broadcast_to(whole, new.shape) / (groups * new)
         return each.reshape(len(chunks), len(cached))
 
+    fine = _fineness(deployment)
     few = _with_windows(deployment, spaced(1, longest, 1))
     start = np.concatenate([[0.0], few])
     chunks = refined(
-        lambda new: price(new, start), _with_windows(deployment, spaced(1, longest, 2))
+        lambda new: price(new, start), _with_windows(deployment, spaced(1, longest, 2)), **fine
     )
-    cached = refined(lambda before: price(few, before).T, start)
+    cached = refined(lambda before: price(few, before).T, start, **fine)
     return chunks, cached, price(chunks, cached)
 
 
@@ -258,7 +296,7 @@ def _seconds(stage: Priced, *, attention: bool) -> Number:
     some = [
         (op, time)
         for op, time in stage.ops.values()
-        if (GROUP in op.name or op.name.startswith(GATHERED)) == attention
+        if (GROUP in op.name or op.name.startswith(BROUGHT)) == attention
     ]
     return parts(some).seconds(stage.deployment)
 

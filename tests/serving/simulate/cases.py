@@ -38,6 +38,14 @@ def requests(
     )
 
 
+def chat(count: int, rate: float, seed: int = 1) -> Requests:
+    """A Poisson stream of short questions and answers, some of them long."""
+    random = np.random.default_rng(seed)
+    prompt = random.lognormal(5.5, 1.0, count).astype(int) + 1
+    output = random.lognormal(5.0, 0.8, count).astype(int) + 1
+    return requests(np.cumsum(random.exponential(1 / rate, count)), prompt, output)
+
+
 def prices(random: np.random.Generator, engine: EngineCosts = IDEAL) -> StepPrices:
     """Tables of no machine in particular: uneven points, rising values."""
 

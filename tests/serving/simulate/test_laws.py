@@ -13,20 +13,13 @@ from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.server import BATCHED, Server
 from tests.serving.deployments import on
-from tests.serving.simulate.cases import prices, requests
+from tests.serving.simulate.cases import chat, prices, requests
 from tests.serving.simulate.reference_prices import step_s
 from tests.serving.simulate.test_reference import case
 
 SEEDS = range(60)
 TABLE = step_prices(on(), sequences=64)
 CHAT = Server(max_sequences=64, token_budget=2048, kv_tokens=450_000)
-
-
-def chat(count: int, rate: float, seed: int = 1) -> Requests:
-    random = np.random.default_rng(seed)
-    prompt = random.lognormal(5.5, 1.0, count).astype(int) + 1
-    output = random.lognormal(5.0, 0.8, count).astype(int) + 1
-    return requests(np.cumsum(random.exponential(1 / rate, count)), prompt, output)
 
 
 def times(table: StepPrices, factor: float) -> StepPrices:

@@ -9,9 +9,11 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import IDEAL, EngineCosts
 from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
+from roofline.cost.offload import Offload
 from roofline.cost.roof import seconds
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op
+from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.serving.simulate.prices import step_prices
 from tests.serving.deployments import on
@@ -50,6 +52,9 @@ DEPLOYMENTS = {
     "context parallel": lambda: on("llama-3.1-70b", layout=parse("cp2-tp4")),
     "groups": lambda: on("deepseek-v3", "h200-sxm", layout=parse("dp8-ep8"), weights="fp8"),
     "recurrent": lambda: on("granite-4.0-h-tiny"),
+    "cache on the host": lambda: on(offload=Offload(kv=0.5, prefetch=False)),
+    "weights on the host": lambda: on(offload=Offload(weights=0.3, prefetch=False)),
+    "overlapped wires": lambda: on("llama-3.1-70b", tp=8, overlap=0.5),
     "calibrated": lambda: planted(on()),
     "calibrated experts": lambda: planted(on("mixtral-8x7b", tp=2)),
 }
@@ -102,6 +107,16 @@ def test_sequences_of_many_lengths_are_priced_within_half_a_percent(model: str) 
             worst = max(worst, abs(ours / direct - 1.0))
     print(f"\n  {model}: {worst:.3%} at most from the price of the step")
     assert worst < ALLOWED
+
+
+def test_what_is_loaded_ahead_has_no_price_by_parts() -> None:
+    with pytest.raises(InputError, match="hidden behind the rest of a step"):
+        step_prices(on(offload=Offload(kv=0.5)))
+
+
+def test_a_network_that_does_not_decode_is_refused() -> None:
+    with pytest.raises(InputError, match="does not decode token by token"):
+        step_prices(on("bert-base-uncased"))
 
 
 def test_a_pipeline_decodes_in_rounds_of_its_micro_batches() -> None:
