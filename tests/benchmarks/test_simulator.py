@@ -13,7 +13,7 @@ from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.server import Server
 from tests.serving.deployments import on
-from tests.serving.simulate.test_laws import chat
+from tests.serving.simulate.cases import chat
 
 COUNT = 500_000
 SERVER = Server(max_sequences=256, token_budget=2048, kv_tokens=450_000)

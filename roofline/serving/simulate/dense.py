@@ -24,8 +24,9 @@ def dense(prices: StepPrices, sequences: int) -> Prices:
     contexts, decode = _two(prices.contexts, prices.decode_s)
     step = engine.decode_gain * _rows(prices.batches, decode, every)
     step += engine.step_s + engine.sequence_s * every[:, None]
-    alone = np.maximum(step, engine.front_end_s * every[:, None])
     beside = engine.prefill_gain * _line(prices.batches, prices.alone_s, every)
+    windows, seen = _two(prices.windows, prices.window_s)
+    window = engine.decode_gain * _rows(prices.batches, seen, every)
     nobody = np.full((1, len(contexts)), engine.step_s)
     tokens, others = _two(prices.tokens, prices.others_s)
     whole = np.arange(1.0, tokens[-1] + 1.0)
@@ -34,8 +35,10 @@ def dense(prices: StepPrices, sequences: int) -> Prices:
     cached, attention = _two(prices.cached, attention.T)
     return Prices(
         contexts=contexts,
-        alone=np.concatenate([nobody, alone]),
+        alone=np.concatenate([nobody, step]),
         mixed=np.concatenate([nobody, step - beside[:, None]]),
+        windows=windows,
+        seen=np.concatenate([np.zeros((1, len(windows))), window]),
         others=engine.prefill_gain * np.concatenate([[0.0], np.interp(whole, tokens, others)]),
         others_slope=engine.prefill_gain * float(slope),
         head=engine.prefill_gain
@@ -83,6 +86,7 @@ def rules(server: Server, prices: StepPrices, concurrency: int, *, uniform: bool
         request_s=float(prices.engine.request_s),
         concurrency=concurrency,
         uniform=uniform,
+        window=prices.window,
     )
 
 

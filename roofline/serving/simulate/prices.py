@@ -4,10 +4,12 @@ A step has B sequences that decode and chunks of prompts. What is no attention d
 tokens and rows of logits there are; attention of decode on B and the mean context, of a chunk on
 its tokens and on those before it. So the time of a step is a sum of small tables:
 
-    decode(B, mean context) − alone(B) + others(B + p) + head(B + k) + Σ attention(chunk)
+    decode(B, mean context) + window(B, mean of what a window sees)
+    − alone(B) + others(B + p) + head(B + k) + Σ attention(chunk)
 
 for k chunks of p tokens in all, where alone(B) is what a step that only decodes does beside its
-attention. Between their points the tables are straight lines. That is the
+attention, and layers with a window have their own part of decode: a long context does not make up
+for a short one there. Between their points the tables are straight lines. That is the
 definition of a step's price here; it follows `roofline.cost.roof` within half a percent.
 """
 
@@ -18,10 +20,13 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.layers.loading import CACHE
 from roofline.cost.pipeline import pace, period
 from roofline.cost.roof import parts
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number
+from roofline.errors import InputError
+from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
 from roofline.serving.simulate.engine_costs import IDEAL, EngineCosts
 from roofline.serving.simulate.grid import refined, spaced
@@ -29,8 +34,9 @@ from roofline.serving.stages import Priced, through
 
 GROUP: Final = "tabled"
 """Name of the group of sequences, by which its operators are told from the others."""
-GATHERED: Final = "gather-context"
-"""Brings keys together before a chunk attends: part of its attention."""
+BROUGHT: Final = ("gather-context", CACHE)
+"""What brings keys to where they are attended to: part of attention, whatever its name."""
+ATTENTION: Final = ("decode-attention", "latent-attention")
 EVERY_BATCH: Final = 256
 EVERY_ROUND: Final = 4096
 """As far as every batch is a point where its parts are rounded up: groups, micro-batches."""
@@ -50,7 +56,12 @@ class StepPrices:
     batches, contexts
         Points of ``decode_s``: sequences [1], and keys that each of them sees, on average. [token]
     decode_s
-        A step that only decodes, of shape (batches, contexts). [s]
+        A step that only decodes, of shape (batches, contexts), without what is in ``window_s``. [s]
+    window
+        Tokens that most of the layers with a window see, or choose; 0 where there are none. [token]
+    windows, window_s
+        Attention of those layers in decode, by what they see of each sequence on average. [token]
+        [s]
     alone_s
         What of such a step is no attention. [s]
     tokens, others_s
@@ -67,13 +78,17 @@ class StepPrices:
 
     Notes
     -----
-    Of sequences of several lengths the mean context counts. That is exact where attention takes
-    what it reads, and too much for layers with a window that only some of them fill.
+    Of sequences of several lengths the mean counts, of the context and of what a window sees of
+    it. That is exact where attention takes what it reads; too much for layers that see chunks, or
+    a window of another size, which only some sequences fill.
     """
 
     batches: Array
     contexts: Array
     decode_s: Array
+    window: int
+    windows: Array
+    window_s: Array
     alone_s: Array
     tokens: Array
     others_s: Array
@@ -105,20 +120,39 @@ def step_prices(
     engine
         What the engine's software adds.
 
+    Raises
+    ------
+    InputError
+        The network does not decode, or something is loaded ahead from the host: what hides that
+        depends on the whole step.
+
     Notes
     -----
     Groups with sequences of their own (attention data parallelism) are taken as evenly loaded.
     In a pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
-    Where loads from the host are hidden behind other work, what prefill adds is taken apart from
-    what decode hides.
     """
     network = deployment.architecture
+    if not network.causal or network.is_encoder:
+        raise InputError(
+            f"{network.name} does not decode token by token", hint="ask analyze what it costs"
+        )
+    if sequences < 1:
+        raise InputError(f"steps of {sequences} sequences", hint="give 1 or more")
+    if deployment.offload.ahead:
+        raise InputError(
+            "loads from the host that are hidden behind the rest of a step have no price by parts",
+            hint="give --no-prefetch, or keep weights and cache on the device",
+        )
     most = longest or network.max_context or LONGEST
     rounded = deployment.layout.dp * deployment.layout.pp > 1
     batches = spaced(1, sequences, 32, EVERY_ROUND if rounded else EVERY_BATCH)
-    few = spaced(1, sequences, 2)
+    few = spaced(1, sequences, 4)
     contexts = refined(
         lambda x: _decode(deployment, few, x).T, _with_windows(deployment, spaced(1, most, 2))
+    )
+    window = min(_window(deployment), most)
+    windows = refined(
+        lambda x: _windowed(deployment, few, x, window).T, spaced(1, max(window, 1), 2)
     )
     others = _others(deployment)
     tokens = refined(others, spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN))
@@ -126,7 +160,11 @@ def step_prices(
     return StepPrices(
         batches=batches,
         contexts=contexts,
-        decode_s=_decode(deployment, batches, contexts),
+        decode_s=_decode(deployment, batches, contexts)
+        - _windowed(deployment, batches, contexts, window),
+        window=window,
+        windows=windows,
+        window_s=_windowed(deployment, batches, windows, window),
         alone_s=_alone(deployment, batches),
         tokens=tokens,
         others_s=others(tokens),
@@ -146,6 +184,39 @@ def _decode(deployment: Deployment, batches: Array, contexts: Array) -> Array:
     stages = through(deployment, Group(size, 1.0, np.tile(contexts, len(batches))))
     found = period([stage.seconds() for stage in stages], number)
     return np.broadcast_to(found, every.shape).reshape(len(batches), len(contexts)).copy()
+
+
+def _window(deployment: Deployment) -> int:
+    """Keys that most layers with a window see, or choose; 0 where there are none. [token]"""
+    counts: dict[int, int] = {}
+    for block, number in deployment.architecture.kinds.items():
+        mixer = block.mixer
+        if isinstance(mixer, (Attention, Mla)):
+            chosen = mixer.index.top_k if mixer.index is not None else 0
+            window = chosen or (mixer.window if isinstance(mixer, Attention) else 0) or 0
+            counts[window] = counts.get(window, 0) + number
+    counts.pop(0, None)
+    return max(counts, key=lambda window: counts[window], default=0)
+
+
+def _windowed(deployment: Deployment, batches: Array, contexts: Array, window: int) -> Array:
+    """Attention of layers with that window in a step that only decodes. [s]"""
+    shape = (len(batches), len(contexts))
+    if not window:
+        return np.zeros(shape)
+    every = np.repeat(batches, len(contexts))
+    number, size = turns(every, deployment.layout)
+    stages = through(deployment, Group(size, 1.0, np.tile(contexts, len(batches))))
+    some = [
+        parts(
+            (op, time)
+            for op, time in stage.ops.values()
+            # Those with a ratio see all of the context beside their window, at that ratio.
+            if op.kind in ATTENTION and op.dims.get("window") == window and "ratio" not in op.dims
+        ).seconds(deployment)
+        for stage in stages
+    ]
+    return np.broadcast_to(period(some, number), every.shape).reshape(shape).copy()
 
 
 def _alone(deployment: Deployment, batches: Array) -> Array:
@@ -204,7 +275,7 @@ def _seconds(stage: Priced, *, attention: bool) -> Number:
     some = [
         (op, time)
         for op, time in stage.ops.values()
-        if (GROUP in op.name or op.name.startswith(GATHERED)) == attention
+        if (GROUP in op.name or op.name.startswith(BROUGHT)) == attention
     ]
     return parts(some).seconds(stage.deployment)
 

@@ -32,6 +32,7 @@ def empty(g: Rules) -> State:
         lists=np.zeros((LISTS, 1), dtype=np.int64),
         roots=none,
         phases=np.zeros(g.page, dtype=np.int64),
+        fills=np.zeros(max(g.window, 1), dtype=np.int64),
         hashes=none,
         table=table,
         blocks=blocks,
@@ -82,7 +83,7 @@ def extended(
     counts["root"] = 0
     hashes = np.concatenate([hashes, given.hashes.astype(np.int64)])
     table, blocks = _room(g, s, len(given.hashes))
-    return State(rows, counts, lists, roots, s.phases, hashes, table, blocks)
+    return State(rows, counts, lists, roots, s.phases, s.fills, hashes, table, blocks)
 
 
 def _records(given: Requests, first: int, ranks: Integers, transferred: bool) -> Records:

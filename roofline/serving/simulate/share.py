@@ -82,9 +82,14 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
     # Keys that the decode steps of all sequences see, over those steps.
     seen = float((steps * (prompt + 1.0) + steps * (steps - 1.0) / 2.0).sum())
     context = seen / float(steps.sum()) if steps.sum() else 1.0
+    # The same with no more of each than a window leaves.
+    window = prices.window
+    filling = np.clip(window - prompt, 0.0, steps)
+    inside = filling * prompt + filling * (filling + 1.0) / 2.0 + (steps - filling) * window
+    left = float(inside.sum()) / float(steps.sum()) if steps.sum() else 0.0
     most = _most(given, server, context)
     lengths = np.quantile(given.prompt, (np.arange(SAMPLE) + 0.5) / SAMPLE, method="nearest")
-    decode_s, prompts_s, chunks = _prices(prices, server, most, context, lengths)
+    decode_s, prompts_s, chunks = _prices(prices, server, most, (context, left), lengths)
     return Share(
         steps=float(steps.mean()),
         output=float(given.output.mean()),
@@ -109,14 +114,21 @@ def _most(given: Requests, server: Server, context: float) -> int:
 
 
 def _prices(
-    prices: StepPrices, server: Server, most: int, context: float, lengths: Array
+    prices: StepPrices, server: Server, most: int, keys: tuple[float, float], lengths: Array
 ) -> tuple[Array, Array, float]:
     """Decode steps, what each prompt adds to them by batch [s], and the mean number of chunks."""
     from roofline.serving.simulate.compiled.lookup import chunk_s, line, step_s
     from roofline.serving.simulate.dense import dense
 
     table = dense(prices, most + 1)
-    decode_s = np.array([line(table.contexts, row, context) for row in table.alone[: most + 1]])
+    context, left = keys
+    decode_s = np.array(
+        [
+            line(table.contexts, row, context) + line(table.windows, seen, left)
+            for row, seen in zip(table.alone[: most + 1], table.seen, strict=False)
+        ]
+    )
+    decode_s = np.maximum(decode_s, table.front_end_s * np.arange(most + 1))
     decode_s[0] = 0.0
     batches = np.unique(np.rint(np.geomspace(1, most + 1, 24))).astype(int) - 1
     added = np.zeros((len(batches), len(lengths)))
@@ -130,7 +142,7 @@ def _prices(
             for start in starts:
                 new = min(size, length - start)
                 attention_s = chunk_s(table, new, start)
-                whole = step_s(table, beside, beside * context, new, 1, attention_s)
+                whole = step_s(table, beside, beside * context, beside * left, new, 1, attention_s)
                 added[row, column] += whole - decode_s[beside]
             counts[column] = len(starts)
     every = np.arange(most + 1)

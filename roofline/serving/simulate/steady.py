@@ -90,8 +90,9 @@ def closed(given: Requests, prices: StepPrices, server: Server, concurrency: int
     running = float(min(concurrency, share.most))
     turn, first = _turn(share, running)
     for _ in range(ROUNDS if late else 0):
-        # Some are with the front end, and wait for the end of the step that they find.
-        late = prices.engine.request_s + turn / (2.0 * (share.steps + 1.0))
+        # Some are with the front end, or wait for the end of a step that others are in.
+        rest = turn / (2.0 * (share.steps + 1.0)) * (1.0 - 1.0 / max(running, 1.0))
+        late = prices.engine.request_s + rest
         there = min(concurrency - late * running / turn, float(share.most))
         running = (running + max(there, 2.0**-20)) / 2.0
         turn, first = _turn(share, running)

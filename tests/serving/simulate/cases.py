@@ -38,6 +38,14 @@ def requests(
     )
 
 
+def chat(count: int, rate: float, seed: int = 1) -> Requests:
+    """A Poisson stream of short questions and answers, some of them long."""
+    random = np.random.default_rng(seed)
+    prompt = random.lognormal(5.5, 1.0, count).astype(int) + 1
+    output = random.lognormal(5.0, 0.8, count).astype(int) + 1
+    return requests(np.cumsum(random.exponential(1 / rate, count)), prompt, output)
+
+
 def prices(random: np.random.Generator, engine: EngineCosts = IDEAL) -> StepPrices:
     """Tables of no machine in particular: uneven points, rising values."""
 
@@ -52,11 +60,16 @@ def prices(random: np.random.Generator, engine: EngineCosts = IDEAL) -> StepPric
 
     batches, contexts, tokens = points(1, 5), points(1, 6), points(1, 7)
     batches[-1] = max(batches[-1], 9.0)  # as many as any of the servers below runs
+    window = int(random.integers(2, 50)) if random.random() < 0.5 else 0
+    windows = np.unique([1, max(window // 3, 1), max(window, 1)]).astype(float)
     chunks, cached = points(1, 4), points(0, 5)
     return StepPrices(
         batches=batches,
         contexts=contexts,
         decode_s=0.1 + rising(len(batches), len(contexts)),
+        window=window,
+        windows=windows,
+        window_s=0.3 * rising(len(batches), len(windows)) * (window > 0),
         alone_s=0.1 * rising(len(batches)),
         tokens=tokens,
         others_s=0.2 + rising(len(tokens)),

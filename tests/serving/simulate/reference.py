@@ -340,7 +340,9 @@ class Reference:
         context = sum(one.stored + 1 for one in batch)
         out = self.outcome
         if batch or chunks:
-            took = step_s(self.prices, len(batch), context, [(n, s) for _, n, s in chunks])
+            seen = sum(min(one.stored + 1, self.prices.window) for one in batch)
+            parts = [(n, s) for _, n, s in chunks]
+            took = step_s(self.prices, len(batch), context, parts, seen)
             out.steps += 1
         else:
             took = 0.0
@@ -463,7 +465,7 @@ class Batches:
         prompt, output = max(one.prompt for one in some), max(one.output for one in some)
         for one in some:
             one.admitted = base.now
-        self.step(some, some, 0, 0, [(prompt if padded else one.prompt, 0) for one in some])
+        self.step(some, some, 0, (0, 0), [(prompt if padded else one.prompt, 0) for one in some])
         for one in some:
             one.first, one.made, one.stored = base.now, 1, one.prompt
         active = some
@@ -473,10 +475,11 @@ class Batches:
             active = [one for one in active if padded or one.output > k]
             if k == output or not active:
                 break
-            context = sum((prompt if padded else one.prompt) + k for one in active)
+            keys = [(prompt if padded else one.prompt) + k for one in active]
+            seen = sum(min(each, base.prices.window) for each in keys)
             for one in active:
                 one.stored += one.output > k
-            self.step(some, active, len(active), context, [])
+            self.step(some, active, len(active), (sum(keys), seen), [])
         if padded:
             for one in some:
                 base.end(one)
@@ -486,11 +489,11 @@ class Batches:
         some: list[Asked],
         active: list[Asked],
         decoding: int,
-        context: int,
+        keys: tuple[int, int],
         chunks: list[tuple[int, int]],
     ) -> None:
         base, out = self.base, self.base.outcome
-        took = step_s(base.prices, decoding, context, chunks)
+        took = step_s(base.prices, decoding, keys[0], chunks, keys[1])
         base.now += took
         out.busy_s += took
         out.steps += 1

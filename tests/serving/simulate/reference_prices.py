@@ -7,34 +7,36 @@ from roofline.serving.simulate.prices import StepPrices
 
 
 def step_s(
-    prices: StepPrices, decoding: int, context: float, chunks: list[tuple[int, int]]
+    prices: StepPrices,
+    decoding: int,
+    context: float,
+    chunks: list[tuple[int, int]],
+    seen: float | None = None,
 ) -> float:
-    """A step of so many decoding sequences and of chunks (new tokens, tokens before them). [s]"""
+    """A step of so many decoding sequences and of chunks (new tokens, tokens before them). [s]
+
+    ``context`` is the sum of what the sequences see, ``seen`` of what a window leaves of it: if
+    they are all alike where it is not given.
+    """
     engine = prices.engine
     total = engine.step_s + engine.sequence_s * decoding
     if decoding:
-        total += engine.decode_gain * decode_s(prices, decoding, context / decoding)
+        mean = context / decoding
+        left = min(mean, prices.window) if seen is None else seen / decoding
+        own = decode_s(prices, decoding, mean) + window_s(prices, decoding, left)
+        total += engine.decode_gain * own
     if chunks:
         new = sum(tokens for tokens, _ in chunks)
         added = others_s(prices, decoding + new) - alone_s(prices, decoding)
         added += head_s(prices, decoding + len(chunks))
         added += sum(tokens * attention_s(prices, tokens, before) for tokens, before in chunks)
         total += engine.prefill_gain * added + engine.prefill_s
-    elif decoding:
-        return decode_step_s(prices, decoding, context / decoding)
     return max(total, engine.front_end_s * decoding)
 
 
-def decode_step_s(prices: StepPrices, decoding: int, mean: float) -> float:
-    """A step that only decodes: the front end's limit holds at the points of the table. [s]"""
-    engine = prices.engine
-
-    def at(context: float) -> float:
-        own = engine.decode_gain * decode_s(prices, decoding, context)
-        own += engine.step_s + engine.sequence_s * decoding
-        return max(own, engine.front_end_s * decoding)
-
-    return line(prices.contexts, np.array([at(x) for x in prices.contexts]), mean)
+def window_s(prices: StepPrices, decoding: int, left: float) -> float:
+    by_batch = np.array([line(prices.windows, row, left) for row in prices.window_s])
+    return line(prices.batches, by_batch, decoding)
 
 
 def line(points: Array, values: Array, x: float) -> float:

@@ -13,7 +13,7 @@ from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.server import BATCHED, Server
 from tests.serving.deployments import on
-from tests.serving.simulate.cases import prices, requests
+from tests.serving.simulate.cases import chat, prices, requests
 from tests.serving.simulate.reference_prices import step_s
 from tests.serving.simulate.test_reference import case
 
@@ -22,16 +22,9 @@ TABLE = step_prices(on(), sequences=64)
 CHAT = Server(max_sequences=64, token_budget=2048, kv_tokens=450_000)
 
 
-def chat(count: int, rate: float, seed: int = 1) -> Requests:
-    random = np.random.default_rng(seed)
-    prompt = random.lognormal(5.5, 1.0, count).astype(int) + 1
-    output = random.lognormal(5.0, 0.8, count).astype(int) + 1
-    return requests(np.cumsum(random.exponential(1 / rate, count)), prompt, output)
-
-
 def times(table: StepPrices, factor: float) -> StepPrices:
     """The same machine, so much slower in everything."""
-    names = ("decode_s", "alone_s", "others_s", "head_s", "attention_s")
+    names = ("decode_s", "window_s", "alone_s", "others_s", "head_s", "attention_s")
     return replace(table, **{name: getattr(table, name) * factor for name in names})
 
 
@@ -194,7 +187,7 @@ def test_a_prefix_that_is_shared_is_computed_once() -> None:
     system = list(range(1, 9))  # eight blocks that all have in common
     blocks = [[*system, 100 + i] for i in range(20)]
     given = requests(np.arange(20) * 1e-3, 9 * 16 + 5, 40, blocks=blocks, block=16)
-    setting = Server(sharing=True, token_budget=512, kv_tokens=16_000)
+    setting = Server(max_sequences=64, sharing=True, token_budget=512, kv_tokens=16_000)
     shared, alone = (simulate(given, TABLE, replace(setting, sharing=s)) for s in (True, False))
     assert shared.cached.tolist() == [0] + [8 * 16] * 19
     saved = alone.totals.prefilled_tokens - shared.totals.prefilled_tokens
@@ -204,7 +197,7 @@ def test_a_prefix_that_is_shared_is_computed_once() -> None:
 
 def test_samples_of_one_prompt_write_to_copies_of_its_last_page() -> None:
     given = requests(0.0, [64] * 4, 10, blocks=[[1, 2, 3, 4]] * 4, block=16)
-    served = simulate(given, TABLE, Server(sharing=True, kv_tokens=4096))
+    served = simulate(given, TABLE, Server(max_sequences=64, sharing=True, kv_tokens=4096))
     assert served.cached.tolist() == [0, 63, 63, 63]
     assert served.totals.copied_pages == 3
     assert served.totals.prefilled_tokens == 64 + 3
@@ -216,7 +209,7 @@ def test_the_next_turn_finds_the_answer_of_the_last_one() -> None:
     given = requests(
         0.0, [50, 120], [40, 5], after=[-1, 0], think=[0.0, 1.0], blocks=[first, second], block=16
     )
-    served = simulate(given, TABLE, Server(sharing=True, kv_tokens=4096))
+    served = simulate(given, TABLE, Server(max_sequences=64, sharing=True, kv_tokens=4096))
     # 50 + 40 − 1 tokens are cached: five whole pages.
     assert served.cached.tolist() == [0, 80]
 

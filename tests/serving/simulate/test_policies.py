@@ -11,9 +11,8 @@ from roofline.serving.simulate.server import Server
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.serving.deployments import on
-from tests.serving.simulate.cases import requests
+from tests.serving.simulate.cases import chat, requests
 from tests.serving.simulate.reference_prices import step_s
-from tests.serving.simulate.test_laws import chat
 
 TABLE = step_prices(on(), sequences=64)
 MEMORY = Server(max_sequences=32, token_budget=2048, kv_tokens=450_000)

@@ -13,9 +13,8 @@ from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.server import Server
 from tests.serving.deployments import on
-from tests.serving.simulate.cases import requests
+from tests.serving.simulate.cases import chat, requests
 from tests.serving.simulate.reference_prices import step_s
-from tests.serving.simulate.test_laws import chat
 
 TABLE = step_prices(on(), sequences=64)
 PREFILL = Server(policy="continuous", first="prefill", max_sequences=64, token_budget=4096)

@@ -8,9 +8,11 @@ import pytest
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
+from roofline.cost.offload import Offload
 from roofline.cost.roof import seconds
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op
+from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
 from roofline.serving.simulate.engine_costs import EngineCosts
 from roofline.serving.simulate.prices import step_prices
@@ -49,6 +51,9 @@ DEPLOYMENTS = {
     "context parallel": lambda: on("llama-3.1-70b", layout=parse("cp2-tp4")),
     "groups": lambda: on("deepseek-v3", "h200-sxm", layout=parse("dp8-ep8"), weights="fp8"),
     "recurrent": lambda: on("granite-4.0-h-tiny"),
+    "cache on the host": lambda: on(offload=Offload(kv=0.5, prefetch=False)),
+    "weights on the host": lambda: on(offload=Offload(weights=0.3, prefetch=False)),
+    "overlapped wires": lambda: on("llama-3.1-70b", tp=8, overlap=0.5),
     "calibrated": lambda: planted(on()),
     "calibrated experts": lambda: planted(on("mixtral-8x7b", tp=2)),
 }
@@ -81,6 +86,36 @@ def test_tables_price_a_step_within_half_a_percent(name: str) -> None:
             worst = max(worst, abs(ours / direct - 1.0))
     print(f"\n  {name}: {worst:.3%} at most from the price of the step")
     assert worst < ALLOWED
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-2-9b", "gemma-3-12b", "gpt-oss-20b"])
+def test_sequences_of_many_lengths_are_priced_within_half_a_percent(model: str) -> None:
+    """Some of them fill a window, some do not."""
+    deployment = on(model, "h200-sxm")
+    table = step_prices(deployment)
+    random, worst = np.random.default_rng(0), 0.0
+    longest = deployment.architecture.max_context or 131_072
+    for mean in (50, 500, 1500, 4000, 8000):
+        for spread in (0.3, 1.0, 2.0):
+            lengths = random.lognormal(np.log(mean), spread, 48)
+            contexts = np.minimum(lengths.astype(int) + 2, longest)
+            groups = [Group(1.0, 1.0, float(x), f"d{i}") for i, x in enumerate(contexts)]
+            direct = float(np.squeeze(seconds(step(deployment, groups), deployment)))
+            seen = float(np.minimum(contexts, table.window).sum())
+            ours = step_s(table, len(contexts), float(contexts.sum()), [], seen)
+            worst = max(worst, abs(ours / direct - 1.0))
+    print(f"\n  {model}: {worst:.3%} at most from the price of the step")
+    assert worst < ALLOWED
+
+
+def test_what_is_loaded_ahead_has_no_price_by_parts() -> None:
+    with pytest.raises(InputError, match="hidden behind the rest of a step"):
+        step_prices(on(offload=Offload(kv=0.5)))
+
+
+def test_a_network_that_does_not_decode_is_refused() -> None:
+    with pytest.raises(InputError, match="does not decode token by token"):
+        step_prices(on("bert-base-uncased"))
 
 
 def test_a_pipeline_decodes_in_rounds_of_its_micro_batches() -> None:

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from roofline.serving.requests import Requests
+from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.served import Served, joined
-from roofline.serving.simulate.server import BATCHED
-from tests.serving.simulate.cases import prices, server, some_engine, trace
+from roofline.serving.simulate.server import BATCHED, Server
+from tests.serving.deployments import on
+from tests.serving.simulate.cases import chat, prices, server, some_engine, trace
 from tests.serving.simulate.reference import Outcome, reference
 
+TABLE = step_prices(on(), sequences=64)
+CHAT = Server(max_sequences=64, token_budget=2048, kv_tokens=450_000)
 TRACES = int(os.environ.get("ROOFLINE_STRESS", "150"))
 CLOSE = 1e-9
 
@@ -115,3 +119,17 @@ def test_where_a_stream_is_cut_makes_no_difference(part: int) -> None:
             np.testing.assert_allclose(
                 getattr(again, name), expected, rtol=CLOSE, err_msg=f"seed {seed}"
             )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"policy": "continuous", "first": "prefill"},
+        {"kv_tokens": 8000},
+        {"kv_tokens": 8000, "preemption": "swap", "swap_s_per_token": 1e-6},
+    ],
+)
+def test_skipping_steps_changes_nothing_on_a_real_machine(changes: dict[str, Any]) -> None:
+    given, setting = chat(40, 30.0), replace(CHAT, **changes)
+    same(simulate(given, TABLE, setting), reference(given, TABLE, setting))

@@ -12,8 +12,7 @@ from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.server import Server
 from roofline.serving.simulate.steady import arriving, closed
 from tests.serving.deployments import on
-from tests.serving.simulate.cases import requests
-from tests.serving.simulate.test_laws import chat
+from tests.serving.simulate.cases import chat, requests
 
 LATENCY, TTFT = 0.03, 0.15
 COUNT = 20_000

@@ -94,7 +94,7 @@ def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
         real += r[i].prompt
         final += r[i].prompt + r[i].output - 1
     held = count * memory.pages(g, prompt + output - 1) * g.page
-    took = lookup.step_s(p, 0, 0, count * prompt, count, count * lookup.chunk_s(p, prompt, 0))
+    took = lookup.step_s(p, 0, 0, 0, count * prompt, count, count * lookup.chunk_s(p, prompt, 0))
     _pass(s, took, 1, held, final, real)
     n.prefilled_tokens += count * prompt
     steps = output - 1
@@ -104,8 +104,14 @@ def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
         r[i].first = n.now
         own = r[i].output - 1
         stored += own * (own + 1) // 2 + (steps - own) * own
-    _, took = lookup.decode_run(p.contexts, p.alone[count], prompt + 1.0, steps, np.inf)
-    _pass(s, took, steps, held, final, stored)
+    growing = min(max(g.window - prompt - 1, 0), steps)
+    _, took = lookup.decode_run(
+        p, count, count * (prompt + 1), count * min(prompt + 1, g.window), count, growing, np.inf
+    )
+    _, more = lookup.decode_run(
+        p, count, count * (prompt + 1 + growing), count * g.window, 0, steps - growing, np.inf
+    )
+    _pass(s, took + more, steps, held, final, stored)
     n.decoded_tokens += count * steps
     for at in range(count):
         queue.end(g, s, s.lists[JOINING, at])
@@ -124,7 +130,7 @@ def _packed(p: Prices, g: Rules, s: State, count: int) -> None:
         attention_s += lookup.chunk_s(p, r[i].prompt, 0)
         r[i].ends = r[i].output
         batch = heap.push(s.lists, DECODING, batch, i, r)
-    took = lookup.step_s(p, 0, 0, context, count, attention_s)
+    took = lookup.step_s(p, 0, 0, 0, context, count, attention_s)
     _pass(s, took, 1, held * g.page, final, context)
     n.prefilled_tokens += context
     for at in range(count):
@@ -132,14 +138,21 @@ def _packed(p: Prices, g: Rules, s: State, count: int) -> None:
     made = 1
     while batch:
         i = s.lists[DECODING, 0]
-        steps = r[i].output - made
-        mean = (context + batch) / batch
-        _, took = lookup.decode_run(p.contexts, p.alone[batch], mean, steps, np.inf)
+        steps, seen, growing = r[i].output - made, 0, 0
+        for at in range(batch):
+            own = r[s.lists[DECODING, at]].prompt + made
+            seen += min(own, g.window)
+            if own < g.window:
+                growing += 1
+                steps = min(steps, g.window - own)
+        _, took = lookup.decode_run(p, batch, context + batch, seen, growing, steps, np.inf)
         stored = steps * context + batch * (steps * (steps + 1) // 2)
         _pass(s, took, steps, held * g.page, final, stored)
         n.decoded_tokens += batch * steps
         context += batch * steps
         made += steps
+        if made < r[i].output:
+            continue
         batch = heap.remove(s.lists, DECODING, batch, 0, r)
         context -= r[i].prompt + made - 1
         final -= r[i].prompt + r[i].output - 1

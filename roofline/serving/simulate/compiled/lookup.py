@@ -13,11 +13,13 @@ class Prices(NamedTuple):
 
     Attributes
     ----------
-    contexts
+    contexts, windows
         Points of the rows below. [token]
     alone, mixed
         By sequences that decode: a step that does nothing else; and their part of one that
-        prefills too. [s]
+        prefills too; both without layers that have a window. [s]
+    seen
+        By sequences that decode: layers with a window. [s]
     others, others_slope
         By tokens of a step with prompts; beyond the last entry, for each token. [s]
     head
@@ -31,8 +33,10 @@ class Prices(NamedTuple):
     """
 
     contexts: Array
+    windows: Array
     alone: Array
     mixed: Array
+    seen: Array
     others: Array
     others_slope: float
     head: Array
@@ -78,41 +82,66 @@ def chunk_s(p: Prices, new: int, before: int) -> float:
 
 @compiled
 def step_s(
-    p: Prices, decoding: int, context: float, new: int, chunks: int, attention_s: float
+    p: Prices,
+    decoding: int,
+    context: float,
+    seen: float,
+    new: int,
+    chunks: int,
+    attention_s: float,
 ) -> float:
-    """Time of one step; ``context`` is the sum over the sequences that decode. [s]"""
-    mean = context / decoding if decoding else p.contexts[0]
-    if new == 0:
-        return float(line(p.contexts, p.alone[decoding], mean))
+    """Time of a step with chunks. [s]
+
+    ``context`` and ``seen`` are sums over the sequences that decode: of their keys, and of those
+    that a window leaves.
+    """
     last = len(p.others) - 1
     tokens = decoding + new
-    others = p.others[min(tokens, last)] + p.others_slope * max(tokens - last, 0)
-    added = others + p.head[decoding + chunks] + attention_s
-    total = line(p.contexts, p.mixed[decoding], mean) + added + p.prefill_s
+    total = p.others[min(tokens, last)] + p.others_slope * max(tokens - last, 0)
+    total += p.head[decoding + chunks] + attention_s + p.prefill_s
+    if decoding == 0:
+        return float(total + p.mixed[0, 0])
+    total += line(p.contexts, p.mixed[decoding], context / decoding)
+    total += line(p.windows, p.seen[decoding], seen / decoding)
     return float(max(total, p.front_end_s * decoding))
 
 
 @compiled
 def decode_run(
-    contexts: Array, row: Array, mean: float, most: int, limit: float
+    p: Prices, decoding: int, context: int, seen: int, growing: int, most: int, limit: float
 ) -> tuple[int, float]:
     """Decode steps of a batch that stays as it is, until a time has passed: how many, how long.
 
-    Each step finds the mean context one longer. The times are a straight line in every interval,
-    so their sum there is n·a + b·n(n − 1)/2, and solved for n where the limit is reached.
+    Each step finds every context one longer, and what windows leave of ``growing`` of them. The
+    times are a straight line in every interval of the tables, so their sum there is
+    n·a + b·n(n − 1)/2, and solved for n where the limit is reached.
     """
+    row, window, floor = p.alone[decoding], p.seen[decoding], p.front_end_s * decoding
+    mean, left, grows = context / decoding, seen / decoding, growing / decoding
     steps, total = 0, 0.0
-    i = interval(contexts, mean)
-    last = len(contexts) - 2
+    i, j = interval(p.contexts, mean), interval(p.windows, left)
+    last_i, last_j = len(p.contexts) - 2, len(p.windows) - 2
     while steps < most:
-        x = mean + steps
-        while i < last and x >= contexts[i + 1]:
+        x, y = mean + steps, left + grows * steps
+        while i < last_i and x >= p.contexts[i + 1]:
             i += 1
-        slope = (row[i + 1] - row[i]) / (contexts[i + 1] - contexts[i])
-        first = row[i] + slope * (x - contexts[i])
+        while j < last_j and y >= p.windows[j + 1]:
+            j += 1
+        by_x = (row[i + 1] - row[i]) / (p.contexts[i + 1] - p.contexts[i])
+        by_y = (window[j + 1] - window[j]) / (p.windows[j + 1] - p.windows[j])
+        first = row[i] + by_x * (x - p.contexts[i]) + window[j] + by_y * (y - p.windows[j])
+        slope = by_x + by_y * grows
         n = most - steps
-        if i < last:
-            n = min(n, int(np.ceil(contexts[i + 1] - x)))
+        if i < last_i:
+            n = min(n, int(np.ceil(p.contexts[i + 1] - x)))
+        if j < last_j and grows > 0.0:
+            n = min(n, max(int(np.ceil((p.windows[j + 1] - y) / grows)), 1))
+        if first <= floor:
+            if slope > 0.0:
+                n = min(n, int(min((floor - first) / slope, float(n))) + 1)
+            first, slope = floor, 0.0
+        elif slope < 0.0 and first + slope * (n - 1) < floor:
+            n = max(int(np.ceil((floor - first) / slope)), 1)
         taken = n * first + slope * (0.5 * n * (n - 1))
         if total + taken >= limit:
             n = _reached(first, slope, n, limit - total)

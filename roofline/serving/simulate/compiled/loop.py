@@ -50,13 +50,12 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         steps, took = 0, 0.0
         if new:
             steps = 1
-            took = lookup.step_s(p, decoding, n.context, new, chunks, attention_s)
+            took = lookup.step_s(p, decoding, n.context, n.seen, new, chunks, attention_s)
         elif decoding:
             most, limit = 1, np.inf
             if calm and n.joining == 0:
                 most, limit = _undisturbed(g, s)
-            mean = n.context / decoding
-            steps, took = lookup.decode_run(p.contexts, p.alone[decoding], mean, most, limit)
+            steps, took = lookup.decode_run(p, decoding, n.context, n.seen, n.growing, most, limit)
         n.now += took + n.swapping
         n.busy += took + n.swapping
         _account(g, s, steps, decoding, new, blocked)
@@ -102,7 +101,7 @@ def _preempt(g: Rules, s: State) -> None:
         n.decoding = heap.remove(s.lists, DECODING, n.decoding, at, r)
         s.phases[(r[victim].prompt + r[victim].made - r[victim].joined) % g.page] -= 1
         r[victim].made += n.clock - r[victim].joined
-        n.context -= r[victim].prompt + r[victim].made
+        _attend(g, s, r[victim].prompt + r[victim].made, -1)
         stored = r[victim].prompt + r[victim].made - 1
         memory.release(g, s, victim, stored, stored, victim)
         if g.swap and n.host + stored <= g.host_tokens:
@@ -180,11 +179,27 @@ def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
     most = r[s.lists[DECODING, 0]].ends - n.clock
     if not g.contiguous:
         most = min(most, _steps_with_pages(g, s, most))
+    if n.growing:
+        for ahead in range(1, most):
+            if s.fills[(n.clock + ahead) % g.window]:
+                most = ahead
+                break
     left = g.budget - (n.decoding if g.decode_first else 0)
     # Who waits for memory stays first in the queue, unless one of a higher priority comes.
     if n.running >= g.max_sequences or left <= 0 or (n.waiting and g.uniform):
         return most, np.inf
     return most, queue.next_arrival(g, s) - n.now
+
+
+@compiled
+def _attend(g: Rules, s: State, context: int, one: int) -> None:
+    """A sequence whose next step sees so many keys more among those that decode, or less: −1."""
+    n = s.counts[0]
+    n.context += one * context
+    n.seen += one * min(context, g.window)
+    if context < g.window:
+        n.growing += one
+        s.fills[(n.clock + g.window - context) % g.window] += one
 
 
 @compiled
@@ -252,11 +267,15 @@ def _decoded(g: Rules, s: State, steps: int) -> None:
     r, n = s.rows, s.counts[0]
     n.clock += steps
     n.context += steps * n.decoding
+    n.seen += steps * n.growing
+    if n.growing:
+        n.growing -= s.fills[n.clock % g.window]
+        s.fills[n.clock % g.window] = 0
     while n.decoding and r[s.lists[DECODING, 0]].ends == n.clock:
         i = s.lists[DECODING, 0]
         n.decoding = heap.remove(s.lists, DECODING, n.decoding, 0, r)
         s.phases[(r[i].prompt + r[i].made - r[i].joined) % g.page] -= 1
-        n.context -= r[i].prompt + r[i].output
+        _attend(g, s, r[i].prompt + r[i].output, -1)
         queue.end(g, s, i)
 
 
@@ -286,5 +305,5 @@ def _join(g: Rules, s: State, i: int) -> None:
     r[i].joined = n.clock
     r[i].ends = n.clock + r[i].output - r[i].made
     s.phases[(r[i].prompt + r[i].made - n.clock) % g.page] += 1
-    n.context += r[i].prompt + r[i].made
+    _attend(g, s, r[i].prompt + r[i].made, 1)
     n.decoding = heap.push(s.lists, DECODING, n.decoding, i, r)

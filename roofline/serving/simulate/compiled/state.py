@@ -40,6 +40,7 @@ class Rules(NamedTuple):
     request_s: float
     concurrency: int
     uniform: bool
+    window: int
 
 
 ROW: Final = np.dtype(
@@ -97,7 +98,11 @@ COUNTS: Final = np.dtype(
         ("running", "i8"),  # sequences that have memory
         ("open", "i8"),  # requests of clients that are not finished
         ("clock", "i8"),  # decode steps so far
-        ("context", "i8"),  # keys that the sequences of the next decode step see together
+        # Keys that the sequences of the next decode step see together, and those that a window
+        # leaves of them; sequences that do not fill the window yet.
+        ("context", "i8"),
+        ("seen", "i8"),
+        ("growing", "i8"),
         # Pages of one sequence; of the table of prefixes, used and not; promised ones.
         ("own", "i8"),
         ("used", "i8"),
@@ -154,6 +159,8 @@ class State(NamedTuple):
         Rows that follow none, in order.
     phases
         Sequences that decode by where in a page their next token lies.
+    fills
+        Sequences by when they fill the window.
     hashes
         Ids of blocks.
     table, blocks
@@ -165,6 +172,7 @@ class State(NamedTuple):
     lists: Integers
     roots: Integers
     phases: Integers
+    fills: Integers
     hashes: Integers
     table: Integers
     blocks: Records
