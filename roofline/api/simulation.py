@@ -139,7 +139,13 @@ def simulate(
             hint="give a network that decodes; roofline analyze prices a batch of this one",
         )
     device, box = machine_of(gpu, node, usd_per_hour)
-    arranged, replicas = layout_of(gpus, Degrees(layout, tp, cp, dp, ep, pp))
+    degrees = Degrees(layout, tp, cp, dp, ep, pp)
+    if degrees.automatic:
+        raise InputError(
+            "a simulation does not choose a layout",
+            hint="give one, like tp8: roofline layouts says which is best",
+        )
+    arranged, replicas = layout_of(gpus, degrees)
     deployment = deployed(
         network,
         device,

@@ -256,6 +256,7 @@ def test_replicas_share_the_load(cli: Any) -> None:
         ("--out none/requests.csv", "does not exist", 3),
         ("--timeline none/trace.json", "does not exist", 3),
         ("--prompt 200000", "longer than the 131,072 tokens", 2),
+        ("--layout auto", "does not choose a layout", 2),
         ("--gpu l4 --weights fp32", "no room for a cache", 1),
     ],
 )
