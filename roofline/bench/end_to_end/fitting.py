@@ -123,6 +123,7 @@ def costs(each: Known, logs: Array) -> Costs:
     kernels = {key: known.prior for key, known in KERNELS.items()}
     if each.engine.modern:
         kernels = {key: float(np.exp(logs[PLACE[key]])) for key in KERNELS}
+    own["prefill_gain"] *= kernels["experts_prompts"] if each.mixture else 1.0
     carried = each.carried
     dense = kernels["blackwell_dense"] if carried else 1.0
     hbm = deployment(each.row.case).node.gpu.hbm_bytes_per_s
