@@ -10,20 +10,16 @@ the means of ShareGPT for ``sharegpt_max``. ``batch``: 1. ``thr_counts``: output
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from roofline.bench.end_to_end import naming
-from roofline.cost.deployment import Deployment
+from roofline.bench.end_to_end.naming import alike
 from roofline.cost.layout import Layout
 from roofline.errors import InputError
-from roofline.hardware.catalog import default_node
-from roofline.hardware.catalog import gpu as gpu_named
-from roofline.hardware.engine import engine as engine_named
-from roofline.model import catalog, parameters, precision
+from roofline.model import precision
 from roofline.model.architecture import Architecture, Mla, Moe
 
 if TYPE_CHECKING:
@@ -312,13 +308,7 @@ def _weights(record: Mapping[str, Any], network: Architecture, engine: str) -> s
     if not text or "assumed" in text:
         return "checkpoint" if own != "fp32" else "bf16"
     asked = naming.number_format(text, engine)
-    return "checkpoint" if _alike(asked, own) else asked
-
-
-def _alike(one: str, other: str) -> bool:
-    """Whether two formats of fewer than 16 bits are multiplied alike: fp8 with any scales."""
-    a, b = precision.named(one), precision.named(other)
-    return a.element_bits == b.element_bits < 16 and a.arithmetic == b.arithmetic
+    return "checkpoint" if alike(asked, own) else asked
 
 
 def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engine: str) -> str:
@@ -339,62 +329,3 @@ def _policy(engine: str) -> str:
     lower = re.sub(r"[^a-z]", "", engine.lower())
     known = {"vllm": "vllm", "trtllm": "trtllm", "tensorrtllm": "trtllm", "sglang": "sglang"}
     return known.get(lower, "vllm")
-
-
-@cache
-def deployment(case: Case) -> Deployment:
-    """The deployment of a case, at datasheet rates."""
-    network = catalog.architecture(case.network)
-    if case.weights != "checkpoint" or (
-        case.experts and not _alike(case.experts, network.weight_format)
-    ):
-        network = _stored(network, case)
-    device = gpu_named(case.gpu)
-    return Deployment(
-        architecture=network,
-        node=default_node(device, int(case.layout.devices)),
-        precision=precision.resolve(
-            "bf16" if network.weight_format == "fp32" else network.weight_format,
-            case.kv,
-            device,
-            also=parameters.formats(network),
-        ),
-        engine=engine_named(case.engine),
-        layout=case.layout,
-    )
-
-
-def _stored(network: Architecture, case: Case) -> Architecture:
-    """The network in other formats; quantisers to 4 bits leave latent attention in 16."""
-    weights = network.weight_format if case.weights == "checkpoint" else case.weights
-    weights = case.experts if case.experts and case.weights == "checkpoint" else weights
-    if (
-        case.experts
-        and precision.named(case.experts).element_bits == precision.named(weights).element_bits
-    ):
-        weights = case.experts
-    plain = network.stored_as(weights)
-    four = precision.named(weights).element_bits < NARROW
-    mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
-    if not (four and mixture):
-        return plain
-    blocks = {
-        block: replace(
-            block,
-            formats=tuple(
-                {
-                    **{
-                        role: "bf16"
-                        for linear in (block.mixer.linears(network.d_model) if block.mixer else ())
-                        for role in (linear.name, *_RELATED.get(linear.name, ()))
-                    },
-                    **dict(block.formats),
-                }.items()
-            ),
-        )
-        for block in plain.kinds
-    }
-    return replace(plain, layers=tuple(blocks[block] for block in plain.layers))
-
-
-_RELATED: Final[Mapping[str, tuple[str, ...]]] = {}

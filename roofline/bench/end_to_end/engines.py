@@ -106,7 +106,7 @@ class Engine:
     reach: float = float("inf")
 
 
-WHOLE: Final = 10**9
+WHOLE: Final = 2**30
 """No limit of tokens: a static batch is prefilled at once."""
 _OLD: Final = {
     "request": (1.0e-3, 0.5),

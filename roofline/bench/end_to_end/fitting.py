@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end import engines
-from roofline.bench.end_to_end.cases import Row, contradicted, deployment
+from roofline.bench.end_to_end.cases import Row, contradicted
+from roofline.bench.end_to_end.deploying import deployment
 from roofline.bench.end_to_end.driving import driven
 from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, KERNELS, Engine, engine_of
 from roofline.bench.end_to_end.modes import CLOSED, FULL, Costs, predict

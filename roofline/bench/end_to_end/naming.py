@@ -162,3 +162,13 @@ def number_format(name: str, engine: str = "") -> str:
     if engine in WEIGHT_ONLY and text == "int8":
         text = "int8-wo"
     return named(text).name
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two formats of fewer than 16 bits are multiplied alike: fp8 with any scales.
+
+    >>> alike("fp8", "fp8-block"), alike("nvfp4", "int4"), alike("bf16", "bf16")
+    (True, False, False)
+    """
+    a, b = named(one), named(other)
+    return a.element_bits == b.element_bits < 16 and a.arithmetic == b.arithmetic

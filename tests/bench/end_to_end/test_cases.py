@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofline.bench.end_to_end.cases import Row, contradicted, deployment, read
+from roofline.bench.end_to_end.cases import Row, contradicted, read
+from roofline.bench.end_to_end.deploying import deployment
 from roofline.cost.layout import Layout
 from roofline.errors import InputError
 from tests.bench.end_to_end.synthetic import row
