@@ -2,10 +2,11 @@
 
 Missing columns take these defaults. ``w_dtype``: the format that the checkpoint's name ends in,
 else that of the catalog's checkpoint, else bf16. ``kv_dtype``: that of the checkpoint, else fp8
-where TensorRT-LLM or vLLM serve weights of 8 bits or fewer, or the cache is a latent of such
-weights, else 16 bits. ``tp``: ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens,
-the means of ShareGPT for ``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens;
-``thr_scope``: all devices together.
+where TensorRT-LLM or vLLM serve fp8 or nvfp4 weights (checkpoints of NVIDIA's ModelOpt bring
+scales for it), or the cache is a latent of weights of 8 bits or fewer, else 16 bits. ``tp``:
+``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens, the means of ShareGPT for
+``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens; ``thr_scope``: all devices
+together.
 """
 
 import re
@@ -43,9 +44,11 @@ CONTRADICTION: Final = 1.3
 ALONE: Final = (32.0, 128.0)
 """A prompt of one sentence, and an answer. [token]"""
 NARROW: Final = 8.0
-"""Bits per weight from which on checkpoints of NVIDIA's ModelOpt bring scales for an fp8 cache."""
+"""Bits per weight from which on engines keep latents in fp8, and 4-bit mixtures begin below it."""
 SCALED: Final = frozenset({"trtllm", "vllm"})
-"""Engines that take them as checkpoints bring them; DeepSeek's blocks bring none."""
+"""Engines that take them as checkpoints bring them."""
+MODELOPT: Final = frozenset({"fp8", "nvfp4"})
+"""Formats whose checkpoints bring them; DeepSeek's blocks, mxfp4 and AWQ bring none."""
 BY_LAYERS: Final = frozenset({"llama.cpp"})
 """Engines that give each device whole layers unless told otherwise."""
 CUTTING: Final = frozenset({"vllm", "sglang"})
@@ -320,8 +323,8 @@ def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engin
     stored = network.weight_format if weights == "checkpoint" else weights
     narrow = precision.named(stored).element_bits <= NARROW
     latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
-    scaled = engine in SCALED and "block" not in stored
-    return "fp8" if narrow and (scaled or latent) else "auto"
+    scaled = engine in SCALED and stored in MODELOPT
+    return "fp8" if scaled or (narrow and latent) else "auto"
 
 
 def _policy(engine: str) -> str:

@@ -1,5 +1,6 @@
 """The deployment of a case: its network as it is stored, on the node that holds its layout."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
@@ -45,21 +46,32 @@ def _stored(network: Architecture, case: Case) -> Architecture:
     """
     whole = case.weights == "checkpoint"
     weights = network.weight_format if whole else case.weights
-    if case.experts and (whole or alike(case.experts, weights)):
-        if whole and alike(case.experts, weights):
-            return network
-        weights = case.experts
-    elif whole:
-        return network
-    plain = network.stored_as(weights)
+    apart = bool(case.experts) and not alike(case.experts, weights)
+    if not whole:
+        # Blocks of fp8 that only the column of the experts tells are those of all matrices.
+        network = network.stored_as(weights if apart or not case.experts else case.experts)
     mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
-    if not mixture or precision.named(weights).element_bits >= NARROW:
-        return plain
-    blocks = {block: _mixer_in_sixteen(block, network.d_model) for block in plain.kinds}
-    return replace(plain, layers=tuple(blocks[block] for block in plain.layers))
+    if not whole and mixture and precision.named(weights).element_bits < NARROW:
+        network = _changed(network, _mixer_in_sixteen)
+    if apart:
+        network = _changed(network, lambda block, width: _routed(block, width, case.experts))
+    return network
+
+
+def _changed(network: Architecture, change: Callable[[Block, int], Block]) -> Architecture:
+    blocks = {block: change(block, network.d_model) for block in network.kinds}
+    return replace(network, layers=tuple(blocks[block] for block in network.layers))
 
 
 def _mixer_in_sixteen(block: Block, d_model: int) -> Block:
     matrices = block.mixer.linears(d_model) if block.mixer else ()
     formats = {matrix.name: "bf16" for matrix in matrices} | dict(block.formats)
+    return replace(block, formats=tuple(formats.items()))
+
+
+def _routed(block: Block, d_model: int, stored: str) -> Block:
+    """Routed experts in a format of their own."""
+    part = block.feedforward
+    matrices = part.expert_linears(d_model) if isinstance(part, Moe) else ()
+    formats = dict(block.formats) | {matrix.name: stored for matrix in matrices}
     return replace(block, formats=tuple(formats.items()))

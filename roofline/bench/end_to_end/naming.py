@@ -48,6 +48,9 @@ FORMATS: Final[Mapping[str, str]] = {
     "q4_0": "int4-g32-sym",
     "fp8_block": "fp8-block",
     "fp8_static": "fp8",
+    "w4a16_mxfp4": "mxfp4-w4a16",
+    "w4a8_mxfp4_mxfp8": "mxfp4-w4a8",
+    "w4afp8": "int4-w4a8",
 }
 """Formats by the names of sources. Q4_K_M has super-blocks of 256 with scales for each 32 values:
 about 4.8 bits, priced as integers of 4 bits in groups of 32."""
