@@ -2,28 +2,25 @@
 
 Missing columns take these defaults. ``w_dtype``: the format that the checkpoint's name ends in,
 else that of the catalog's checkpoint, else bf16. ``kv_dtype``: that of the checkpoint, else fp8
-where TensorRT-LLM or vLLM serve weights of 8 bits or fewer, or the cache is a latent of such
-weights, else 16 bits. ``tp``: ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens,
-the means of ShareGPT for ``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens;
-``thr_scope``: all devices together.
+where TensorRT-LLM or vLLM serve fp8 or nvfp4 weights (checkpoints of NVIDIA's ModelOpt bring
+scales for it), or the cache is a latent of weights of 8 bits or fewer, else 16 bits. ``tp``:
+``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens, the means of ShareGPT for
+``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens; ``thr_scope``: all devices
+together.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from roofline.bench.end_to_end import naming
-from roofline.cost.deployment import Deployment
+from roofline.bench.end_to_end.naming import alike
 from roofline.cost.layout import Layout
 from roofline.errors import InputError
-from roofline.hardware.catalog import default_node
-from roofline.hardware.catalog import gpu as gpu_named
-from roofline.hardware.engine import engine as engine_named
-from roofline.model import catalog, parameters, precision
+from roofline.model import precision
 from roofline.model.architecture import Architecture, Mla, Moe
 
 if TYPE_CHECKING:
@@ -47,9 +44,11 @@ CONTRADICTION: Final = 1.3
 ALONE: Final = (32.0, 128.0)
 """A prompt of one sentence, and an answer. [token]"""
 NARROW: Final = 8.0
-"""Bits per weight from which on checkpoints of NVIDIA's ModelOpt bring scales for an fp8 cache."""
+"""Bits per weight from which on engines keep latents in fp8, and 4-bit mixtures begin below it."""
 SCALED: Final = frozenset({"trtllm", "vllm"})
-"""Engines that take them as checkpoints bring them; DeepSeek's blocks bring none."""
+"""Engines that take them as checkpoints bring them."""
+MODELOPT: Final = frozenset({"fp8", "nvfp4"})
+"""Formats whose checkpoints bring them; DeepSeek's blocks, mxfp4 and AWQ bring none."""
 BY_LAYERS: Final = frozenset({"llama.cpp"})
 """Engines that give each device whole layers unless told otherwise."""
 CUTTING: Final = frozenset({"vllm", "sglang"})
@@ -312,13 +311,7 @@ def _weights(record: Mapping[str, Any], network: Architecture, engine: str) -> s
     if not text or "assumed" in text:
         return "checkpoint" if own != "fp32" else "bf16"
     asked = naming.number_format(text, engine)
-    return "checkpoint" if _alike(asked, own) else asked
-
-
-def _alike(one: str, other: str) -> bool:
-    """Whether two formats of fewer than 16 bits are multiplied alike: fp8 with any scales."""
-    a, b = precision.named(one), precision.named(other)
-    return a.element_bits == b.element_bits < 16 and a.arithmetic == b.arithmetic
+    return "checkpoint" if alike(asked, own) else asked
 
 
 def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engine: str) -> str:
@@ -330,8 +323,8 @@ def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engin
     stored = network.weight_format if weights == "checkpoint" else weights
     narrow = precision.named(stored).element_bits <= NARROW
     latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
-    scaled = engine in SCALED and "block" not in stored
-    return "fp8" if narrow and (scaled or latent) else "auto"
+    scaled = engine in SCALED and stored in MODELOPT
+    return "fp8" if scaled or (narrow and latent) else "auto"
 
 
 def _policy(engine: str) -> str:
@@ -339,62 +332,3 @@ def _policy(engine: str) -> str:
     lower = re.sub(r"[^a-z]", "", engine.lower())
     known = {"vllm": "vllm", "trtllm": "trtllm", "tensorrtllm": "trtllm", "sglang": "sglang"}
     return known.get(lower, "vllm")
-
-
-@cache
-def deployment(case: Case) -> Deployment:
-    """The deployment of a case, at datasheet rates."""
-    network = catalog.architecture(case.network)
-    if case.weights != "checkpoint" or (
-        case.experts and not _alike(case.experts, network.weight_format)
-    ):
-        network = _stored(network, case)
-    device = gpu_named(case.gpu)
-    return Deployment(
-        architecture=network,
-        node=default_node(device, int(case.layout.devices)),
-        precision=precision.resolve(
-            "bf16" if network.weight_format == "fp32" else network.weight_format,
-            case.kv,
-            device,
-            also=parameters.formats(network),
-        ),
-        engine=engine_named(case.engine),
-        layout=case.layout,
-    )
-
-
-def _stored(network: Architecture, case: Case) -> Architecture:
-    """The network in other formats; quantisers to 4 bits leave latent attention in 16."""
-    weights = network.weight_format if case.weights == "checkpoint" else case.weights
-    weights = case.experts if case.experts and case.weights == "checkpoint" else weights
-    if (
-        case.experts
-        and precision.named(case.experts).element_bits == precision.named(weights).element_bits
-    ):
-        weights = case.experts
-    plain = network.stored_as(weights)
-    four = precision.named(weights).element_bits < NARROW
-    mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
-    if not (four and mixture):
-        return plain
-    blocks = {
-        block: replace(
-            block,
-            formats=tuple(
-                {
-                    **{
-                        role: "bf16"
-                        for linear in (block.mixer.linears(network.d_model) if block.mixer else ())
-                        for role in (linear.name, *_RELATED.get(linear.name, ()))
-                    },
-                    **dict(block.formats),
-                }.items()
-            ),
-        )
-        for block in plain.kinds
-    }
-    return replace(plain, layers=tuple(blocks[block] for block in plain.layers))
-
-
-_RELATED: Final[Mapping[str, tuple[str, ...]]] = {}

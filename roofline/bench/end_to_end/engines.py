@@ -58,6 +58,7 @@ KERNELS: Final[Mapping[str, Constant]] = {
     "start_low": Constant(0.55, 0.12, "1", "the same in 8 bits or fewer, whose inputs are fused"),
     "experts_start": Constant(1.0, 0.15, "1", "on the start of a mixture of experts"),
     "experts_all": Constant(0.9, 0.1, "1", "on routed experts of every engine"),
+    "experts_prompts": Constant(1.0, 0.3, "1", "on prompts of mixtures, whose experts are uneven"),
     "wires": Constant(1.0, 0.1, "1", "on collectives"),
     "blackwell_dense": Constant(1.0, 0.08, "1", "on kernels carried to Blackwell, dense ones"),
     "blackwell_experts": Constant(1.0, 0.2, "1", "on routed experts carried to Blackwell"),
@@ -105,7 +106,7 @@ class Engine:
     reach: float = float("inf")
 
 
-WHOLE: Final = 10**9
+WHOLE: Final = 2**30
 """No limit of tokens: a static batch is prefilled at once."""
 _OLD: Final = {
     "request": (1.0e-3, 0.5),

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end import engines
-from roofline.bench.end_to_end.cases import Row, contradicted, deployment
+from roofline.bench.end_to_end.cases import Row, contradicted
+from roofline.bench.end_to_end.deploying import deployment
 from roofline.bench.end_to_end.driving import driven
 from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, KERNELS, Engine, engine_of
 from roofline.bench.end_to_end.modes import CLOSED, FULL, Costs, predict
@@ -123,6 +124,7 @@ def costs(each: Known, logs: Array) -> Costs:
     kernels = {key: known.prior for key, known in KERNELS.items()}
     if each.engine.modern:
         kernels = {key: float(np.exp(logs[PLACE[key]])) for key in KERNELS}
+    own["prefill_gain"] *= kernels["experts_prompts"] if each.mixture else 1.0
     carried = each.carried
     dense = kernels["blackwell_dense"] if carried else 1.0
     hbm = deployment(each.row.case).node.gpu.hbm_bytes_per_s

@@ -84,7 +84,8 @@ def predict(
         most = max(clients, 1)
     isl, osl = lengths(row.isl, row.osl, number, how if closed else Driven())
     filling = replace(engine, budget=engine.budget * apart)
-    first, last, end = _served(isl, osl, clients, most, table, costs, filling)
+    handing = replace(costs, front=costs.front / apart)
+    first, last, end = _served(isl, osl, clients, most, table, handing, filling)
     if not closed:
         return _batch(row, float(first.max()), float(end))
     delay = costs.request + costs.mixture * bool(table.body[0, grid.CLASSES.index("experts")] > 0)
@@ -194,7 +195,7 @@ def _saturated(row: Row, table: Tables, costs: Costs, engine: Engine) -> Mapping
     fill = costs.prefill_gain * ((both - alone) / together + attend) + costs.prefill / together
     # The front end is a bound of its own: a request, then each token of its answer.
     spent = decode + costs.step + costs.sequence * most + fill * most / row.osl
-    spent = max(spent, costs.front * most)
+    spent = max(spent, costs.front * most / row.case.layout.dp)
     return {
         "ttft_s": fill + decode + costs.request,
         "tpot_s": spent,

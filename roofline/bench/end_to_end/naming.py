@@ -48,6 +48,9 @@ FORMATS: Final[Mapping[str, str]] = {
     "q4_0": "int4-g32-sym",
     "fp8_block": "fp8-block",
     "fp8_static": "fp8",
+    "w4a16_mxfp4": "mxfp4-w4a16",
+    "w4a8_mxfp4_mxfp8": "mxfp4-w4a8",
+    "w4afp8": "int4-w4a8",
 }
 """Formats by the names of sources. Q4_K_M has super-blocks of 256 with scales for each 32 values:
 about 4.8 bits, priced as integers of 4 bits in groups of 32."""
@@ -162,3 +165,13 @@ def number_format(name: str, engine: str = "") -> str:
     if engine in WEIGHT_ONLY and text == "int8":
         text = "int8-wo"
     return named(text).name
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two formats of fewer than 16 bits are multiplied alike: fp8 with any scales.
+
+    >>> alike("fp8", "fp8-block"), alike("nvfp4", "int4"), alike("bf16", "bf16")
+    (True, False, False)
+    """
+    a, b = named(one), named(other)
+    return a.element_bits == b.element_bits < 16 and a.arithmetic == b.arithmetic

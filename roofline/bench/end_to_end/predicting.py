@@ -12,9 +12,9 @@ from roofline.bench.end_to_end.cases import (
     Row,
     Unread,
     contradicted,
-    deployment,
     read,
 )
+from roofline.bench.end_to_end.deploying import deployment
 from roofline.bench.end_to_end.engines import UNKNOWN
 from roofline.bench.end_to_end.fitting import Known, known, predictions
 from roofline.bench.end_to_end.prices import priced

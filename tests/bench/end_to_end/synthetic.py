@@ -16,7 +16,7 @@ KEY = 1e-9
 PAIR = 1e-11
 """A step reads the weights, then each token, each key that a decoding sequence sees, and each pair
 of a prompt takes its time. [s]"""
-PLAIN = Engine("plain", "whole-prompts", 10**9, 4096, 1.0, (), {})
+PLAIN = Engine("plain", "whole-prompts", 2**30, 4096, 1.0, (), {})
 CASE = Case("llama-3.1-8b", "h100-sxm", "checkpoint", "", "auto", Layout(), "vllm")
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofline.bench.end_to_end.cases import Row, contradicted, deployment, read
+from roofline.bench.end_to_end.cases import Row, contradicted, read
+from roofline.bench.end_to_end.deploying import deployment
 from roofline.cost.layout import Layout
 from roofline.errors import InputError
 from tests.bench.end_to_end.synthetic import row
@@ -59,6 +60,9 @@ def test_a_table_of_the_needed_columns_alone_is_enough() -> None:
             "bf16",
         ),
         ("LLaMA v3 70B", "fp8", None, "trtllm", "fp8", None, "fp8"),
+        ("openai/gpt-oss-120b", None, None, "vllm", "bf16", "mxfp4", "bf16"),
+        ("openai/gpt-oss-120b", "bf16", "w4a16_mxfp4", "vllm", "bf16", "mxfp4-w4a16", "bf16"),
+        ("Qwen3 30B A3B", "fp8", "nvfp4", "vllm", "fp8", "nvfp4", "fp8"),
         ("LLaMA v3 70B", "fp16", None, "trtllm", "fp16", None, "fp16"),
         ("deepseek-ai/DeepSeek-R1", "fp8", "fp8_block", "sglang", "fp8-block", "fp8-block", "fp8"),
         ("nvidia/DeepSeek-R1-NVFP4", None, None, "trtllm", "bf16", "nvfp4", "fp8"),

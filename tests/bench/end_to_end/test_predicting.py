@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from roofline.bench.end_to_end import end_to_end
-from roofline.bench.end_to_end.cases import deployment, read
+from roofline.bench.end_to_end.cases import read
+from roofline.bench.end_to_end.deploying import deployment
 from roofline.bench.end_to_end.predicting import TYPICAL, prepared
 from roofline.bench.end_to_end.prices import KINDS, THROUGH_HOST, WIRES, Usual, priced
 from roofline.bench.end_to_end.tables import CLASSES, COUNTS, TOKENS, room, tables

@@ -1,0 +1,77 @@
+"""The deployment of a case: its network as it is stored, on the node that holds its layout."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+from roofline.bench.end_to_end.cases import NARROW, Case
+from roofline.bench.end_to_end.naming import alike
+from roofline.cost.deployment import Deployment
+from roofline.hardware.catalog import default_node
+from roofline.hardware.catalog import gpu as gpu_named
+from roofline.hardware.engine import engine as engine_named
+from roofline.model import catalog, parameters, precision
+from roofline.model.architecture import Architecture, Block, Moe
+
+
+@cache
+def deployment(case: Case) -> Deployment:
+    """The deployment of a case, at datasheet rates.
+
+    Raises
+    ------
+    RooflineError
+        The layout does not fit the network or the machine, or a format has no arithmetic there.
+    """
+    network = _stored(catalog.architecture(case.network), case)
+    device = gpu_named(case.gpu)
+    return Deployment(
+        architecture=network,
+        node=default_node(device, int(case.layout.devices)),
+        precision=precision.resolve(
+            "bf16" if network.weight_format == "fp32" else network.weight_format,
+            case.kv,
+            device,
+            also=parameters.formats(network),
+        ),
+        engine=engine_named(case.engine),
+        layout=case.layout,
+    )
+
+
+def _stored(network: Architecture, case: Case) -> Architecture:
+    """The network in the formats of the row; its own checkpoint where they are alike.
+
+    Quantisers to 4 bits leave the mixers of mixtures of experts in 16.
+    """
+    whole = case.weights == "checkpoint"
+    weights = network.weight_format if whole else case.weights
+    apart = bool(case.experts) and not alike(case.experts, weights)
+    if not whole:
+        # Blocks of fp8 that only the column of the experts tells are those of all matrices.
+        network = network.stored_as(weights if apart or not case.experts else case.experts)
+    mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
+    if not whole and mixture and precision.named(weights).element_bits < NARROW:
+        network = _changed(network, _mixer_in_sixteen)
+    if apart:
+        network = _changed(network, lambda block, width: _routed(block, width, case.experts))
+    return network
+
+
+def _changed(network: Architecture, change: Callable[[Block, int], Block]) -> Architecture:
+    blocks = {block: change(block, network.d_model) for block in network.kinds}
+    return replace(network, layers=tuple(blocks[block] for block in network.layers))
+
+
+def _mixer_in_sixteen(block: Block, d_model: int) -> Block:
+    matrices = block.mixer.linears(d_model) if block.mixer else ()
+    formats = {matrix.name: "bf16" for matrix in matrices} | dict(block.formats)
+    return replace(block, formats=tuple(formats.items()))
+
+
+def _routed(block: Block, d_model: int, stored: str) -> Block:
+    """Routed experts in a format of their own."""
+    part = block.feedforward
+    matrices = part.expert_linears(d_model) if isinstance(part, Moe) else ()
+    formats = dict(block.formats) | {matrix.name: stored for matrix in matrices}
+    return replace(block, formats=tuple(formats.items()))
