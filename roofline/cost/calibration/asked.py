@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.kernels import decode, latent, prefill
 from roofline.cost.kernels.form import Dims, Form
@@ -38,6 +39,8 @@ class Asked:
         Another kernel that would do: whichever takes less time does it.
     beside
         What a fused kernel does besides: it takes at least as long.
+    rows
+        Rows that ``assumed`` and ``instead`` are about; None for all.
     """
 
     kind: str
@@ -49,6 +52,7 @@ class Asked:
     part: str = ""
     instead: "Asked | None" = None
     beside: "Asked | None" = None
+    rows: NDArray[np.bool_] | None = None
 
 
 SIXTEEN: Final = ("bf16", "fp16")
@@ -150,14 +154,18 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     if expanded and not hides:
         names = ("batch", "new", "context", "heads", "width", "kv_width")
         made = latent.expanded_dims(*(shape[name] for name in names))
-        return Asked("latent-prefill", _pairs(op), made, assumed=CHUNK * chunked)
+        return Asked(
+            "latent-prefill", _pairs(op), made, assumed=CHUNK * chunked, rows=context > new
+        )
     made = prefill.prefill_dims(*shape.values())
     unlike = CHOSEN if sparse else CHUNK * chunked
-    whole = Asked("prefill-attention", _pairs(op), made, low, assumed=unlike)
+    some = None if sparse else context > new
+    whole = Asked("prefill-attention", _pairs(op), made, low, assumed=unlike, rows=some)
     if not chunked or "sharers" in op.dims:
         return whole
     split = decode.decode_dims(*shape.values())
-    return replace(whole, instead=Asked("decode-attention", _pairs(op), split, assumed=unlike))
+    other = Asked("decode-attention", _pairs(op), split, assumed=unlike, rows=context > new)
+    return replace(whole, instead=other)
 
 
 def _decode(op: Op, gpu: Gpu) -> Asked | None:

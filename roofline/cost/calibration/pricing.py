@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.calibration.asked import Asked, asked
 from roofline.cost.calibration.kernel import IDEAL, Found, Label, Load, nearest
@@ -75,7 +76,8 @@ class GpuCalibration:
             found = self.find(gpu, wanted.kind, wanted.variants)
             priced = None if found is None else self._priced(op, gpu, wanted, found)
             if priced is not None:
-                best = priced if best is None else _faster(best, _held(priced, best, op, gpu))
+                held = priced if best is None else _held(priced, best, op, gpu)
+                best = held if best is None else _faster(best, held, wanted.rows)
             wanted = wanted.instead
         return best
 
@@ -112,7 +114,9 @@ class GpuCalibration:
         spread = np.hypot(own, found.spread)
         known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
         if wanted.assumed:
-            spread, known = np.hypot(spread, GUESS), np.full_like(known, ASSUMED)
+            unlike = np.ones(len(time), dtype=np.bool_) if wanted.rows is None else wanted.rows
+            spread = np.where(unlike, np.hypot(spread, GUESS), spread)
+            known = np.where(unlike, ASSUMED, known)
         priced = _shaped(op, time, spread, known.astype(float))
         return replace(priced, found=found, assumed=wanted.assumed)
 
@@ -225,9 +229,14 @@ def _held(priced: Measured, to: Measured, op: Op, gpu: Gpu) -> Measured:
     )
 
 
-def _faster(one: Measured, other: Measured) -> Measured:
-    """The faster of two kernels, row by row; told as the one that is faster more often."""
+def _faster(one: Measured, other: Measured, may: NDArray[np.bool_] | None = None) -> Measured:
+    """The faster of two kernels, row by row; told as the one that is faster more often.
+
+    ``may`` are the rows that the other would do for; all if not stated.
+    """
     first = np.asarray(one.seconds) <= np.asarray(other.seconds)
+    if may is not None:
+        first = first | ~(may if np.ndim(first) else may[0])
     seconds, log_sd, basis = (
         np.where(first, getattr(one, name), getattr(other, name))[()]
         for name in ("seconds", "log_sd", "basis")

@@ -239,3 +239,17 @@ def test_one_look_up_gives_what_three_give() -> None:
         np.testing.assert_array_equal(time, calibrated.seconds(model, wanted.dims, device))
         np.testing.assert_array_equal(spread, calibrated.log_sd(model, wanted.dims, device))
         np.testing.assert_array_equal(known, calibrated.basis(model, wanted.dims))
+
+
+def test_prompts_and_chunks_in_one_column_are_priced_as_alone() -> None:
+    given = deployment()
+    cached = np.array([0.0, 0.0, 4096.0, 60_000.0])
+    new = np.array([2.0, 512.0, 16.0, 300.0])
+    column = priced(given, step(given, prefill(1.0, cached + new, cached))["attention"])
+    assert column is not None
+    for place, (one, before) in enumerate(zip(new.tolist(), cached.tolist(), strict=True)):
+        alone = priced(given, step(given, prefill(1.0, before + one, before))["attention"])
+        assert alone is not None
+        for field in ("seconds", "log_sd", "basis"):
+            value = np.broadcast_to(getattr(column, field), new.shape)[place]
+            assert value == pytest.approx(getattr(alone, field), rel=1e-9), (field, place)
