@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from roofline.bench.held_out import coverage, errors
-from tests.validation.kernel_rows import FOLDER, SCORE, Group, Score, passes, quantised, score
+from roofline.bench.left_out import left_out
+from roofline.bench.validation import validate
+from tests.validation.kernel_rows import (
+    FOLDER,
+    SCORE,
+    Group,
+    Score,
+    frame,
+    passes,
+    quantised,
+    score,
+)
 
 pytestmark = pytest.mark.skipif(
     not (FOLDER / "quantize.parquet").is_file(),
@@ -48,13 +59,23 @@ def test_quantisation_of_a_width_left_out_is_known(scores: list[tuple[Group, Sco
             assert found.errors.p90 <= 0.15, group.name
 
 
-@pytest.mark.parametrize("kind", ["quantize", "pointwise"])
-def test_intervals_hold(scores: list[tuple[Group, Score]], kind: str) -> None:
-    some = [found for group, found in scores if group.form.kind == kind]
+def test_intervals_of_quantisation_hold(scores: list[tuple[Group, Score]]) -> None:
+    some = [found for group, found in scores if group.form.kind == "quantize"]
     columns = [
         np.concatenate([getattr(found, name) for found in some])
         for name in ("predicted", "spread", "measured")
     ]
     inside = coverage(*columns)
-    print(f"\n{kind}: {100 * inside:.0f} % lie in their central 80 % interval")
+    print(f"\nquantize: {100 * inside:.0f} % lie in their central 80 % interval")
     assert 0.72 <= inside <= 0.95
+
+
+def test_intervals_of_passes_hold_over_all_families() -> None:
+    """Every family is left out once, of a third of the token counts."""
+    every = frame("elementwise")
+    counts = np.unique(every.num_tokens)[::3]
+    some = every[(every.gpu == "h100") & every.num_tokens.isin(counts)]
+    found = validate("pointwise", some, left_out())
+    inside = found.figures()["interval_coverage"]
+    print(f"\npointwise: {100 * inside:.0f} % lie in their central 80 % interval")
+    assert 0.72 <= inside <= 0.88
