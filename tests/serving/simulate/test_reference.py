@@ -19,7 +19,7 @@ from tests.serving.simulate.reference import Outcome, reference
 
 TABLE = step_prices(on(), sequences=64)
 CHAT = Server(max_sequences=64, token_budget=2048, kv_tokens=450_000)
-TRACES = int(os.environ.get("ROOFLINE_STRESS", "150"))
+TRACES = int(os.environ.get("ROOFLINE_TRACES", "150"))
 CLOSE = 1e-9
 
 
