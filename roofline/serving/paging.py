@@ -6,6 +6,7 @@ slot is the room of one cached token.
 
 import numpy as np
 
+from roofline.cost.branching import samples_held
 from roofline.cost.work import Number
 
 
@@ -75,8 +76,7 @@ def shared_slots(samples: Number, prompt: Number, answer: Number, page: Number) 
     >>> float(shared_slots(2, prompt=40, answer=10, page=16))  # 2 pages, and 2 each
     96.0
     """
-    whole = np.floor(prompt / page) * page
-    return whole + samples * paged_slots(prompt - whole + answer, page)
+    return samples_held(samples, prompt, answer, page=page)
 
 
 def copied_pages(samples: Number, prompt: Number, page: Number) -> Number:

@@ -49,8 +49,6 @@ FILES: Final[Mapping[str, str]] = {
 """Name of the file of each kind."""
 SAMPLES: Final[Mapping[str, str]] = {"h200-sxm": "h100-sxm"}
 """Devices of which there is a sample only, and the device whose fits it corrects by one factor."""
-SCORED: Final = 2
-"""Folds of families that the errors in a file are of; ``validate --cross-validate`` scores all."""
 SOURCES: Final[Mapping[str, str]] = {
     "vidur": "microsoft/vidur @7d47513 (MIT)",
     "": "ai-dynamo/aiconfigurator @095f58a (Apache-2.0)",

@@ -1,6 +1,6 @@
 """Time of operators by measured kernels: a calibration of one device under one engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -46,9 +46,6 @@ class GpuCalibration:
         Of all fits there are.
     load
         Fit of a label.
-    launch
-        Factor on what a kernel takes to start, by kind; kernels that an engine fuses or captures in
-        a graph start sooner than alone. [1]
     costs
         What the engine's software adds to a step; no operator has it.
     """
@@ -57,7 +54,6 @@ class GpuCalibration:
     engine: str
     labels: tuple[Label, ...]
     load: Load = field(repr=False)
-    launch: Mapping[str, float] = field(default_factory=dict)
     costs: EngineCosts = IDEAL_ENGINE
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
@@ -104,7 +100,6 @@ class GpuCalibration:
         model = kernel.model
         if wanted.form is not None:
             model = replace(model, form=wanted.form)
-        model = self._started(model)
         time, own, known = predict(model, wanted.dims, device)
         if wanted.part:
             time = of_part(wanted.part, time, model, wanted.dims, device)
@@ -124,15 +119,6 @@ class GpuCalibration:
         """Time of what a fused kernel does besides; it takes no less than that. [s]"""
         found = self.find(gpu, wanted.kind, wanted.variants)
         return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
-
-    def _started(self, model: Calibrated) -> Calibrated:
-        """The model with launches as the engine has them."""
-        factor = self.launch.get(model.form.kind)
-        if factor is None:
-            return model
-        name = "launch" if "launch" in model.constants else "start"
-        constants = {**model.constants, name: model.constants[name] * factor}
-        return replace(model, constants=constants)
 
     def _wired(self, op: Op, gpu: Gpu) -> Measured | None:
         """Collectives inside a node, by the library that takes less time."""

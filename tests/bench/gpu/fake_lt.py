@@ -48,6 +48,7 @@ class FakeLt:
     def cublasLtMatrixLayoutCreate(self, pointer: Any, *layout: int) -> int:
         return self._new(pointer, {"layout": layout})
 
+    # The library's own names, which are looked up by these spellings.
     cublasLtMatrixLayoutSetAttribute = cublasLtMatmulDescSetAttribute  # noqa: N815
 
     def cublasLtMatmulPreferenceCreate(self, pointer: Any) -> int:
