@@ -193,6 +193,7 @@ def analyze(
             kv=kv,
             engine=engine,
             options=options,
+            calibration=calibration,
         )
         chosen = choose(base, workload, gpus or 1, objective, memory_utilization)
         arranged, replicas, reason = chosen.layout, chosen.replicas, chosen.reason

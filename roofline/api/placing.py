@@ -1,5 +1,6 @@
 """How a network can be laid out on a number of GPUs."""
 
+from roofline.api.calibration import AUTO
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -38,6 +39,7 @@ def layouts(
     weights: str | None = None,
     kv: str = "auto",
     engine: str = "vllm",
+    calibration: str = AUTO,
     kv_cache: bool = True,
     attention: Attending = "flash",
     mask: Masking = "causal",
@@ -58,8 +60,8 @@ def layouts(
         Devices in all; as many replicas as they are enough for. [1]
     objective
         What the order is by: ``"latency"``, ``"throughput"`` of all GPUs, ``"cost"`` of a token.
-    batch, prefill_batch, prompt, prefix_hit, output, weights, kv, engine, kv_cache, attention, \
-    mask, mla, routing, ring_attention, overlap, memory_utilization, usd_per_hour
+    batch, prefill_batch, prompt, prefix_hit, output, weights, kv, engine, calibration, kv_cache, \
+    attention, mask, mla, routing, ring_attention, overlap, memory_utilization, usd_per_hour
         As for `roofline.api.analyze`; the batch is that of one replica.
 
     Returns
@@ -93,6 +95,7 @@ def layouts(
             ring_attention=ring_attention,
             overlap=overlap,
         ),
+        calibration=calibration,
     )
     output = 1 if network.is_encoder else output
     work = Workload(batch, prompt, output, prefill_batch, prefix_hit, kv_cache)

@@ -29,6 +29,7 @@ def layouts(
     weights: options.Weights = None,
     kv: options.Kv = "auto",
     engine: options.Engine = "vllm",
+    calibration: options.Calibrated = "auto",
     kv_cache: options.KvCache = True,
     attention: options.AttentionOf = options.Attention.FLASH,
     mask: options.MaskOf = options.Mask.CAUSAL,
@@ -59,6 +60,7 @@ def layouts(
         weights=weights,
         kv=kv,
         engine=engine,
+        calibration=calibration,
         kv_cache=kv_cache,
         attention=attention.value,
         mask=mask.value,
@@ -101,6 +103,7 @@ def _print(result: "Result", style: Format, top: int) -> None:
     title = (
         f"{len(shown):,} of {meta['layouts']:,} layouts, of which {meta['fitting']:,} fit; "
         "× is replicas, most the largest batch"
+        + (", ± the central 80 % of latency" if "latency_s_high" in every.columns else "")
     )
     cells = [_row(row) for row in shown]
     # A column without a figure says nothing.
@@ -118,6 +121,7 @@ _HEADER = [
     "TTFT",
     "TPOT",
     "latency",
+    "±",
     "wires",
     "most",
     "tok/s/GPU",
@@ -137,6 +141,7 @@ def _row(row: dict[str, Any]) -> list[str]:
         show(row["ttft_s"], "s"),
         show(row["tpot_s"], "s") if row["tpot_s"] else "",
         show(row["latency_s"], "s"),
+        f"{row['latency_s_high'] / row['latency_s'] - 1:.0%}" if "latency_s_high" in row else "",
         f"{row['wire_share']:.0%}",
         shown("largest_batch", "{:,.0f}".format),
         shown("filled_tok_s_per_gpu", significant),

@@ -10,6 +10,9 @@ from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
 DATASHEET: Final = float(BASES.index("datasheet"))
+UNMEASURED: Final = 0.3
+"""Log standard deviation of an operator that is priced at datasheet rates beside others that were
+measured; assumed. [1]"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.measured import DATASHEET, Measured
+from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Number, Op, plus
 
 CHOSEN: Final = "when chosen"
 """How an operator is marked that loads what is known too late to be loaded ahead."""
-UNMEASURED: Final = 0.3
-"""Log standard deviation of an operator that is priced at datasheet rates beside others that were
-measured; assumed. [1]"""
 BOUNDS = ("compute", "memory", "wire", "host")
 
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.cost.pipeline import period
-from roofline.cost.work import Number
 from roofline.serving import room
-from roofline.serving.phases import last_first_token, together, turns
+from roofline.serving.phases import first_tokens, together, turns
 from roofline.serving.quadrature import nodes
-from roofline.serving.stages import slowest, through
+from roofline.serving.stages import log_sd_of_slowest, through
 from roofline.serving.static import CENTRAL, StaticBatch, micro
 from roofline.table import Table, table
 
@@ -26,12 +25,12 @@ def curve(batch: StaticBatch) -> Table:
     if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
         asked = replace(work, prefill_batch=0)  # nobody said how many prompts go together
     prompts = together(deployment, asked, batches)
-    ttft = last_first_token(deployment, work, batches, prompts)
-    ttft = np.broadcast_to(np.asarray(ttft, float), batches.shape)
+    first = first_tokens(deployment, work, batches, prompts)
+    ttft, first_sd = (
+        np.broadcast_to(np.asarray(each, float), batches.shape)
+        for each in (first.seconds, first.log_sd)
+    )
     tpot, spread = np.zeros_like(batches), np.zeros_like(batches)
-    first_sd: Number = 0.0
-    if batch.calibrated:
-        first_sd = slowest(through(deployment, work.prefill(prompts))).parts.log_sd
     if work.output > 1:
         contexts, weights = nodes(work.prompt + 1, work.longest)
         every = np.repeat(sizes, len(contexts))
@@ -39,23 +38,22 @@ def curve(batch: StaticBatch) -> Table:
         taken = np.repeat(np.broadcast_to(number, batches.shape), len(contexts))
         times = period([stage.seconds() for stage in stages], taken)
         tpot = np.broadcast_to(times, every.shape).reshape(len(batches), -1) @ weights
-        sds = np.broadcast_to(slowest(stages).parts.log_sd, every.shape)
+        sds = np.broadcast_to(log_sd_of_slowest(stages), every.shape)
         spread = sds.reshape(len(batches), -1) @ weights
     latency = ttft + tpot * (work.output - 1)
-    first_sd = np.broadcast_to(first_sd, batches.shape)
     # Errors of both phases are taken to go together.
     whole_sd = (ttft * first_sd + (latency - ttft) * spread) / latency
     rows = [
         {
             "batch": int(b),
-            "ttft_s": float(first),
+            "ttft_s": float(start),
             "tpot_s": float(each),
             "latency_s": float(whole),
             "throughput_tok_s": float(b) * work.output / float(whole),
             "user_tok_s": 1 / float(each) if each else 0.0,
             "fits": bool(b <= most),
         }
-        for b, first, each, whole in zip(batches, ttft, tpot, latency, strict=True)
+        for b, start, each, whole in zip(batches, ttft, tpot, latency, strict=True)
     ]
     if batch.calibrated:
         for place, row in enumerate(rows):

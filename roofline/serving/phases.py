@@ -1,5 +1,7 @@
 """Phases of a static batch as functions of numbers or arrays: of batches, or of layouts."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from roofline.cost.deployment import Deployment
@@ -7,7 +9,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.pipeline import finish, finish_with
 from roofline.cost.work import Number
 from roofline.serving.room import prompts_in_a_step
-from roofline.serving.stages import through
+from roofline.serving.stages import log_sd_of_slowest, through
 from roofline.serving.workload import Workload
 
 
@@ -56,10 +58,26 @@ def together(deployment: Deployment, work: Workload, batch: Number) -> Number:
     return np.minimum(size, prompts_in_a_step(deployment, work))
 
 
-def last_first_token(
+@dataclass(frozen=True, slots=True)
+class FirstTokens:
+    """Prefill of a batch.
+
+    Attributes
+    ----------
+    seconds
+        Time to the first token of the prompt that is prefilled last. [s]
+    log_sd
+        Standard deviation of its logarithm; 0 at datasheet rates. [1]
+    """
+
+    seconds: Number
+    log_sd: Number
+
+
+def first_tokens(
     deployment: Deployment, work: Workload, batch: Number, prompts: Number
-) -> Number:
-    """Time to the first token of the prompt that is prefilled last. [s]
+) -> FirstTokens:
+    """Prefill of a batch in as many steps as it takes.
 
     Parameters
     ----------
@@ -72,9 +90,11 @@ def last_first_token(
     """
     full = np.floor(batch / prompts)
     left = batch - full * prompts
-    stages = [stage.seconds() for stage in through(deployment, work.prefill(prompts))]
-    if not np.any(left):
-        return finish(stages, full)
-    tails = through(deployment, work.prefill(np.where(left > 0, left, 1.0)[()]))
-    ends = finish_with(stages, full, [stage.seconds() for stage in tails])
-    return np.where(left > 0, ends, finish(stages, full))[()]
+    priced = through(deployment, work.prefill(prompts))
+    stages = [stage.seconds() for stage in priced]
+    ends = finish(stages, full)
+    if np.any(left):
+        tails = through(deployment, work.prefill(np.where(left > 0, left, 1.0)[()]))
+        longer = finish_with(stages, full, [stage.seconds() for stage in tails])
+        ends = np.where(left > 0, longer, ends)[()]
+    return FirstTokens(ends, log_sd_of_slowest(priced))

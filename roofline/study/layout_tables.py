@@ -1,13 +1,14 @@
 """Layouts as a result: what the command line prints and JSON carries."""
 
 from collections.abc import Sequence
-from math import isfinite
+from math import exp, isfinite
 from typing import Any, Final
 
 import numpy as np
 
 import roofline
 from roofline.cost.deployment import Deployment
+from roofline.serving.static import CENTRAL
 from roofline.serving.workload import Workload
 from roofline.study.choice import OBJECTIVES, Objective, ranked, reason
 from roofline.study.layouts import MANY, Layouts, filled, price
@@ -24,12 +25,26 @@ UNITS: Final = {
     "ttft_s": "s",
     "tpot_s": "s",
     "latency_s": "s",
+    **dict.fromkeys(
+        (f"{name}_{end}" for name in ("ttft_s", "tpot_s", "latency_s") for end in ("low", "high")),
+        "s",
+    ),
     "throughput_tok_s": "token/s",
     "throughput_tok_s_per_gpu": "token/s",
     "usd_per_mtok": "$",
     "filled_tok_s_per_gpu": "token/s",
     "filled_usd_per_mtok": "$",
 }
+
+MEASURED: Final = (
+    "Times are fits to measured kernels of the device, or of the one most like it; what was not "
+    "measured, such as wires between nodes, is at published rates and assumed latencies. Layouts "
+    "are off together: their order is surer than each of them."
+)
+DATASHEET: Final = (
+    "Times are the roofline at datasheet rates with perfect overlap inside an operator and "
+    "assumed latencies of wires: the least the hardware allows, for comparison."
+)
 
 
 def layouts(
@@ -56,7 +71,7 @@ def layouts(
     priced = price(base, workload, gpus, utilization)
     if objective != "latency" or len(priced) <= MANY:
         priced = filled(base, priced, workload, utilization)
-    usd = base.node.gpu.usd_per_hour
+    usd, calibrated = base.node.gpu.usd_per_hour, base.calibration is not None
     full = bool(np.all(np.isfinite(priced.largest)))
     known = [name for name in OBJECTIVES if full or name == "latency"]
     orders = {name: ranked(priced, name) for name in known}
@@ -76,15 +91,18 @@ def layouts(
     return Result(
         kind="layouts",
         tables={
-            "layouts": table(_rows(priced, [*order, *rest], usd), UNITS, "assumed"),
+            "layouts": table(
+                _rows(priced, [*order, *rest], usd, calibrated),
+                UNITS,
+                "interpolated" if calibrated else "assumed",
+            ),
             "best": table(best, {"objective": "", "layout": "", "reason": ""} if not best else {}),
         },
         notes=(
             f"TTFT, TPOT and latency are of a batch of {workload.batch} in each replica; "
             "throughput is with as many sequences as fit, whatever latency that has.",
             "`roofline analyze … --layout NAME` shows where the time of one goes.",
-            "Times are the roofline at datasheet rates with perfect overlap inside an operator and "
-            "assumed latencies of wires: the least the hardware allows, for comparison.",
+            MEASURED if calibrated else DATASHEET,
         ),
         metadata={
             "version": roofline.__version__,
@@ -100,6 +118,7 @@ def layouts(
             "prompt": workload.prompt,
             "output": workload.output,
             "objective": objective,
+            "basis": "calibrated" if calibrated else "datasheet",
             "layouts": len(priced),
             "fitting": len(order),
             "fits": bool(order),
@@ -121,7 +140,22 @@ def _summary(
     return (first["reason"], *reversed(others.values()))
 
 
-def _rows(priced: Layouts, order: list[int], usd_per_hour: float) -> list[dict[str, Any]]:
+def _rows(
+    priced: Layouts, order: list[int], usd_per_hour: float, calibrated: bool
+) -> list[dict[str, Any]]:
+    spreads = {
+        "ttft_s": priced.ttft_log_sd,
+        "tpot_s": priced.tpot_log_sd,
+        "latency_s": priced.latency_log_sd,
+    }
+
+    def ends(number: int) -> dict[str, float]:
+        out: dict[str, float] = {}
+        for name, spread in spreads.items() if calibrated else ():
+            value, wide = float(getattr(priced, name)[number]), exp(CENTRAL * spread[number])
+            out |= {f"{name}_low": value / wide, f"{name}_high": value * wide}
+        return out
+
     def row(number: int) -> dict[str, Any]:
         layout, replicas = priced.layout(number), int(priced.replicas[number])
         used = replicas * int(layout.devices)
@@ -147,6 +181,7 @@ def _rows(priced: Layouts, order: list[int], usd_per_hour: float) -> list[dict[s
             "ttft_s": float(priced.ttft_s[number]),
             "tpot_s": float(priced.tpot_s[number]),
             "latency_s": float(priced.latency_s[number]),
+            **ends(number),
             "throughput_tok_s": rate,
             "throughput_tok_s_per_gpu": rate / used,
             "usd_per_mtok": usd / rate * MILLION if usd else None,

@@ -13,10 +13,10 @@ from roofline.cost.memory import Held, held
 from roofline.cost.pipeline import period
 from roofline.cost.work import Array, Number
 from roofline.errors import LayoutError
-from roofline.serving.phases import last_first_token, together, turns
+from roofline.serving.phases import first_tokens, together, turns
 from roofline.serving.quadrature import nodes
 from roofline.serving.room import step_tokens
-from roofline.serving.stages import Priced, through
+from roofline.serving.stages import Priced, log_sd_of_slowest, through
 from roofline.serving.static import check_context
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.study.enumeration import candidates
@@ -46,6 +46,8 @@ class Layouts:
         Of a replica's batch. [s]
     throughput_tok_s
         Output tokens of all replicas. [token/s]
+    ttft_log_sd, tpot_log_sd
+        Standard deviation of their logarithms; 0 at datasheet rates. [1]
     wires
         Share of the time of a decode step, or of the only step, that collectives take. [1]
     largest
@@ -70,6 +72,8 @@ class Layouts:
     tpot_s: Array
     latency_s: Array
     throughput_tok_s: Array
+    ttft_log_sd: Array
+    tpot_log_sd: Array
     wires: Array
     largest: Array
     filled_tok_s: Array
@@ -77,6 +81,13 @@ class Layouts:
     def __len__(self) -> int:
         """Layouts."""
         return len(self.tp)
+
+    @property
+    def latency_log_sd(self) -> Array:
+        """That of the latency; errors of both phases are taken to go together. [1]"""
+        rest = self.latency_s - self.ttft_s
+        spread = self.ttft_s * self.ttft_log_sd + rest * self.tpot_log_sd
+        return np.asarray(spread / self.latency_s)
 
     @property
     def fits(self) -> NDArray[np.bool_]:
@@ -140,8 +151,9 @@ def _price(
     """Figures of layouts that have their stages in common."""
     deployment, batch = replace(base, layout=layout), float(work.batch)
     like, prompts = np.asarray(layout.tp, float), together(deployment, work, batch)
-    ttft = np.broadcast_to(last_first_token(deployment, work, batch, prompts), like.shape)
-    tpot, wires = _decode(base, layout, work, batch, contexts)
+    first = first_tokens(deployment, work, batch, prompts)
+    ttft = np.broadcast_to(first.seconds, like.shape)
+    tpot, wires, tpot_sd = _decode(base, layout, work, batch, contexts)
     if work.output == 1:
         wires = _wired(through(deployment, work.prefill(prompts)), like)
     latency = ttft + tpot * (work.output - 1)
@@ -173,6 +185,8 @@ def _price(
         tpot_s=tpot,
         latency_s=latency,
         throughput_tok_s=each * replicas,
+        ttft_log_sd=column(first.log_sd),
+        tpot_log_sd=tpot_sd,
         wires=wires,
         largest=np.full_like(like, np.nan),
         filled_tok_s=np.full_like(like, np.nan),
@@ -193,11 +207,14 @@ def _held(deployment: Deployment, work: Workload, batch: Number, prompts: Number
 
 def _decode(
     base: Deployment, layout: Layout, work: Workload, batch: Number, contexts: int
-) -> tuple[Array, Array]:
-    """Mean time between tokens, and the share of it that collectives take. [s], [1]"""
+) -> tuple[Array, Array, Array]:
+    """Mean time between tokens, collectives' share of it, and its log standard deviation.
+
+    [s], [1], [1]
+    """
     like = np.asarray(layout.tp, float)
     if work.output == 1:
-        return np.zeros_like(like), np.zeros_like(like)
+        return np.zeros_like(like), np.zeros_like(like), np.zeros_like(like)
     points, weights = nodes(work.prompt + 1, work.longest, contexts)
     many = len(points)
     axis = replace(
@@ -213,8 +230,10 @@ def _decode(
     group = work.decode(np.tile(points, len(like)), size)
     stages = through(replace(base, layout=axis), group)
     times = np.broadcast_to(period([stage.seconds() for stage in stages], number), size.shape)
-    share = _wired(stages, size)
-    return times.reshape(-1, many) @ weights, share.reshape(-1, many) @ weights
+    spread = np.broadcast_to(log_sd_of_slowest(stages), size.shape)
+    columns = (times, _wired(stages, size), spread)
+    tpot, share, log_sd = (column.reshape(-1, many) @ weights for column in columns)
+    return tpot, share, log_sd
 
 
 def _wired(stages: Sequence[Priced], like: Array) -> Array:
@@ -260,8 +279,8 @@ def filled(
         batch = np.maximum(found, 1.0)
         deployment = replace(base, layout=layout)
         prompts = together(deployment, work, batch)
-        ttft = last_first_token(deployment, work, batch, prompts)
-        tpot, _ = _decode(base, layout, work, batch, CONTEXTS_OF_MANY)
+        ttft = first_tokens(deployment, work, batch, prompts).seconds
+        tpot, _, _ = _decode(base, layout, work, batch, CONTEXTS_OF_MANY)
         latency = ttft + tpot * (work.output - 1)
         rates[here] = priced.replicas[here] * found * work.output / latency
     return replace(priced, largest=batches, filled_tok_s=rates)

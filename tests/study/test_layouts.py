@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
 import roofline
+from roofline.api.calibration import calibration_of
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
 from roofline.errors import InputError, LayoutError
@@ -22,6 +24,7 @@ from roofline.study.choice import OBJECTIVES, choose, ranked
 from roofline.study.enumeration import candidates, degrees
 from roofline.study.layouts import Layouts, filled, price
 
+H100 = node("hgx-h100-8").gpu
 WORK = Workload(batch=24, prompt=700, output=90)
 
 
@@ -122,11 +125,11 @@ def test_the_reason_names_the_best_and_another() -> None:
         choose(deployment, WORK, 8, "speed")  # type: ignore[arg-type]
 
 
-def test_analyze_takes_the_layout_that_is_chosen() -> None:
-    chosen = roofline.analyze(
-        "llama-3.1-70b", gpus=16, layout="auto", objective="throughput", calibration="none"
-    )
-    table = roofline.layouts("llama-3.1-70b", gpus=16, objective="throughput")
+@pytest.mark.parametrize("rates", ["none", "auto"])
+def test_analyze_takes_the_layout_that_is_chosen(rates: str) -> None:
+    asked: dict[str, Any] = {"gpus": 16, "objective": "throughput", "calibration": rates}
+    chosen = roofline.analyze("llama-3.1-70b", layout="auto", **asked)
+    table = roofline.layouts("llama-3.1-70b", **asked)
     first = next(iter(table.tables["layouts"].rows()))
     assert chosen.metadata["layout"] == first["layout"]
     assert chosen.metadata["replicas"] == first["replicas"]
@@ -164,3 +167,18 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
         assert full.memory.fits
         rate = full.throughput_tok_s * (8 // full.devices)
         assert priced.filled_tok_s[number] == pytest.approx(rate, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus"), [("llama-3.1-70b", 16), ("mixtral-8x7b", 16), ("deepseek-v3", 16)]
+)
+def test_measured_layouts_are_priced_together_as_each_is_alone(model: str, gpus: int) -> None:
+    deployment = replace(base(model), calibration=calibration_of("auto", H100, "vllm"))
+    priced = price(deployment, WORK, gpus)
+    every = np.random.default_rng(7).permutation(len(priced))[:24]
+    for number in map(int, every):
+        alone = static_batch(replace(deployment, layout=priced.layout(number)), WORK)
+        assert priced.ttft_s[number] == pytest.approx(alone.ttft_s, rel=1e-9)
+        assert priced.tpot_s[number] == pytest.approx(alone.tpot_s, rel=2e-3)
+        assert priced.ttft_log_sd[number] == pytest.approx(alone.ttft_log_sd, rel=1e-6)
+        assert priced.tpot_log_sd[number] == pytest.approx(alone.tpot_log_sd, rel=2e-2)

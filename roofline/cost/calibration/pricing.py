@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from roofline.cost.calibration.asked import Asked, asked
 from roofline.cost.calibration.kernel import IDEAL, Found, Label, Load, nearest
+from roofline.cost.calibration.rows import sorted_out, together
 from roofline.cost.calibration.wires import exchange_of, library, payload_of, wire_seconds
 from roofline.cost.engine_costs import IDEAL as IDEAL_ENGINE
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.kernels import experts
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.form import Dims, Machine, machine
-from roofline.cost.measured import Measured
+from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Array, Number, Op, plus
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
@@ -57,9 +58,23 @@ class GpuCalibration:
     costs: EngineCosts = IDEAL_ENGINE
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
-        """Time of one execution of an operator; None where nothing like it was measured."""
+        """Time of one execution of an operator; None where nothing like it was measured.
+
+        Rows that ask for a kernel that was not measured, beside some that were, have the least time
+        that published rates allow.
+        """
+        parts = [(rows, each, self._alike(each, gpu)) for rows, each in sorted_out(op)]
+        if not parts:
+            return self._alike(op, gpu)
+        if all(priced is None for _, _, priced in parts):
+            return None
+        return together([(rows, priced or _published(each, gpu)) for rows, each, priced in parts])
+
+    def _alike(self, op: Op, gpu: Gpu) -> Measured | None:
+        """`price` of an operator all of whose rows are of one sort."""
         if op.kind == "collective":
-            return self._wired(op, gpu)
+            wired = self._wired(op, gpu)
+            return wired and replace(wired, seconds=wired.seconds * op.dims["times"])
         if op.name.startswith("quantise-"):
             # Measured products make their own inputs; the form of the product has the time.
             kind = "moe" if op.name.startswith("quantise-experts") else "gemm"
@@ -163,6 +178,13 @@ def _least(op: Op, gpu: Gpu) -> Number:
     moved = plus(op.work.weight_bytes, op.work.kv_bytes) / gpu.hbm_bytes_per_s
     least: Number = np.maximum(np.maximum(compute, moved), op.wire_s)
     return least
+
+
+def _published(op: Op, gpu: Gpu) -> Measured:
+    """As the datasheet has it."""
+    compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
+    least = np.maximum(np.maximum(compute, op.work.hbm_bytes / gpu.hbm_bytes_per_s), op.wire_s)
+    return Measured(least, UNMEASURED, DATASHEET)
 
 
 def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machine) -> Array:

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.calibration.kernel import IDEAL, Found
+from roofline.cost.calibration.rows import FEW_TOKENS
 from roofline.cost.kernels.calibrated import predict
 from roofline.cost.kernels.collective import collective_dims
 from roofline.cost.kernels.exchange import exchange_dims
@@ -30,8 +31,6 @@ TRTLLM: Final = "trtllm"
 OWN_SUMS: Final = 2.0**23
 """Largest tensor that vLLM sums with kernels of its own; others leave it to NCCL
 (``max_size`` of ``vllm/distributed/device_communicators/custom_all_reduce.py``). [B]"""
-FEW: Final = 128.0
-"""Tokens of a device up to which the low-latency exchange is used: its usual buffers."""
 SMS: Final = 20.0
 """Multiprocessors that the normal exchange takes unless told (``Buffer.num_sms`` of DeepEP)."""
 TRANSFERRED: Final = float(BASES.index("transferred"))
@@ -118,7 +117,7 @@ def exchange_of(op: Op, gpu: Gpu) -> tuple[str, dict[str, Array]] | None:
     inside = op.name in ("dispatch", "combine") and not np.any(np.asarray(d["nodes"]) > 1)
     if link is None or not inside or not d["nvswitch"]:
         return None
-    few = bool(np.all(np.asarray(d["tokens"]) <= FEW))
+    few = bool(np.all(np.asarray(d["tokens"]) <= FEW_TOKENS))
     names = (
         d["tokens"],
         d["d"],

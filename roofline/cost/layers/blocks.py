@@ -13,7 +13,7 @@ import numpy as np
 from roofline.cost import collectives, linear
 from roofline.cost.collectives import Ranks, Transfer
 from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
-from roofline.cost.layers.common import Pass, collective, norm, product, split
+from roofline.cost.layers.common import Pass, collective, norm, often, product, split
 from roofline.cost.placement import padded
 from roofline.cost.work import Number, Op
 from roofline.model.architecture import (
@@ -102,7 +102,7 @@ def _tensor_parallel(p: Pass, layer: Block, d: float, layers: int) -> Iterator[O
             share, ranks = (d * p.width) * p.tokens / p.tp, p.deployment.ranks(p.copies, p.tp)
             moved = collectives.all_gather(share, ranks)
             op = collective("all-gather-copies", moved, share, ranks, layers)
-            yield replace(op, work=op.work * apart, wire_s=op.wire_s * apart)
+            yield often(op, apart)
         return
     apart = layout.apart if routed else 0.0
     yield from _combined(p, d, layers, after="all-reduce", times=sums - apart * sums)
@@ -136,7 +136,7 @@ def _combined(
     ranks, payload = p.deployment.ranks(group), (d * p.width) * p.tokens
     op = collective(after, _COLLECTIVES[after](payload, ranks), payload, ranks, layers)
     if isinstance(times, np.ndarray):  # differs along the scenario axis
-        yield replace(op, work=op.work * times, wire_s=op.wire_s * times)
+        yield often(op, times)
     else:
         yield replace(op, repeat=layers * int(times))
 

@@ -158,6 +158,7 @@ def collective(name: str, moved: Transfer, payload: Number, ranks: Ranks, layers
         "ranks": ranks.size,
         "nodes": ranks.nodes,
         "nvswitch": float(switched),
+        "times": 1.0,
     }
     return Op(
         name,
@@ -168,6 +169,12 @@ def collective(name: str, moved: Transfer, payload: Number, ranks: Ranks, layers
         wire_s=moved.seconds,
         algorithm=moved.algorithm,
     )
+
+
+def often(op: Op, times: Number) -> Op:
+    """A collective as many times as differs along the scenario axis. [1]"""
+    dims = {**op.dims, "times": times}
+    return replace(op, work=op.work * times, wire_s=op.wire_s * times, dims=dims)
 
 
 def is_one(new: Number) -> bool:

@@ -1,0 +1,94 @@
+"""Rows of an operator that ask for different kernels: each sort of them is priced by itself.
+
+A time may not depend on what else is on the scenario axis. Whether a collective leaves its node, a
+window hides keys, or a chunk continues a prompt decides which kernel runs, row by row.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.measured import Measured
+from roofline.cost.work import Number, Op, Work
+
+Rows: TypeAlias = NDArray[np.intp]
+Answers: TypeAlias = tuple[NDArray[np.bool_], ...]
+FEW_TOKENS: Final = 128.0
+"""Tokens of a device up to which the low-latency exchange is used: its usual buffers."""
+
+
+def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
+    """Places of the rows of each sort, and the operator on them; nothing where all are of one.
+
+    Parameters
+    ----------
+    op
+        Of a step, over a scenario axis or of a single scenario.
+    """
+    questions = _QUESTIONS.get(op.kind)
+    if questions is None:
+        return
+    answers = questions(op.dims)
+    many = np.broadcast_shapes(*(answer.shape for answer in answers))
+    if not many:
+        return
+    codes = sum(
+        np.broadcast_to(answer, many).astype(np.intp) << bit for bit, answer in enumerate(answers)
+    )
+    codes = np.asarray(codes)
+    for code in found if len(found := np.unique(codes)) > 1 else ():
+        rows = np.flatnonzero(codes == code)
+        yield rows, _some(op, rows)
+
+
+def _some(op: Op, rows: Rows) -> Op:
+    """An operator on some of its rows."""
+
+    def at(value: Number) -> Number:
+        return value[rows] if isinstance(value, np.ndarray) and value.size > 1 else value
+
+    return replace(
+        op,
+        work=Work(*(at(getattr(op.work, part.name)) for part in fields(Work))),
+        dims={name: at(value) for name, value in op.dims.items()},
+        wire_s=at(op.wire_s),
+    )
+
+
+def together(parts: list[tuple[Rows, Measured]]) -> Measured:
+    """Prices of all sorts in the order of the rows; told as the sort that has most of them."""
+    length = sum(len(rows) for rows, _ in parts)
+    columns = np.empty((3, length))
+    for rows, priced in parts:
+        columns[:, rows] = np.stack(
+            [np.broadcast_to(each, rows.shape) for each in (priced.seconds, priced.log_sd)]
+            + [np.broadcast_to(priced.basis, rows.shape)]
+        )
+    _, most = max(parts, key=lambda part: (part[1].found is not None, len(part[0])))
+    return replace(most, seconds=columns[0], log_sd=columns[1], basis=columns[2])
+
+
+def _collective(dims: Mapping[str, Number]) -> Answers:
+    leaves, tokens = np.asarray(dims["nodes"]) > 1, np.asarray(dims.get("tokens", 0.0))
+    return leaves, tokens <= FEW_TOKENS
+
+
+def _prefill(dims: Mapping[str, Number]) -> Answers:
+    window = np.asarray(dims.get("window", 0.0))
+    hides = (window > 0) & (window < dims["context"])
+    return hides, np.asarray(dims["context"]) > np.asarray(dims["new"])
+
+
+def _latent(dims: Mapping[str, Number]) -> Answers:
+    return (np.asarray(dims.get("window", 0.0)) > 0, np.asarray(dims["new"]) > 1.0)
+
+
+_QUESTIONS: Final[Mapping[str, Callable[[Mapping[str, Number]], Answers]]] = {
+    "collective": _collective,
+    "prefill-attention": _prefill,
+    "latent-attention": _latent,
+}
+"""By kind of operator, what decides about its kernel."""
