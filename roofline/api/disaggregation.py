@@ -1,5 +1,6 @@
 """What prefill and decode on pools of their own cost, and what share of devices each needs."""
 
+from roofline.api.calibration import AUTO
 from roofline.api.setting import (
     DEFAULT_GPU,
     Form,
@@ -45,6 +46,7 @@ def disaggregate(
     weights: str | None = None,
     kv: str = "auto",
     engine: str = "vllm",
+    calibration: str = AUTO,
     mla: Form = "auto",
     routing: Routing = UNIFORM,
     overlap: float = 0.0,
@@ -79,7 +81,7 @@ def disaggregate(
         Tokens of each prompt and answer. [token]
     prefix_hit
         Share of the prompt that the prefill pool has cached already. [1]
-    weights, kv, engine, mla, routing, overlap, memory_utilization
+    weights, kv, engine, calibration, mla, routing, overlap, memory_utilization
         Of both pools: see `analyze`.
     usd_per_hour
         Price of one device; None for the assumed one. [$/h]
@@ -128,6 +130,7 @@ def disaggregate(
                 kv=kv,
                 engine=engine,
                 options=options,
+                calibration=calibration,
             )
         except RooflineError as error:
             message = f"{phase} pool: {error.message}"

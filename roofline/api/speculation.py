@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import get_args
 
+from roofline.api.calibration import AUTO
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -53,6 +54,7 @@ def speculate(
     weights: str | None = None,
     kv: str = "auto",
     engine: str = "vllm",
+    calibration: str = AUTO,
     mla: Form = "auto",
     routing: Routing = UNIFORM,
     overlap: float = 0.0,
@@ -89,7 +91,7 @@ def speculate(
         Tokens of each prompt and answer. [token]
     prefix_hit
         Share of the prompt that is cached already. [1]
-    weights, kv, engine, mla, routing, overlap, memory_utilization
+    weights, kv, engine, calibration, mla, routing, overlap, memory_utilization
         Of the target: see `analyze`.
     usd_per_hour
         Price of one device; None for the assumed one. [$/h]
@@ -127,11 +129,12 @@ def speculate(
         kv=kv,
         engine=engine,
         options=options,
+        calibration=calibration,
     )
     return result_of(
         priced(
             target,
-            _draft(draft, target, draft_weights, draft_tp, engine),
+            _draft(draft, target, draft_weights, draft_tp, calibration),
             rates,
             Workload(batch, prompt, output, prefill_batch, prefix_hit),
             length=length or (0 if tree or tokens else 4),
@@ -159,7 +162,7 @@ def _draft(
     target: Deployment,
     weights: str | None,
     tp: int | None,
-    engine: str,
+    calibration: str,
 ) -> Draft:
     """What drafts, on the target's devices."""
     kind = draft.strip().lower() if isinstance(draft, str) else ""
@@ -181,7 +184,8 @@ def _draft(
                 target.node,
                 drafts.draft_layout(target, tp),
                 weights=weights,
-                engine=engine,
+                engine=target.engine.name,
+                calibration=calibration,
             )
         )
     except RooflineError as error:

@@ -57,7 +57,7 @@ def disaggregate(
     weights: options.Weights = None,
     kv: options.Kv = "auto",
     engine: options.Engine = "vllm",
-    calibration: options.CalibrationOf = options.Calibration.NONE,
+    calibration: options.Calibrated = "auto",
     mla: options.MlaOf = options.Mla.AUTO,
     routing_skew: options.RoutingSkew = 0.0,
     expert_loads: options.ExpertLoads = None,
@@ -79,7 +79,6 @@ def disaggregate(
 
     Exits with 1 if a pool does not fit.
     """
-    del calibration  # the datasheet's rates are the only ones there are
     from roofline import api
     from roofline.api.disaggregation import disaggregate as ask
     from roofline.cli.inputs import network, routing
@@ -103,6 +102,7 @@ def disaggregate(
         weights=weights,
         kv=kv,
         engine=engine,
+        calibration=calibration,
         mla=mla.value,
         routing=routing(routing_skew, expert_loads),
         overlap=overlap,
@@ -168,18 +168,23 @@ LABELS = {
 }
 
 
+ENDS = ("serial", "low", "high")
+BOUNDS = ["overlap", "no overlap"]
+
+
 def _print_headline(headline: "Table", style: Format) -> None:
     rows = [
         [
             LABELS[row["metric"]],
             _quantity(row["value"], row["unit"]),
-            _quantity(row["serial"], row["unit"]),
+            *(_quantity(row[name], row["unit"]) for name in ENDS if name in row),
             row["basis"],
             row["meaning"],
         ]
         for row in headline.rows()
     ]
-    header = ["", "overlap", "no overlap", "basis", "what it is"]
+    times = ["predicted", "80 % from", "to"] if "low" in headline.columns else BOUNDS
+    header = ["", *times, "basis", "what it is"]
     print_rows(rows, header, style, "What users feel")
 
 
@@ -209,7 +214,7 @@ def _print_pools(pools: "Table", style: Format) -> None:
                 str(row["gpus"]),
                 str(row["batch"]),
                 show(row["step_s"], "s"),
-                show(row["serial_s"], "s"),
+                *(show(row[f"{name}_s"], "s") for name in ENDS if f"{name}_s" in row),
                 _quantity(row["requests_per_s"], "request/s"),
                 f"{row['idle']:.1%}",
             ]
@@ -224,7 +229,8 @@ def _print_pools(pools: "Table", style: Format) -> None:
                 str(row["sequences"]),
             ]
         )
-    header = ["", "instances", "layout", "GPUs", "batch", "a step", "no overlap", "all", "idle"]
+    beside = ["80 % from", "to"] if "low_s" in pools.columns else ["no overlap"]
+    header = ["", "instances", "layout", "GPUs", "batch", "a step", *beside, "all", "idle"]
     print_rows(rows, header, style, "Pools")
     header = ["", "weights", "KV cache", "activations", "free", "fits", "sequences held"]
     print_rows(memory, header, style, "Memory, each device")

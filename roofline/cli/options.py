@@ -38,12 +38,6 @@ class Mla(StrEnum):
     ABSORBED = "absorbed"
 
 
-class Calibration(StrEnum):
-    """Where rates come from."""
-
-    NONE = "none"
-
-
 class Outside(StrEnum):
     """Where an offloaded share is kept."""
 
@@ -130,9 +124,6 @@ Kv: TypeAlias = Annotated[
 Engine: TypeAlias = Annotated[str, typer.Option(help="vllm, trtllm, sglang, ideal.")]
 ConventionOf: TypeAlias = Annotated[
     Convention, typer.Option(help="What an engine does, or published closed forms.")
-]
-CalibrationOf: TypeAlias = Annotated[
-    Calibration, typer.Option(help="Rates to use: none is the datasheet's.")
 ]
 KvCache: TypeAlias = Annotated[
     bool, typer.Option("--kv-cache/--no-kv-cache", help="Keep keys and values, or recompute.")

@@ -51,7 +51,7 @@ def speculate(
     weights: options.Weights = None,
     kv: options.Kv = "auto",
     engine: options.Engine = "vllm",
-    calibration: options.CalibrationOf = options.Calibration.NONE,
+    calibration: options.Calibrated = "auto",
     mla: options.MlaOf = options.Mla.AUTO,
     routing_skew: options.RoutingSkew = 0.0,
     expert_loads: options.ExpertLoads = None,
@@ -68,7 +68,6 @@ def speculate(
 
     Exits with 1 if it does not fit.
     """
-    del calibration  # the datasheet's rates are the only ones there are
     from roofline import api
     from roofline.api.speculation import speculate as ask
     from roofline.cli.inputs import network, numbers, routing
@@ -94,6 +93,7 @@ def speculate(
         weights=weights,
         kv=kv,
         engine=engine,
+        calibration=calibration,
         mla=mla.value,
         routing=routing(routing_skew, expert_loads),
         overlap=overlap,
@@ -156,19 +156,23 @@ LABELS = {
 }
 
 
+ENDS = ("serial", "low", "high")
+
+
 def _print_headline(headline: "Table", style: Format) -> None:
     rows = [
         [
             LABELS[row["metric"]],
             _quantity(row["value"], row["unit"]),
             _quantity(row["without"], row["unit"]),
-            _quantity(row["serial"], row["unit"]),
+            *(_quantity(row[name], row["unit"]) for name in ENDS if name in row),
             row["basis"],
             row["meaning"],
         ]
         for row in headline.rows()
     ]
-    header = ["", "with", "without", "no overlap", "basis", "what it is"]
+    times = ["80 % from", "to"] if "low" in headline.columns else ["no overlap"]
+    header = ["", "with", "without", *times, "basis", "what it is"]
     print_rows(rows, header, style, "What users feel")
 
 

@@ -18,7 +18,7 @@ from roofline.serving.kv_transfer import Transfer, Wires, transfer
 from roofline.serving.pools import Phases, Split, divide
 from roofline.serving.room import memory_of
 from roofline.serving.stages import through
-from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
@@ -38,7 +38,10 @@ class Disaggregated:
     overlapped
         Whether layers are sent as they are computed.
     overlap, serial
-        Times with perfect overlap and without any.
+        Times as predicted, at datasheet rates with perfect overlap; and without any.
+    fast, slow
+        Times at either end of the central 80 %, errors of both pools taken to go together; None at
+        datasheet rates.
     split
         Instances of each kind.
     gpus
@@ -62,6 +65,8 @@ class Disaggregated:
     decode_memory: Memory
     in_flight: int
     arriving: int
+    fast: Phases | None = None
+    slow: Phases | None = None
 
     @property
     def used(self) -> int:
@@ -160,6 +165,8 @@ def disaggregated(
     rest = static_batch(decode, replace(workload, prefill_batch=own), utilization=utilization)
     handed = transfer(prefill, decode, workload.prompt, first.workload.together, wires)
     overlap, serial = (_phases(first, rest, handed, overlapped, bound) for bound in (False, True))
+    ends = [_phases(first, rest, handed, overlapped, at=at) for at in (-CENTRAL, CENTRAL)]
+    fast, slow = ends if first.calibrated or rest.calibrated else (None, None)
     room = gpus or (prefill.node.gpus if wires == "link" else None)
     split = divide(overlap, first.devices, rest.devices, room)
     used = split.prefill * first.devices + split.decode * rest.devices
@@ -191,22 +198,31 @@ def disaggregated(
         ),
         in_flight=in_flight,
         arriving=arriving,
+        fast=fast,
+        slow=slow,
     )
 
 
 def _phases(
-    first: StaticBatch, rest: StaticBatch, handed: Transfer, overlapped: bool, serial: bool
+    first: StaticBatch,
+    rest: StaticBatch,
+    handed: Transfer,
+    overlapped: bool,
+    serial: bool = False,
+    at: float = 0.0,
 ) -> Phases:
+    """Times of both pools, so many standard deviations of their logarithms from the median."""
+    longer, slower = math.exp(at * first.ttft_log_sd), math.exp(at * rest.tpot_log_sd)
     work, output = first.workload, rest.workload.output
     priced = through(first.deployment, work.prefill(float(work.together)))
-    stages = [float(stage.seconds(serial)) for stage in priced]
+    stages = [float(stage.seconds(serial)) * longer for stage in priced]
     wait = handed.seconds
     if overlapped and not serial:
         wait = handed.exposed(float(fill(stages)) / len(stages))
-    step_s = rest.tpot_serial_s if serial else rest.tpot_s
+    step_s = (rest.tpot_serial_s if serial else rest.tpot_s) * slower
     return Phases(
         output=output,
-        prefill_s=first.ttft_serial_s if serial else first.ttft_s,
+        prefill_s=(first.ttft_serial_s if serial else first.ttft_s) * longer,
         transfer_s=wait,
         step_s=step_s,
         prompt_s=float(pace(stages)) / work.together,

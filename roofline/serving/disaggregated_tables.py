@@ -10,11 +10,16 @@ from roofline.serving.pools import Phases
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.table import Derivation, Table, table
 
-DATASHEET: Final = "datasheet"
+
+def _basis(pools: Disaggregated) -> str:
+    return "datasheet" if pools.fast is None else "interpolated"
 
 
 def headline(pools: Disaggregated, derivations: Mapping[str, Derivation]) -> Table:
-    """Metrics of the deployment, one row each: with perfect overlap and without any."""
+    """Metrics of the deployment, one row each.
+
+    Calibrated, ``low`` and ``high`` bound the central 80 %; else ``serial`` is without overlap.
+    """
 
     def figures(phases: Phases) -> dict[str, float]:
         tokens = pools.tok_s(phases)
@@ -31,12 +36,20 @@ def headline(pools: Disaggregated, derivations: Mapping[str, Derivation]) -> Tab
             "usd_per_mtok": pools.usd_per_mtok(phases),
         }
 
-    overlap, serial = figures(pools.overlap), figures(pools.serial)
+    predicted, serial = figures(pools.overlap), figures(pools.serial)
+    bounds = [figures(phases) for phases in (pools.fast, pools.slow) if phases is not None]
+
+    def beside(metric: str) -> dict[str, float]:
+        if not bounds:
+            return {"serial": serial[metric]}
+        ends = [figures[metric] for figures in bounds]
+        return {"low": min(ends), "high": max(ends)}
+
     rows = [
         {
             "metric": metric,
-            "value": overlap[metric],
-            "serial": serial[metric],
+            "value": predicted[metric],
+            **beside(metric),
             "unit": unit,
             "basis": derivations[explained].basis,
             "meaning": meaning,
@@ -64,6 +77,8 @@ POOL_UNITS: Final = {
     "step_s": "s",
     "request_s": "s",
     "serial_s": "s",
+    "low_s": "s",
+    "high_s": "s",
     "requests_per_s": "request/s",
     "weight_bytes": "B",
     "kv_bytes": "B",
@@ -80,9 +95,14 @@ def pools(both: Disaggregated) -> Table:
         pool: str, batch: StaticBatch, number: int, waits: float, memory: Memory, held: int
     ) -> dict[str, Any]:
         prefills = pool == "prefill"
-        at = (both.overlap, both.serial)
-        steps = [phases.prefill_s if prefills else phases.step_s for phases in at]
-        each = [phases.prompt_s if prefills else phases.answer_s for phases in at]
+
+        def step(phases: Phases) -> float:
+            return phases.prefill_s if prefills else phases.step_s
+
+        each = both.overlap.prompt_s if prefills else both.overlap.answer_s
+        beside = {"serial_s": step(both.serial)}
+        if both.fast is not None and both.slow is not None:
+            beside = {"low_s": step(both.fast), "high_s": step(both.slow)}
         return {
             "pool": pool,
             "instances": number,
@@ -90,10 +110,10 @@ def pools(both: Disaggregated) -> Table:
             "gpu": batch.deployment.node.gpu.name,
             "gpus": batch.devices,
             "batch": batch.workload.batch,
-            "step_s": steps[0],
-            "serial_s": steps[1],
-            "request_s": each[0],
-            "requests_per_s": number / each[0],
+            "step_s": step(both.overlap),
+            **beside,
+            "request_s": each,
+            "requests_per_s": number / each,
             "idle": waits,
             "sequences": held,
             "weight_bytes": memory.weights,
@@ -109,7 +129,7 @@ def pools(both: Disaggregated) -> Table:
         row("prefill", both.prefill, split.prefill, idle[0], both.prefill_memory, held),
         row("decode", both.decode, split.decode, idle[1], both.decode_memory, decoded),
     ]
-    return table(rows, POOL_UNITS, DATASHEET)
+    return table(rows, POOL_UNITS, _basis(both))
 
 
 def transfer(both: Disaggregated) -> Table:
@@ -185,7 +205,7 @@ def alternatives(both: Disaggregated) -> Table:
             first, replace(work, prefill_batch=together), utilization=both.decode.utilization
         )
         rows.append(_static(both, other))
-    return table(rows, ALTERNATIVE_UNITS, DATASHEET)
+    return table(rows, ALTERNATIVE_UNITS, _basis(both))
 
 
 def _static(both: Disaggregated, batch: StaticBatch) -> dict[str, Any]:

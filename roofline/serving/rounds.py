@@ -23,14 +23,19 @@ from roofline.serving.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time with perfect overlap, and without any. [s]"""
+    """A time with perfect overlap, and without any [s]; log standard deviation of the first. [1]"""
 
     seconds: Number
     serial: Number
+    log_sd: Number = 0.0
 
     def __mul__(self, times: float) -> "Span":
         """So many times."""
-        return Span(self.seconds * times, self.serial * times)
+        return Span(self.seconds * times, self.serial * times, self.log_sd)
+
+    def at(self, deviations: float) -> Number:
+        """The time so many standard deviations from its median. [s]"""
+        return self.seconds * np.exp(deviations * self.log_sd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ def drafter(
 
 
 def _span(parts: Parts, deployment: Deployment) -> Span:
-    return Span(parts.seconds(deployment), parts.serial)
+    return Span(parts.seconds(deployment), parts.serial, parts.log_sd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +176,17 @@ class Sheet:
     verify: tuple[Span, ...]
     step: Span
 
-    def round(self, tree: int = 0, batch: int = 0, *, serial: bool = False) -> Round:
-        """The round of a tree at a batch, by their places; without overlap if asked."""
+    def round(
+        self, tree: int = 0, batch: int = 0, *, serial: bool = False, deviations: float = 0.0
+    ) -> Round:
+        """The round of a tree at a batch, by their places.
+
+        Without overlap if asked, or with all times so many standard deviations from the median:
+        errors of drafting, of verifying and of a plain step are taken to go together.
+        """
 
         def at(span: Span) -> float:
-            return float(np.asarray(span.serial if serial else span.seconds)[batch])
+            return float(np.asarray(span.serial if serial else span.at(deviations))[batch])
 
         drafted = sum(at(span) for span in self.passes[tree])
         return Round(self.trees[tree].tokens, drafted, at(self.verify[tree]), at(self.step))
@@ -217,14 +228,14 @@ def sheet(
     batch, cached = np.repeat(batches, len(contexts)), np.tile(contexts - 1.0, len(batches))
 
     def mean(span: Span) -> Span:
-        both = (
+        means = (
             np.broadcast_to(value, batch.shape).reshape(len(batches), -1) @ weights
-            for value in (span.seconds, span.serial)
+            for value in (span.seconds, span.serial, span.log_sd)
         )
-        return Span(*both)
+        return Span(*means)
 
     def stepped(priced: Priced) -> Span:
-        return mean(Span(priced.seconds(), priced.seconds(serial=True)))
+        return mean(Span(priced.seconds(), priced.seconds(serial=True), priced.parts.log_sd))
 
     drafted = drafter(draft, target, batch, cached)
     (plain,) = through(target, Group(batch, 1.0, cached + 1.0))

@@ -1,5 +1,6 @@
 """A static batch that decodes speculatively, beside the same batch without drafts."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -14,7 +15,14 @@ from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
 from roofline.serving.drafts import Draft, held, pass_
 from roofline.serving.quadrature import nodes
 from roofline.serving.rounds import Round, Span, sheet, verification
-from roofline.serving.static import OpTime, StaticBatch, check_context, operator_times, static_batch
+from roofline.serving.static import (
+    CENTRAL,
+    OpTime,
+    StaticBatch,
+    check_context,
+    operator_times,
+    static_batch,
+)
 from roofline.serving.turning import (
     COARSE,
     AtBatch,
@@ -42,7 +50,10 @@ class Speculation:
     plain
         The same batch without drafts.
     round, serial
-        A round with perfect overlap and without any, mean over the answer.
+        A round as predicted, at datasheet rates with perfect overlap; and without any. Mean over
+        the answer.
+    fast, slow
+        A round at either end of the central 80 %; as ``round`` at datasheet rates.
     passes
         Of what drafts, one after the other, with perfect overlap. [s]
     verify
@@ -70,6 +81,8 @@ class Speculation:
     plain: StaticBatch = field(repr=False)
     round: Round
     serial: Round
+    fast: Round
+    slow: Round
     passes: tuple[float, ...]
     verify: dict[str, OpTime] = field(repr=False)
     prefill: Span
@@ -102,11 +115,17 @@ class Speculation:
         """What takes least time for each token at this batch."""
         return min(self.choices, key=lambda choice: choice.round.tpot_s)
 
-    def ttft_s(self, *, serial: bool = False) -> float:
+    @property
+    def calibrated(self) -> bool:
+        """Whether operators were priced as measured, so that there are intervals."""
+        return self.plain.calibrated
+
+    def ttft_s(self, *, serial: bool = False, deviations: float = 0.0) -> float:
         """Arrival to first token of the prompt that is prefilled last, by both. [s]"""
         if serial:
             return self.plain.ttft_serial_s + float(self.prefill.serial)
-        return self.plain.ttft_s + float(self.prefill.seconds)
+        wide = math.exp(deviations * self.plain.ttft_log_sd)
+        return self.plain.ttft_s * wide + float(self.prefill.at(deviations))
 
     def latency_s(self, *, serial: bool = False) -> float:
         """Arrival to last token. [s]"""
@@ -125,7 +144,7 @@ def speculate(
     tokens: int = 0,
     utilization: float | None = None,
 ) -> Speculation:
-    """Price speculative decoding at datasheet rates.
+    """Price speculative decoding.
 
     Parameters
     ----------
@@ -176,6 +195,8 @@ def speculate(
         plain=static_batch(target, workload, utilization=utilization),
         round=priced.round(),
         serial=priced.round(serial=True),
+        fast=priced.round(deviations=-CENTRAL),
+        slow=priced.round(deviations=CENTRAL),
         passes=tuple(float(np.asarray(each.seconds)[0]) for each in priced.passes[0]),
         verify=_operators(target, tree, workload),
         prefill=_prefill(draft, target, workload),
@@ -227,7 +248,8 @@ def _prefill(draft: Draft, target: Deployment, workload: Workload) -> Span:
         return Span(0.0, 0.0)
     parts = pass_(draft, target, workload.prefill(float(workload.together)))
     times = workload.batch / workload.together
-    return Span(float(parts.seconds(target)), float(parts.serial)) * times
+    seconds, serial = float(parts.seconds(target)), float(parts.serial)
+    return Span(seconds, serial, float(parts.log_sd)) * times
 
 
 def _memory(

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from roofline.serving.rounds import Round
 from roofline.serving.speculative import Speculation
+from roofline.serving.static import CENTRAL
 from roofline.table import Derivation, Table, table
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
@@ -13,7 +14,11 @@ ASSUMED: Final = "assumed"
 
 
 def headline(made: Speculation, derivations: Mapping[str, Derivation]) -> Table:
-    """Metrics of the deployment with drafts, without them, and with drafts but no overlap."""
+    """Metrics of the deployment with drafts and without them.
+
+    Calibrated, ``low`` and ``high`` bound the central 80 % of those with drafts; else ``serial`` is
+    with drafts and without overlap.
+    """
     plain, work = made.plain, made.workload
     per_second = plain.deployment.node.gpu.usd_per_hour * plain.devices / SECONDS_PER_HOUR
 
@@ -41,13 +46,27 @@ def headline(made: Speculation, derivations: Mapping[str, Derivation]) -> Table:
 
     value = drafted(made.round, made.ttft_s())
     serial = drafted(made.serial, made.ttft_s(serial=True))
+    ends = [
+        drafted(one, made.ttft_s(deviations=deviations))
+        for one, deviations in ((made.fast, -CENTRAL), (made.slow, CENTRAL))
+    ]
+
+    def beside(metric: str) -> dict[str, float]:
+        if not made.calibrated:
+            return {"serial": serial[metric]}
+        if metric == "speed_up":  # of times whose errors need not go together
+            found = [made.plain.tpot_s / one.tpot_s for one in (made.fast, made.slow)]
+        else:
+            found = [figures[metric] for figures in ends]
+        return {"low": min(found), "high": max(found)}
+
     without = figures(1.0, plain.tpot_s, plain.ttft_s) | {"verify_s": plain.tpot_s}
     rows = [
         {
             "metric": metric,
             "value": value[metric],
             "without": without.get(metric),
-            "serial": serial[metric],
+            **beside(metric),
             "unit": unit,
             "basis": derivations[explained].basis,
             "meaning": meaning,

@@ -89,7 +89,12 @@ def test_csv_has_a_row_for_each_metric_and_nothing_else(capsys: Captured) -> Non
     _, out, _ = ask(capsys, *MAIN, "--format", "csv")
     rows = {row["metric"]: row for row in csv.DictReader(io.StringIO(out))}
     assert {"ttft_s", "second_token_s", "tpot_s", "usd_per_mtok"} <= set(rows)
-    assert float(rows["ttft_s"]["value"]) <= float(rows["ttft_s"]["serial"])
+    for row in rows.values():
+        assert 0 < float(row["low"]) < float(row["value"]) < float(row["high"]), row["metric"]
+    _, out, _ = ask(capsys, *MAIN, "--calibration", "none", "--format", "csv")
+    bare = {row["metric"]: row for row in csv.DictReader(io.StringIO(out))}
+    assert float(bare["ttft_s"]["value"]) <= float(bare["ttft_s"]["serial"])
+    assert float(bare["ttft_s"]["value"]) < float(rows["ttft_s"]["value"])
     assert None not in rows["ttft_s"]
 
 
