@@ -1,5 +1,6 @@
 """How many sequences fit, by how their caches are given room."""
 
+from roofline.api.calibration import AUTO
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -36,6 +37,7 @@ def paging(
     weights: str | None = None,
     kv: str = "auto",
     engine: str = "vllm",
+    calibration: str = AUTO,
     memory_utilization: float | None = None,
 ) -> Result:
     """Say how many sequences fit with caches reserved whole, in pages, and in shared pages.
@@ -58,7 +60,7 @@ def paging(
         Sequences that a step keeps activations for. [1]
     prompt, output
         Tokens of each prompt and answer. [token]
-    weights, kv, engine, memory_utilization
+    weights, kv, engine, calibration, memory_utilization
         See `analyze`.
 
     Returns
@@ -81,7 +83,16 @@ def paging(
             f"{gpus} GPUs are {replicas} replicas of {arranged}",
             hint="ask for one replica: all of them do the same",
         )
-    deployment = deployed(network, device, box, arranged, weights=weights, kv=kv, engine=engine)
+    deployment = deployed(
+        network,
+        device,
+        box,
+        arranged,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        calibration=calibration,
+    )
     return result_of(
         paged(
             deployment,

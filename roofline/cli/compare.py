@@ -163,14 +163,18 @@ def _print_memory(result: "Result", style: Format) -> None:
 def _print_speed(result: "Result", style: Format) -> None:
     from roofline.units import count, show
 
+    def known(row: dict[str, Any], name: str) -> str:
+        high = row.get(f"{name}_high")
+        return f" ±{high / row[name] - 1:.0%}" if high and row[name] else ""
+
     rows = []
     blank = dict.fromkeys(result.tables["factors"].columns, 0.0)
     factors = [blank, *result.tables["factors"].rows()]
     for row, factor in zip(result.tables["variants"].rows(), factors, strict=True):
         cells = [row["variant"]]
         for name, text in (
-            ("ttft_s", show(row["ttft_s"], "s")),
-            ("tpot_s", show(row["tpot_s"], "s")),
+            ("ttft_s", show(row["ttft_s"], "s") + known(row, "ttft_s")),
+            ("tpot_s", show(row["tpot_s"], "s") + known(row, "tpot_s")),
             ("throughput_tok_s", count(row["throughput_tok_s"])),
             ("usd_per_mtok", f"{row['usd_per_mtok']:.3f}"),
         ):

@@ -1,6 +1,6 @@
 """``roofline paging``: room of caches reserved whole, in pages, and in pages that are shared."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +32,7 @@ def paging(
     weights: options.Weights = None,
     kv: options.Kv = "auto",
     engine: options.Engine = "vllm",
+    calibration: options.Calibrated = "auto",
     memory_utilization: options.MemoryUtilization = None,
     explain: Annotated[
         str | None, typer.Option(help="Derive reserved, power-of-two, exact, paged, shared, kv.")
@@ -61,6 +62,7 @@ def paging(
         weights=weights,
         kv=kv,
         engine=engine,
+        calibration=calibration,
         memory_utilization=memory_utilization,
     )
     derivation = api.explain(result, explain) if explain else None
@@ -119,6 +121,11 @@ def _print(result: "Result", style: Format) -> None:
         if row["value"] or row["metric"] == "pool_bytes"
     ]
     print_rows(rows, ["", "value", "on each device"], style, "Room")
+
+    def known(row: dict[str, Any]) -> str:
+        high = row.get("decode_tok_s_high")
+        return f" ±{high / row['decode_tok_s'] - 1:.0%}" if high else ""
+
     rows = [
         [
             row["title"],
@@ -128,7 +135,7 @@ def _print(result: "Result", style: Format) -> None:
             f"{row['unused_share']:.1%}",
             count(row["sequences"]),
             count(row["sequences_on_average"]),
-            count(row["decode_tok_s"]),
+            count(row["decode_tok_s"]) + known(row),
         ]
         for row in schemes.rows()
     ]

@@ -38,8 +38,9 @@ class Scheme:
         Prompts whose answers fit at their longest. [1]
     steady
         Prompts whose answers fit on average, where they are anywhere in their growth. [1]
-    tok_s
-        Output tokens of as many as fit on average, while they decode. [token/s]
+    tok_s, log_sd
+        Output tokens of as many as fit on average, while they decode [token/s]; standard deviation
+        of its logarithm, 0 at datasheet rates. [1]
     """
 
     name: str
@@ -50,6 +51,7 @@ class Scheme:
     requests: int = 0
     steady: int = 0
     tok_s: float = 0.0
+    log_sd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +184,13 @@ def paged(
 
     def filled(scheme: Scheme) -> Scheme:
         steady = fitting(scheme.mean_slots)
+        decoded, spread = _decoded(deployment, workload, steady * samples)
         return replace(
             scheme,
             requests=fitting(scheme.slots),
             steady=steady,
-            tok_s=_decoded(deployment, workload, steady * samples),
+            tok_s=decoded,
+            log_sd=spread,
         )
 
     return Paged(
@@ -231,12 +235,13 @@ def _sizes(deployment: Deployment, memory: Memory) -> tuple[float, float]:
     return one - state, state
 
 
-def _decoded(deployment: Deployment, workload: Workload, sequences: int) -> float:
-    """Output tokens of so many sequences while they decode; 0 for none. [token/s]"""
+def _decoded(deployment: Deployment, workload: Workload, sequences: int) -> tuple[float, float]:
+    """Output tokens of so many sequences while they decode, 0 for none; its spread. [token/s]"""
     if not sequences or workload.output == 1:
-        return 0.0
+        return 0.0, 0.0
     batch = replace(workload, batch=min(sequences, MOST_SEQUENCES), prefill_batch=1)
-    return static_batch(deployment, batch).decode_tok_s
+    decoded = static_batch(deployment, batch)
+    return decoded.decode_tok_s, decoded.tpot_log_sd
 
 
 def _check(

@@ -1,12 +1,13 @@
 """Ways to give caches room as a result: sentences, tables, what must be known."""
 
+from math import exp
 from typing import Any, Final
 
 import roofline
 from roofline.cost.work import Work
 from roofline.serving.explain.memory import kv
 from roofline.serving.paged import Paged, Scheme
-from roofline.serving.static import static_batch
+from roofline.serving.static import CENTRAL, static_batch
 from roofline.table import Derivation, Result, Table, table
 from roofline.units import count, show, show_binary
 
@@ -38,7 +39,7 @@ def result_of(made: Paged) -> Result:
             "page": made.page,
             "reserved": made.reserved,
             "convention": "engine",
-            "basis": "datasheet",
+            "basis": "datasheet" if made.deployment.calibration is None else "calibrated",
             "fits": made.schemes[-1].requests > 0,
             "summary": sentences(made),
         },
@@ -65,6 +66,12 @@ def headline(made: Paged) -> Table:
 
 def schemes(made: Paged) -> Table:
     """Each way to give caches room: what it holds, and what fits."""
+    calibrated = made.deployment.calibration is not None
+
+    def ends(scheme: Scheme) -> dict[str, float]:
+        wide = exp(CENTRAL * scheme.log_sd)
+        low, high = scheme.tok_s / wide, scheme.tok_s * wide
+        return {"decode_tok_s_low": low, "decode_tok_s_high": high} if calibrated else {}
 
     def row(scheme: Scheme) -> dict[str, Any]:
         states = made.states(scheme)
@@ -80,10 +87,13 @@ def schemes(made: Paged) -> Table:
             "sequences": scheme.requests * made.samples,
             "sequences_on_average": scheme.steady * made.samples,
             "decode_tok_s": scheme.tok_s,
+            **ends(scheme),
         }
 
-    units = {"slots": "token", "mean_slots": "token", "decode_tok_s": "token/s"}
-    return table([row(scheme) for scheme in made.schemes], units, "datasheet")
+    units = {"slots": "token", "mean_slots": "token"}
+    units |= dict.fromkeys(("decode_tok_s", "decode_tok_s_low", "decode_tok_s_high"), "token/s")
+    basis = "interpolated" if calibrated else "datasheet"
+    return table([row(scheme) for scheme in made.schemes], units, basis)
 
 
 def sentences(made: Paged) -> tuple[str, ...]:

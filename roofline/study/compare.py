@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import exp
 from typing import Any, Final
 
 from roofline.cost.textbook import calibration_flops, distillation_flops, qat_flops
 from roofline.cost.textbook.compression import CALIBRATION_TOKENS
 from roofline.errors import InputError, RooflineError
 from roofline.model.changes.settings import CHANGES, Setup, explained, parse
+from roofline.serving.static import CENTRAL
 from roofline.study.figures import Conditions, Figures, figures
 from roofline.study.reasons import sentence
 from roofline.table import Result, Table, table
@@ -20,12 +22,19 @@ TIMES: Final = (
     "forecast; variants are compared at the same rates."
 )
 MEASURED: Final = (
-    "Times of operators are fits to measured kernels of the device, or of the one most like it; "
-    "`roofline analyze` gives the interval and the grounds of each."
+    "Times of operators are fits to measured kernels of the device, or of the one most like it; ± "
+    "is the central 80 %. Variants are off together, so factors are surer than what they are of; "
+    "`roofline analyze` gives the grounds of each."
 )
 UNLIKE: Final = (
     "No device like {} was measured: all variants are priced at published rates, to be comparable."
 )
+_FACTORS: Final = {
+    "ttft_s": "s",
+    "tpot_s": "s",
+    "throughput_tok_s": "token/s",
+    "usd_per_mtok": "$",
+}
 UNITS: Final = {
     "parameters": "parameter",
     "active_parameters": "parameter",
@@ -33,12 +42,9 @@ UNITS: Final = {
     "kv_bytes_per_token": "B",
     "kv_bytes": "B",
     "memory_bytes": "B",
-    "ttft_s": "s",
-    "tpot_s": "s",
-    "throughput_tok_s": "token/s",
-    "usd_per_mtok": "$",
+    **_FACTORS,
+    **{f"{name}_{end}": unit for name, unit in _FACTORS.items() for end in ("low", "high")},
 }
-_FACTORS: Final = ("ttft_s", "tpot_s", "throughput_tok_s", "usd_per_mtok")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +189,21 @@ def _variant(base: Variant, text: str, conditions: Conditions) -> Variant:
         ) from None
 
 
+def _ends(f: Figures) -> dict[str, float]:
+    """Ends of the central 80 %; nothing at datasheet rates."""
+    spreads = {
+        "ttft_s": f.ttft_log_sd,
+        "tpot_s": f.tpot_log_sd,
+        "throughput_tok_s": f.latency_log_sd,
+        "usd_per_mtok": f.latency_log_sd,
+    }
+    out: dict[str, float] = {}
+    for name, spread in spreads.items():
+        value, wide = getattr(f, name), exp(CENTRAL * spread)
+        out |= {f"{name}_low": value / wide, f"{name}_high": value * wide}
+    return out if f.latency_log_sd else {}
+
+
 def _row(variant: Variant) -> dict[str, Any]:
     f = variant.figures
     return {
@@ -198,6 +219,7 @@ def _row(variant: Variant) -> dict[str, Any]:
         "tpot_s": f.tpot_s,
         "throughput_tok_s": f.throughput_tok_s,
         "usd_per_mtok": f.usd_per_mtok,
+        **_ends(f),
         "fits": f.fits,
         "gpus": f.gpus,
         "gpu": variant.setup.gpu.name,

@@ -70,6 +70,9 @@ class Figures:
         As of `roofline.serving.static.StaticBatch`; 0 $ where no price is assumed.
     fits
         Whether the batch fits.
+    ttft_log_sd, tpot_log_sd, latency_log_sd
+        Standard deviation of the logarithms of TTFT, TPOT and, of throughput and price, latency; 0
+        at datasheet rates. [1]
     prefill, decode
         TTFT and TPOT by what binds them. [s]
     notes
@@ -92,6 +95,9 @@ class Figures:
     prefill: Mapping[str, float] = field(repr=False)
     decode: Mapping[str, float] = field(repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+    ttft_log_sd: float = 0.0
+    tpot_log_sd: float = 0.0
+    latency_log_sd: float = 0.0
 
 
 def figures(setup: Setup, conditions: Conditions) -> Figures:
@@ -162,6 +168,9 @@ def _engine(setup: Setup, conditions: Conditions) -> Figures:
         decode=_by_bound(advice.shares(batch.decode), batch.tpot_s),
         # The first note tells of two bounds; here there is one, and `compare` says so.
         notes=(*conventions(batch, replicas), *placed.precision.notes, *network.notes),
+        ttft_log_sd=batch.ttft_log_sd,
+        tpot_log_sd=batch.tpot_log_sd,
+        latency_log_sd=batch.latency_log_sd,
     )
 
 
