@@ -18,12 +18,24 @@ __all__ = [
     "disaggregate",
     "layouts",
     "paging",
+    "parse_command",
+    "serve_command",
     "simulate",
     "speculate",
 ]
 
 if TYPE_CHECKING:
-    from roofline.api import analyze, compare, disaggregate, layouts, paging, simulate, speculate
+    from roofline.api import (
+        analyze,
+        compare,
+        disaggregate,
+        layouts,
+        paging,
+        parse_command,
+        serve_command,
+        simulate,
+        speculate,
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """The questions people ask, one function each. They return tables; nothing here prints."""
 
 from roofline.api.analysis import analyze, explain
+from roofline.api.commands import deployment_of_command, parse_command, serve_command
 from roofline.api.comparison import compare
 from roofline.api.disaggregation import disaggregate
 from roofline.api.pages import paging
@@ -16,10 +17,13 @@ __all__ = [
     "Convention",
     "analyze",
     "compare",
+    "deployment_of_command",
     "disaggregate",
     "explain",
     "layouts",
     "paging",
+    "parse_command",
+    "serve_command",
     "simulate",
     "speculate",
 ]

@@ -1,0 +1,222 @@
+"""From a deployment to what its server is told, and back: bytes, limits, names."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from roofline.api.calibration import NONE
+from roofline.api.setting import default_format, deployed, network_of
+from roofline.cost.deployment import Deployment
+from roofline.cost.memory import Memory, budget
+from roofline.cost.offload import Offload
+from roofline.cost.stages import different, pipeline
+from roofline.cost.weights import outside_bytes, weight_bytes
+from roofline.errors import InfeasibleError, InputError, RooflineError, UnknownNameError
+from roofline.hardware.machine import Gpu, Node
+from roofline.interop.commands.memory import converted, kept_outside
+from roofline.interop.commands.served import Room, Served
+from roofline.interop.commands.targets import PRICED_AS
+from roofline.model import catalog, precision
+from roofline.model.architecture import Architecture
+from roofline.serving.run.setup import HABITS
+from roofline.units import count, show_binary
+
+TYPICAL_CONTEXT: Final = 8192
+"""Longest sequence where neither a command nor a network says one. [token]"""
+_STEP: Final = 1024
+"""Longest sequences that are chosen are multiples of it, where they are longer. [token]"""
+_ENDINGS: Final = ("-instruct", "-chat", "-it", "-hf", "-base")
+
+
+def checkpoint(model: str | Architecture) -> tuple[str, str]:
+    """Name that an engine finds a network's weights by, and what is to be said about it.
+
+    Parameters
+    ----------
+    model
+        As it was asked for: a name of the catalog has a hub id, a path is one.
+    """
+    if isinstance(model, Architecture):
+        return model.name, f"put the name or folder of the checkpoint in place of {model.name}"
+    try:
+        return catalog.entry(model)[0].hub, ""
+    except UnknownNameError:
+        pass
+    path = Path(model)
+    if path.stem == "config" and path.suffix == ".json":
+        return str(path.parent), ""
+    if path.is_dir():
+        return model, ""
+    return model, f"nobody published {model}: put the folder of its checkpoint in its place"
+
+
+def network_named(name: str) -> Architecture:
+    """Network of a checkpoint that a command names: as it is, or by the last part of a path.
+
+    Raises
+    ------
+    UnknownNameError
+        The catalog has none that is called so.
+    """
+    last = name.rstrip("/").rpartition("/")[2].lower()
+    tries = [name, last, *(last.removesuffix(end) for end in _ENDINGS if last.endswith(end))]
+    for each in tries:
+        try:
+            return network_of(each)
+        except RooflineError:
+            continue
+    raise UnknownNameError(
+        f"no network {name!r:.80} in the catalog", hint="say which it is with --model"
+    )
+
+
+def deployment_of(
+    served: Served, network: Architecture, device: Gpu, box: Node | None
+) -> tuple[Deployment, float | None]:
+    """Deployment that a server is told to be, and the share of its devices that it takes.
+
+    Parameters
+    ----------
+    served
+        What it is told.
+    network, device, box
+        What the command does not say: see `roofline.api.setting.deployed`.
+    """
+    known = deployed(
+        network,
+        device,
+        box,
+        served.layout,
+        weights=served.weights or None,
+        kv=served.kv,
+        engine=PRICED_AS[served.engine],
+        calibration=NONE,
+    )
+    if served.offloaded is not None:
+        share = kept_outside(served.offloaded, "layers", room_of(known, served))
+        known = replace(known, offload=Offload(weights=share))
+    if served.memory is None:
+        return known, None
+    return known, converted(served.memory, "device", room_of(known, served))
+
+
+def room_of(deployment: Deployment, served: Served) -> Room:
+    """Bytes of a device that shares of memory are of."""
+    context = longest(deployment, served)
+    memory = _memory(deployment, served, context)
+    return Room(
+        capacity=memory.capacity,
+        weights=memory.weights,
+        activations=memory.activations,
+        reserved=memory.runtime + memory.graphs + memory.buffer,
+        layers=_layer_bytes(deployment),
+        depth=len(deployment.architecture.layers),
+        token=memory.kv / context,
+    )
+
+
+def longest(deployment: Deployment, served: Served) -> int:
+    """Longest sequence of a server. [token]"""
+    return served.max_context or deployment.architecture.max_context or TYPICAL_CONTEXT
+
+
+def habit(deployment: Deployment) -> int:
+    """Sequences that an engine runs at once unless told otherwise, of a replica. [1]"""
+    usual = HABITS.get(deployment.engine.name, HABITS["ideal"]).sequences
+    return usual * int(deployment.layout.dp)
+
+
+def usual_step(deployment: Deployment, sequences: int) -> int | None:
+    """New tokens of a step unless told otherwise, enough for all sequences; None without limit."""
+    tokens = int(deployment.engine.step_tokens) * int(deployment.layout.dp)
+    return max(tokens, sequences) if tokens else None
+
+
+def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, str]:
+    """A server whose longest sequence fits, and what was done for it.
+
+    Parameters
+    ----------
+    deployment, served
+        What runs, and what it is told.
+    least
+        Longest sequence that is going to be sent. [token]
+
+    Raises
+    ------
+    InputError
+        It is longer than what was asked for.
+    InfeasibleError
+        It does not fit, or not what was asked for.
+    """
+    asked = served.max_context
+    if asked is not None and asked < least:
+        raise InputError(
+            f"requests of {least:,} tokens are longer than --max-context {asked:,}",
+            hint="give shorter --prompt and --output, or a longer --max-context",
+        )
+    context = longest(deployment, served)
+    fits = _longest_that_fits(deployment, served, context)
+    if fits >= context:
+        return replace(served, max_context=asked or deployment.architecture.max_context), ""
+    wanted = asked or least
+    if fits < wanted:
+        memory = _memory(deployment, served, wanted)
+        raise InfeasibleError(
+            f"{deployment.architecture.name} leaves {show_binary(max(memory.pool, 0.0))} of each "
+            f"device for caches, and one sequence of {count(wanted)} tokens takes "
+            f"{show_binary(memory.kv)}",
+            hint="give more devices, a narrower --weights or --kv, or a shorter context",
+        )
+    chosen = fits // _STEP * _STEP
+    chosen = chosen if chosen >= least else fits
+    note = (
+        f"one sequence of the network's {count(context)} tokens does not fit: the longest is set "
+        f"to {count(chosen)}"
+    )
+    return replace(served, max_context=chosen), note
+
+
+def _longest_that_fits(deployment: Deployment, served: Served, most: int) -> int:
+    """Longest sequence for which there is room, up to the one that is wanted. [token]"""
+    low, high = 0, most
+    while low < high:
+        middle = math.ceil((low + high) / 2)
+        if _memory(deployment, served, middle).fits:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _memory(deployment: Deployment, served: Served, context: int) -> Memory:
+    """Budget of a device with one sequence in each of its groups."""
+    sequences = served.max_sequences or habit(deployment)
+    tokens = served.token_budget or usual_step(deployment, sequences) or context
+    share = served.memory.value if served.memory and served.memory.of == "device" else None
+    return budget(
+        deployment,
+        batch=float(deployment.layout.dp),
+        context=float(context),
+        step_tokens=float(tokens),
+        step_rows=float(sequences),
+        utilization=share,
+    )
+
+
+def _layer_bytes(deployment: Deployment) -> float:
+    """Weights of the layers of a device, of the stage with most. [B]"""
+    stages = different(pipeline(deployment.architecture, deployment.layout, deployment.node))
+    return max(
+        float(weight_bytes(deployment, stage) - outside_bytes(deployment, stage.first, stage.last))
+        for stage in stages
+    )
+
+
+def other_format(weights: str | None, network: Architecture) -> str:
+    """Format that was asked for where it is not that of the checkpoint; else nothing."""
+    if weights is None:
+        return ""
+    name = precision.named(weights).name
+    return "" if name == network.weight_format == default_format(network) else name

@@ -1,0 +1,55 @@
+"""What was read from a command, and the engines that can be read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from roofline.interop.commands.served import Served
+from roofline.interop.commands.words import Line, Word
+from roofline.schema.document import Document
+
+Files = Callable[[str], Document]
+"""Reads a file that a command names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A command as it was understood.
+
+    Attributes
+    ----------
+    served
+        What it tells the server.
+    unused
+        Flags that say nothing about cost, or nothing that is modelled, as they were written.
+    notes
+        What a reader must know, one sentence each.
+    """
+
+    served: Served
+    unused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def after(words: Sequence[Word], *programs: tuple[str, ...]) -> int | None:
+    """Place of the first word after a program's name, wherever it starts; None if it is not there.
+
+    The first word of a program may have a path before it.
+    """
+    texts = [word.text for word in words]
+    for place in range(len(texts)):
+        for program in programs:
+            end = place + len(program)
+            found = [texts[place].rpartition("/")[2], *texts[place + 1 : end]]
+            if found == list(program):
+                return end
+    return None
+
+
+def told(line: Line, name: str) -> Word | None:
+    """A variable that is set for the command."""
+    return dict(line.environment).get(name)
+
+
+def others(line: Line, *taken: str) -> tuple[str, ...]:
+    """Variables that are not read."""
+    return tuple(f"{name}={word.text}" for name, word in line.environment if name not in taken)

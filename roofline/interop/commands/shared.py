@@ -1,0 +1,114 @@
+"""What the engines' commands have in common."""
+
+import math
+from collections.abc import Mapping
+
+from roofline.cost.layout import Layout
+from roofline.errors import LayoutError
+from roofline.interop.commands.command import Notes
+from roofline.interop.commands.flags import Value
+from roofline.interop.commands.served import Served, Site
+
+DTYPES: Mapping[str, str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Formats that the engines compute in as asked, by their word for it."""
+
+
+def number(value: float) -> str:
+    """A number on a command line, without an exponent.
+
+    >>> number(0.9), number(0.8612345), number(4.0)
+    ('0.9', '0.8612345', '4')
+    """
+    return f"{value:.7f}".rstrip("0").rstrip(".")
+
+
+def divided(served: Served, groups: int, notes: Notes, title: str) -> tuple[int | None, int | None]:
+    """Sequences and tokens of each of the groups that have sequences of their own.
+
+    Rounded up where they cannot be divided, and said so.
+    """
+    out = []
+    for name in ("max_sequences", "token_budget"):
+        whole = getattr(served, name)
+        each = None if whole is None else math.ceil(whole / groups)
+        if each is not None and each * groups != whole:
+            what = name.replace("_", " ").replace("max", "").strip()
+            notes.lose(
+                name,
+                f"{title} counts {what} for each of {groups} groups: {each} each are "
+                f"{each * groups}, not {whole}",
+            )
+        out.append(each)
+    return out[0], out[1]
+
+
+def say_replicas(served: Served, notes: Notes) -> None:
+    """More than one replica is more than one command."""
+    if served.replicas > 1:
+        notes.lose(
+            "replicas",
+            f"the command starts one of {served.replicas} replicas; start each on devices of its "
+            "own, behind a load balancer",
+        )
+
+
+def say_layout(layout: Layout, notes: Notes, title: str) -> None:
+    """What of a layout no engine is told."""
+    if layout.sequence_parallel:
+        notes.lose(
+            "sequence_parallel",
+            f"{title} has no flag that splits norms by tokens for every network: what it does is "
+            "its own choice",
+        )
+    if layout.microbatches:
+        notes.lose(
+            "microbatches", f"{title} has no flag for the number of micro-batches in a pipeline"
+        )
+
+
+def say_nodes(served: Served, site: Site, notes: Notes, how: str) -> int:
+    """Nodes of a replica; how it is started on each where there are several. [1]"""
+    nodes = site.nodes(served.layout)
+    if nodes > 1:
+        notes.say(f"{int(served.layout.devices)} devices are {nodes} nodes: {how}")
+    return nodes
+
+
+def refuse_layout(layout: Layout, title: str, why: str, hint: str) -> None:
+    """An engine cannot lay out a network so."""
+    raise LayoutError(f"{title} cannot do {layout}: {why}", hint=hint)
+
+
+def lose_weights(served: Served, site: Site, notes: Notes, title: str) -> None:
+    """A format that the engine only takes from a checkpoint."""
+    notes.lose(
+        "weights",
+        f"{title} does not turn {site.stored} weights into {served.weights} on loading: put a "
+        f"checkpoint that is stored so in place of {served.model}",
+    )
+
+
+def lose_kv(served: Served, notes: Notes, title: str, has: Mapping[str, str]) -> None:
+    """A cache format that the engine does not have."""
+    notes.lose(
+        "kv",
+        f"{title} has no {served.kv} cache: it has {', '.join(has)}; left at its default",
+    )
+
+
+def stages_of(found: Value | None, pp: int) -> tuple[int, ...]:
+    """Layers of each stage, ``20,21,20``.
+
+    Raises
+    ------
+    DocumentError
+        They are not one number for each stage.
+    """
+    if found is None:
+        return ()
+    words = found.text.split(",")
+    if not all(word.strip().isdecimal() and len(word) < 8 for word in words):
+        found.refuse(f"{found.text!r:.60} are no layers of stages", "write 20,21,20")
+    if len(words) != pp:
+        found.refuse(f"{len(words)} stages, but {pp} are asked for", "give one number for each")
+    return tuple(int(word) for word in words)

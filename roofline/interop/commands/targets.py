@@ -1,0 +1,92 @@
+"""What a command can be written for, and what a text is a command of."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from roofline.errors import InputError
+from roofline.interop.commands import kubernetes, llamacpp, ray_serve, sglang, trtllm, vllm
+from roofline.interop.commands.command import Command
+from roofline.interop.commands.reading import Files, Read
+from roofline.interop.commands.served import Served, Site
+from roofline.interop.commands.words import split
+from roofline.serving.asking import one_of
+
+ENGINES: Final = kubernetes.ENGINES
+WRITERS: Final[Mapping[str, Callable[[Served, Site], Command]]] = {
+    **{name: module.write for name, module in ENGINES.items()},
+    kubernetes.NAME: kubernetes.write,
+    ray_serve.NAME: ray_serve.write,
+}
+PRICED_AS: Final[Mapping[str, str]] = {
+    vllm.NAME: "vllm",
+    sglang.NAME: "sglang",
+    trtllm.NAME: "trtllm",
+    llamacpp.NAME: "ideal",
+}
+"""Whose memory policy and kernels stand for an engine's; llama.cpp has none of its own."""
+
+
+def engine_of(target: str, engine: str | None) -> str:
+    """Engine of a target: itself, or the one that is asked for inside of it.
+
+    Raises
+    ------
+    InputError
+        There is no such target or engine, or they contradict each other.
+    """
+    one_of("target", target, WRITERS)
+    if engine is not None:
+        one_of("engine", engine, ENGINES)
+    if target in ENGINES:
+        if engine not in (None, target):
+            raise InputError(
+                f"the command is for {target}, the engine is {engine}",
+                hint="say one of them; k8s takes any engine",
+            )
+        return target
+    return engine or vllm.NAME
+
+
+def write(target: str, served: Served, site: Site) -> Command:
+    """A command for a target.
+
+    Raises
+    ------
+    InputError
+        There is no such target, or it cannot run what is served.
+    """
+    one_of("target", target, WRITERS)
+    return WRITERS[target](served, site)
+
+
+def read(text: str, files: Files, source: str = "command") -> Read:
+    """What a command line, a Kubernetes manifest or a Ray Serve configuration says.
+
+    Parameters
+    ----------
+    text
+        The command itself, or what the file holds.
+    files
+        Reads files that a command names.
+    source
+        What errors call the text.
+
+    Raises
+    ------
+    InputError, DocumentError
+        It is none of them, or contradicts itself.
+    """
+    if kubernetes.is_manifest(text):
+        return kubernetes.read(text, source, files)
+    if ray_serve.is_config(text):
+        return ray_serve.read(text, source, files)
+    line = split(text, source)
+    for module in ENGINES.values():
+        if module.starts(line) is not None:
+            found: Read = module.read(line, files)
+            return found
+    raise InputError(
+        f"{text.strip()!r:.60} starts no engine that is known",
+        hint="commands are read of vllm serve, python -m sglang.launch_server, trtllm-serve and "
+        "llama-server",
+    )
