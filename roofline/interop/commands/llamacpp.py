@@ -379,14 +379,14 @@ def _step_read(given: Given) -> int | None:
 
 
 def _longest_read(given: Given, sequences: int | None) -> int | None:
-    """Longest sequence: said, or an equal part of a cache that is not shared."""
+    """Longest sequence: as said, or the part of the cache that a slot has of its own."""
     slot = given.whole("kv-unified-per-slot")
-    unified = given.switch("kv-unified", default=sequences is None)
+    shared_by_all = given.switch("kv-unified")
     whole = given.find("ctx-size")
-    if slot is not None or whole is None or whole.text == "0":
+    if slot is not None or shared_by_all or whole is None or whole.text == "0":
         return slot
     tokens = given.whole("ctx-size")
-    if unified or sequences is None or tokens is None:
+    if sequences is None or tokens is None:
         return tokens
     if tokens % sequences:
         whole.refuse(

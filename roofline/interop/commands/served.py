@@ -74,12 +74,34 @@ class Speculation:
             )
         if not 1 <= self.tokens <= 64:
             raise InputError(f"{self.tokens} drafted tokens", hint="give a number from 1 to 64")
+        if self.model:
+            check_name(self.model)
         if bool(self.model) != (self.method in ("eagle", "model")):
             needs = "needs a checkpoint" if not self.model else "has no checkpoint of its own"
             raise InputError(
                 f"a draft by {self.method} {needs}",
                 hint="give a draft model with eagle and model, and none with mtp and ngram",
             )
+
+
+def check_name(model: str) -> None:
+    """Refuse a name that a command line would take for a flag, or that cannot be shown.
+
+    Raises
+    ------
+    InputError
+        It is empty, starts with a dash, or has control characters.
+    """
+    if not model or model.startswith("-"):
+        raise InputError(
+            f"{model!r:.40} is no name for a model on a command line",
+            hint="name a checkpoint; write ./-name for a folder whose name starts with a dash",
+        )
+    if not model.isprintable():
+        raise InputError(
+            f"the name {model!r:.60} has characters that cannot be shown",
+            hint="rename the folder of the checkpoint",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +151,7 @@ class Served:
 
     def __post_init__(self) -> None:
         """Refuse names that an engine would read as something else."""
-        if not self.model or self.model.startswith("-"):
-            raise InputError(
-                f"{self.model!r:.40} is no name for a model on a command line",
-                hint="name a checkpoint; write ./-name for a folder whose name starts with a dash",
-            )
-        if "\0" in self.model:
-            raise InputError("the model's name has a null byte", hint="rename the folder")
+        check_name(self.model)
         for name in ("max_sequences", "token_budget", "max_context"):
             value = getattr(self, name)
             if value is not None and value < 1:
