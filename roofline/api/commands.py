@@ -1,9 +1,9 @@
 """Commands that start a deployment under a serving engine, and deployments that commands start."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roofline import schema
 from roofline.api.calibration import NONE
@@ -15,6 +15,7 @@ from roofline.api.serving_room import (
     network_named,
     other_format,
     room_of,
+    usual_share,
     usual_step,
 )
 from roofline.api.setting import (
@@ -47,7 +48,11 @@ from roofline.interop.commands.served import (
 from roofline.model import precision
 from roofline.model.architecture import Architecture
 from roofline.schema import Document
+from roofline.serving.drafts import MTP
 from roofline.table import Result, Table, table
+
+PAGE: Final = 100
+"""Longest line of a command. [character]"""
 
 
 def serve_command(
@@ -144,7 +149,12 @@ def serve_command(
         offload=Offload(weights=offload_weights) if offload_weights else KEPT,
         calibration=NONE,
     )
-    share = memory_utilization or deployment.engine.memory_utilization
+    share = memory_utilization or usual_share(named, deployment)
+    if draft == "mtp" and MTP not in network.other_parameters:
+        raise InputError(
+            f"{network.name} has no layer that predicts further tokens",
+            hint="draft with eagle, ngram or model",
+        )
     sequences = habit(deployment) if max_sequences is None else max_sequences
     name, unpublished = checkpoint(model)
     asked = Served(
@@ -201,6 +211,7 @@ def parse_command(
     node: str | Node | None = None,
     model: str | Architecture = "",
     files: Mapping[str, str] | None = None,
+    source: str = "command",
 ) -> Result:
     """Say what a command of a serving engine deploys, and ask roofline the same.
 
@@ -215,6 +226,8 @@ def parse_command(
         Network, where the catalog does not know the checkpoint by its name.
     files
         Text of files that the command names; others are read from disk.
+    source
+        What errors call the command.
 
     Returns
     -------
@@ -227,7 +240,7 @@ def parse_command(
     RooflineError
         Anything the user can mend: also flags that contradict each other, with their place.
     """
-    found, deployment, share = _understood(command, gpu, node, model, files)
+    found, deployment, share = _understood(command, gpu, node, model, files, source)
     served = found.served
     unused = table([{"flag": flag} for flag in found.unused], {"flag": ""})
     machine = [node] if isinstance(node, str) else []
@@ -269,6 +282,7 @@ def _understood(
     node: str | Node | None,
     model: str | Architecture,
     files: Mapping[str, str] | None,
+    source: str = "command",
 ) -> tuple[Read, Deployment, float | None]:
     device, box = machine_of(gpu, node, None)
 
@@ -277,7 +291,7 @@ def _understood(
             return schema.parse_yaml(files[name], name)
         return schema.read(Path(name))
 
-    found = targets.read(command, read_file)
+    found = targets.read(command, read_file, source)
     network = network_of(model) if model else network_named(found.served.model)
     deployment, share = deployment_of(found.served, network, device, box)
     return found, deployment, share
@@ -342,24 +356,34 @@ def _asking(
     served: Served, deployment: Deployment, share: float | None, node: list[str]
 ) -> tuple[str, str]:
     """Commands of roofline about the same deployment."""
-    same = [deployment.architecture.name, "--gpu", deployment.node.gpu.name]
-    same += ["--node", *node] if node else []
-    same += ["--layout", deployment.layout.spelled] if deployment.devices > 1 else []
-    if served.replicas > 1:
-        same += ["--gpus", str(served.replicas * deployment.devices)]
-    same += ["--weights", served.weights] if served.weights else []
-    same += ["--kv", served.kv] if served.kv != "auto" else []
-    same += ["--engine", targets.PRICED_AS[served.engine]]
-    same += ["--memory-utilization", f"{share:.4g}"] if share is not None else []
-    analyze = ["roofline", "analyze", *same]
-    if deployment.layout.stages:
-        analyze += ["--stages", ",".join(map(str, deployment.layout.stages))]
-    if deployment.offload.weights:
-        analyze += ["--offload-weights", f"{deployment.offload.weights:.4g}"]
-    simulate = ["roofline", "simulate", *same]
-    if served.max_sequences is not None:
-        simulate += ["--max-sequences", str(served.max_sequences)]
-    if served.token_budget is not None:
-        simulate += ["--token-budget", str(served.token_budget)]
-    simulate += [] if served.prefix_caching else ["--no-prefix-caching"]
-    return shlex.join(analyze), shlex.join(simulate)
+    layout, outside = deployment.layout, deployment.offload.weights
+    replicas = served.replicas * deployment.devices if served.replicas > 1 else None
+    same = [
+        ("--gpu", deployment.node.gpu.name),
+        ("--node", *node),
+        ("--layout", layout.spelled if deployment.devices > 1 else ""),
+        ("--gpus", replicas),
+        ("--weights", served.weights),
+        ("--kv", "" if served.kv == "auto" else served.kv),
+        ("--engine", targets.PRICED_AS[served.engine]),
+        ("--memory-utilization", None if share is None else f"{share:.4g}"),
+    ]
+    stages = ",".join(map(str, layout.stages))
+    analyze = [("--stages", stages), ("--offload-weights", f"{outside:.4g}" if outside else "")]
+    simulate = [
+        ("--max-sequences", served.max_sequences),
+        ("--token-budget", served.token_budget),
+    ]
+    return (
+        _asked("analyze", deployment, [*same, *analyze]),
+        _asked("simulate", deployment, [*same, *simulate])
+        + ("" if served.prefix_caching else " --no-prefix-caching"),
+    )
+
+
+def _asked(question: str, deployment: Deployment, given: Sequence[tuple[Any, ...]]) -> str:
+    """A command of roofline, on lines of a page; options without a value are left out."""
+    words = [(str(flag), str(*value)) for flag, *value in given if value and value[0]]
+    parts = (("roofline", question, deployment.architecture.name), *words)
+    line = shlex.join(word for part in parts for word in part)
+    return line if len(line) <= PAGE else shell(parts)

@@ -14,7 +14,8 @@ from roofline.cost.stages import different, pipeline
 from roofline.cost.weights import outside_bytes, weight_bytes
 from roofline.errors import InfeasibleError, InputError, RooflineError, UnknownNameError
 from roofline.hardware.machine import Gpu, Node
-from roofline.interop.commands.memory import converted, kept_outside
+from roofline.interop.commands import llamacpp
+from roofline.interop.commands.memory import DIGITS, converted, kept_outside
 from roofline.interop.commands.served import Room, Served
 from roofline.interop.commands.targets import PRICED_AS
 from roofline.model import catalog, precision
@@ -125,6 +126,16 @@ def habit(deployment: Deployment) -> int:
     """Sequences that an engine runs at once unless told otherwise, of a replica. [1]"""
     usual = HABITS.get(deployment.engine.name, HABITS["ideal"]).sequences
     return usual * int(deployment.layout.dp)
+
+
+def usual_share(engine: str, deployment: Deployment) -> float:
+    """Share of a device that an engine takes unless told otherwise. [1]
+
+    llama.cpp takes what it is told: the margin is what its ``--fit-target`` leaves, 1 GiB.
+    """
+    if engine != llamacpp.NAME:
+        return deployment.engine.memory_utilization
+    return round(1.0 - llamacpp.MARGIN / deployment.node.gpu.memory_bytes, DIGITS)
 
 
 def usual_step(deployment: Deployment, sequences: int) -> int | None:

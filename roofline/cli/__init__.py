@@ -20,6 +20,8 @@ from roofline.cli import (
     layouts,
     models,
     paging,
+    parse_command,
+    serve_command,
     simulate,
     speculate,
     validate,
@@ -41,6 +43,8 @@ app.command()(disaggregate.disaggregate)
 app.command()(speculate.speculate)
 app.command()(paging.paging)
 app.command()(simulate.simulate)
+app.command()(serve_command.serve_command)
+app.command()(parse_command.parse_command)
 app.command()(calibrate.calibrate)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.add_typer(gpus.app, name="gpus")

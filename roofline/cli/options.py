@@ -53,6 +53,9 @@ class Objective(StrEnum):
     COST = "cost"
 
 
+Model: TypeAlias = Annotated[
+    str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
+]
 Gpu: TypeAlias = Annotated[str, typer.Option(help="GPU by name, or a YAML file.")]
 Node: TypeAlias = Annotated[
     str | None, typer.Option(help="Node the GPUs are in, by name or a YAML file; else the usual.")

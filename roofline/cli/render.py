@@ -36,6 +36,11 @@ def echo(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
+def say(text: str) -> None:
+    """Print a note to stderr, broken at the page width."""
+    sys.stderr.write(wrap(text) + "\n")
+
+
 def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
     """Print one JSON document: ``{schema, version, command, result, notes}``."""
     document = {

@@ -31,6 +31,7 @@ CONFIG: Final = "/etc/engine"
 SHARED_MEMORY: Final = "16Gi"
 _UNFIT: Final = re.compile(r"[^a-z0-9]+")
 _APART: Final = re.compile(r"(?m)^---[ \t]*$")
+_SAYS: Final = re.compile(r"(?m)^[ \t]*[^#\s]")
 _LONGEST: Final = 40
 
 
@@ -191,7 +192,7 @@ def documents(text: str, source: str) -> list[Document]:
         end = len(text) if match is None else match.start()
         # Blank lines in place of what is before keep the places in errors right.
         before = "\n" * text[:start].count("\n")
-        if text[start:end].strip():
+        if _SAYS.search(text[start:end]):
             out.append(parse_yaml(before + text[start:end].strip("\n") + "\n", source))
         start = len(text) if match is None else match.end() + 1
     return out

@@ -17,7 +17,7 @@ from roofline.interop.commands import shared
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.flags import Given, Known, flags
 from roofline.interop.commands.memory import converted, kept_outside
-from roofline.interop.commands.reading import Files, Read, after, others
+from roofline.interop.commands.reading import Files, Read, Start, after, others
 from roofline.interop.commands.served import (
     Method,
     Offloaded,
@@ -27,6 +27,7 @@ from roofline.interop.commands.served import (
     Speculation,
 )
 from roofline.interop.commands.words import Line
+from roofline.units import parse
 
 NAME: Final = "llamacpp"
 TITLE: Final = "llama.cpp (commit 00dc8057)"
@@ -34,6 +35,8 @@ IMAGE: Final = "ghcr.io/ggml-org/llama.cpp:server-cuda"
 MOST_CONTEXT: Final = 2**31 - 1
 MOST_SLOTS: Final = 256
 """``LLAMA_MAX_SEQ`` of its source."""
+MARGIN: Final = parse("1 GiB", "B")
+"""What ``--fit-target`` leaves of each device unless told otherwise."""
 SUFFIX: Final = ".gguf"
 
 KV: Final[Mapping[str, str]] = {"auto": "f16", "fp32": "f32", "fp16": "f16", "bf16": "bf16"}
@@ -281,8 +284,8 @@ def _with_suffix(model: str) -> str:
     return model if model.endswith(SUFFIX) else f"{model}{SUFFIX}"
 
 
-def starts(line: Line) -> int | None:
-    """Place of the first argument of a llama.cpp server."""
+def starts(line: Line) -> Start | None:
+    """Where a command starts a llama.cpp server."""
     return after(line.words, ("llama-server",))
 
 
@@ -296,7 +299,7 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     assert start is not None, "not a command of llama.cpp"
-    given = flags(line.words[start:], KNOWN, line.source)
+    given = flags(line.words[start.end :], KNOWN, line.source)
     notes: list[str] = []
     model, weights = _model_read(given, line, notes)
     layout = _layout_read(given)
@@ -317,7 +320,7 @@ def read(line: Line, files: Files) -> Read:
     )
     extra = [value.text for value in given.positional]
     given.find("fit")
-    return Read(served, (*others(line), *given.unused(), *extra), tuple(notes))
+    return Read(served, (*start.before(line), *others(line), *given.unused(), *extra), tuple(notes))
 
 
 def _model_read(given: Given, line: Line, notes: list[str]) -> tuple[str, str]:

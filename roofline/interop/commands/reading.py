@@ -30,8 +30,26 @@ class Read:
     notes: tuple[str, ...] = ()
 
 
-def after(words: Sequence[Word], *programs: tuple[str, ...]) -> int | None:
-    """Place of the first word after a program's name, wherever it starts; None if it is not there.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a program's name stands among the words of a command.
+
+    Attributes
+    ----------
+    first, end
+        Places of its first word and of its first argument. [1]
+    """
+
+    first: int
+    end: int
+
+    def before(self, line: Line) -> tuple[str, ...]:
+        """What starts the program, in one piece: a launcher, a container."""
+        return (" ".join(word.text for word in line.words[: self.first]),) if self.first else ()
+
+
+def after(words: Sequence[Word], *programs: tuple[str, ...]) -> Start | None:
+    """Where one of some programs starts; None if none of them does.
 
     The first word of a program may have a path before it.
     """
@@ -41,7 +59,7 @@ def after(words: Sequence[Word], *programs: tuple[str, ...]) -> int | None:
             end = place + len(program)
             found = [texts[place].rpartition("/")[2], *texts[place + 1 : end]]
             if found == list(program):
-                return end
+                return Start(place, end)
     return None
 
 

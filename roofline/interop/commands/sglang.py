@@ -21,7 +21,7 @@ from roofline.interop.commands import shared
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.flags import Given, Known, Value, flags
 from roofline.interop.commands.memory import converted, kept_outside
-from roofline.interop.commands.reading import Files, Read, after, others, told
+from roofline.interop.commands.reading import Files, Read, Start, after, others, told
 from roofline.interop.commands.served import (
     Method,
     Offloaded,
@@ -237,8 +237,8 @@ def _speculative(draft: Speculation | None) -> list[tuple[str, ...]]:
     return [*out, ("--speculative-num-draft-tokens", str(draft.tokens + 1))]
 
 
-def starts(line: Line) -> int | None:
-    """Place of the first argument of an SGLang server."""
+def starts(line: Line) -> Start | None:
+    """Where a command starts an SGLang server."""
     modules = tuple((python, "-m", "sglang.launch_server") for python in ("python", "python3"))
     return after(line.words, *modules, ("sglang", "serve"))
 
@@ -253,7 +253,7 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     assert start is not None, "not a command of SGLang"
-    given = flags(line.words[start:], KNOWN, line.source)
+    given = flags(line.words[start.end :], KNOWN, line.source)
     notes: list[str] = []
     model = given.text("model-path")
     if model is None:
@@ -283,7 +283,9 @@ def read(line: Line, files: Files) -> Read:
         speculation=_speculation_read(given),
     )
     extra = [value.text for value in given.positional]
-    return Read(served, (*others(line, STAGES), *given.unused(), *extra), tuple(notes))
+    return Read(
+        served, (*start.before(line), *others(line, STAGES), *given.unused(), *extra), tuple(notes)
+    )
 
 
 def _layout_read(given: Given, notes: list[str]) -> tuple[Layout, int]:

@@ -1,5 +1,7 @@
 """What a command can be written for, and what a text is a command of."""
 
+import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -8,7 +10,8 @@ from roofline.interop.commands import kubernetes, llamacpp, ray_serve, sglang, t
 from roofline.interop.commands.command import Command
 from roofline.interop.commands.reading import Files, Read
 from roofline.interop.commands.served import Served, Site
-from roofline.interop.commands.words import split
+from roofline.interop.commands.words import commands
+from roofline.schema import Document, parse_yaml
 from roofline.serving.asking import one_of
 
 ENGINES: Final = kubernetes.ENGINES
@@ -17,6 +20,9 @@ WRITERS: Final[Mapping[str, Callable[[Served, Site], Command]]] = {
     kubernetes.NAME: kubernetes.write,
     ray_serve.NAME: ray_serve.write,
 }
+_HEREDOC: Final = re.compile(
+    r"^cat > (?P<name>[\w./-]+) <<'(?P<end>\w+)'\n(?P<text>.*?)\n(?P=end)$", re.M | re.S
+)
 PRICED_AS: Final[Mapping[str, str]] = {
     vllm.NAME: "vllm",
     sglang.NAME: "sglang",
@@ -60,7 +66,7 @@ def write(target: str, served: Served, site: Site) -> Command:
 
 
 def read(text: str, files: Files, source: str = "command") -> Read:
-    """What a command line, a Kubernetes manifest or a Ray Serve configuration says.
+    """What a command, a script with one, a Kubernetes manifest or a Ray Serve configuration says.
 
     Parameters
     ----------
@@ -80,13 +86,29 @@ def read(text: str, files: Files, source: str = "command") -> Read:
         return kubernetes.read(text, source, files)
     if ray_serve.is_config(text):
         return ray_serve.read(text, source, files)
-    line = split(text, source)
-    for module in ENGINES.values():
-        if module.starts(line) is not None:
-            found: Read = module.read(line, files)
-            return found
+    script, written = _heredocs(text)
+
+    def named(name: str) -> Document:
+        return parse_yaml(written[name], name) if name in written else files(name)
+
+    for line in commands(script, source):
+        for module in ENGINES.values():
+            if module.starts(line) is not None:
+                found: Read = module.read(line, named)
+                return found
     raise InputError(
         f"{text.strip()!r:.60} starts no engine that is known",
         hint="commands are read of vllm serve, python -m sglang.launch_server, trtllm-serve and "
         "llama-server",
     )
+
+
+def _heredocs(script: str) -> tuple[str, dict[str, str]]:
+    """A script without the files that it writes, and those; lines stay where they are."""
+    files: dict[str, str] = {}
+
+    def blank(match: re.Match[str]) -> str:
+        files[shlex.split(match["name"])[0]] = match["text"]
+        return "\n" * match[0].count("\n")
+
+    return _HEREDOC.sub(blank, script), files

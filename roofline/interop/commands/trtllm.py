@@ -19,7 +19,7 @@ from roofline.interop.commands import shared
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.flags import Given, Known, flags, keys
 from roofline.interop.commands.memory import converted
-from roofline.interop.commands.reading import Files, Read, after, others
+from roofline.interop.commands.reading import Files, Read, Start, after, others
 from roofline.interop.commands.served import Method, Served, Share, Site, Speculation
 from roofline.interop.commands.words import Line
 from roofline.interop.commands.yaml_text import Quoted, dump
@@ -202,12 +202,9 @@ def _settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
     return out
 
 
-def starts(line: Line) -> int | None:
-    """Place of the first argument of a TensorRT-LLM server."""
-    place = after(line.words, ("trtllm-serve",))
-    if place is not None and place < len(line.words) and line.words[place].text == "serve":
-        return place + 1
-    return place
+def starts(line: Line) -> Start | None:
+    """Where a command starts a TensorRT-LLM server."""
+    return after(line.words, ("trtllm-serve", "serve"), ("trtllm-serve",))
 
 
 def read(line: Line, files: Files) -> Read:
@@ -221,7 +218,7 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     assert start is not None, "not a command of TensorRT-LLM"
-    given = flags(line.words[start:], KNOWN, line.source)
+    given = flags(line.words[start.end :], KNOWN, line.source)
     if not given.positional:
         raise line.source.error(0, "no model is named", "write trtllm-serve MODEL")
     model = given.positional[0].text
@@ -247,7 +244,7 @@ def read(line: Line, files: Files) -> Read:
         speculation=_speculation_read(given),
     )
     extra = [value.text for value in given.positional[1:]]
-    return Read(served, (*others(line), *given.unused(), *extra))
+    return Read(served, (*start.before(line), *others(line), *given.unused(), *extra))
 
 
 def _layout_read(given: Given) -> Layout:

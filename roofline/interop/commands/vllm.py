@@ -21,7 +21,7 @@ from roofline.interop.commands import shared
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.flags import Given, Known, Value, flags
 from roofline.interop.commands.memory import converted, kept_outside
-from roofline.interop.commands.reading import Files, Read, after, others, told
+from roofline.interop.commands.reading import Files, Read, Start, after, others, told
 from roofline.interop.commands.served import (
     Load,
     Method,
@@ -266,11 +266,17 @@ def _part(setting: tuple[str, Any]) -> tuple[str, ...]:
     return (f"--{flag}", shared.number(value) if isinstance(value, float) else str(value))
 
 
-def starts(line: Line) -> int | None:
-    """Place of the first argument of a vLLM server."""
+def starts(line: Line) -> Start | None:
+    """Where a command starts a vLLM server."""
     module = "vllm.entrypoints.openai.api_server"
     modules = tuple((python, "-m", module) for python in ("python", "python3"))
-    return after(line.words, ("vllm", "serve"), *modules)
+    found = after(line.words, ("vllm", "serve"), *modules)
+    if found is None:
+        # The image's entry point is the server: what follows its name are arguments.
+        for place, word in enumerate(line.words):
+            if word.text.partition(":")[0].endswith(IMAGE.partition(":")[0]):
+                return Start(place, place + 1)
+    return found
 
 
 def read(line: Line, files: Files) -> Read:
@@ -283,7 +289,7 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     assert start is not None, "not a command of vLLM"
-    given = flags(line.words[start:], KNOWN, line.source)
+    given = flags(line.words[start.end :], KNOWN, line.source)
     named = given.find("model")
     if named is not None:
         given.positional.append(named)
@@ -297,7 +303,11 @@ def read(line: Line, files: Files) -> Read:
         given.values["stages"] = [Value(stages.text, STAGES, stages.at, line.source)]
     found = from_settings(given, model.text)
     extra = [value.text for value in given.positional[1:] if value is not named]
-    return Read(found.served, (*others(line, STAGES), *given.unused(), *extra), found.notes)
+    return Read(
+        found.served,
+        (*start.before(line), *others(line, STAGES), *given.unused(), *extra),
+        found.notes,
+    )
 
 
 def from_settings(given: Given, model: str) -> Read:

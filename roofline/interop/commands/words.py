@@ -14,7 +14,7 @@ _SPACE: Final = " \t\r\n"
 _OPERATORS: Final = "|&;<>()"
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 MOST: Final = 2**16
-"""Longest command that is read. [character]"""
+"""Longest script that is read. [character]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,7 @@ class Line:
 
 
 def split(command: str, source: str = "command") -> Line:
-    r"""Split a command as a shell does, without running anything.
-
-    Parameters
-    ----------
-    command
-        One simple command; lines that end in a backslash go on.
-    source
-        What errors call it.
+    r"""Split one command as a shell does, without running anything.
 
     Raises
     ------
@@ -54,34 +47,63 @@ def split(command: str, source: str = "command") -> Line:
     >>> [word.text for word in split("A=1 vllm serve 'my model' \\\n -tp 2 # more").words]
     ['vllm', 'serve', 'my model', '-tp', '2']
     """
-    text = Text(command, source)
-    if len(command) > MOST:
-        raise text.error(0, f"{len(command):,} characters are no command", f"give up to {MOST:,}")
-    words, at = [], 0
-    while (at := _next(text, at)) < len(command):
+    lines = commands(command, source)
+    if len(lines) > 1:
+        raise lines[1].source.error(
+            lines[1].words[0].at, "another command starts here", "give one command"
+        )
+    return lines[0] if lines else Line((), Text(command, source))
+
+
+def commands(script: str, source: str = "command") -> tuple[Line, ...]:
+    """Split the commands of a script, one a line; see `split`.
+
+    Parameters
+    ----------
+    script
+        Simple commands; lines that end in a backslash go on.
+    source
+        What errors call it.
+    """
+    text = Text(script, source)
+    if len(script) > MOST:
+        raise text.error(0, f"{len(script):,} characters are no command", f"give up to {MOST:,}")
+    found: list[list[Word]] = [[]]
+    at = 0
+    while True:
+        at, ended = _next(text, at)
+        if ended and found[-1]:
+            found.append([])
+        if at >= len(script):
+            break
         word, at = _word(text, at)
-        words.append(word)
+        found[-1].append(word)
+    return tuple(_line(words, text) for words in found if words)
+
+
+def _line(words: list[Word], text: Text) -> Line:
     environment = []
-    while words and (match := _ASSIGNED.fullmatch(words[0].text)):
+    while len(words) > 1 and (match := _ASSIGNED.fullmatch(words[0].text)):
         environment.append((match[1], Word(match[2], words[0].at)))
-        words.pop(0)
+        words = words[1:]
     return Line(tuple(words), text, tuple(environment))
 
 
-def _next(text: Text, at: int) -> int:
-    """Start of the next word."""
-    command = text.content
-    while at < len(command):
-        if command[at] in _SPACE:
+def _next(text: Text, at: int) -> tuple[int, bool]:
+    """Start of the next word, and whether a command ended before it."""
+    script, ended = text.content, False
+    while at < len(script):
+        if script.startswith(("\\\n", "\\\r\n"), at):
+            at = script.index("\n", at) + 1
+        elif script[at] in _SPACE:
+            ended = ended or script[at] == "\n"
             at += 1
-        elif command.startswith(("\\\n", "\\\r\n"), at):
-            at = command.index("\n", at) + 1
-        elif command[at] == "#":
-            end = command.find("\n", at)
-            at = len(command) if end < 0 else end
+        elif script[at] == "#":
+            end = script.find("\n", at)
+            at = len(script) if end < 0 else end
         else:
             break
-    return at
+    return at, ended
 
 
 def _word(text: Text, start: int) -> tuple[Word, int]:
