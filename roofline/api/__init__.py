@@ -1,7 +1,8 @@
 """The questions people ask, one function each. They return tables; nothing here prints."""
 
 from roofline.api.analysis import analyze, explain
-from roofline.api.commands import deployment_of_command, parse_command, serve_command
+from roofline.api.command_reading import deployment_of_command, parse_command
+from roofline.api.commands import serve_command
 from roofline.api.comparison import compare
 from roofline.api.disaggregation import disaggregate
 from roofline.api.pages import paging

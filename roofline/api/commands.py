@@ -1,23 +1,16 @@
-"""Commands that start a deployment under a serving engine, and deployments that commands start."""
+"""Commands that start a deployment under a serving engine."""
 
-import shlex
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
-
-from roofline import schema
 from roofline.api.calibration import NONE
 from roofline.api.serving_room import (
     checkpoint,
-    deployment_of,
     fitted,
     habit,
-    network_named,
     other_format,
     room_of,
     usual_share,
     usual_step,
 )
+from roofline.api.serving_tables import about, settings
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -29,13 +22,11 @@ from roofline.api.setting import (
     machine_of,
     network_of,
 )
-from roofline.cost.deployment import Deployment
 from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import targets
 from roofline.interop.commands.command import shell
-from roofline.interop.commands.reading import Read
 from roofline.interop.commands.served import (
     METHODS,
     Load,
@@ -47,12 +38,8 @@ from roofline.interop.commands.served import (
 )
 from roofline.model import precision
 from roofline.model.architecture import Architecture
-from roofline.schema import Document
 from roofline.serving.drafts import MTP
-from roofline.table import Result, Table, table
-
-PAGE: Final = 100
-"""Longest line of a command. [character]"""
+from roofline.table import Result
 
 
 def serve_command(
@@ -188,12 +175,12 @@ def serve_command(
     said = (unpublished, shortened, drafted)
     return Result(
         "serve-command",
-        {"settings": _settings(served, deployment, share)},
+        {"settings": settings(served, deployment, share)},
         notes=(*(note for note in said if note), *written.notes),
         metadata={
             "target": target,
             "title": written.title,
-            **_about(served, deployment),
+            **about(served, deployment),
             "command": list(written.words),
             "environment": dict(written.environment),
             "files": dict(written.files),
@@ -202,99 +189,6 @@ def serve_command(
             "lost": sorted(written.lost),
         },
     )
-
-
-def parse_command(
-    command: str,
-    gpu: str | Gpu = DEFAULT_GPU,
-    *,
-    node: str | Node | None = None,
-    model: str | Architecture = "",
-    files: Mapping[str, str] | None = None,
-    source: str = "command",
-) -> Result:
-    """Say what a command of a serving engine deploys, and ask roofline the same.
-
-    Parameters
-    ----------
-    command
-        ``"vllm serve …"``, ``"python -m sglang.launch_server …"``, ``"trtllm-serve …"``,
-        ``"llama-server …"``; or the text of a Kubernetes manifest or a Ray Serve configuration.
-    gpu, node
-        Where it runs, which it does not say.
-    model
-        Network, where the catalog does not know the checkpoint by its name.
-    files
-        Text of files that the command names; others are read from disk.
-    source
-        What errors call the command.
-
-    Returns
-    -------
-    Result
-        Tables ``settings`` and ``unused`` (flags that change nothing that is modelled); metadata
-        ``analyze`` and ``simulate``, the same deployment as commands of roofline.
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend: also flags that contradict each other, with their place.
-    """
-    found, deployment, share = _understood(command, gpu, node, model, files, source)
-    served = found.served
-    unused = table([{"flag": flag} for flag in found.unused], {"flag": ""})
-    machine = [node] if isinstance(node, str) else []
-    asked = _asking(served, deployment, share, machine)
-    notes = list(found.notes)
-    if served.engine not in ("vllm", "sglang", "trtllm"):
-        notes.append("llama.cpp is priced as an ideal engine: its own costs are not known")
-    return Result(
-        "parse-command",
-        {"settings": _settings(served, deployment, share), "unused": unused},
-        notes=tuple(notes),
-        metadata={
-            **_about(served, deployment),
-            "memory_utilization": share,
-            "max_sequences": served.max_sequences,
-            "token_budget": served.token_budget,
-            "max_context": served.max_context,
-            "analyze": asked[0],
-            "simulate": asked[1],
-        },
-    )
-
-
-def deployment_of_command(
-    command: str,
-    gpu: str | Gpu = DEFAULT_GPU,
-    *,
-    node: str | Node | None = None,
-    model: str | Architecture = "",
-    files: Mapping[str, str] | None = None,
-) -> Deployment:
-    """Deployment that a command starts, at the datasheet's rates: see `parse_command`."""
-    return _understood(command, gpu, node, model, files)[1]
-
-
-def _understood(
-    command: str,
-    gpu: str | Gpu,
-    node: str | Node | None,
-    model: str | Architecture,
-    files: Mapping[str, str] | None,
-    source: str = "command",
-) -> tuple[Read, Deployment, float | None]:
-    device, box = machine_of(gpu, node, None)
-
-    def read_file(name: str) -> Document:
-        if files is not None and name in files:
-            return schema.parse_yaml(files[name], name)
-        return schema.read(Path(name))
-
-    found = targets.read(command, read_file, source)
-    network = network_of(model) if model else network_named(found.served.model)
-    deployment, share = deployment_of(found.served, network, device, box)
-    return found, deployment, share
 
 
 def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
@@ -306,84 +200,3 @@ def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
     if method is None:
         raise InputError(f"draft is {draft!r:.40}", hint=f"it is one of {', '.join(METHODS)}")
     return Speculation(method, tokens, model)
-
-
-def _about(served: Served, deployment: Deployment) -> dict[str, Any]:
-    gpu = deployment.node.gpu
-    return {
-        "engine": served.engine,
-        "model": deployment.architecture.name,
-        "checkpoint": served.model,
-        "gpu": gpu.name,
-        "gpu_title": gpu.title,
-        "gpus": served.replicas * deployment.devices,
-        "replicas": served.replicas,
-        "layout": deployment.layout.spelled,
-        "weights": deployment.precision.weights.name,
-        "kv": deployment.precision.kv.name,
-    }
-
-
-def _settings(served: Served, deployment: Deployment, share: float | None) -> Table:
-    """What the server is told, in words."""
-    draft = served.speculation
-    drafts = "none" if draft is None else f"{draft.tokens} by {draft.method} {draft.model}".strip()
-    outside = deployment.offload.weights
-    rows = {
-        "engine": served.engine,
-        "checkpoint": served.model,
-        "layout": str(deployment.layout),
-        "replicas": str(served.replicas),
-        "weights": deployment.precision.weights.name + ("" if served.weights else ", as stored"),
-        "KV cache": deployment.precision.kv.name,
-        "memory": "the engine's own share" if share is None else f"{share:.4g} of each device",
-        "sequences at once": _or_own(served.max_sequences),
-        "new tokens of a step": _or_own(served.token_budget),
-        "longest sequence": _or_own(served.max_context),
-        "chunked prefill": "yes" if served.chunked_prefill else "no",
-        "prefix caching": "yes" if served.prefix_caching else "no",
-        "weights on the host": f"{outside:.4g} of the layers" if outside else "none",
-        "drafted tokens": drafts,
-    }
-    return table([{"setting": name, "value": value} for name, value in rows.items()], {})
-
-
-def _or_own(value: int | None) -> str:
-    return "the engine's own" if value is None else f"{value:,}"
-
-
-def _asking(
-    served: Served, deployment: Deployment, share: float | None, node: list[str]
-) -> tuple[str, str]:
-    """Commands of roofline about the same deployment."""
-    layout, outside = deployment.layout, deployment.offload.weights
-    replicas = served.replicas * deployment.devices if served.replicas > 1 else None
-    same = [
-        ("--gpu", deployment.node.gpu.name),
-        ("--node", *node),
-        ("--layout", layout.spelled if deployment.devices > 1 else ""),
-        ("--gpus", replicas),
-        ("--weights", served.weights),
-        ("--kv", "" if served.kv == "auto" else served.kv),
-        ("--engine", targets.PRICED_AS[served.engine]),
-        ("--memory-utilization", None if share is None else f"{share:.4g}"),
-    ]
-    stages = ",".join(map(str, layout.stages))
-    analyze = [("--stages", stages), ("--offload-weights", f"{outside:.4g}" if outside else "")]
-    simulate = [
-        ("--max-sequences", served.max_sequences),
-        ("--token-budget", served.token_budget),
-    ]
-    return (
-        _asked("analyze", deployment, [*same, *analyze]),
-        _asked("simulate", deployment, [*same, *simulate])
-        + ("" if served.prefix_caching else " --no-prefix-caching"),
-    )
-
-
-def _asked(question: str, deployment: Deployment, given: Sequence[tuple[Any, ...]]) -> str:
-    """A command of roofline, on lines of a page; options without a value are left out."""
-    words = [(str(flag), str(*value)) for flag, *value in given if value and value[0]]
-    parts = (("roofline", question, deployment.architecture.name), *words)
-    line = shlex.join(word for part in parts for word in part)
-    return line if len(line) <= PAGE else shell(parts)

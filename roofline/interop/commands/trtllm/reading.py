@@ -1,0 +1,90 @@
+"""What a command tells TensorRT-LLM."""
+
+from roofline.cost.layout import Layout
+from roofline.interop.commands import shared
+from roofline.interop.commands.flags import Given, flags, keys
+from roofline.interop.commands.reading import Files, Read, Start, after, others
+from roofline.interop.commands.served import Served, Share, Speculation
+from roofline.interop.commands.trtllm.facts import (
+    DTYPE_READ,
+    FREE,
+    KEYS,
+    KNOWN,
+    KV,
+    METHODS_READ,
+    NAME,
+)
+from roofline.interop.commands.words import Line
+
+
+def starts(line: Line) -> Start | None:
+    """Where a command starts a TensorRT-LLM server."""
+    return after(line.words, ("trtllm-serve", "serve"), ("trtllm-serve",))
+
+
+def read(line: Line, files: Files) -> Read:
+    """What a command and the file that it names tell TensorRT-LLM.
+
+    Raises
+    ------
+    DocumentError
+        At a flag or key whose value has no meaning, or that contradicts another; or the file
+        cannot be read.
+    """
+    start = starts(line)
+    assert start is not None, "not a command of TensorRT-LLM"
+    given = flags(line.words[start.end :], KNOWN, line.source)
+    if not given.positional:
+        raise line.source.error(0, "no model is named", "write trtllm-serve MODEL")
+    model = given.positional[0].text
+    if (named := given.find("config")) is not None:
+        given = given.merged(keys(files(named.text), (), KEYS))
+    layout = _layout_read(given)
+    groups = int(layout.dp)
+    sequences, tokens = given.whole("max-batch-size"), given.whole("max-num-tokens")
+    free = given.share("free-gpu-memory-fraction")
+    served = Served(
+        NAME,
+        model,
+        layout,
+        weights=given.chosen("dtype", DTYPE_READ, "no type that weights are computed in") or "",
+        kv=given.chosen("kv-dtype", {word: name for name, word in KV.items()}, "not modelled")
+        or "auto",
+        max_sequences=None if sequences is None else sequences * groups,
+        token_budget=None if tokens is None else tokens * groups,
+        max_context=given.whole("max-seq-len"),
+        memory=Share(FREE if free is None else free, "free"),
+        chunked_prefill=given.switch("enable-chunked-prefill"),
+        prefix_caching=given.switch("block-reuse", default=True),
+        speculation=_speculation_read(given),
+    )
+    extra = [value.text for value in given.positional[1:]]
+    return Read(served, (*start.before(line), *others(line), *given.unused(), *extra))
+
+
+def _layout_read(given: Given) -> Layout:
+    tp = given.whole("tp-size") or 1
+    pp = given.whole("pp-size") or 1
+    cp = given.whole("cp-size") or 1
+    experts = given.whole("ep-size") or 1
+    if (tp * cp) % experts:
+        at = given.find("ep-size")
+        assert at is not None
+        at.refuse(f"{experts} does not divide the {tp * cp} devices of a stage", "give a divisor")
+    dp = tp if given.switch("enable-attention-dp") else 1
+    stages = shared.stages_of(given.find("stages"), pp)
+    return Layout(tp=tp // dp, cp=cp, dp=dp, ep=experts, pp=pp, stages=stages)
+
+
+def _speculation_read(given: Given) -> Speculation | None:
+    name = given.find("draft")
+    tokens = given.whole("draft-tokens")
+    model = given.text("draft-model") or ""
+    if name is None:
+        return None
+    method = METHODS_READ.get(name.text)
+    if method is None:
+        name.refuse(f"{name.text!r:.40} is not modelled", f"known: {', '.join(METHODS_READ)}")
+    if tokens is None:
+        name.refuse("it does not say how many tokens are drafted", "give max_draft_len")
+    return Speculation(method, tokens, model if method in ("eagle", "model") else "")
