@@ -4,16 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from roofline import schema
-from roofline.api.serving_room import (
-    deployment_of,
-    network_named,
-)
+from roofline.api.serving_room import deployment_of, network_named
 from roofline.api.serving_tables import about, asking, settings
-from roofline.api.setting import (
-    DEFAULT_GPU,
-    machine_of,
-    network_of,
-)
+from roofline.api.setting import DEFAULT_GPU, machine_of, network_of
 from roofline.cost.deployment import Deployment
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import targets

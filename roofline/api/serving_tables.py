@@ -2,21 +2,16 @@
 
 import shlex
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from roofline.cost.deployment import Deployment
 from roofline.interop.commands import targets
-from roofline.interop.commands.command import shell
-from roofline.interop.commands.served import (
-    Served,
-)
+from roofline.interop.commands.served import Served
 from roofline.table import Table, table
-
-PAGE: Final = 100
-"""Longest line of a command. [character]"""
 
 
 def about(served: Served, deployment: Deployment) -> dict[str, Any]:
+    """What is served, on what, as plain values."""
     gpu = deployment.node.gpu
     return {
         "engine": served.engine,
@@ -90,8 +85,6 @@ def asking(
 
 
 def _asked(question: str, deployment: Deployment, given: Sequence[tuple[Any, ...]]) -> str:
-    """A command of roofline, on lines of a page; options without a value are left out."""
-    words = [(str(flag), str(*value)) for flag, *value in given if value and value[0]]
-    parts = (("roofline", question, deployment.architecture.name), *words)
-    line = shlex.join(word for part in parts for word in part)
-    return line if len(line) <= PAGE else shell(parts)
+    """A command of roofline; options without a value are left out."""
+    words = [str(word) for option in given if option[1:] and option[1] for word in option]
+    return shlex.join(["roofline", question, deployment.architecture.name, *words])

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from roofline.cli import options
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, say, wrap
+from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, say, wrap
 
 _MOST_STDIN: Final = 2**20 + 1
 _FILES: Final = (".yaml", ".yml", ".sh", ".txt")
@@ -46,9 +46,16 @@ def parse_command(
         flags = ", ".join(unused["flag"])
         echo(wrap(f"not used by the model: {flags}") + "\n")
     for name in ("analyze", "simulate"):
-        echo(clean(result.metadata[name]))
+        echo(clean(_broken(result.metadata[name])))
     for note in result.notes:
         say(f"note: {note}")
+
+
+def _broken(line: str) -> str:
+    """A command as it is, or with an option on each line where it is wider than the page."""
+    if len(line) <= WIDTH:
+        return line
+    return line.replace(" --", " \\\n  --")
 
 
 def _text(command: str) -> tuple[str, str]:

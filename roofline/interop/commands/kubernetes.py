@@ -18,7 +18,7 @@ from roofline.interop.commands.command import Command
 from roofline.interop.commands.reading import Files, Read
 from roofline.interop.commands.served import Served, Site
 from roofline.interop.commands.words import Line, Word
-from roofline.interop.commands.yaml_text import Quoted, dump
+from roofline.interop.commands.yaml_text import Block, Quoted, dump
 from roofline.schema import parse_yaml
 from roofline.schema.document import Document, Text
 
@@ -154,7 +154,7 @@ def _service(site: Site, name: str) -> dict[str, Any]:
 
 
 def _config(files: Mapping[str, str], name: str) -> dict[str, Any]:
-    data = {file: Quoted(content) for file, content in files.items()}
+    data = {file: Block(content) for file, content in files.items()}
     metadata = {"name": Quoted(f"{name}-config")}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 

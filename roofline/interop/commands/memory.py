@@ -15,7 +15,7 @@ from roofline.units import show_binary
 DIGITS: Final = 4
 """Decimals of a share of a device that survive being written in another engine's words."""
 _WRITTEN: Final = 7
-_SLACK: Final = 1e-6
+_SLACK: Final = 2.0**-20
 """So that a share that is a whole number of layers stays it."""
 
 

@@ -11,6 +11,12 @@ class Quoted(str):
     __slots__ = ()
 
 
+class Block(str):
+    """Text of several lines that is written as it is, or in double quotes where it cannot be."""
+
+    __slots__ = ()
+
+
 class _Dumper(yaml.SafeDumper):
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         """Lists stand further in than their key."""
@@ -23,6 +29,9 @@ class _Dumper(yaml.SafeDumper):
 
 _Dumper.add_representer(
     Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), '"')
+)
+_Dumper.add_representer(
+    Block, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), "|")
 )
 
 

@@ -1,0 +1,183 @@
+"""A deployment, its command, and the deployment that the command starts."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import roofline
+from roofline.api import deployment_of_command
+from roofline.api.setting import deployed
+from roofline.cli import run
+from roofline.cost import layout as layouts
+from roofline.cost.deployment import Deployment
+from roofline.errors import InfeasibleError, InputError, LayoutError, RooflineError
+from roofline.hardware import catalog as machines
+from roofline.hardware.engine import engine
+from roofline.model import catalog as networks
+from roofline.model import parameters
+
+PRICED = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "llamacpp": "ideal"}
+WORKS = {
+    "llama-3.1-8b": ("tp1", "tp2", "tp8", "pp2", "tp4-pp2"),
+    "qwen3-30b-a3b": ("tp2", "tp4-ep4", "dp4-ep4", "dp8", "tp2-dp2-ep4"),
+}
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> dict[str, str]:
+    model = draw(st.sampled_from(list(WORKS)))
+    return {
+        "model": model,
+        "layout": draw(st.sampled_from(WORKS[model])),
+        "kv": draw(st.sampled_from(["auto", "fp8", "bf16"])),
+        "weights": draw(st.sampled_from(["", "fp8", "fp16"])),
+        "gpu": draw(st.sampled_from(["h100-sxm", "h200-sxm"])),
+    }
+
+
+def wanted(asked: dict[str, str], target: str, lost: list[str]) -> Deployment:
+    """The deployment that was asked for, made without any command."""
+    network = networks.architecture(asked["model"])
+    return deployed(
+        network,
+        machines.gpu(asked["gpu"]),
+        None,
+        layouts.parse(asked["layout"]),
+        weights=None if "weights" in lost else asked["weights"] or None,
+        kv="auto" if "kv" in lost else asked["kv"],
+        engine=PRICED[target],
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(asked=asked(), target=st.sampled_from(list(PRICED)), share=st.integers(850, 990))
+def test_the_deployment_of_a_command_is_the_one_it_was_written_for(
+    asked: dict[str, str], target: str, share: int
+) -> None:
+    try:
+        result = roofline.serve_command(
+            asked["model"],
+            asked["gpu"],
+            target=target,
+            layout=asked["layout"],
+            kv=asked["kv"],
+            weights=asked["weights"] or None,
+            memory_utilization=share / 1000,
+        )
+    except LayoutError:
+        return  # the engine has no such layout, and says so
+    meta = result.metadata
+    found = deployment_of_command(meta["script"], asked["gpu"], model=asked["model"])
+    assert found == wanted(asked, target, meta["lost"])
+    read = roofline.parse_command(meta["script"], asked["gpu"], model=asked["model"]).metadata
+    for name in ("max_sequences", "token_budget", "max_context"):
+        said = dict(zip(*(result.tables["settings"][c] for c in ("setting", "value")), strict=True))
+        label = {
+            "max_sequences": "sequences at once",
+            "token_budget": "new tokens of a step",
+            "max_context": "longest sequence",
+        }[name]
+        value = "the engine's own" if read[name] is None else f"{read[name]:,}"
+        assert said[label] == value
+    # What a lost format would have changed of the memory is not in the share that is read.
+    if not meta["lost"]:
+        assert read["memory_utilization"] == pytest.approx(share / 1000, abs=2e-4)
+
+
+def test_the_catalog_finds_the_network_by_its_hub_id() -> None:
+    result = roofline.serve_command("llama-3.1-8b")
+    assert "meta-llama/Llama-3.1-8B" in result.metadata["command"]
+    assert deployment_of_command(result.metadata["script"]).architecture.name == "llama-3.1-8b"
+
+
+def knob(engine: str, flag: str, share: float) -> float:
+    words = roofline.serve_command(
+        "llama-3.1-8b", target=engine, memory_utilization=share, max_context=8192
+    ).metadata["command"]
+    return float(words[words.index(flag) + 1])
+
+
+def test_memory_means_the_same_bytes_for_every_engine() -> None:
+    """Of the device for vLLM, without what is not kept for SGLang, of the rest for TensorRT-LLM."""
+    capacity = machines.gpu("h100-sxm").memory_bytes
+    weights = parameters.weight_bytes(networks.architecture("llama-3.1-8b"))
+    reserved = {
+        name: engine(name).runtime_bytes + engine(name).graph_bytes for name in ("sglang", "trtllm")
+    }
+    whole = knob("vllm", "--gpu-memory-utilization", 0.8)
+    static = knob("sglang", "--mem-fraction-static", 0.8)
+    free = knob("trtllm", "--kv_cache_free_gpu_memory_fraction", 0.8)
+    assert whole == 0.8
+    # What SGLang leaves out of the share is activations, which are the same for all of them.
+    activations = (whole - static) * capacity - reserved["sglang"]
+    assert activations > 0
+    taken = weights + activations + reserved["trtllm"]
+    assert free == pytest.approx((whole * capacity - taken) / (capacity - taken), rel=1e-5)
+
+
+def test_a_context_that_does_not_fit_is_shortened_and_said() -> None:
+    result = roofline.serve_command("llama-3.1-8b", "l4", memory_utilization=0.95)
+    words = result.metadata["command"]
+    context = int(words[words.index("--max-model-len") + 1])
+    assert context < 131072
+    assert any(f"{context:,}" in note for note in result.notes)
+    with pytest.raises(InfeasibleError, match="one sequence of 131,072 tokens takes"):
+        roofline.serve_command("llama-3.1-8b", "l4", max_context=131072)
+    # A page more does not fit, which the engine would find out only when it starts.
+    with pytest.raises(InfeasibleError):
+        roofline.serve_command(
+            "llama-3.1-8b", "l4", memory_utilization=0.95, max_context=context + 1024
+        )
+
+
+def test_a_network_that_does_not_fit_has_no_command() -> None:
+    with pytest.raises(InfeasibleError, match="leaves 0 B"):
+        roofline.serve_command("llama-3.1-70b")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"target": "ollama"}, "target is 'ollama'"),
+        ({"target": "sglang", "engine": "vllm"}, "the command is for sglang"),
+        ({"target": "ray-serve", "engine": "sglang"}, "runs vLLM"),
+        ({"layout": "auto"}, "one layout"),
+        ({"port": 0}, "port is 0"),
+        ({"draft": "mtp"}, "no layer that predicts"),
+        ({"draft": "medusa"}, "draft is 'medusa'"),
+        ({"draft": "eagle"}, "needs a checkpoint"),
+        ({"draft_model": "x"}, "without --draft"),
+        ({"max_context": 1000}, "longer than --max-context"),
+        ({"max_sequences": 0}, "max sequences is 0"),
+        ({"memory_utilization": 2.0}, "memory utilization is 2"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_refused(given: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        roofline.serve_command("llama-3.1-8b", **given)  # type: ignore[arg-type]
+
+
+def test_offloaded_layers_come_back() -> None:
+    for target in ("vllm", "llamacpp"):
+        made = roofline.serve_command("llama-3.1-8b", target=target, offload_weights=0.25).metadata
+        found = deployment_of_command(made["script"], model="llama-3.1-8b")
+        assert found.offload.weights == 0.25
+        assert replace(found.offload, weights=0.0).any is False
+
+
+def test_an_unknown_checkpoint_can_be_named() -> None:
+    with pytest.raises(RooflineError, match="no network 'org/nothing-of-the-kind'"):
+        roofline.parse_command("vllm serve org/nothing-of-the-kind")
+    found = roofline.parse_command("vllm serve org/nothing", model="llama-3.1-8b")
+    assert found.metadata["model"] == "llama-3.1-8b"
+
+
+def test_the_question_it_gives_is_one_that_roofline_answers() -> None:
+    result = roofline.parse_command("vllm serve meta-llama/Llama-3.1-8B -tp 2 --kv-cache-dtype fp8")
+    words = shlex.split(result.metadata["analyze"])
+    assert words[0] == "roofline"
+    assert run([*words[1:], "--format", "csv"]) == 0

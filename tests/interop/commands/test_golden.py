@@ -1,0 +1,71 @@
+"""The commands as they are, one text for each version of an engine."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofline.cost.layout import Layout
+from roofline.interop.commands import targets
+from roofline.interop.commands.served import Offloaded, Served, Share, Speculation
+from tests.interop.commands.serving import SITE
+
+GOLDEN = Path(__file__).with_name("golden")
+FULL = Served(
+    "vllm",
+    "org/Some-Model",
+    Layout(tp=4, pp=2, stages=(31, 29)),
+    replicas=2,
+    weights="fp8",
+    kv="fp8",
+    max_sequences=128,
+    token_budget=4096,
+    max_context=32768,
+    memory=Share(0.9),
+    prefix_caching=False,
+    offloaded=Offloaded(0.25),
+    speculation=Speculation("eagle", 3, "org/Head"),
+)
+EXPERTS = replace(
+    FULL, layout=Layout(dp=8, ep=8), speculation=Speculation("mtp", 1), weights="", offloaded=None
+)
+CASES = {
+    "vllm-0.33.0": ("vllm", FULL),
+    "vllm-0.33.0-experts": ("vllm", EXPERTS),
+    "sglang-0.5.23": ("sglang", replace(FULL, engine="sglang")),
+    "sglang-0.5.23-experts": ("sglang", replace(EXPERTS, engine="sglang")),
+    "trtllm-1.2": ("trtllm", replace(FULL, engine="trtllm")),
+    "trtllm-1.2-experts": ("trtllm", replace(EXPERTS, engine="trtllm")),
+    "llamacpp-00dc8057": (
+        "llamacpp",
+        replace(FULL, engine="llamacpp", layout=Layout(pp=2, stages=(31, 29))),
+    ),
+    "k8s-vllm-0.33.0": ("k8s", FULL),
+    "k8s-trtllm-1.2": ("k8s", replace(EXPERTS, engine="trtllm")),
+    "ray-2.60": ("ray-serve", FULL),
+    "ray-2.60-experts": ("ray-serve", EXPERTS),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_command_is_as_it_was(name: str) -> None:
+    target, served = CASES[name]
+    written = targets.write(target, served, SITE)
+    parts = [
+        written.title,
+        *(f"--- {file}\n{text.rstrip()}" for file, text in written.files.items()),
+        f"--- command\n{written.line}",
+        "--- benchmark\n" + " \\\n  ".join(" ".join(part) for part in written.benchmark),
+        "--- notes\n" + "\n".join(written.notes),
+    ]
+    assert "\n".join(parts) + "\n" == (GOLDEN / f"{name}.txt").read_text("utf-8")
+
+
+def test_every_golden_text_is_compared() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(CASES)
+
+
+def test_texts_fit_a_page() -> None:
+    for path in GOLDEN.glob("*.txt"):
+        text, _, _ = path.read_text("utf-8").partition("--- notes")
+        assert max(map(len, text.splitlines())) <= 100, path.name

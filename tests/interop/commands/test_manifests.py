@@ -1,0 +1,128 @@
+"""Manifests have what Kubernetes and Ray require of them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from roofline.cost.layout import Layout
+from roofline.errors import RooflineError
+from roofline.interop.commands import targets
+from roofline.interop.commands.served import Served
+from tests.interop.commands.serving import SITE, read_back
+
+PLAIN = Served("vllm", "org/model", max_sequences=8)
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "ConfigMap": ("apiVersion", "kind", "metadata", "data"),
+    "Deployment": ("apiVersion", "kind", "metadata", "spec"),
+    "Service": ("apiVersion", "kind", "metadata", "spec"),
+}
+
+
+def manifests(served: Served, vendor: str = "NVIDIA") -> dict[str, Any]:
+    written = targets.write("k8s", served, replace(SITE, vendor=vendor))
+    (text,) = written.files.values()
+    return {document["kind"]: document for document in yaml.safe_load_all(text)}
+
+
+def container(served: Served, vendor: str = "NVIDIA") -> dict[str, Any]:
+    (only,) = manifests(served, vendor)["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert isinstance(only, dict)
+    return only
+
+
+@pytest.mark.parametrize("engine", targets.ENGINES)
+def test_objects_have_the_keys_that_kubernetes_requires(engine: str) -> None:
+    made = manifests(replace(PLAIN, engine=engine, kv="fp8", layout=Layout(tp=2)))
+    assert {"Deployment", "Service"} <= set(made) <= set(REQUIRED)
+    for kind, document in made.items():
+        assert tuple(document) == REQUIRED[kind]
+        assert document["metadata"]["name"]
+    spec = made["Deployment"]["spec"]
+    labels = spec["selector"]["matchLabels"]
+    assert labels == spec["template"]["metadata"]["labels"]
+    assert labels == made["Service"]["spec"]["selector"]
+    (server,) = spec["template"]["spec"]["containers"]
+    assert {"name", "image", "command", "ports", "resources", "readinessProbe"} <= set(server)
+    named = {port["name"]: port["containerPort"] for port in server["ports"]}
+    assert named == {"http": 8000}
+    assert made["Service"]["spec"]["ports"][0]["targetPort"] in named
+    assert all(isinstance(word, str) for word in server["command"])
+    # A pod is reached from outside: every server listens on all addresses of it.
+    command = server["command"]
+    assert command[command.index("--host") + 1] == "0.0.0.0"
+    mounted = {mount["name"] for mount in server.get("volumeMounts", [])}
+    assert mounted == {volume["name"] for volume in spec["template"]["spec"].get("volumes", [])}
+
+
+@pytest.mark.parametrize(("tp", "shared"), [(1, False), (4, True)])
+def test_devices_that_talk_share_memory_of_the_node(tp: int, shared: bool) -> None:
+    served = replace(PLAIN, layout=Layout(tp=tp))
+    server = container(served)
+    volumes = manifests(served)["Deployment"]["spec"]["template"]["spec"].get("volumes", [])
+    memory = [volume for volume in volumes if volume.get("emptyDir", {}).get("medium") == "Memory"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in server.get("volumeMounts", [])}
+    assert bool(memory) == shared
+    assert ("/dev/shm" in mounts) == shared
+    if shared:
+        assert mounts["/dev/shm"] == memory[0]["name"]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "resource"), [("NVIDIA", "nvidia.com/gpu"), ("AMD", "amd.com/gpu")]
+)
+def test_a_pod_asks_for_the_devices_of_a_replica(vendor: str, resource: str) -> None:
+    resources = container(replace(PLAIN, layout=Layout(tp=2, pp=3)), vendor)["resources"]
+    assert resources["limits"] == {resource: "6"}
+    # Kubernetes wants equal requests of what cannot be overcommitted.
+    assert resources["requests"] == resources["limits"]
+
+
+def test_more_devices_than_asked_for_are_a_contradiction() -> None:
+    written = targets.write("k8s", replace(PLAIN, layout=Layout(tp=2)), SITE)
+    (text,) = written.files.values()
+    changed = text.replace('nvidia.com/gpu: "2"', 'nvidia.com/gpu: "4"')
+    with pytest.raises(RooflineError, match="4 devices, but TP 2 takes 2") as caught:
+        targets.read(changed, lambda name: pytest.fail(name), "pod.yaml")
+    line = int(caught.value.where.split(":")[1])
+    assert "nvidia.com/gpu" in changed.splitlines()[line - 1]
+
+
+def test_a_replica_on_several_nodes_is_not_a_pod() -> None:
+    with pytest.raises(RooflineError, match="a pod is on one node of 8"):
+        targets.write("k8s", replace(PLAIN, layout=Layout(tp=8, pp=2)), SITE)
+
+
+@pytest.mark.parametrize(
+    ("layout", "builder", "key"),
+    [
+        (Layout(tp=2), "build_openai_app", "llm_configs"),
+        (Layout(dp=4, ep=4), "build_dp_openai_app", "llm_config"),
+    ],
+)
+def test_ray_is_given_the_application_of_the_layout(layout: Layout, builder: str, key: str) -> None:
+    written = targets.write("ray-serve", replace(PLAIN, layout=layout, replicas=2), SITE)
+    (application,) = yaml.safe_load(written.files["serve.yaml"])["applications"]
+    assert application["import_path"] == f"ray.serve.llm:{builder}"
+    assert list(application["args"]) == [key]
+    config = application["args"][key]
+    config = config[0] if isinstance(config, list) else config
+    # The fields of LLMConfig that are set, in Ray 2.60.
+    assert set(config) == {
+        "model_loading_config", "accelerator_type", "deployment_config", "engine_kwargs",
+    }  # fmt: skip
+    assert config["accelerator_type"] == "H100"
+    assert config["deployment_config"] == {"num_replicas": 2}
+    assert read_back(written).served.layout == layout
+
+
+def test_ray_runs_only_vllm() -> None:
+    with pytest.raises(RooflineError, match="runs vLLM, not sglang"):
+        targets.write("ray-serve", replace(PLAIN, engine="sglang"), SITE)
+
+
+def test_a_gpu_that_ray_does_not_name_is_said() -> None:
+    written = targets.write("ray-serve", PLAIN, replace(SITE, gpu="tpu-v5e"))
+    assert "accelerator_type" not in written.files["serve.yaml"]
+    assert any("no accelerator type for tpu-v5e" in note for note in written.notes)
