@@ -1,6 +1,7 @@
 """The questions people ask, one function each. They return tables; nothing here prints."""
 
 from roofline.api.analysis import analyze, explain
+from roofline.api.checking import doctor
 from roofline.api.command_reading import deployment_of_command, parse_command
 from roofline.api.commands import serve_command
 from roofline.api.comparison import compare
@@ -20,6 +21,7 @@ __all__ = [
     "compare",
     "deployment_of_command",
     "disaggregate",
+    "doctor",
     "explain",
     "layouts",
     "paging",

@@ -16,6 +16,7 @@ from roofline.cli import (
     calibrate,
     compare,
     disaggregate,
+    doctor,
     gpus,
     layouts,
     models,
@@ -34,7 +35,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    add_completion=False,
 )
 app.command()(analyze.analyze)
 app.command()(compare.compare)
@@ -47,6 +47,7 @@ app.command()(serve_command.serve_command)
 app.command()(parse_command.parse_command)
 app.command()(calibrate.calibrate)
 app.command(epilog=validate.EPILOG)(validate.validate)
+app.command()(doctor.doctor)
 app.add_typer(gpus.app, name="gpus")
 app.add_typer(bench.app, name="bench")
 app.add_typer(models.app, name="models")
@@ -79,7 +80,9 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code."""
     try:
-        code = app(arguments or ["--help"], standalone_mode=False, obj=arguments)
+        code = app(
+            arguments or ["--help"], prog_name="roofline", standalone_mode=False, obj=arguments
+        )
         sys.stdout.flush()
     except RooflineError as error:
         return fail(str(error), error.hint, error.exit_code)

@@ -15,9 +15,7 @@ from roofline.cli.render import Format, clean, print_json
 
 def analyze(
     context: typer.Context,
-    model: Annotated[
-        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
-    ] = "llama-3.1-8b",
+    model: options.Model = "llama-3.1-8b",
     gpu: options.Gpu = "h100-sxm",
     node: options.Node = None,
     gpus: options.Gpus = None,

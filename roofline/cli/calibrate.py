@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
+from roofline.cli import completing
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 from roofline.errors import InputError
 
@@ -49,7 +50,11 @@ BackendOf: TypeAlias = Annotated[
 ]
 GpuOf: TypeAlias = Annotated[
     str,
-    typer.Option("--gpu", help="Whose published rates apply, where the GPU is not recognised."),
+    typer.Option(
+        "--gpu",
+        help="Whose published rates apply, where the GPU is not recognised.",
+        autocompletion=completing.gpus,
+    ),
 ]
 Threads: TypeAlias = Annotated[
     int, typer.Option(help="Threads that NumPy computes with; times of one leave out other users.")

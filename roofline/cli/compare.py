@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli import options
+from roofline.cli import completing, options
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 def compare(
     model: Annotated[
-        str, typer.Argument(help="Base: catalog name, hub id, config.json or YAML; - for stdin.")
+        str,
+        typer.Argument(
+            help="Base: catalog name, hub id, config.json or YAML; - for stdin.",
+            autocompletion=completing.models,
+        ),
     ] = "llama-3.1-8b",
     with_: Annotated[
         list[str] | None,

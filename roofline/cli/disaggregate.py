@@ -21,9 +21,7 @@ class Over(StrEnum):
 
 
 def disaggregate(
-    model: Annotated[
-        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
-    ] = "llama-3.1-8b",
+    model: options.Model = "llama-3.1-8b",
     prefill: Annotated[
         str, typer.Option(help="Layout of a prefill instance: tp4, tp4-pp2, dp8-ep8.")
     ] = "tp1",

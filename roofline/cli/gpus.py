@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from roofline.cli import completing
 from roofline.cli.render import Format, clean, echo, print_json, print_rows
 
 app = typer.Typer(
@@ -59,7 +60,10 @@ def _optional(value: float | None, unit: str) -> str:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="GPU by name, or a YAML file.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="GPU by name, or a YAML file.", autocompletion=completing.gpus),
+    ],
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Show every figure of a GPU, with its source."""

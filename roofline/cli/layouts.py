@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 
 def layouts(
-    model: Annotated[
-        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
-    ] = "llama-3.1-8b",
+    model: options.Model = "llama-3.1-8b",
     gpu: options.Gpu = "h100-sxm",
     gpus: Annotated[int, typer.Option(help="Devices in all.")] = 8,
     node: options.Node = None,

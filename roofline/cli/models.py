@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline.cli import options
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
@@ -65,9 +66,7 @@ def models(context: typer.Context, format_: FormatOption = Format.TABLE) -> None
 
 @app.command()
 def show(
-    name: Annotated[
-        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
-    ],
+    name: options.Model,
     kv: Annotated[str, typer.Option(help="Format of the KV cache.")] = "bf16",
     format_: FormatOption = Format.TABLE,
 ) -> None:

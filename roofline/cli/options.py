@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from roofline.cli import completing
 from roofline.cli.render import Format
 
 
@@ -54,11 +55,21 @@ class Objective(StrEnum):
 
 
 Model: TypeAlias = Annotated[
-    str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
+    str,
+    typer.Argument(
+        help="Catalog name, hub id, config.json or its folder; - for stdin.",
+        autocompletion=completing.models,
+    ),
 ]
-Gpu: TypeAlias = Annotated[str, typer.Option(help="GPU by name, or a YAML file.")]
+Gpu: TypeAlias = Annotated[
+    str, typer.Option(help="GPU by name, or a YAML file.", autocompletion=completing.gpus)
+]
 Node: TypeAlias = Annotated[
-    str | None, typer.Option(help="Node the GPUs are in, by name or a YAML file; else the usual.")
+    str | None,
+    typer.Option(
+        help="Node the GPUs are in, by name or a YAML file; else the usual.",
+        autocompletion=completing.nodes,
+    ),
 ]
 Gpus: TypeAlias = Annotated[
     int | None, typer.Option(help="Devices in all; beyond those of a layout they are replicas.")
@@ -124,7 +135,10 @@ Weights: TypeAlias = Annotated[
 Kv: TypeAlias = Annotated[
     str, typer.Option(help="Number format of the KV cache: bf16, fp8, int8…; else as computed.")
 ]
-Engine: TypeAlias = Annotated[str, typer.Option(help="vllm, trtllm, sglang, ideal.")]
+Engine: TypeAlias = Annotated[
+    str,
+    typer.Option(help="vllm, trtllm, sglang, ideal.", autocompletion=completing.engines),
+]
 ConventionOf: TypeAlias = Annotated[
     Convention, typer.Option(help="What an engine does, or published closed forms.")
 ]
@@ -143,6 +157,7 @@ Calibrated: TypeAlias = Annotated[
         "--calibration",
         metavar="auto|none|NAME|FILE",
         help="Measured kernels to price with; none is the datasheet's rates.",
+        autocompletion=completing.calibrations,
     ),
 ]
 MlaOf: TypeAlias = Annotated[

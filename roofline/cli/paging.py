@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 
 def paging(
-    model: Annotated[
-        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
-    ] = "llama-3.1-8b",
+    model: options.Model = "llama-3.1-8b",
     samples: Annotated[int, typer.Option(help="Answers to each prompt.")] = 1,
     page: Annotated[int, typer.Option(help="Tokens of a page; 0 for the engine's.")] = 0,
     reserved: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from roofline.cli import options
+from roofline.cli import completing, options
 from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, say, wrap
 
 _MOST_STDIN: Final = 2**20 + 1
@@ -24,7 +24,11 @@ def parse_command(
     gpu: options.Gpu = "h100-sxm",
     node: options.Node = None,
     model: Annotated[
-        str, typer.Option(help="Network, where the checkpoint's name is not in the catalog.")
+        str,
+        typer.Option(
+            help="Network, where the checkpoint's name is not in the catalog.",
+            autocompletion=completing.models,
+        ),
     ] = "",
     format_: options.FormatOf = Format.TABLE,
 ) -> None:

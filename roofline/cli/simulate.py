@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli import options
+from roofline.cli import completing, options
 from roofline.cli.render import Format, clean, print_json
 from roofline.cli.simulated import print_run, to_json
 
@@ -38,12 +38,14 @@ class Preemption(StrEnum):
 
 
 def simulate(
-    model: Annotated[
-        str, typer.Argument(help="Catalog name, hub id, config.json or its folder; - for stdin.")
-    ] = "llama-3.1-8b",
+    model: options.Model = "llama-3.1-8b",
     gpu: options.Gpu = "h100-sxm",
     workload: Annotated[
-        str, typer.Option(help="Workload by name, or a YAML file; chat if nothing is said.")
+        str,
+        typer.Option(
+            help="Workload by name, or a YAML file; chat if nothing is said.",
+            autocompletion=completing.workloads,
+        ),
     ] = "",
     trace: Annotated[
         str, typer.Option(help="Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.")

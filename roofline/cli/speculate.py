@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli import options
+from roofline.cli import completing, options
 from roofline.cli.answer import print_derivation, to_json
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 def speculate(
     model: Annotated[
-        str, typer.Argument(help="The target: catalog name, hub id, config.json; - for stdin.")
+        str,
+        typer.Argument(
+            help="The target: catalog name, hub id, config.json; - for stdin.",
+            autocompletion=completing.models,
+        ),
     ] = "llama-3.1-8b",
     draft: Annotated[
         str, typer.Option(help="What drafts: mtp, eagle, medusa, ngram, or a network like MODEL.")

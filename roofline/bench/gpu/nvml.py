@@ -154,15 +154,13 @@ def reasons(bits: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def monitor(bus_id: str | None = None) -> Iterator[Monitor]:
-    """The GPU on that PCI bus, or the first; closed again at the end.
-
-    CUDA and the driver count devices differently: CuPy's ``Device.pci_bus_id`` names the same.
+def library() -> Iterator[Any]:
+    """The driver's management library; closed again at the end.
 
     Raises
     ------
     MissingEnvironmentError
-        If the driver's library is missing or knows no such GPU.
+        There is no driver, or it does not answer.
     """
     import pynvml
 
@@ -174,16 +172,45 @@ def monitor(bus_id: str | None = None) -> Iterator[Monitor]:
             hint="install an NVIDIA driver, or run where there is a GPU; nvidia-smi shows it",
         ) from None
     try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+@contextmanager
+def monitor(bus_id: str | None = None) -> Iterator[Monitor]:
+    """The GPU on that PCI bus, or the first; closed again at the end.
+
+    CUDA and the driver count devices differently: CuPy's ``Device.pci_bus_id`` names the same.
+
+    Raises
+    ------
+    MissingEnvironmentError
+        If the driver's library is missing or knows no such GPU.
+    """
+    with library() as nvml:
         try:
             handle = (
-                pynvml.nvmlDeviceGetHandleByPciBusId(bus_id.encode())
+                nvml.nvmlDeviceGetHandleByPciBusId(bus_id.encode())
                 if bus_id
-                else pynvml.nvmlDeviceGetHandleByIndex(0)
+                else nvml.nvmlDeviceGetHandleByIndex(0)
             )
-        except pynvml.NVMLError as error:
+        except nvml.NVMLError as error:
             raise MissingEnvironmentError(
                 f"the driver knows no GPU {bus_id or 0}: {error}", hint="check nvidia-smi"
             ) from None
-        yield Monitor(pynvml, handle)
-    finally:
-        pynvml.nvmlShutdown()
+        yield Monitor(nvml, handle)
+
+
+def boards() -> tuple[tuple[Board, ...], int]:
+    """All GPUs that the driver shows, and the newest CUDA that it runs: 13000 is 13.0.
+
+    Raises
+    ------
+    MissingEnvironmentError
+        There is no driver, or it does not answer.
+    """
+    with library() as nvml:
+        handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
+        found = tuple(Monitor(nvml, handle).board() for handle in handles)
+        return found, int(nvml.nvmlSystemGetCudaDriverVersion())
