@@ -174,10 +174,15 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
     wanted = asked or least
     if fits < wanted:
         memory = _memory(deployment, served, wanted)
+        if memory.pool <= 0:
+            raise InfeasibleError(
+                f"{deployment.architecture.name} takes {show_binary(-memory.pool)} more than the "
+                f"{show_binary(memory.budget)} it may have of each device, before any cache",
+                hint="give more devices, or a narrower --weights",
+            )
         raise InfeasibleError(
-            f"{deployment.architecture.name} leaves {show_binary(max(memory.pool, 0.0))} of each "
-            f"device for caches, and one sequence of {count(wanted)} tokens takes "
-            f"{show_binary(memory.kv)}",
+            f"{deployment.architecture.name} leaves {show_binary(memory.pool)} of each device for "
+            f"caches, and one sequence of {count(wanted)} tokens takes {show_binary(memory.kv)}",
             hint="give more devices, a narrower --weights or --kv, or a shorter context",
         )
     chosen = fits // _STEP * _STEP

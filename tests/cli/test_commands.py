@@ -88,7 +88,7 @@ def test_json_csv_and_markdown(capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["serve-command", "llama-3.1-70b"], 1, "leaves 0 B of each device"),
+        (["serve-command", "llama-3.1-70b"], 1, "it may have of each device, before any cache"),
         (["serve-command", "mixtral-8x7b", "--layout", "tp4-ep2"], 2, "vLLM cannot do TP 4 × EP 2"),
         (["serve-command", "--for", "ollama"], 2, "ollama"),
         (["serve-command", "--for", "vllm", "--engine", "sglang"], 2, "the command is for vllm"),

@@ -28,6 +28,13 @@ ENGINES: Final[Mapping[str, ModuleType]] = {
 NAME: Final = "k8s"
 LIMITS: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 CONFIG: Final = "/etc/engine"
+PROGRAMS: Final = {"llama-server": "/app/llama-server"}
+"""Where images keep programs that are not on their search path."""
+TOKEN: Final = {
+    "name": "HF_TOKEN",
+    "valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}},
+}
+"""For networks that their makers hand out to those who ask."""
 SHARED_MEMORY: Final = "16Gi"
 _UNFIT: Final = re.compile(r"[^a-z0-9]+")
 _APART: Final = re.compile(r"(?m)^---[ \t]*$")
@@ -64,6 +71,7 @@ def write(served: Served, site: Site) -> Command:
         documents.insert(0, _config(command.files, name))
     notes = [
         *command.notes,
+        *_where(served),
         f"kubectl port-forward service/{name} {site.port} makes the benchmark reach it",
     ]
     return Command(
@@ -74,6 +82,13 @@ def write(served: Served, site: Site) -> Command:
         notes=tuple(notes),
         lost=command.lost,
     )
+
+
+def _where(served: Served) -> list[str]:
+    """What the pod has to find."""
+    if served.engine == llamacpp.NAME:
+        return ["mount a volume with the GGUF file where the command says"]
+    return ["a Secret hf-token with the key token opens networks that have to be asked for"]
 
 
 def label(model: str) -> str:
@@ -113,6 +128,7 @@ def _deployment(
 
 def _container(served: Served, site: Site, command: Command, image: str) -> dict[str, Any]:
     words = [f"{CONFIG}/{word}" if word in command.files else word for word in command.words]
+    words[0] = PROGRAMS.get(words[0], words[0])
     host = [] if "--host" in words else ["--host", "0.0.0.0"]
     mounts: list[dict[str, Any]] = []
     if served.layout.devices > 1:
@@ -131,11 +147,10 @@ def _container(served: Served, site: Site, command: Command, image: str) -> dict
         "startupProbe": {**probe, "periodSeconds": 10, "failureThreshold": 180},
         "readinessProbe": {**probe, "periodSeconds": 10},
     }
-    if command.environment:
-        out["env"] = [
-            {"name": variable, "value": Quoted(_escaped(value))}
-            for variable, value in command.environment.items()
-        ]
+    out["env"] = [TOKEN] + [
+        {"name": variable, "value": Quoted(_escaped(value))}
+        for variable, value in command.environment.items()
+    ]
     if mounts:
         out["volumeMounts"] = mounts
     return out

@@ -66,6 +66,12 @@ def say_layout(layout: Layout, notes: Notes, title: str) -> None:
         )
 
 
+def say_draft(served: Served, notes: Notes) -> None:
+    """Heads of one name are of several kinds."""
+    if served.speculation is not None and served.speculation.method == "eagle":
+        notes.say(f"{served.speculation.model} is started as an EAGLE-3 head")
+
+
 def say_nodes(served: Served, site: Site, notes: Notes, how: str) -> int:
     """Nodes of a replica; how it is started on each where there are several. [1]"""
     nodes = site.nodes(served.layout)

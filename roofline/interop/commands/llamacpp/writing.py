@@ -56,6 +56,7 @@ def write(served: Served, site: Site) -> Command:
     if not served.chunked_prefill:
         notes.lose("chunked_prefill", "llama.cpp always cuts prompts into batches")
     shared.say_replicas(served, notes)
+    shared.say_draft(served, notes)
     # What is not said would be fitted to the memory that is free, and differ from what is modelled.
     parts += [("--fit", "off"), ("--port", str(site.port))]
     return Command(

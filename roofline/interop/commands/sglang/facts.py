@@ -1,4 +1,4 @@
-"""``python -m sglang.launch_server``, flags of SGLang 0.5.23.
+"""``python3 -m sglang.launch_server``, flags of SGLang 0.5.23.
 
 Names and defaults: ``sglang/srt/arg_groups/fields/`` (``parallel``, ``schedule``, ``memory``,
 ``model``, ``spec``, ``exec_``), ``parallel_hook.py`` and ``memory_hook.py`` beside it,

@@ -26,8 +26,10 @@ def write(served: Served, site: Site) -> Command:
         No room is left for a cache.
     """
     notes = Notes()
+    if served.speculation is not None and served.speculation.method == "model":
+        _check_draft(served.layout)
     parts: list[tuple[str, ...]] = [
-        ("python", "-m", "sglang.launch_server"),
+        ("python3", "-m", "sglang.launch_server"),
         ("--model-path", served.model),
         *_degrees(served.layout, notes),
         *_formats(served, site, notes),
@@ -35,6 +37,7 @@ def write(served: Served, site: Site) -> Command:
         *_speculative(served.speculation),
     ]
     shared.say_replicas(served, notes)
+    shared.say_draft(served, notes)
     nodes = shared.say_nodes(
         served,
         site,
@@ -55,10 +58,21 @@ def write(served: Served, site: Site) -> Command:
     )
 
 
+def _check_draft(layout: Layout) -> None:
+    """A network of its own drafts for all sequences, not for groups of them."""
+    if layout.dp != 1:
+        shared.refuse_layout(
+            layout,
+            "SGLang",
+            "a network does not draft for attention groups",
+            "draft with mtp or eagle, or use a layout without --dp",
+        )
+
+
 def _bench(served: Served, site: Site) -> tuple[tuple[str, ...], ...]:
     load = site.load
     return (
-        ("python", "-m", "sglang.bench_serving"),
+        ("python3", "-m", "sglang.bench_serving"),
         ("--backend", "sglang", "--base-url", f"http://localhost:{site.port}"),
         ("--model", served.model),
         ("--dataset-name", "random-ids"),

@@ -26,6 +26,8 @@ FILE: Final = "trtllm.yaml"
 FREE: Final = 0.9
 
 KV: Final[Mapping[str, str]] = {"auto": "auto", "fp8": "fp8", "nvfp4": "nvfp4"}
+OVERLAPPED: Final = ("ngram", "model")
+"""Drafts that are made beside the model, which the scheduler must not run ahead of."""
 METHODS: Final[Mapping[Method, str]] = {
     "mtp": "MTP",
     "eagle": "Eagle3",
@@ -61,6 +63,7 @@ KEYS: Final[Mapping[str, str]] = {
     "enable_attention_dp": "enable-attention-dp",
     "pp_partition": "stages",
     "dtype": "dtype",
+    "disable_overlap_scheduler": "no-overlap",
     "kv_cache_config.free_gpu_memory_fraction": "free-gpu-memory-fraction",
     "kv_cache_config.dtype": "kv-dtype",
     "kv_cache_config.enable_block_reuse": "block-reuse",

@@ -13,6 +13,7 @@ from roofline.interop.commands.trtllm.facts import (
     KV,
     METHODS_READ,
     NAME,
+    OVERLAPPED,
 )
 from roofline.interop.commands.words import Line
 
@@ -85,6 +86,8 @@ def _speculation_read(given: Given) -> Speculation | None:
     method = METHODS_READ.get(name.text)
     if method is None:
         name.refuse(f"{name.text!r:.40} is not modelled", f"known: {', '.join(METHODS_READ)}")
+    if method in OVERLAPPED:
+        given.find("no-overlap")
     if tokens is None:
         name.refuse("it does not say how many tokens are drafted", "give max_draft_len")
     return Speculation(method, tokens, model if method in ("eagle", "model") else "")

@@ -7,7 +7,7 @@ from roofline.interop.commands import shared
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.memory import converted
 from roofline.interop.commands.served import Served, Site
-from roofline.interop.commands.trtllm.facts import FILE, KV, METHODS, TITLE
+from roofline.interop.commands.trtllm.facts import FILE, KV, METHODS, OVERLAPPED, TITLE
 from roofline.interop.commands.yaml_text import Quoted, dump
 
 
@@ -34,6 +34,7 @@ def write(served: Served, site: Site) -> Command:
     ]
     settings = _settings(served, site, notes)
     shared.say_replicas(served, notes)
+    shared.say_draft(served, notes)
     shared.say_nodes(
         served,
         site,
@@ -130,6 +131,8 @@ def _settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
             "decoding_type": METHODS[draft.method],
             "max_draft_len": draft.tokens,
         }
+        if draft.method in OVERLAPPED:
+            out["disable_overlap_scheduler"] = True
         if draft.model:
             out["speculative_config"]["speculative_model"] = Quoted(draft.model)
     return out

@@ -46,7 +46,7 @@ ONLINE: Final[Mapping[str, str]] = {
 """Formats that a 16-bit checkpoint is turned into on loading."""
 METHODS: Final[Mapping[Method, str]] = {
     "mtp": "mtp",
-    "eagle": "eagle",
+    "eagle": "eagle3",
     "ngram": "ngram",
     "model": "draft_model",
 }

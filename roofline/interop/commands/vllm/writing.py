@@ -30,6 +30,7 @@ def write(served: Served, site: Site) -> Command:
     notes = Notes()
     settings = engine_settings(served, site, notes)
     shared.say_replicas(served, notes)
+    shared.say_draft(served, notes)
     nodes = shared.say_nodes(
         served,
         site,
