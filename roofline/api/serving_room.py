@@ -168,6 +168,13 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
             hint="give shorter --prompt and --output, or a longer --max-context",
         )
     context = longest(deployment, served)
+    limit = deployment.architecture.max_context
+    if limit is not None and least > limit:
+        raise InputError(
+            f"requests of {least:,} tokens are longer than the {limit:,} that "
+            f"{deployment.architecture.name} is made for",
+            hint="give shorter --prompt and --output",
+        )
     fits = _longest_that_fits(deployment, served, context)
     if fits >= context:
         return replace(served, max_context=asked or deployment.architecture.max_context), ""

@@ -151,6 +151,7 @@ def test_a_network_that_does_not_fit_has_no_command() -> None:
         ({"draft": "eagle"}, "needs a checkpoint"),
         ({"draft_model": "x"}, "without --draft"),
         ({"max_context": 1000}, "longer than --max-context"),
+        ({"prompt": 200_000}, "longer than the 131,072 that llama-3.1-8b is made for"),
         ({"max_sequences": 0}, "max sequences is 0"),
         ({"memory_utilization": 2.0}, "memory utilization is 2"),
     ],
