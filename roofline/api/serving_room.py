@@ -12,7 +12,7 @@ from roofline.cost.memory import Memory, budget
 from roofline.cost.offload import Offload
 from roofline.cost.stages import different, pipeline
 from roofline.cost.weights import outside_bytes, weight_bytes
-from roofline.errors import InfeasibleError, InputError, RooflineError, UnknownNameError
+from roofline.errors import InfeasibleError, InputError, UnknownNameError
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import llamacpp
 from roofline.interop.commands.memory import DIGITS, converted, kept_outside
@@ -65,7 +65,7 @@ def network_named(name: str) -> Architecture:
     for each in tries:
         try:
             return network_of(each)
-        except RooflineError:
+        except UnknownNameError:
             continue
     raise UnknownNameError(
         f"no network {name!r:.80} in the catalog", hint="say which it is with --model"

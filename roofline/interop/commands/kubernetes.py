@@ -17,7 +17,7 @@ from roofline.interop.commands import llamacpp, sglang, trtllm, vllm
 from roofline.interop.commands.command import Command
 from roofline.interop.commands.reading import Files, Read
 from roofline.interop.commands.served import Served, Site
-from roofline.interop.commands.words import Line, Word
+from roofline.interop.commands.words import Line, Word, split
 from roofline.interop.commands.yaml_text import Block, Quoted, dump
 from roofline.schema import parse_yaml
 from roofline.schema.document import Document, Text
@@ -30,6 +30,7 @@ LIMITS: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 CONFIG: Final = "/etc/engine"
 PROGRAMS: Final = {"llama-server": "/app/llama-server"}
 """Where images keep programs that are not on their search path."""
+SHELLS: Final = ("sh", "bash")
 TOKEN: Final = {
     "name": "HF_TOKEN",
     "valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}},
@@ -270,11 +271,20 @@ def _container_read(document: Document, configs: Mapping[str, str], files: Files
 
 
 def _words(document: Document, container: Any, path: tuple[str | int, ...]) -> list[Word]:
+    """What the container runs: its command and arguments, inside of a shell or as they are.
+
+    Without a command it is what the image runs, which stands for the program.
+    """
     out = []
+    if not container.get("command") and "image" in container:
+        out.append(Word(str(container["image"]), document.offset(*path, "image")))
     for key in ("command", "args"):
-        for place, word in enumerate((container or {}).get(key) or []):
+        for place, word in enumerate(container.get(key) or []):
             at = document.offset(*path, key, place)
             out.append(Word(_unescaped(str(word), document.where(*path, key, place)), at))
+    if len(out) == 3 and out[0].text.rpartition("/")[2] in SHELLS and out[1].text == "-c":
+        inside = split(out[2].text, document.where(*path))
+        return [Word(word.text, out[2].at) for word in inside.words]
     return out
 
 

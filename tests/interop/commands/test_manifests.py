@@ -89,6 +89,43 @@ def test_more_devices_than_asked_for_are_a_contradiction() -> None:
     assert "nvidia.com/gpu" in changed.splitlines()[line - 1]
 
 
+POD = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: x}
+spec:
+  template:
+    spec:
+      containers:
+        - name: sidecar
+          image: proxy
+        - name: server
+          image: vllm/vllm-openai:latest
+          CONTAINER
+"""
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        'args: ["--model", "org/m", "-tp", "2"]',
+        'command: ["/bin/sh", "-c", "vllm serve org/m -tp 2"]',
+        'command: ["bash", "-c"]\n          args: ["vllm serve org/m -tp 2"]',
+        'command: ["vllm", "serve"]\n          args: ["org/m", "-tp", "2"]',
+    ],
+)
+def test_containers_as_people_write_them(container: str) -> None:
+    text = POD.replace("CONTAINER", container)
+    served = targets.read(text, lambda name: pytest.fail(name), "pod.yaml").served
+    assert (served.model, served.layout, served.replicas) == ("org/m", Layout(tp=2), 1)
+
+
+def test_a_pod_without_an_engine_is_refused_where_its_containers_are() -> None:
+    with pytest.raises(RooflineError, match="no container starts a known engine") as caught:
+        targets.read(POD.replace("CONTAINER", "command: [sleep]"), lambda name: pytest.fail(name))
+    assert caught.value.where == "command:8:9"
+
+
 def test_a_replica_on_several_nodes_is_not_a_pod() -> None:
     with pytest.raises(RooflineError, match="a pod is on one node of 8"):
         targets.write("k8s", replace(PLAIN, layout=Layout(tp=8, pp=2)), SITE)

@@ -87,6 +87,11 @@ def engine_settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
         out["gpu_memory_utilization"] = converted(served.memory, "device", site.room)
     if not served.chunked_prefill:
         out["enable_chunked_prefill"] = False
+        if tokens is not None and tokens < (served.max_context or tokens):
+            notes.say(
+                f"without chunked prefill vLLM wants --max-num-batched-tokens, {tokens} here, to "
+                f"be --max-model-len, {served.max_context}, at least"
+            )
     if not served.prefix_caching:
         out["enable_prefix_caching"] = False
     if served.offloaded is not None:
