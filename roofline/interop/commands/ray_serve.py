@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from roofline.errors import InputError
-from roofline.interop.commands import shared, vllm
+from roofline.interop.commands import looking, shared, vllm
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.flags import Value, keys
 from roofline.interop.commands.reading import Files, Read
@@ -22,6 +22,10 @@ from roofline.schema.document import Text
 
 NAME: Final = "ray-serve"
 VERSION: Final = "2.60"
+READ: Final = (
+    "model_loading_config", "engine_kwargs", "runtime_env", "accelerator_type", "deployment_config",
+)  # fmt: skip
+"""Fields of a model's configuration that are looked at."""
 FILE: Final = "serve.yaml"
 PORT: Final = 8000
 """Where Ray Serve listens unless its ``http_options`` say otherwise."""
@@ -128,32 +132,28 @@ def read(text: str, source: str, files: Files) -> Read:
             f"{source} is not the configuration of one model",
             hint="give a file with one llm_config: model_loading_config and engine_kwargs",
         )
-    config = document.data
-    for step in where:
-        config = config[step]
-    loading = config["model_loading_config"]
-    model = loading.get("model_source") or loading.get("model_id")
+    config = looking.mapping(document, *where)
+    loading = (*where, "model_loading_config")
+    model = looking.text(document, *loading, "model_source") or looking.text(
+        document, *loading, "model_id"
+    )
     given = keys(document, (*where, "engine_kwargs"))
-    variables = ((config.get("runtime_env") or {}).get("env_vars")) or {}
+    environment = (*where, "runtime_env", "env_vars")
+    variables = looking.mapping(document, *environment)
     if vllm.STAGES in variables:
-        at = document.offset(*where, "runtime_env", "env_vars", vllm.STAGES)
+        path = (*environment, vllm.STAGES)
         source_text = Text(document.text, document.source)
-        stages = Value(str(variables[vllm.STAGES]), vllm.STAGES, at, source_text)
+        value = looking.text(document, *path)
+        stages = Value(value, vllm.STAGES, document.offset(*path), source_text)
         given.values["stages"] = [stages]
-    found = vllm.from_settings(given, str(model))
-    replicas = (config.get("deployment_config") or {}).get("num_replicas", 1)
-    served = replace(found.served, replicas=replicas if isinstance(replicas, int) else 1)
-    read_here = ("model_loading_config", "engine_kwargs", "runtime_env", "accelerator_type")
+    found = vllm.from_settings(given, model)
+    replicas = looking.count(document, *where, "deployment_config", "num_replicas")
     rest = (
         *given.unused(),
-        *(
-            f"{key}: {config[key]!r:.40}"
-            for key in config
-            if key not in (*read_here, "deployment_config")
-        ),
+        *(f"{key}: {config[key]!r:.40}" for key in config if key not in READ),
         *(name for name in variables if name != vllm.STAGES),
     )
-    return replace(found, served=served, unused=rest)
+    return replace(found, served=replace(found.served, replicas=replicas), unused=rest)
 
 
 def _place(data: Any, path: tuple[str | int, ...] = ()) -> tuple[str | int, ...] | None:
