@@ -1,0 +1,1 @@
+"""One module for each file format; a new one is known by being here."""

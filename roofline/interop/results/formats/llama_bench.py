@@ -1,0 +1,120 @@
+"""``llama-bench -o json | jsonl | csv | md``.
+
+Fields as in `tools/llama-bench/llama-bench.cpp` and its README, of llama.cpp builds 1300 to 9900
+(github.com/ggml-org/llama.cpp). A test is a prompt alone (``pp``: ``n_prompt`` tokens), an answer
+alone (``tg``: ``n_gen`` tokens), or both together (``pg``), after ``n_depth`` tokens that are in
+the cache already, from build 5163 on. ``avg_ts`` are tokens a second and ``avg_ns`` nanoseconds of
+a test. Markdown says ``pp 512`` in old builds, ``pp512`` and ``pp512 @ d1024`` in newer ones, names
+neither file nor GPU, and rounds.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from roofline.interop.results import gguf
+from roofline.interop.results.content import Content
+from roofline.interop.results.format import Format
+from roofline.interop.results.node import Node, count, number, text
+from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.table import bars, header, rows
+from roofline.units import PREFIX
+
+NAME = "llama-bench"
+_NEEDED: Final = {"model_type", "n_prompt", "n_gen", "avg_ts"}
+_TEST: Final = re.compile(
+    r"(?:pp\s*(?P<pp>\d+))?\s*\+?\s*(?:tg\s*(?P<tg>\d+))?(?:\s*@\s*d\s*(?P<depth>\d+))?"
+)
+
+
+def _recognises(content: Content) -> bool:
+    return (
+        content.first.keys() >= _NEEDED
+        or set(header(content)) >= _NEEDED
+        or (content.documents is None and _is_table(content.text))
+    )
+
+
+def _is_table(written: str) -> bool:
+    heads = (line for line in written.split("\n") if line.lstrip().startswith("|"))
+    names = {cell.strip().lower() for cell in next(heads, "").split("|")}
+    return names >= {"model", "test", "t/s"}
+
+
+def _read(content: Content) -> Iterator[MeasuredRun]:
+    if content.documents is not None:
+        found = content.records()
+    elif set(header(content)) >= _NEEDED:
+        found = rows(content)
+    else:
+        found = [_unfolded(row) for row in bars(content) if "test" in row.value]
+    for row in found:
+        yield _run(row)
+
+
+def _unfolded(row: Node) -> Node:
+    """A row of Markdown as one of CSV would be."""
+    test = row.at("test")
+    parts = _TEST.fullmatch(test.text())
+    if parts is None or not (parts["pp"] or parts["tg"]):
+        raise row.error(f"{test.text()!r:.30} is no test", "pp512, tg128 and pp512+tg128 are")
+    value = {
+        "model_type": row.at("model").text(),
+        "n_prompt": parts["pp"] or "0",
+        "n_gen": parts["tg"] or "0",
+        "n_depth": parts["depth"] or "0",
+        "avg_ts": row.at("t/s").text().partition("±")[0].strip(),
+    }
+    return Node(value, row.source)
+
+
+def _run(row: Node) -> MeasuredRun:
+    name = text(row, "model_filename")
+    model, stored = gguf.of_file(name) if name else ("", "")
+    prompt, output = row.at("n_prompt").count(), row.at("n_gen").count()
+    load: Load = "batch" if prompt and output else "prefill" if prompt else "decode"
+    devices = [each.strip() for each in text(row, "gpu_info").split(",") if each.strip()]
+    return MeasuredRun(
+        tool="llama-bench",
+        format=NAME,
+        version=_build(row),
+        where=row.where,
+        scenario=Scenario(
+            model=model,
+            gpu=devices[0] if len(set(devices)) == 1 else "",
+            gpus=len(devices) or None,
+            engine="llama.cpp",
+            weights=stored or gguf.of_type(row.at("model_type").text()),
+            kv=text(row, "type_k"),
+            load=load,
+            concurrency=1,
+            prompt=float(prompt) if prompt else None,
+            output=float(output) if output else None,
+            depth=float(count(row, "n_depth") or 0),
+        ),
+        measurements=tuple(_measured(row, prompt, output)),
+    )
+
+
+def _build(row: Node) -> str:
+    found = row.get("build_number")
+    return "" if found is None else f"build {found.count()}"
+
+
+def _measured(row: Node, prompt: int, output: int) -> Iterator[Measurement]:
+    rate = row.at("avg_ts").number()
+    spent = number(row, "avg_ns")
+    seconds = spent * PREFIX["n"] if spent else (prompt + output) / rate if rate else 0.0
+    if prompt and output:
+        meaning = "prompt and output tokens over the time of both"
+        yield Measurement("total_throughput", "mean", rate, "avg_ts", meaning)
+        yield Measurement("latency", "mean", seconds, "avg_ns", "of a prompt and its answer")
+    elif prompt:
+        yield Measurement("input_throughput", "mean", rate, "avg_ts", "tokens of a prompt alone")
+        yield Measurement("ttft", "mean", seconds, "avg_ns", "the time of a prompt alone")
+    elif output and rate:
+        yield Measurement("output_throughput", "mean", rate, "avg_ts", "tokens of an answer alone")
+        yield Measurement("tpot", "mean", 1.0 / rate, "avg_ts", "1 / tokens a second")
+
+
+FORMAT = Format(NAME, "llama-bench (JSON, CSV or Markdown)", _recognises, _read)

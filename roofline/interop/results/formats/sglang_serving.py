@@ -1,0 +1,115 @@
+"""SGLang's client of a server: lines of JSON that ``sglang.bench_serving`` appends to.
+
+Fields as in `python/sglang/bench_serving.py` of SGLang 0.3 to 0.5 (github.com/sgl-project/sglang).
+Older ones write ``random_input`` for ``random_input_len`` and have no ``backend``; newer ones bring
+``server_info``, the arguments of the server with its version. Times are in milliseconds; without
+streaming, TTFT and the gaps are 0 and were not measured. A rate may be written Infinity.
+"""
+
+from collections.abc import Iterator
+
+from roofline.interop.results.content import Content
+from roofline.interop.results.engines import engine_of
+from roofline.interop.results.format import Format
+from roofline.interop.results.measuring import affixed, one, ratio, spread
+from roofline.interop.results.node import Node, count, number, text
+from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
+from roofline.units import PREFIX
+
+NAME = "sglang-serving"
+
+
+def _recognises(content: Content) -> bool:
+    keys = content.first.keys()
+    return "mean_e2e_latency_ms" in keys and "request_throughput" in keys
+
+
+def _read(content: Content) -> Iterator[MeasuredRun]:
+    for run in content.records():
+        server = run.get("server_info")
+        yield MeasuredRun(
+            tool="SGLang bench_serving",
+            format=NAME,
+            version=text(server, "version") if server is not None else "",
+            where=run.where,
+            scenario=_scenario(run, server),
+            measurements=tuple(_measured(run)),
+        )
+
+
+def _scenario(run: Node, server: Node | None) -> Scenario:
+    answered = run.at("completed").count()
+    prompt = ratio(run.at("total_input_tokens").number(), answered)
+    output = ratio(run.at("total_output_tokens").number(), answered)
+    rate, clients = _rate(run), count(run, "max_concurrency")
+    load: Load = "open" if rate else "closed" if clients else "offline"
+    accepted = number(run, "accept_length")
+    said = server or Node({}, run.source)
+    return Scenario(
+        model=text(said, "model_path"),
+        gpus=_devices(said),
+        tp=count(said, "tp_size"),
+        pp=count(said, "pp_size"),
+        ep=count(said, "ep_size"),
+        engine=engine_of(text(run, "backend")),
+        engine_version=text(said, "version"),
+        weights=text(said, "quantization"),
+        kv=_stated(text(said, "kv_cache_dtype")),
+        load=load,
+        concurrency=clients,
+        rate=rate,
+        requests=answered or None,
+        prompt=prompt,
+        output=output,
+        spread=_spread(run, output),
+        beyond=(
+            f"speculative decoding, {accepted:.2f} tokens a step"
+            if accepted and accepted > 1
+            else ""
+        ),
+    )
+
+
+def _devices(server: Node) -> int | None:
+    tp = count(server, "tp_size")
+    return tp * (count(server, "pp_size") or 1) if tp else None
+
+
+def _stated(name: str) -> str:
+    return "" if name == "auto" else name
+
+
+def _rate(run: Node) -> float | None:
+    """Requests a second; None where all were sent at once."""
+    found = run.get("request_rate")
+    if found is None or str(found.value).lower().startswith(("inf", "trace")):
+        return None
+    return found.number() or None
+
+
+def _spread(run: Node, mean: float | None) -> float | None:
+    """Random lengths are uniform from a share of the longest up to it."""
+    if not text(run, "dataset_name").startswith("random"):
+        return None
+    longest = number(run, "random_output_len") or number(run, "random_output")
+    share = number(run, "random_range_ratio") or 0.0
+    return spread(max(share * longest, 1.0), mean, longest) if longest else None
+
+
+def _measured(run: Node) -> Iterator[Measurement]:
+    said = {
+        "ttft": ("ttft", "from sending a request to its first token"),
+        "tpot": ("tpot", "(latency - TTFT) / (tokens - 1) of each request"),
+        "itl": ("itl", "gaps between chunks of all requests together"),
+        "latency": ("e2e_latency", "from sending a request to its last token"),
+    }
+    for metric, (name, definition) in said.items():
+        yield from affixed(run, metric, name, definition, suffix="_ms", scale=PREFIX["m"])
+    yield from one(run, "output_throughput", "output_throughput", "output tokens over duration")
+    yield from one(run, "input_throughput", "input_throughput", "prompt tokens over duration")
+    total = "prompt and output tokens over duration"
+    yield from one(run, "total_throughput", "total_throughput", total)
+    yield from one(run, "request_throughput", "request_throughput", "requests over duration")
+
+
+FORMAT = Format(NAME, "SGLang bench_serving (JSON lines)", _recognises, _read)

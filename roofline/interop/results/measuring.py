@@ -1,0 +1,110 @@
+"""Figures of a file as measurements: statistics by key, scaled to base units."""
+
+from typing import Final
+
+from roofline.interop.results.node import Node, number
+from roofline.interop.results.run import STATISTIC, Measurement
+
+AVERAGES: Final = {"mean": "mean", "avg": "mean", "average": "mean", "median": "p50"}
+"""What means and medians are called elsewhere."""
+RANGES: Final = {"minimum": "min", "maximum": "max", "stdev": "std", "stddev": "std"}
+
+
+def statistic(key: str) -> str:
+    """Our name of a statistic; empty where the key is none.
+
+    >>> statistic("avg"), statistic("P99"), statistic("values")
+    ('mean', 'p99', '')
+    """
+    name = key.lower()
+    name = AVERAGES.get(name, RANGES.get(name, name))
+    return name if STATISTIC.fullmatch(name) else ""
+
+
+def one(
+    node: Node, key: str, metric: str, definition: str, *, scale: float = 1.0, of: str = "mean"
+) -> list[Measurement]:
+    """The figure at a key, where it was measured.
+
+    Parameters
+    ----------
+    node, key
+        Where it is.
+    metric, definition, of
+        Of `Measurement`; which statistic it is.
+    scale
+        Base units in one of the file's. [1]
+    """
+    value = number(node, key)
+    return [] if value is None else [Measurement(metric, of, value * scale, key, definition)]
+
+
+def several(
+    node: Node | None, metric: str, definition: str, *, scale: float = 1.0
+) -> list[Measurement]:
+    """The statistics of a mapping, those that were measured.
+
+    Parameters
+    ----------
+    node
+        Mapping from what `statistic` knows to numbers; None where there is none.
+    metric, definition, scale
+        As for `one`.
+    """
+    if node is None:
+        return []
+    if not isinstance(node.value, dict):
+        raise node.error("this is no mapping of statistics", "check that the file is whole")
+    out: dict[str, Measurement] = {}
+    for key in node.value:
+        name = statistic(str(key))
+        value = number(node, str(key)) if name else None
+        if value is not None:
+            field = f"{node.path}.{key}"
+            out.setdefault(name, Measurement(metric, name, value * scale, field, definition))
+    return list(out.values())
+
+
+def affixed(
+    node: Node,
+    metric: str,
+    name: str,
+    definition: str,
+    *,
+    suffix: str = "",
+    scale: float = 1.0,
+) -> list[Measurement]:
+    """The statistics of keys like ``p99_ttft_ms``.
+
+    Parameters
+    ----------
+    node
+        Mapping that has them.
+    metric, definition, scale
+        As for `one`.
+    name, suffix
+        What is between the statistic and the end of a key; what ends it.
+    """
+    out = []
+    end = f"_{name}{suffix}"
+    for key in node.value:
+        found = statistic(key.removesuffix(end)) if key.endswith(end) else ""
+        if found:
+            out += one(node, key, metric, definition, scale=scale, of=found)
+    return out
+
+
+def spread(low: float | None, mean: float | None, high: float | None) -> float | None:
+    """Half of a range over the mean, None where one of them is unknown. [1]
+
+    >>> spread(80.0, 100.0, 120.0)
+    0.2
+    """
+    if not low or not mean or not high:
+        return None
+    return max(high - low, 0.0) / (2 * mean)
+
+
+def ratio(above: float | None, below: float | None) -> float | None:
+    """A quotient of two numbers that a file may lack."""
+    return above / below if above and below else None

@@ -1,0 +1,155 @@
+"""Values of a file with the place of each, so that every refusal says where."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.errors import DocumentError
+
+_SHOWN: Final = 40
+MOST: Final = 2**53
+"""Counts above it are no counts: a float would round them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value, and where it is.
+
+    Attributes
+    ----------
+    value
+        Plain data.
+    source
+        The file as it is shown, with the line of its document where there are several.
+    path
+        Of keys: ``benchmarks[0].metrics``; empty for the whole document.
+    """
+
+    value: Any
+    source: str
+    path: str = ""
+
+    @property
+    def where(self) -> str:
+        """File, line and path."""
+        return f"{self.source}: {self.path}" if self.path else self.source
+
+    def error(self, message: str, hint: str) -> DocumentError:
+        """Error at this value."""
+        return DocumentError(message, hint=hint, where=self.where)
+
+    def get(self, *keys: str) -> "Node | None":
+        """Value at a path of keys; None where there is none, or it is null."""
+        node = self
+        for key in keys:
+            if not isinstance(node.value, dict) or node.value.get(key) is None:
+                return None
+            path = f"{node.path}.{key}" if node.path else key
+            node = Node(node.value[key], self.source, path)
+        return node
+
+    def at(self, *keys: str) -> "Node":
+        """Value at a path of keys.
+
+        Raises
+        ------
+        DocumentError
+            There is none.
+        """
+        found = self.get(*keys)
+        if found is None:
+            hint = "check that the benchmark ended and the file is whole; --as forces a format"
+            raise self.error(f"{'.'.join(keys)} is missing", hint)
+        return found
+
+    def items(self) -> "Iterator[Node]":
+        """Items of a list.
+
+        Raises
+        ------
+        DocumentError
+            It is none.
+        """
+        if not isinstance(self.value, list):
+            raise self.error("this is not a list", "check that the file is whole")
+        for place, value in enumerate(self.value):
+            yield Node(value, self.source, f"{self.path}[{place}]")
+
+    def number(self) -> float:
+        """A number of 0 or more; text is read where it spells one.
+
+        Raises
+        ------
+        DocumentError
+            It is no such number.
+        """
+        value = self.value
+        if isinstance(value, str):
+            try:
+                value = float(value.replace(",", ""))
+            except ValueError:
+                value = None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(
+                f"{self._shown()} is no number", "check the file; null is read as not measured"
+            )
+        if not math.isfinite(value):
+            raise self.error(f"{self._shown()} is not finite", "no request was measured: run again")
+        if value < 0:
+            raise self.error(f"{self._shown()} is negative", "check the file")
+        return float(value)
+
+    def count(self) -> int:
+        """A whole number of 0 or more.
+
+        Raises
+        ------
+        DocumentError
+            It is no such number.
+        """
+        number = self.number()
+        if number != int(number) or number > MOST:
+            raise self.error(f"{self._shown()} is no whole number", "check the file")
+        return int(number)
+
+    def text(self) -> str:
+        """Text without what is around it.
+
+        Raises
+        ------
+        DocumentError
+            It is none.
+        """
+        if not isinstance(self.value, str):
+            raise self.error(f"{self._shown()} is no text", "check the file")
+        return self.value.strip()
+
+    def _shown(self) -> str:
+        match self.value:
+            case dict():
+                return "a mapping"
+            case list():
+                return "a list"
+            case _:
+                text = repr(self.value)
+                return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def count(node: Node, *keys: str) -> int | None:
+    """A whole number above 0 at a path, None where there is none."""
+    found = node.get(*keys)
+    return None if found is None else found.count() or None
+
+
+def number(node: Node, *keys: str) -> float | None:
+    """A number above 0 at a path, None where there is none."""
+    found = node.get(*keys)
+    return None if found is None else found.number() or None
+
+
+def text(node: Node, *keys: str) -> str:
+    """Text at a path, empty where there is none or it says that there is none."""
+    found = node.get(*keys)
+    said = "" if found is None else found.text()
+    return "" if said.lower() in ("none", "null", "n/a") else said

@@ -1,0 +1,78 @@
+"""From a file of any known tool to the runs in it; whose it is, its content says."""
+
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Final
+
+from roofline.errors import DocumentError, UnknownNameError
+from roofline.interop.results import formats as folder
+from roofline.interop.results.content import Content, content_of
+from roofline.interop.results.format import Format
+from roofline.interop.results.run import MeasuredRun
+
+ATTRIBUTE: Final = "FORMAT"
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """Every format, in order of their names: one for each module of the folder ``formats``."""
+    names = sorted(found.name for found in iter_modules(folder.__path__))
+    modules = [import_module(f"{folder.__name__}.{name}") for name in names]
+    return tuple(getattr(module, ATTRIBUTE) for module in modules)
+
+
+def read_results(path: Path, *, format_: str = "") -> tuple[MeasuredRun, ...]:
+    """Read the runs of a file.
+
+    Parameters
+    ----------
+    path
+        What a benchmark wrote; ``.gz`` is unpacked.
+    format_
+        Name of the format; empty to have it told by the content.
+
+    Raises
+    ------
+    DocumentError
+        Where the file cannot be read as that: file, line, field.
+    UnknownNameError
+        There is no such format.
+    """
+    wanted = _named(format_) if format_ else None
+    content = content_of(path)
+    found = wanted or _recognised(content)
+    runs = tuple(found.read(content))
+    if not runs:
+        raise content.error(
+            f"there is no run in it, read as {found.title}",
+            "check that a request was answered; --as forces another format",
+        )
+    for run in runs:
+        if not run.measurements:
+            raise DocumentError(
+                "nothing is measured in it",
+                hint="check that requests were answered",
+                where=run.where,
+            )
+    return runs
+
+
+def _named(name: str) -> Format:
+    known = {each.name: each for each in formats()}
+    if name not in known:
+        raise UnknownNameError(
+            f"no format is called {name!r:.40}", hint=f"there are {', '.join(known)}"
+        )
+    return known[name]
+
+
+def _recognised(content: Content) -> Format:
+    for each in formats():
+        if each.recognises(content):
+            return each
+    raise content.error(
+        "no known benchmark writes files like this",
+        f"--as forces one of {', '.join(each.name for each in formats())}",
+    )

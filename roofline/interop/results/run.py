@@ -1,0 +1,153 @@
+"""A benchmark that was run: what it ran, and each figure with its unit and definition."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Load = Literal["", "closed", "open", "offline", "batch", "prefill", "decode"]
+"""How requests came: clients that ask again when answered; at a rate; all at once; one batch; a
+prompt alone; an answer alone. Empty where the file does not say."""
+
+UNITS: Final[Mapping[str, str]] = {
+    "ttft": "s",
+    "tpot": "s",
+    "itl": "s",
+    "latency": "s",
+    "output_throughput": "token/s",
+    "input_throughput": "token/s",
+    "total_throughput": "token/s",
+    "request_throughput": "1/s",
+}
+"""Unit of each metric.
+
+``ttft``: from sending a request to its first token. ``tpot``: (latency - TTFT) / (tokens - 1) of
+each request. ``itl``: the same of all requests together, so that long answers count more.
+``latency``: from sending a request to its last token. Throughputs are of all devices together.
+"""
+STATISTIC: Final = re.compile(r"mean|std|min|max|p\d{1,2}(?:\.\d+)?")
+"""How statistics are called; the median is ``p50``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One measured figure.
+
+    Attributes
+    ----------
+    metric, statistic
+        One of `UNITS`; ``"mean"``, ``"p50"``, ``"p99"``, ``"std"``, ``"min"`` or ``"max"``.
+    value
+        In `unit`.
+    field
+        What the file calls it.
+    definition
+        What the tool means by that, and how it was converted where ours is another.
+    """
+
+    metric: str
+    statistic: str
+    value: float
+    field: str
+    definition: str
+
+    def __post_init__(self) -> None:
+        """Refuse what a reader must not make: our own mistake."""
+        assert self.metric in UNITS, self.metric
+        assert STATISTIC.fullmatch(self.statistic), self.statistic
+
+    @property
+    def unit(self) -> str:
+        """Base unit of the value."""
+        return UNITS[self.metric]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What was run, as far as the file says; None or empty where it does not.
+
+    Attributes
+    ----------
+    model, gpu
+        As the file calls them.
+    gpus, tp, pp, ep, dp
+        Devices; tensor, pipeline, expert and attention data parallel degrees. [1]
+    engine, engine_version
+        Whose kernels: ``"vllm"``, ``"sglang"``, ``"trtllm"``, ``"llama.cpp"``.
+    weights, kv
+        Number formats as the file calls them.
+    load
+        How requests came.
+    concurrency
+        Clients, or sequences of a batch. [1]
+    rate
+        Requests a second. [1/s]
+    requests
+        How many were answered. [1]
+    prompt, output
+        Mean lengths. [token]
+    spread
+        Half of the range of the answers' lengths over their mean. [1]
+    depth
+        Tokens in the cache before the prompt. [token]
+    source
+        Whose rows they are, where a known campaign drives its clients in a known way.
+    beyond
+        What of it no prediction knows: speculation, a split deployment. Empty where nothing is.
+    """
+
+    model: str = ""
+    gpu: str = ""
+    gpus: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+    ep: int | None = None
+    dp: int | None = None
+    engine: str = ""
+    engine_version: str = ""
+    weights: str = ""
+    kv: str = ""
+    load: Load = ""
+    concurrency: int | None = None
+    rate: float | None = None
+    requests: int | None = None
+    prompt: float | None = None
+    output: float | None = None
+    spread: float | None = None
+    depth: float = 0.0
+    source: str = ""
+    beyond: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """One run of a benchmark.
+
+    Attributes
+    ----------
+    tool, format, version
+        What measured it, what the file was read as, and which version wrote it, as far as it says.
+    where
+        ``file``, ``file:line`` or ``file: path`` of the run.
+    scenario
+        What was run.
+    measurements
+        In the order of the file.
+    notes
+        What a reader should know, one sentence each.
+    """
+
+    tool: str
+    format: str
+    version: str
+    where: str
+    scenario: Scenario
+    measurements: tuple[Measurement, ...]
+    notes: tuple[str, ...] = ()
+
+    def get(self, metric: str, statistic: str = "mean") -> float | None:
+        """Value of a figure, None where it was not measured."""
+        for each in self.measurements:
+            if (each.metric, each.statistic) == (metric, statistic):
+                return each.value
+        return None
