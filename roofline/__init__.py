@@ -15,6 +15,7 @@ __all__ = [
     "__version__",
     "analyze",
     "compare",
+    "compare_measured",
     "disaggregate",
     "doctor",
     "layouts",
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from roofline.api import (
         analyze,
         compare,
+        compare_measured,
         disaggregate,
         doctor,
         layouts,

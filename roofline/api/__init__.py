@@ -6,6 +6,7 @@ from roofline.api.command_reading import deployment_of_command, parse_command
 from roofline.api.commands import serve_command
 from roofline.api.comparison import compare
 from roofline.api.disaggregation import disaggregate
+from roofline.api.measured import compare_measured
 from roofline.api.pages import paging
 from roofline.api.placing import layouts
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
@@ -19,6 +20,7 @@ __all__ = [
     "Convention",
     "analyze",
     "compare",
+    "compare_measured",
     "deployment_of_command",
     "disaggregate",
     "doctor",

@@ -15,6 +15,7 @@ from roofline.cli import (
     bench,
     calibrate,
     compare,
+    compare_measured,
     disaggregate,
     doctor,
     gpus,
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.command()(analyze.analyze)
 app.command()(compare.compare)
+app.command(epilog=compare_measured.EPILOG)(compare_measured.compare_measured)
 app.command()(layouts.layouts)
 app.command()(disaggregate.disaggregate)
 app.command()(speculate.speculate)

@@ -6,7 +6,8 @@ where TensorRT-LLM or vLLM serve fp8 or nvfp4 weights (checkpoints of NVIDIA's M
 scales for it), or the cache is a latent of weights of 8 bits or fewer, else 16 bits. ``tp``:
 ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens, the means of ShareGPT for
 ``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens; ``thr_scope``: all devices
-together.
+together; ``requests``, ``rate``, ``cv``, ``spread``: how the clients of such rows usually are
+driven, see `roofline.bench.end_to_end.driving`.
 """
 
 import re
@@ -33,6 +34,7 @@ MODES: Final = (
     "offline_max",
     "sharegpt_max",
     "steady_concurrency",
+    "steady_rate",
 )
 METRICS: Final = ("ttft_s", "tpot_s", "latency_s", "throughput_tok_s")
 NEEDED: Final = ("engine", "gpu", "model", "mode")
@@ -105,6 +107,13 @@ class Row:
         Metrics that the row has, in SI units, by name.
     counts, scope
         Tokens that the throughput counts, and whose it is: ``"per_gpu"`` or ``"total"``.
+    requests
+        Answered by a replica; 0 where it is not known. [1]
+    rate, cv
+        Requests a second of a replica, and the standard deviation of their gaps over the mean.
+        [1/s]
+    spread
+        Half of the range of lengths over the mean; None where it is not known. [1]
     """
 
     place: int
@@ -121,6 +130,10 @@ class Row:
     measured: Mapping[str, float]
     counts: str = "output"
     scope: str = "total"
+    requests: float = 0.0
+    rate: float = 0.0
+    cv: float = 1.0
+    spread: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +232,19 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         measured,
         _word(record, "thr_counts", ("output", "input", "input+output")),
         _word(record, "thr_scope", ("total", "per_gpu")),
+        np.ceil(_number(record, "requests", 0.0) / replicas),
+        _rate(record, mode) / replicas,
+        _number(record, "cv", 1.0),
+        _number(record, "spread", 0.0) if _has(record, "spread") else None,
     )
+
+
+def _rate(record: Mapping[str, Any], mode: str) -> float:
+    """Requests a second, which rows of a rate must have. [1/s]"""
+    rate = _number(record, "rate", 0.0)
+    if mode == "steady_rate" and not rate:
+        raise InputError("rate is missing", hint="rows of steady_rate need requests a second")
+    return rate
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end.cases import Row
+from roofline.cost.work import Array
 
 Integers = NDArray[np.int64]
 SEED: Final = 0
@@ -37,6 +38,10 @@ class Driven:
     waiting: int = 0
 
 
+MOST_ROUNDS: Final = 20.0
+"""Requests of a client after which more of them change no mean. [1]"""
+WIDEST: Final = 0.95
+"""Most that lengths differ from their mean: no prompt and no answer is empty. [1]"""
 SOURCES: Final = {"inferencemax": Driven(10.0, 0.8, 1.0)}
 """InferenceMAX: all clients start at once, 10 requests each, lengths from 0.8 to 1 of nominal, the
 mean over all of them."""
@@ -65,7 +70,32 @@ def driven(row: Row, engine: str) -> Driven:
     """
     how = SOURCES.get(row.family) or ENGINES.get(engine, USUAL)
     late = row.family not in SOURCES and engine == LATE[0] and row.version.startswith(LATE[1])
-    return replace(how, waiting=1) if late else how
+    how = replace(how, waiting=1) if late else how
+    if row.requests and row.batch and row.family not in SOURCES:
+        how = replace(how, rounds=min(row.requests / row.batch, MOST_ROUNDS))
+    if row.spread is not None and row.family not in SOURCES:
+        width = min(row.spread, WIDEST)
+        how = replace(how, shortest=1.0 - width, longest=1.0 + width)
+    return how
+
+
+def arrivals(rate: float, cv: float, number: int) -> Array:
+    """Times at which requests are sent, the first at once. [s]
+
+    Parameters
+    ----------
+    rate, cv
+        Requests a second, and the standard deviation of their gaps over the mean: 0 even, 1
+        Poisson. [1/s]
+    number
+        Requests. [1]
+    """
+    gaps = np.full(number, 1.0 / rate)
+    if cv > 0:
+        shape = cv**-2.0
+        gaps = np.random.default_rng(SEED).gamma(shape, 1.0 / (rate * shape), number)
+    sent: Array = np.cumsum(gaps) - gaps[0]
+    return sent
 
 
 @lru_cache(maxsize=4096)

@@ -30,7 +30,10 @@ CENTRAL: Final = 0.8
 FLOOR: Final = 0.02
 """Least spread of a prediction. [1]"""
 LONE: Final = 1.3
-"""Factor on the spread of a profile with no rows. Assumed."""
+"""Factor on the spread of a profile, or of a mode, with no rows. Assumed."""
+
+LIKE: Final = {"steady_rate": "steady_concurrency"}
+"""Modes of which no row was measured, and the one whose spread they take, wider."""
 
 Key = tuple[str, ...]
 Spreads = Mapping[Key, float]
@@ -144,7 +147,7 @@ def some(has: Cells, which: NDArray[np.bool_]) -> Cells:
 
 def keys(each: Known, metric: str) -> tuple[Key, ...]:
     """What a spread may be looked up by, the closest first."""
-    mode = each.row.mode
+    mode = LIKE.get(each.row.mode, each.row.mode)
     return (
         (each.engine.name, mode, metric, each.kind),
         (each.engine.name, mode, metric),
@@ -172,6 +175,7 @@ def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
 
 
 def of(spreads: Spreads, each: Known, metric: str) -> float:
-    """Spread of a metric of a row; wider for an engine that no row was measured of."""
+    """Spread of a metric of a row; wider for an engine or a mode that no row was measured of."""
     found = next(spreads[key] for key in keys(each, metric) if key in spreads)
-    return found * (LONE if each.engine.name == UNKNOWN else 1.0)
+    lone = each.engine.name == UNKNOWN or each.row.mode in LIKE
+    return found * (LONE if lone else 1.0)

@@ -1,6 +1,7 @@
 """Clients in a closed loop, served step by step over tables of prices.
 
-Each client sends its next request when its last one is answered. A step decodes one token of every
+Each client sends its next request when its last one is answered; as many clients as requests, each
+with the time of its own, are requests that come at a rate. A step decodes one token of every
 running sequence, and prefills prompts as the engine's policy has it. Between arrivals and ends a
 run of equal steps is one event: attention is taken at the middle context.
 """
@@ -61,6 +62,7 @@ def serve(
     isl: NDArray[np.int64],
     osl: NDArray[np.int64],
     clients: int,
+    sent: Array,
     tokens: Array,
     body: Array,
     head: Array,
@@ -78,8 +80,9 @@ def serve(
 ) -> tuple[Array, Array, float]:
     """First-token and last-token times since arrival, of each request in order of arrival. [s]
 
-    ``costs``: of a step, of a sequence that decodes, of a step that prefills; of a token and of a
-    request at the front end; gains of decode and of prefill.
+    ``sent``: when each client sends its first request. ``costs``: of a step, of a sequence that
+    decodes, of a step that prefills; of a token and of a request at the front end; gains of decode
+    and of prefill.
     """
     number = len(isl)
     step_s, sequence_s, prefill_s, front_s, serial_s, decode_gain, prefill_gain = costs
@@ -94,7 +97,8 @@ def serve(
     arrived, taken, done = min(clients, number), 0, 0
     now, context, held, free = 0.0, 0.0, 0.0, 0.0
     for request in range(arrived):
-        free += serial_s
+        arrival[request] = sent[request]
+        free = max(free, sent[request]) + serial_s
         ready[request] = free
     while done < number:
         if live + queued == 0 and taken < arrived:

@@ -6,8 +6,11 @@
     A batch that starts and ends together: the first token of all, the last of all.
 ``steady_concurrency``
     Clients in a closed loop: means over their requests.
+``steady_rate``
+    Requests at a rate, whether others are answered or not: means over them.
 ``offline_max``, ``sharegpt_max``
-    All requests at once, as many in flight as fit: the steady rate.
+    All requests at once, as many in flight as fit: the steady rate; where it is known how many
+    there are, until the last of them is answered.
 """
 
 from collections.abc import Mapping
@@ -18,7 +21,7 @@ import numpy as np
 
 from roofline.bench.end_to_end import tables as grid
 from roofline.bench.end_to_end.cases import Row
-from roofline.bench.end_to_end.driving import Driven, lengths
+from roofline.bench.end_to_end.driving import Driven, arrivals, lengths
 from roofline.bench.end_to_end.engines import Engine
 from roofline.bench.end_to_end.tables import Tables
 from roofline.cost.work import Array
@@ -26,7 +29,12 @@ from roofline.cost.work import Array
 ORDER: Final = {"decode-first": 0, "whole-prompts": 1, "prefill-first": 2}
 """Numbers of the policies in the loop."""
 CLOSED: Final = "steady_concurrency"
+OPEN: Final = "steady_rate"
 FULL: Final = frozenset({"offline_max", "sharegpt_max"})
+SINGLE: Final = FULL | {CLOSED, OPEN}
+"""Modes whose requests are measured one by one, and not as a batch."""
+SENT: Final = 1000
+"""Requests at a rate where nobody says how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +80,89 @@ def predict(
     how
         How the clients were driven, where there are any.
     """
-    if row.mode in FULL:
+    if row.mode in FULL and not row.requests:
         return _saturated(row, table, costs, engine)
-    closed = row.mode == CLOSED
+    served = requests(row, table, costs, engine, how)
+    if row.mode not in SINGLE:
+        return _batch(row, float(served.ttft.max()), served.seconds)
+    tpot = served.tpot
+    return {
+        "ttft_s": float(served.ttft.mean()),
+        "tpot_s": float(tpot.mean()) if len(tpot) else 0.0,
+        "latency_s": float(served.latency.mean()),
+        "throughput_tok_s": throughput(
+            row, float(served.prompts.sum()), float(served.answers.sum()), served.seconds
+        ),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Requests of a row, in order of arrival.
+
+    Attributes
+    ----------
+    prompts, answers
+        Lengths. [token]
+    ttft, latency
+        From arrival to the first and to the last token. [s]
+    seconds
+        Until the last token of all. [s]
+    """
+
+    prompts: grid.Integers
+    answers: grid.Integers
+    ttft: Array
+    latency: Array
+    seconds: float
+
+    @property
+    def tpot(self) -> Array:
+        """(latency - TTFT) / (tokens - 1) of each request with several tokens. [s]"""
+        several = self.answers > 1
+        gaps: Array = (self.latency - self.ttft)[several] / (self.answers[several] - 1)
+        return gaps
+
+    @property
+    def itl(self) -> float:
+        """The same of all requests together, so that long answers count more. [s]"""
+        gaps = float((self.answers - 1).sum())
+        return float((self.latency - self.ttft).sum()) / gaps if gaps else 0.0
+
+
+def requests(row: Row, table: Tables, costs: Costs, engine: Engine, how: Driven) -> Served:
+    """Each request of a row that is served in the loop.
+
+    Parameters
+    ----------
+    row, table, costs, engine, how
+        As for `predict`.
+    """
     apart = int(row.case.layout.dp)  # limits hold for each group with sequences of its own
     clients, most = int(row.batch), engine.most * apart
-    number = int(clients * how.rounds) if closed else clients
-    if closed and how.waiting:
+    sent = np.zeros(0)
+    if row.mode == OPEN or row.mode in FULL:
+        number = clients = int(row.requests) or SENT
+        sent = arrivals(row.rate, row.cv, number) if row.mode == OPEN else sent
+    elif row.mode == CLOSED:
+        number = max(int(clients * how.rounds), 1)
+    else:
+        number = clients
+    if row.mode == CLOSED and how.waiting:
         clients, most = clients + how.waiting, clients
-    elif not closed:
+    elif row.mode not in SINGLE:
         most = max(clients, 1)
-    isl, osl = lengths(row.isl, row.osl, number, how if closed else Driven())
+    isl, osl = lengths(row.isl, row.osl, number, how if row.mode in SINGLE else Driven())
     filling = replace(engine, budget=engine.budget * apart)
     handing = replace(costs, front=costs.front / apart)
-    first, last, end = _served(isl, osl, clients, most, table, handing, filling)
-    if not closed:
-        return _batch(row, float(first.max()), float(end))
-    delay = costs.request + costs.mixture * bool(table.body[0, grid.CLASSES.index("experts")] > 0)
-    several = osl > 1
-    tpot = (last - first)[several] / (osl[several] - 1)
-    return {
-        "ttft_s": float(first.mean()) + delay,
-        "tpot_s": float(tpot.mean()) if several.any() else 0.0,
-        "latency_s": float(last.mean()) + delay,
-        "throughput_tok_s": throughput(row, float(isl.sum()), float(osl.sum()), float(end)),
-    }
+    if row.mode in FULL:
+        handing = replace(handing, serial=0.0)  # all are in the engine's hands before it starts
+    first, last, end = _served(isl, osl, clients, most, table, handing, filling, sent)
+    delay = 0.0
+    if row.mode in SINGLE:
+        mixture = bool(table.body[0, grid.CLASSES.index("experts")] > 0)
+        delay = costs.request + costs.mixture * mixture
+    return Served(isl, osl, first + delay, last + delay, float(end))
 
 
 def _served(
@@ -107,14 +173,17 @@ def _served(
     table: Tables,
     costs: Costs,
     engine: Engine,
+    sent: Array | None = None,
 ) -> tuple[Array, Array, float]:
     from roofline.bench.end_to_end.loop import serve
 
     classes = np.array(costs.classes)
+    starts = np.zeros(clients) if sent is None or not len(sent) else sent
     found: tuple[Array, Array, float] = serve(
         isl,
         osl,
         clients,
+        starts,
         grid.TOKENS,
         table.body @ classes,
         table.head @ classes,

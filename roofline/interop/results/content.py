@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from roofline.errors import DocumentError
 from roofline.interop.results.node import Node
 from roofline.units import PREFIX
 
+_JSON: Final = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\]]|$))")
+"""How JSON begins; a line of a log may begin with a bracket too."""
 MOST_BYTES: Final = int(512 * PREFIX["Mi"])
 """Of an unpacked file: one that keeps each request of a long run has tens of MiB."""
 
@@ -77,8 +80,7 @@ def content_of(path: Path) -> Content:
         raise DocumentError(
             "the file is empty", hint="check that the benchmark ended before copying", where=source
         )
-    bare = text.lstrip()
-    documents = _documents(text, source) if bare[0] in "{[" else None
+    documents = _documents(text, source) if _JSON.match(text) else None
     return Content(source, text, documents)
 
 

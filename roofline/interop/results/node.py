@@ -8,8 +8,9 @@ from typing import Any, Final
 from roofline.errors import DocumentError
 
 _SHOWN: Final = 40
-MOST: Final = 2**53
-"""Counts above it are no counts: a float would round them."""
+MOST: Final = 2.0**53
+LEAST: Final = 1 / MOST
+"""Nothing that is measured is beyond these; a float would round larger counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ class Node:
             raise self.error(f"{self._shown()} is not finite", "no request was measured: run again")
         if value < 0:
             raise self.error(f"{self._shown()} is negative", "check the file")
+        if value and not LEAST < value < MOST:
+            raise self.error(f"{self._shown()} is beyond all measure", "check the file")
         return float(value)
 
     def count(self) -> int:
@@ -109,7 +112,7 @@ class Node:
             It is no such number.
         """
         number = self.number()
-        if number != int(number) or number > MOST:
+        if number != int(number):
             raise self.error(f"{self._shown()} is no whole number", "check the file")
         return int(number)
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Load = Literal["", "closed", "open", "offline", "batch", "prefill", "decode"]
-"""How requests came: clients that ask again when answered; at a rate; all at once; one batch; a
-prompt alone; an answer alone. Empty where the file does not say."""
+Load = Literal["", "closed", "open", "burst", "offline", "batch", "prefill", "decode"]
+"""How requests came: from clients that ask again when answered; at a rate; all at once to a server;
+all at once to the engine itself; as one batch; a prompt alone; an answer alone. Empty where the
+file does not say."""
 
 UNITS: Final[Mapping[str, str]] = {
     "ttft": "s",
@@ -80,8 +81,8 @@ class Scenario:
         How requests came.
     concurrency
         Clients, or sequences of a batch. [1]
-    rate
-        Requests a second. [1/s]
+    rate, cv
+        Requests a second, and the standard deviation of their gaps over the mean. [1/s]
     requests
         How many were answered. [1]
     prompt, output
@@ -110,6 +111,7 @@ class Scenario:
     load: Load = ""
     concurrency: int | None = None
     rate: float | None = None
+    cv: float | None = None
     requests: int | None = None
     prompt: float | None = None
     output: float | None = None

@@ -108,6 +108,7 @@ def _run(run: Node, report: Node, shape: _Shape, version: str) -> MeasuredRun:
         load=load,
         concurrency=clients,
         rate=rate,
+        cv=0.0 if load == "open" and text(run, *shape.strategy, shape.kind) == "constant" else None,
         requests=count(run, *shape.answered),
         prompt=prompt,
         output=output,
@@ -140,7 +141,7 @@ def _load(strategy: Node, shape: _Shape, metrics: Node) -> tuple[Load, int | Non
             return "closed", strategy.at("streams").count(), None
         case "throughput":
             clients = count(strategy, "max_concurrency")
-            return ("closed" if clients else "offline"), clients, None
+            return ("closed" if clients else "burst"), clients, None
         case "constant" | "poisson":
             return "open", None, number(strategy, "rate") or _mean(metrics, "requests_per_second")
     raise strategy.at(shape.kind).error(

@@ -72,6 +72,7 @@ def _run(row: Node) -> MeasuredRun:
     name = text(row, "model_filename")
     model, stored = gguf.of_file(name) if name else ("", "")
     prompt, output = row.at("n_prompt").count(), row.at("n_gen").count()
+    depth = count(row, "n_depth") or 0
     load: Load = "batch" if prompt and output else "prefill" if prompt else "decode"
     devices = [each.strip() for each in text(row, "gpu_info").split(",") if each.strip()]
     return MeasuredRun(
@@ -90,7 +91,8 @@ def _run(row: Node) -> MeasuredRun:
             concurrency=1,
             prompt=float(prompt) if prompt else None,
             output=float(output) if output else None,
-            depth=float(count(row, "n_depth") or 0),
+            depth=float(depth),
+            beyond=f"a prompt behind {depth:,} cached tokens" if depth and prompt else "",
         ),
         measurements=tuple(_measured(row, prompt, output)),
     )

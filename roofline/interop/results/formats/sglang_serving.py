@@ -42,7 +42,7 @@ def _scenario(run: Node, server: Node | None) -> Scenario:
     prompt = ratio(run.at("total_input_tokens").number(), answered)
     output = ratio(run.at("total_output_tokens").number(), answered)
     rate, clients = _rate(run), count(run, "max_concurrency")
-    load: Load = "open" if rate else "closed" if clients else "offline"
+    load: Load = "open" if rate else "closed" if clients else "burst"
     accepted = number(run, "accept_length")
     said = server or Node({}, run.source)
     return Scenario(

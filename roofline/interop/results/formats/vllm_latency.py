@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.format import Format
-from roofline.interop.results.measuring import one
-from roofline.interop.results.run import MeasuredRun, Measurement, Scenario
+from roofline.interop.results.measuring import one, several
+from roofline.interop.results.node import Node
+from roofline.interop.results.run import MeasuredRun, Scenario
 
 NAME = "vllm-latency"
 _MEANING = "from the start of a batch to its last token"
@@ -24,12 +25,9 @@ def _recognises(content: Content) -> bool:
 def _read(content: Content) -> Iterator[MeasuredRun]:
     for run in content.records():
         found = one(run, "avg_latency", "latency", _MEANING)
-        percentiles = run.at("percentiles")
-        for key in percentiles.value:
-            named = Measurement(
-                "latency", f"p{key}", percentiles.at(key).number(), f"percentiles.{key}", _MEANING
-            )
-            found.append(named)
+        shares = run.at("percentiles")
+        named = {f"p{key}": value for key, value in shares.value.items()}
+        found += several(Node(named, shares.source, shares.path), "latency", _MEANING)
         yield MeasuredRun(
             tool="vLLM bench latency",
             format=NAME,

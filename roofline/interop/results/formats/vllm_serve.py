@@ -5,7 +5,8 @@ Fields as in `vllm/benchmarks/serve.py` of vLLM 0.9 to 0.15 (github.com/vllm-pro
 and at first no ``total_token_throughput`` and no ``e2el``. Times are in milliseconds, throughputs
 a second. A request is timed from when it is sent: what it waits for a free client is left out.
 ``tpot`` of a request is (latency - TTFT) / (tokens - 1), as ours; ``itl`` is of all gaps between
-chunks of all requests together. A rate of ``"inf"`` sends all that clients there are for at once.
+chunks of all requests together. A rate of ``"inf"`` sends all that clients there are for at once;
+gaps of another one are gamma distributed with the shape ``burstiness``.
 """
 
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ def _scenario(run: Node) -> Scenario:
     prompt = ratio(run.at("total_input_tokens").number(), answered)
     output = ratio(run.at("total_output_tokens").number(), answered)
     rate, clients = _rate(run), count(run, "max_concurrency")
-    load: Load = "open" if rate else "closed" if clients else "offline"
+    load: Load = "open" if rate else "closed" if clients else "burst"
     return Scenario(
         model=text(run, "model_id"),
         gpu=text(run, "gpu"),
@@ -60,6 +61,7 @@ def _scenario(run: Node) -> Scenario:
         load=load,
         concurrency=clients,
         rate=rate,
+        cv=_cv(run),
         requests=answered or None,
         prompt=prompt,
         output=output,
@@ -74,6 +76,12 @@ def _rate(run: Node) -> float | None:
     if found is None or str(found.value).lower().startswith("inf"):
         return None
     return found.number() or None
+
+
+def _cv(run: Node) -> float | None:
+    """Gaps are gamma distributed with this shape. [1]"""
+    shape = number(run, "burstiness")
+    return None if shape is None else shape**-0.5
 
 
 def _spread(lengths: Node | None, mean: float | None) -> float | None:

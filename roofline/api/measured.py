@@ -1,0 +1,301 @@
+"""Runs that other tools measured, beside what is predicted of each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from roofline.api.measured_rows import METRICS, Given, completed, row
+from roofline.bench.end_to_end.comparing import SPREAD_OF, Compared, compare
+from roofline.bench.end_to_end.reasons import reason
+from roofline.errors import InputError
+from roofline.interop.results import MeasuredRun, read_results
+from roofline.interop.results.run import UNITS
+from roofline.table import Result, Table, table
+
+CENTRAL: Final = ("mean", "p50")
+"""Statistics of which one is shown of each metric, the first that there is."""
+GROUPS: Final = (
+    ("ttft",),
+    ("tpot", "itl"),
+    ("latency",),
+    ("output_throughput", "total_throughput", "input_throughput", "request_throughput"),
+)
+"""Metrics that say the same, of which one is shown."""
+EXPECTED: Final = 0.8
+"""Share of the figures that intervals are made to hold. [1]"""
+NAMES: Final = {theirs: ours for ours, theirs in METRICS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run, its scenario completed, with its prediction or the reason why there is none.
+
+    Attributes
+    ----------
+    run
+        What was measured.
+    found
+        What was predicted; None where nothing was.
+    why
+        Then, why not.
+    """
+
+    run: MeasuredRun
+    found: Compared | None
+    why: str = ""
+
+
+def compare_measured(
+    files: str | Path | Sequence[str | Path],
+    *,
+    format_: str = "",
+    model: str = "",
+    gpu: str = "",
+    gpus: int | None = None,
+    tp: int | None = None,
+    pp: int | None = None,
+    ep: int | None = None,
+    dp: int | None = None,
+    weights: str = "",
+    kv: str = "",
+    engine: str = "",
+    engine_version: str = "",
+    prompt: float | None = None,
+    output: float | None = None,
+    concurrency: int | None = None,
+    rate: float | None = None,
+    every: bool = False,
+) -> Result:
+    """Compare results of benchmarks with predictions: errors, intervals, reasons.
+
+    Parameters
+    ----------
+    files
+        What vLLM, SGLang, GuideLLM, AIPerf, GenAI-Perf, InferenceMAX, TensorRT-LLM, llama-bench or
+        optimum-benchmark wrote, or a table of your own.
+    format_
+        What they are read as; told by their content if empty.
+    model, gpu, gpus, tp, pp, ep, dp, weights, kv, engine, engine_version
+        What ran, where the files do not say or say it otherwise.
+    prompt, output
+        Mean lengths, likewise. [token]
+    concurrency, rate
+        Clients, or sequences of a batch; or requests a second. [1] and [1/s]
+    every
+        Whether each statistic of each metric is compared; else a mean or median of each.
+
+    Returns
+    -------
+    Result
+        Tables ``runs``, ``figures`` (measured, predicted, 80 % interval, reason), ``summary``.
+
+    Raises
+    ------
+    RooflineError
+        A file cannot be read, or says too little and no option says the rest.
+    """
+    listed = [files] if isinstance(files, str | Path) else list(files)
+    if not listed:
+        raise InputError("no file is named", hint="give the results of a benchmark")
+    given = Given(
+        model=model,
+        gpu=gpu,
+        gpus=gpus,
+        tp=tp,
+        pp=pp,
+        ep=ep,
+        dp=dp,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        engine_version=engine_version,
+        prompt=prompt,
+        output=output,
+        concurrency=concurrency,
+        rate=rate,
+    )
+    outcomes = predicted(read(listed, format_, given), every=every)
+    return Result(
+        "compare-measured",
+        {
+            "runs": _runs(outcomes),
+            "figures": (figures := _figures(outcomes)),
+            "summary": _summary(figures),
+        },
+        notes=tuple(_notes(outcomes)),
+        metadata={"files": [str(file) for file in listed]},
+    )
+
+
+def read(files: Sequence[str | Path], format_: str, given: Given) -> list[MeasuredRun]:
+    """Runs of files, with what options say of them.
+
+    Parameters
+    ----------
+    files, format_, given
+        As for `compare_measured`.
+    """
+    runs = [run for file in files for run in read_results(Path(file), format_=format_)]
+    return [replace(run, scenario=completed(run, given)) for run in runs]
+
+
+def predicted(runs: Sequence[MeasuredRun], *, every: bool) -> list[Outcome]:
+    """Each run with its prediction.
+
+    Parameters
+    ----------
+    runs
+        With their scenarios completed.
+    every
+        As for `compare_measured`.
+    """
+    import pandas as pd
+
+    able = [place for place, run in enumerate(runs) if not run.scenario.beyond]
+    if not able:
+        return [Outcome(run, None, _beyond(run)) for run in runs]
+    frame = pd.DataFrame([row(runs[place]) for place in able])
+    found, refused = compare(frame, [_wanted(runs[place], every=every) for place in able])
+    done = {able[each.known.row.place]: each for each in found}
+    why = {able[each.place]: each.why for each in refused}
+    return [
+        Outcome(run, done.get(place), why.get(place) or _beyond(run))
+        for place, run in enumerate(runs)
+    ]
+
+
+def _beyond(run: MeasuredRun) -> str:
+    beyond = run.scenario.beyond
+    return f"no prediction knows it: {beyond}" if beyond else ""
+
+
+def _wanted(run: MeasuredRun, *, every: bool) -> dict[tuple[str, str], float]:
+    """Figures to be compared, by the names of the comparison."""
+    have = {(each.metric, each.statistic): each.value for each in reversed(run.measurements)}
+    if every:
+        return {
+            (METRICS[metric], statistic): have[metric, statistic]
+            for metric in METRICS
+            for _, statistic in sorted(key for key in have if key[0] == metric)
+            if statistic == "mean" or statistic.startswith("p")
+        }
+    out = {}
+    for group in GROUPS:
+        keys = [(metric, statistic) for metric in group for statistic in CENTRAL]
+        key = next((key for key in keys if key in have), None)
+        if key is not None:
+            out[METRICS[key[0]], key[1]] = have[key]
+    return out
+
+
+def _runs(outcomes: Sequence[Outcome]) -> Table:
+    rows = []
+    for number, each in enumerate(outcomes, 1):
+        run, told = each.run, each.run.scenario
+        rows.append(
+            {
+                "run": number,
+                "where": run.where,
+                "tool": run.tool,
+                "version": run.version,
+                "model": told.model,
+                "gpu": told.gpu,
+                "gpus": told.gpus,
+                "tp": told.tp,
+                "engine": told.engine,
+                "weights": told.weights,
+                "load": told.load,
+                "concurrency": told.concurrency,
+                "rate": told.rate,
+                "requests": told.requests,
+                "prompt": told.prompt,
+                "output": told.output,
+                "network": each.found.known.row.case.network if each.found else "",
+                "device": each.found.known.row.case.gpu if each.found else "",
+                "profile": each.found.known.engine.name if each.found else "",
+                "why not": each.why,
+            }
+        )
+    return table(rows, {"rate": "1/s", "prompt": "token", "output": "token"})
+
+
+_COLUMNS: Final = (
+    "run", "metric", "statistic", "unit", "measured", "predicted", "low", "high", "error",
+    "inside", "rule", "reason", "field", "definition",
+)  # fmt: skip
+
+
+def _figures(outcomes: Sequence[Outcome]) -> Table:
+    every = [each.found for each in outcomes if each.found is not None]
+    rows = [
+        entry
+        for number, each in enumerate(outcomes, 1)
+        if each.found is not None
+        for entry in _entries(number, each.run, each.found, every)
+    ]
+    return table(rows, dict.fromkeys(_COLUMNS, ""))
+
+
+def _entries(
+    number: int, run: MeasuredRun, found: Compared, every: Sequence[Compared]
+) -> Iterator[dict[str, Any]]:
+    for figure in found.figures:
+        metric = NAMES[figure.metric]
+        said = next(
+            each
+            for each in run.measurements
+            if (each.metric, each.statistic) == (metric, figure.statistic)
+        )
+        guess = reason(figure, found, every)
+        values = (
+            number, metric, figure.statistic, UNITS[metric], figure.measured, figure.predicted,
+            figure.end(-1.0), figure.end(1.0), figure.error, figure.inside,
+            guess.name if guess else "", guess.text if guess else "",
+            said.field, said.definition,
+        )  # fmt: skip
+        yield dict(zip(_COLUMNS, values, strict=True))
+
+
+def _summary(figures: Table) -> Table:
+    """Absolute errors of each metric, and how many are in their interval."""
+    every = list(figures.rows())
+    together: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in every:
+        together.setdefault(_kind(entry["metric"]), []).append(entry)
+    rows = [_summed(name, together[name]) for name in KINDS if name in together]
+    if every:
+        rows.append(_summed("all", every))
+    return table(rows, dict.fromkeys(SUMMED, ""))
+
+
+KINDS: Final = ("ttft", "tpot", "latency", "throughput")
+SUMMED: Final = ("metric", "n", "median", "with interval", "inside")
+
+
+def _summed(name: str, mine: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    held = [entry["inside"] for entry in mine if entry["inside"] is not None]
+    off = float(np.median([abs(entry["error"]) for entry in mine]))
+    share = sum(held) / len(held) if held else None
+    return dict(zip(SUMMED, (name, len(mine), off, len(held), share), strict=True))
+
+
+def _kind(metric: str) -> str:
+    return SPREAD_OF[METRICS[metric]].removesuffix("_s").removesuffix("_tok")
+
+
+def _notes(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    seen = set()
+    for each in outcomes:
+        for note in each.run.notes:
+            said = f"{each.run.where}: {note}"
+            if said not in seen:
+                seen.add(said)
+                yield said
+    if any(each.run.scenario.load == "open" for each in outcomes):
+        yield (
+            "No run at a rate was ever fitted to: those have the intervals of closed loops, 1.3 "
+            "times as wide."
+        )

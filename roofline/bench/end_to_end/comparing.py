@@ -1,0 +1,241 @@
+"""Measured figures of single runs beside what is predicted of them, each with an interval.
+
+Means and medians have the interval of their metric, for sources rarely say which of the two their
+rows are; other percentiles are predicted without one, for none was ever held to rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from roofline.bench.end_to_end import held_out, profiles
+from roofline.bench.end_to_end.cases import METRICS, Unread, read
+from roofline.bench.end_to_end.driving import driven
+from roofline.bench.end_to_end.fitting import Known, costs
+from roofline.bench.end_to_end.held_out import Spreads
+from roofline.bench.end_to_end.modes import FULL, SINGLE, Served, predict, requests
+from roofline.bench.end_to_end.predicting import prepared
+from roofline.bench.end_to_end.result import DEVIATIONS
+from roofline.cost.work import Array
+
+if TYPE_CHECKING:
+    import pandas
+
+Key = tuple[str, str]
+"""Metric and statistic."""
+
+SPREAD_OF: Final[Mapping[str, str]] = {
+    "ttft_s": "ttft_s",
+    "tpot_s": "tpot_s",
+    "itl_s": "tpot_s",
+    "latency_s": "latency_s",
+    "output_tok_s": "throughput_tok_s",
+    "input_tok_s": "throughput_tok_s",
+    "total_tok_s": "throughput_tok_s",
+    "requests_s": "throughput_tok_s",
+}
+"""Metrics that can be compared, and the one of the fitted rows whose interval each has."""
+CENTRAL: Final = ("mean", "p50")
+"""Statistics that have an interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured figure and its prediction.
+
+    Attributes
+    ----------
+    metric, statistic
+        A name of `SPREAD_OF`; ``"mean"``, ``"p50"``, ``"p99"``.
+    measured, predicted
+        In SI units.
+    log_sd
+        Of the logarithm of the prediction; None where there is no interval. [1]
+    """
+
+    metric: str
+    statistic: str
+    measured: float
+    predicted: float
+    log_sd: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Measured over predicted. [1]"""
+        return self.measured / self.predicted
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less one. [1]"""
+        return self.predicted / self.measured - 1.0
+
+    def end(self, side: float) -> float | None:
+        """End of the central 80 %: -1 for the lower one, 1 for the upper one."""
+        if self.log_sd is None:
+            return None
+        return self.predicted * float(np.exp(side * DEVIATIONS * self.log_sd))
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the measured figure is in the interval; None where there is none."""
+        low, high = self.end(-1.0), self.end(1.0)
+        return None if low is None or high is None else bool(low <= self.measured <= high)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A run with its figures.
+
+    Attributes
+    ----------
+    known
+        The run as it was priced; ``known.row.place`` says which it is.
+    figures
+        In the order asked for.
+    alone
+        TTFT that is predicted of one of its prompts with nothing beside it. [s]
+    """
+
+    known: Known
+    figures: tuple[Figure, ...]
+    alone: float
+
+    def get(self, metric: str) -> Figure | None:
+        """The mean or median of a metric, where it was measured."""
+        found = [each for each in self.figures if each.metric == metric and each.log_sd]
+        return found[0] if found else None
+
+
+def compare(
+    frame: "pandas.DataFrame", measured: Sequence[Mapping[Key, float]]
+) -> tuple[list[Compared], list[Unread]]:
+    """Predict each run by the shipped profiles.
+
+    Parameters
+    ----------
+    frame
+        One run a row, as for `roofline.bench.end_to_end.end_to_end`, with at least one metric of
+        `roofline.bench.end_to_end.cases.METRICS`.
+    measured
+        Of each run its figures.
+
+    Returns
+    -------
+    tuple
+        Runs in order, and those that cannot be predicted with the reason.
+
+    Raises
+    ------
+    InputError
+        A needed column is missing.
+    """
+    rows, unread = read(frame)
+    found, unpriced = prepared(rows)
+    logs, spreads = profiles.load()
+    compared = [_compared(each, measured[each.row.place], logs, spreads) for each in found]
+    return compared, [*unread, *unpriced]
+
+
+def _compared(
+    each: Known, measured: Mapping[Key, float], logs: Array, spreads: Spreads
+) -> Compared:
+    predicted = statistics(each, logs, list(measured))
+    figures = [
+        Figure(*key, value, predicted[key], _log_sd(each, key, spreads))
+        for key, value in measured.items()
+        if predicted.get(key)
+    ]
+    how = costs(each, logs)
+    prompt = max(each.row.isl, 1.0)
+    lone = float(np.interp(prompt, *_prompt(each, how.classes, how.attention)))
+    alone = how.prefill_gain * lone + how.prefill + how.step + how.request
+    return Compared(each, tuple(figures), alone)
+
+
+def _prompt(each: Known, classes: tuple[float, ...], attention: float) -> tuple[Array, Array]:
+    """Lengths of prompts, and what the kernels of one take."""
+    from roofline.bench.end_to_end.tables import PROMPTS, TOKENS
+
+    body = np.interp(PROMPTS, TOKENS, each.table.body @ np.array(classes))
+    return PROMPTS, body + attention * each.table.prompt
+
+
+def _log_sd(each: Known, key: Key, spreads: Spreads) -> float | None:
+    metric, statistic = key
+    if statistic not in CENTRAL:
+        return None
+    return held_out.of(spreads, each, SPREAD_OF[metric])
+
+
+def statistics(each: Known, logs: Array, wanted: Sequence[Key]) -> dict[Key, float]:
+    """Figures that are predicted of a run, those of them that can be.
+
+    Parameters
+    ----------
+    each, logs
+        The run, and the logarithms of all constants.
+    wanted
+        Metrics and statistics.
+    """
+    row, how = each.row, driven(each.row, each.engine.name)
+    own = costs(each, logs)
+    if row.mode not in SINGLE or (row.mode in FULL and not row.requests):
+        means = dict(predict(row, each.table, own, each.engine, how))
+        return _derived(each, means, wanted, None)
+    served = requests(row, each.table, own, each.engine, how)
+    tpot = served.tpot
+    means = {
+        "ttft_s": float(served.ttft.mean()),
+        "tpot_s": float(tpot.mean()) if len(tpot) else 0.0,
+        "itl_s": served.itl,
+        "latency_s": float(served.latency.mean()),
+    }
+    return _derived(each, means, wanted, served)
+
+
+def _derived(
+    each: Known, means: dict[str, float], wanted: Sequence[Key], served: Served | None
+) -> dict[Key, float]:
+    means.setdefault("itl_s", means["tpot_s"])
+    means |= _rates(each, means, served)
+    out = {}
+    for metric, statistic in wanted:
+        if statistic == "mean" or (served is None and statistic == "p50"):
+            out[metric, statistic] = float(means[metric])
+        elif served is not None and statistic.startswith("p"):
+            sample = _sample(served, metric)
+            if len(sample):
+                out[metric, statistic] = float(np.percentile(sample, float(statistic[1:])))
+    return out
+
+
+def _sample(served: Served, metric: str) -> Array:
+    """What a percentile is of: nothing for gaps and rates of all requests together."""
+    match metric:
+        case "ttft_s":
+            return served.ttft
+        case "tpot_s":
+            return served.tpot
+        case "latency_s":
+            return served.latency
+    return np.zeros(0)
+
+
+def _rates(each: Known, means: Mapping[str, float], served: Served | None) -> dict[str, float]:
+    """Throughputs of all devices, whatever the row counts."""
+    row = each.row
+    if served is None:
+        rate = means[METRICS[3]] * (row.devices if row.scope == "per_gpu" else 1.0)
+        tokens = {"output": row.osl, "input": row.isl, "input+output": row.isl + row.osl}
+        answered, prompts, answers = rate / tokens[row.counts], row.isl, row.osl
+    else:
+        answered = len(served.ttft) * row.replicas / served.seconds
+        prompts, answers = float(served.prompts.mean()), float(served.answers.mean())
+    return {
+        "requests_s": answered,
+        "input_tok_s": answered * prompts,
+        "output_tok_s": answered * answers,
+        "total_tok_s": answered * (prompts + answers),
+    }

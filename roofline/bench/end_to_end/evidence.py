@@ -1,0 +1,67 @@
+"""What the rules about a figure that is outside its interval may look at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from roofline.bench.end_to_end.bounds import Bounds, Poor, bounds, poor
+from roofline.bench.end_to_end.comparing import Compared, Figure
+
+RATES: Final = ("output_tok_s", "total_tok_s", "input_tok_s", "requests_s")
+"""Metrics of which more is better."""
+GAPS: Final = ("tpot_s", "itl_s")
+"""Metrics of the time between tokens."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """A figure that is outside, and what the rules may look at.
+
+    Attributes
+    ----------
+    figure, run
+        The figure, and its run.
+    series
+        Runs of the same deployment and lengths, by load; the run among them.
+    """
+
+    figure: Figure
+    run: Compared
+    series: Sequence[Compared]
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What it cannot beat."""
+        return bounds(self.run.known)
+
+    @cached_property
+    def poor(self) -> Poor:
+        """How much of its step was not measured."""
+        return poor(self.run.known, prefill=self.figure.metric == "ttft_s")
+
+    @property
+    def slower(self) -> bool:
+        """Whether it was measured worse than predicted."""
+        return (self.figure.ratio > 1) != (self.figure.metric in RATES)
+
+    @property
+    def clients(self) -> float:
+        """Load of the run: clients, or sequences of a batch. [1]"""
+        return self.run.known.row.batch
+
+    @property
+    def gaps(self) -> Figure | None:
+        """TPOT, or what stands for it."""
+        return self.run.get("tpot_s") or self.run.get("itl_s")
+
+
+def series(run: Compared, runs: Sequence[Compared]) -> list[Compared]:
+    """Runs of the same deployment, kind and lengths, from the lightest load on."""
+
+    def like(each: Compared) -> tuple[object, ...]:
+        row = each.known.row
+        return row.case, row.engine, row.mode, f"{row.isl:.2g}", f"{row.osl:.2g}"
+
+    mine = [each for each in runs if like(each) == like(run)]
+    return sorted(mine, key=lambda each: (each.known.row.batch, each.known.row.rate))

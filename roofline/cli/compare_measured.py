@@ -1,0 +1,230 @@
+"""``roofline compare-measured``: results of other tools' benchmarks beside predictions."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from roofline.cli import options
+from roofline.cli.answer import LABELS
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+
+if TYPE_CHECKING:
+    from roofline.table import Result
+
+EPILOG: Final = (
+    "Files are told by their content: vLLM bench serve, latency and throughput, SGLang "
+    "bench_serving, GuideLLM, AIPerf and GenAI-Perf, InferenceMAX, trtllm-bench, llama-bench, "
+    "optimum-benchmark; or a CSV table of your own with columns like model, gpu, gpus, engine, "
+    "concurrency, prompt, output, ttft_s, p99_ttft_ms, tpot_s, output_tok_s."
+)
+NAMES: Final = {
+    "ttft": LABELS["ttft_s"],
+    "tpot": LABELS["tpot_s"],
+    "itl": "gap (ITL)",
+    "latency": "latency",
+    "output_throughput": "output rate",
+    "input_throughput": "prompt rate",
+    "total_throughput": "token rate",
+    "request_throughput": "request rate",
+    "throughput": "throughput",
+}
+
+
+def compare_measured(
+    files: Annotated[list[Path], typer.Argument(help="What benchmarks wrote; .gz is unpacked.")],
+    format_as: Annotated[
+        str, typer.Option("--as", metavar="FORMAT", help="Read the files as this; else told.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Network, where the files do not say.")] = "",
+    gpu: Annotated[str, typer.Option(help="GPU, likewise.")] = "",
+    gpus: Annotated[int | None, typer.Option(min=1, help="Devices in all.")] = None,
+    tp: Annotated[int | None, typer.Option(min=1, help="Tensor parallel; else all.")] = None,
+    pp: Annotated[int | None, typer.Option(min=1, help="Pipeline parallel.")] = None,
+    ep: Annotated[int | None, typer.Option(min=1, help="Expert parallel.")] = None,
+    dp: Annotated[int | None, typer.Option(min=1, help="Attention data parallel.")] = None,
+    weights: Annotated[str, typer.Option(help="Number format of the weights.")] = "",
+    kv: Annotated[str, typer.Option(help="Number format of the KV cache.")] = "",
+    engine: Annotated[str, typer.Option(help="vllm, trtllm, sglang, llama.cpp…")] = "",
+    engine_version: Annotated[str, typer.Option(help="Its release.")] = "",
+    prompt: Annotated[float | None, typer.Option(min=1.0, help="Mean tokens of prompts.")] = None,
+    output: Annotated[float | None, typer.Option(min=1.0, help="Mean tokens of answers.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Clients, or sequences of a batch.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=1e-6, help="Requests a second, in place of clients.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every percentile, not one mean of each metric.")
+    ] = False,
+    fail_above: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, metavar="PCT", help="Exit 1 if a metric's median error is above this."
+        ),
+    ] = None,
+    format_: options.FormatOf = Format.TABLE,
+) -> None:
+    """Compare measured runs with predictions: error, interval, and the likeliest reason."""
+    from roofline.api import compare_measured as ask
+
+    result = ask(
+        [*files],
+        format_=format_as,
+        model=model,
+        gpu=gpu,
+        gpus=gpus,
+        tp=tp,
+        pp=pp,
+        ep=ep,
+        dp=dp,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        engine_version=engine_version,
+        prompt=prompt,
+        output=output,
+        concurrency=concurrency,
+        rate=rate,
+        every=every,
+    )
+    _print(result, format_)
+    for name, off in _above(result, fail_above):
+        typer.echo(
+            f"median error of {clean(NAMES[name])} is {off:.1f} %, above {fail_above:g} %", err=True
+        )
+    if any(_above(result, fail_above)):
+        raise typer.Exit(1)
+
+
+def _above(result: "Result", limit: float | None) -> Iterator[tuple[str, float]]:
+    """Metrics whose median error is above a limit, in percent."""
+    for entry in result.tables["summary"].rows():
+        off = 100 * entry["median"]
+        if limit is not None and entry["metric"] != "all" and off > limit:
+            yield entry["metric"], off
+
+
+def _print(result: "Result", style: Format) -> None:
+    if style is Format.JSON:
+        tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
+        print_json("compare-measured", {**result.metadata, **tables}, result.notes)
+        return
+    figures = list(result.tables["figures"].rows())
+    if style is Format.CSV:
+        names = list(result.tables["figures"].columns)
+        runs = {entry["run"]: entry for entry in result.tables["runs"].rows()}
+        cells = [
+            [runs[entry["run"]]["where"], *(_plain(entry[name]) for name in names)]
+            for entry in figures
+        ]
+        print_rows(cells, ["where", *names], style)
+        return
+    for run in result.tables["runs"].rows():
+        _print_run(run, [entry for entry in figures if entry["run"] == run["run"]], style)
+    _print_summary(result, style)
+    for note in result.notes:
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+
+
+def _plain(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _print_run(run: Mapping[str, Any], figures: list[dict[str, Any]], style: Format) -> None:
+    title = f"{run['run']}  {_described(run)}"
+    if not figures:
+        echo(wrap(title))
+        why = run["why not"] or "nothing that is measured in it is predicted"
+        echo(wrap(f"not predicted: {why}", "   ") + "\n")
+        return
+    rows = [
+        [
+            NAMES[entry["metric"]],
+            entry["statistic"],
+            *(_quantity(entry[key], entry["unit"]) for key in _QUANTITIES),
+            f"{100 * entry['error']:+.1f} %",
+            {True: "yes", False: "no", None: ""}[entry["inside"]],
+        ]
+        for entry in figures
+    ]
+    header = ["", "", "measured", "predicted", "80 % from", "to", "error", "inside"]
+    echo(wrap(title) if style is Format.TABLE else f"**{_escaped(title)}**\n")
+    print_rows(rows, header, style)
+    for entry in figures:
+        if entry["reason"]:
+            text = f"{NAMES[entry['metric']]}: {entry['reason']}"
+            echo(wrap(text, "   ") if style is Format.TABLE else f"- {_escaped(text)}")
+    if style is not Format.TABLE or any(entry["reason"] for entry in figures):
+        echo("")
+
+
+_QUANTITIES: Final = ("measured", "predicted", "low", "high")
+
+
+def _escaped(text: str) -> str:
+    """Text in Markdown that is no markup: names in files are others' words."""
+    for mark in "\\`*_[]|":
+        text = text.replace(mark, f"\\{mark}")
+    return clean(text).replace("<", "&lt;")
+
+
+def _described(run: Mapping[str, Any]) -> str:
+    what = run["network"] or run["model"]
+    device = run["device"] or run["gpu"]
+    length = " → ".join(f"{run[key]:,.0f}" for key in ("prompt", "output") if run[key])
+    load = _load(run)
+    release = f" {run['version']}" if run["version"] else ""
+    return (
+        f"{run['where']}: {run['tool']}{release}; {what} on {run['gpus']} × {device}, "
+        f"{run['engine']}, {load}, {length} tokens"
+    )
+
+
+def _load(run: Mapping[str, Any]) -> str:
+    many = run["concurrency"]
+    match run["load"]:
+        case "open":
+            return f"{run['rate']:g} requests/s"
+        case "burst" | "offline":
+            return f"{run['requests']:,} at once"
+        case "batch":
+            return f"batch of {many:,}"
+        case "prefill":
+            return "a prompt alone"
+        case "decode":
+            return "an answer alone"
+    return f"{many:,} client{'s' if many > 1 else ''}"
+
+
+def _quantity(value: float | None, unit: str) -> str:
+    from roofline.units import show, significant
+
+    if value is None:
+        return ""
+    if unit == "s":
+        return show(value, "s")
+    return f"{significant(value)} {'tok/s' if unit == 'token/s' else 'req/s'}"
+
+
+def _print_summary(result: "Result", style: Format) -> None:
+    from roofline.api.measured import EXPECTED
+
+    entries = list(result.tables["summary"].rows())
+    if not entries:
+        return
+    rows = [
+        [
+            NAMES.get(entry["metric"], entry["metric"]),
+            str(entry["n"]),
+            f"{100 * entry['median']:.1f} %",
+            "" if entry["inside"] is None else f"{entry['inside']:.0%}",
+        ]
+        for entry in entries
+    ]
+    print_rows(rows, ["metric", "figures", "median error", "inside"], style, "Summary")
+    if style is Format.TABLE:
+        held = f"{EXPECTED:.0%}".replace("%", " %")
+        echo(wrap(f"Intervals are made to hold {held} of the figures that they never saw."))
