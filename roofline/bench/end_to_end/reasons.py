@@ -154,9 +154,9 @@ def _plateau(c: Context) -> str:
         if grown < FLAT and hoped > GROWING:
             a, b = before.known.row.batch, after.known.row.batch
             return (
-                f"from {a:,.0f} to {b:,.0f} clients the throughput grew {_share(grown - 1)}, predicted "
-                f"{_share(hoped - 1)}: the engine holds no more than about {a:,.0f} sequences at once "
-                "(a cap like max-num-seqs, or a smaller cache)."
+                f"from {a:,.0f} to {b:,.0f} clients the throughput grew {_share(grown - 1)}, "
+                f"predicted {_share(hoped - 1)}: the engine holds no more than about {a:,.0f} "
+                "sequences at once (a cap like max-num-seqs, or a smaller cache)."
             )
     return ""
 
@@ -172,8 +172,9 @@ def _poor(c: Context) -> str:
         return ""
     what = "the prompt" if c.figure.metric == "ttft_s" else "a decode step"
     return (
-        f"{_share(c.poor.share)} of {what} is priced by kernels that were not measured at that shape "
-        f"on this device, most of it {c.poor.kind} ({c.poor.basis}): it may run another kernel."
+        f"{_share(c.poor.share)} of {what} is priced by kernels that were not measured at that "
+        f"shape on this device, most of it {c.poor.kind} ({c.poor.basis}): it may run another "
+        "kernel."
     )
 
 
@@ -251,8 +252,8 @@ def _constant(c: Context) -> str:
         )
     if len(figures) > 1 and widths[1] < MOST and shares.mean() > 1:
         return (
-            f"tokens take {_share(float(shares.mean()) - 1)} more at every load while prompts do not: weights "
-            "or cache in a wider format than assumed, or another decode kernel."
+            f"tokens take {_share(float(shares.mean()) - 1)} more at every load while prompts do "
+            "not: weights or cache in a wider format than assumed, or another decode kernel."
         )
     return ""
 
@@ -283,8 +284,8 @@ def _chance(c: Context) -> str:
     if beyond > NEAR:
         return ""
     return (
-        f"it is {_share(beyond - 1)} beyond the end of an interval that one of five figures is outside "
-        "of: chance."
+        f"it is {_share(beyond - 1)} beyond the end of an interval that one of five figures is "
+        "outside of: chance."
     )
 
 

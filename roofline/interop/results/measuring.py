@@ -53,12 +53,10 @@ def several(
     """
     if node is None:
         return []
-    if not isinstance(node.value, dict):
-        raise node.error("this is no mapping of statistics", "check that the file is whole")
     out: dict[str, Measurement] = {}
-    for key in node.value:
-        name = statistic(str(key))
-        value = number(node, str(key)) if name else None
+    for key in node.names():
+        name = statistic(key)
+        value = number(node, key) if name else None
         if value is not None:
             field = f"{node.path}.{key}"
             out.setdefault(name, Measurement(metric, name, value * scale, field, definition))
@@ -87,7 +85,7 @@ def affixed(
     """
     out = []
     end = f"_{name}{suffix}"
-    for key in node.value:
+    for key in node.names():
         found = statistic(key.removesuffix(end)) if key.endswith(end) else ""
         if found:
             out += one(node, key, metric, definition, scale=scale, of=found)

@@ -64,6 +64,18 @@ class Node:
             raise self.error(f"{'.'.join(keys)} is missing", hint)
         return found
 
+    def names(self) -> list[str]:
+        """Keys of a mapping.
+
+        Raises
+        ------
+        DocumentError
+            It is none.
+        """
+        if not isinstance(self.value, dict):
+            raise self.error(f"{self._shown()} is no mapping", "check that the file is whole")
+        return list(self.value)
+
     def items(self) -> "Iterator[Node]":
         """Items of a list.
 
@@ -73,7 +85,7 @@ class Node:
             It is none.
         """
         if not isinstance(self.value, list):
-            raise self.error("this is not a list", "check that the file is whole")
+            raise self.error(f"{self._shown()} is no list", "check that the file is whole")
         for place, value in enumerate(self.value):
             yield Node(value, self.source, f"{self.path}[{place}]")
 

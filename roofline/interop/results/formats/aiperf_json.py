@@ -123,9 +123,9 @@ def _gpu(run: Node) -> str:
     """Device that the telemetry saw, if all are alike."""
     places = run.get("telemetry_data", "endpoints")
     names = set()
-    for endpoint in places.value if places is not None else ():
+    for endpoint in places.names() if places is not None else ():
         devices = run.at("telemetry_data", "endpoints", endpoint, "gpus")
-        names |= {text(devices, device, "gpu_name") for device in devices.value}
+        names |= {text(devices, device, "gpu_name") for device in devices.names()}
     return names.pop() if len(names) == 1 else ""
 
 

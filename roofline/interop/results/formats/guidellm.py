@@ -177,7 +177,7 @@ def _figures(
     if node is None:
         return
     yield from several(
-        Node({key: node.value[key] for key in ("mean",) if key in node.value}, node.source,
+        Node({key: node.value[key] for key in node.names() if key == "mean"}, node.source,
              node.path),
         metric, definition, scale=scale,
     )  # fmt: skip

@@ -89,7 +89,7 @@ def _measured(run: Node) -> Iterator[Measurement]:
     ):
         yield from one(run, f"Average {label} (ms)", metric, definition, scale=milli)
     shares = run.at("percentiles")
-    for key in shares.value:
+    for key in shares.names():
         section, _, name = key.partition(" ")
         found = statistic(name)
         if found not in ("", "mean"):

@@ -26,7 +26,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
     for run in content.records():
         found = one(run, "avg_latency", "latency", _MEANING)
         shares = run.at("percentiles")
-        named = {f"p{key}": value for key, value in shares.value.items()}
+        named = {f"p{key}": shares.value[key] for key in shares.names()}
         found += several(Node(named, shares.source, shares.path), "latency", _MEANING)
         yield MeasuredRun(
             tool="vLLM bench latency",
