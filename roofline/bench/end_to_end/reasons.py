@@ -112,6 +112,25 @@ def _contradictory(c: Context) -> str:
     )
 
 
+def _plateau(c: Context) -> str:
+    """More load brings no more, where the prediction goes on growing."""
+    if c.slower == (c.figure.metric in GAPS):
+        return ""  # fewer together make less, but each of them is faster
+    rates = [(each, found) for each in c.series for name in RATES if (found := each.get(name))]
+    for (before, low), (after, high) in pairwise(rates):
+        if low.metric != high.metric or after.known.row.batch > c.clients:
+            continue
+        grown, hoped = high.measured / low.measured, high.predicted / low.predicted
+        if grown < FLAT and hoped > GROWING:
+            a, b = before.known.row.batch, after.known.row.batch
+            return (
+                f"from {a:,.0f} to {b:,.0f} clients the throughput grew {_share(grown - 1)}, "
+                f"predicted {_share(hoped - 1)}: the engine holds no more than about {a:,.0f} "
+                "sequences at once (a cap like max-num-seqs, or a smaller cache)."
+            )
+    return ""
+
+
 def _idle(c: Context) -> str:
     """Fewer clients were busy than there were, by the law of Little."""
     row, whole = c.run.known.row, c.run.get("latency_s")
@@ -139,25 +158,6 @@ def _follows(c: Context) -> str:
         if worse == c.slower:
             name = "TTFT" if part.metric == "ttft_s" else "TPOT"
             return f"it follows from its {name}, which is {_percent(part.ratio)}."
-    return ""
-
-
-def _plateau(c: Context) -> str:
-    """More load brings no more, where the prediction goes on growing."""
-    if c.slower == (c.figure.metric in GAPS):
-        return ""  # fewer together make less, but each of them is faster
-    rates = [(each, found) for each in c.series for name in RATES if (found := each.get(name))]
-    for (before, low), (after, high) in pairwise(rates):
-        if low.metric != high.metric or after.known.row.batch > c.clients:
-            continue
-        grown, hoped = high.measured / low.measured, high.predicted / low.predicted
-        if grown < FLAT and hoped > GROWING:
-            a, b = before.known.row.batch, after.known.row.batch
-            return (
-                f"from {a:,.0f} to {b:,.0f} clients the throughput grew {_share(grown - 1)}, "
-                f"predicted {_share(hoped - 1)}: the engine holds no more than about {a:,.0f} "
-                "sequences at once (a cap like max-num-seqs, or a smaller cache)."
-            )
     return ""
 
 
@@ -304,9 +304,9 @@ def _unknown(c: Context) -> str:
 RULES: Final[dict[str, Callable[[Context], str]]] = {
     "scenario": _impossible,
     "contradiction": _contradictory,
+    "batch-cap": _plateau,
     "idle": _idle,
     "follows": _follows,
-    "batch-cap": _plateau,
     "kernels": _poor,
     "clocks": _clocks,
     "queueing": _queue,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofline.bench.end_to_end.driving import Driven, driven, lengths
+from roofline.bench.end_to_end.driving import Driven, arrivals, driven, lengths
 from roofline.bench.end_to_end.engines import ENGINES, Engine, engine_of
-from roofline.bench.end_to_end.modes import Costs, predict, throughput
+from roofline.bench.end_to_end.modes import Costs, Served, predict, requests, throughput
 from roofline.cost.layout import Layout
 from tests.bench.end_to_end.synthetic import (
     CASE,
@@ -175,3 +175,96 @@ def test_every_profile_is_found_by_its_names() -> None:
     for engine in ENGINES:
         for name in engine.names:
             assert engine_of(name, "") is engine
+
+
+def test_requests_far_apart_are_each_alone() -> None:
+    """At one request in many lifetimes every figure is that of a single client."""
+    alone = predict(row(batch=1.0), tables(), Costs(), PLAIN, Driven(3.0))
+    apart = row("steady_rate", batch=1.0, rate=0.01, cv=0.0, requests=50.0)
+    found = predict(apart, tables(), Costs(), PLAIN, Driven())
+    for name in ("ttft_s", "tpot_s", "latency_s"):
+        assert found[name] == pytest.approx(alone[name], rel=1e-6)
+    # 50 requests, the last one sent after 49 gaps of 100 s.
+    assert found["throughput_tok_s"] == pytest.approx(50 * 65 / (4900 + found["latency_s"]))
+
+
+def test_a_rate_that_is_kept_up_with_is_the_throughput() -> None:
+    one = row("steady_rate", rate=4.0, cv=0.0, requests=4000.0)
+    found = predict(one, tables(), Costs(), PLAIN, Driven())
+    assert found["throughput_tok_s"] == pytest.approx(4 * 65, rel=5e-3)
+
+
+def test_beyond_what_is_possible_a_queue_grows_with_the_requests() -> None:
+    few, many = (
+        predict(
+            row("steady_rate", rate=1e4, requests=number), tables(30e3), Costs(), PLAIN, Driven()
+        )
+        for number in (200.0, 800.0)
+    )
+    assert many["ttft_s"] > 3 * few["ttft_s"]
+    assert many["throughput_tok_s"] == pytest.approx(few["throughput_tok_s"], rel=0.1)
+
+
+def test_bursts_wait_longer_than_even_gaps() -> None:
+    means = [
+        predict(
+            row("steady_rate", rate=25.0, cv=cv, requests=2000.0),
+            tables(),
+            Costs(),
+            PLAIN,
+            Driven(),
+        )["ttft_s"]
+        for cv in (0.0, 1.0, 3.0)
+    ]
+    assert means == sorted(means)
+    assert means[2] > 1.1 * means[0]
+
+
+@pytest.mark.parametrize("cv", [0.0, 0.5, 1.0, 2.0])
+def test_gaps_have_the_rate_and_the_deviation_asked_for(cv: float) -> None:
+    sent = arrivals(5.0, cv, 40_000)
+    gaps = np.diff(sent)
+    assert sent[0] == 0
+    assert gaps.min() >= 0
+    assert gaps.mean() == pytest.approx(0.2, rel=0.03)
+    assert gaps.std() / gaps.mean() == pytest.approx(cv, rel=0.05, abs=1e-9)
+
+
+def test_a_burst_is_a_loop_of_one_round() -> None:
+    """As many clients as requests: the first of them all come together."""
+    burst = row(batch=30.0, requests=30.0)
+    how = driven(burst, "plain")
+    assert how.rounds == 1.0
+    found = requests(burst, tables(), Costs(), PLAIN, how)
+    assert len(found.ttft) == 30
+    assert found.seconds == pytest.approx(found.latency.max())
+
+
+def test_a_known_number_of_requests_ends_with_the_last_of_them() -> None:
+    """The steady rate has neither a first prefill nor a last straggler; a long run comes near."""
+    one = row("offline_max", batch=0.0, isl=1024.0, osl=512.0)
+    engine = Engine("one", "whole-prompts", 1024, 64, 1.0, (), {})
+    steady = predict(one, tables(), Costs(), engine, ALONE)["throughput_tok_s"]
+    rates = [
+        predict(replace(one, requests=number), tables(), Costs(), engine, ALONE)["throughput_tok_s"]
+        for number in (64.0, 640.0, 6400.0)
+    ]
+    assert rates == sorted(rates)
+    assert rates[2] == pytest.approx(steady, rel=0.05)
+
+
+def test_gaps_of_all_requests_weigh_long_answers_more() -> None:
+    found = Served(
+        np.array([1, 1]), np.array([2, 11]), np.array([1.0, 1.0]), np.array([2.0, 6.0]), 6.0
+    )
+    assert found.tpot.tolist() == [1.0, 0.5]
+    assert found.itl == pytest.approx((1 + 5) / (1 + 10))
+
+
+def test_what_a_row_says_of_its_clients_goes_before_the_usual() -> None:
+    how = driven(row(batch=4.0, requests=20.0, spread=0.3), "vllm")
+    assert (how.rounds, how.shortest, how.longest) == (5.0, 0.7, 1.3)
+    wide = driven(row(spread=7.0), "vllm")
+    assert wide.shortest > 0
+    known = driven(row(family="inferencemax", batch=4.0, requests=20.0, spread=0.3), "vllm")
+    assert (known.rounds, known.shortest) == (10.0, 0.8)
