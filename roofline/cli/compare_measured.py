@@ -135,10 +135,11 @@ def _plain(value: Any) -> str:
 
 def _print_run(run: Mapping[str, Any], figures: list[dict[str, Any]], style: Format) -> None:
     title = f"{run['run']}  {_described(run)}"
+    plain = style is Format.TABLE
+    echo(wrap(title) if plain else f"**{_escaped(title)}**\n")
     if not figures:
-        echo(wrap(title))
-        why = run["why not"] or "nothing that is measured in it is predicted"
-        echo(wrap(f"not predicted: {why}", "   ") + "\n")
+        why = f"not predicted: {run['why not'] or 'nothing that is measured in it is predicted'}"
+        echo((wrap(why, "   ") if plain else f"- {_escaped(why)}") + "\n")
         return
     rows = [
         [
@@ -151,13 +152,12 @@ def _print_run(run: Mapping[str, Any], figures: list[dict[str, Any]], style: For
         for entry in figures
     ]
     header = ["", "", "measured", "predicted", "80 % from", "to", "error", "inside"]
-    echo(wrap(title) if style is Format.TABLE else f"**{_escaped(title)}**\n")
     print_rows(rows, header, style)
     for entry in figures:
         if entry["reason"]:
             text = f"{NAMES[entry['metric']]}: {entry['reason']}"
-            echo(wrap(text, "   ") if style is Format.TABLE else f"- {_escaped(text)}")
-    if style is not Format.TABLE or any(entry["reason"] for entry in figures):
+            echo(wrap(text, "   ") if plain else f"- {_escaped(text)}")
+    if not plain or any(entry["reason"] for entry in figures):
         echo("")
 
 
@@ -168,7 +168,7 @@ def _escaped(text: str) -> str:
     """Text in Markdown that is no markup: names in files are others' words."""
     for mark in "\\`*_[]|":
         text = text.replace(mark, f"\\{mark}")
-    return clean(text).replace("<", "&lt;")
+    return clean(text).replace("\n", " ").replace("<", "&lt;")
 
 
 def _described(run: Mapping[str, Any]) -> str:

@@ -30,6 +30,8 @@ def rows(content: Content) -> list[Node]:
         At the line that has more or fewer values than the header, or is no CSV.
     """
     names = header(content)
+    if not names:
+        raise content.error("this is no table", "name a CSV file with a header", 1)
     if len(set(names)) != len(names):
         raise content.error("a column is there twice", "remove one of them", 1)
     reader = csv.reader(content.text.split("\n"), strict=True)
