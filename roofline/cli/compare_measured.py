@@ -54,7 +54,7 @@ def compare_measured(
         int | None, typer.Option(min=1, help="Clients, or sequences of a batch.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=1e-6, help="Requests a second, in place of clients.")
+        float | None, typer.Option(min=0.001, help="Requests a second, in place of clients.")
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every percentile, not one mean of each metric.")

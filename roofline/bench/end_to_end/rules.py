@@ -130,7 +130,7 @@ def _poor(c: Context) -> str:
             f"no run of {c.run.known.row.engine} was ever measured: its constants are those of a "
             "usual engine, assumed."
         )
-    if c.poor.share <= MOST:
+    if c.poor.share <= MOST or not _everywhere(c):
         return ""
     what = "the prompt" if c.figure.metric == "ttft_s" else "a decode step"
     return (
@@ -138,6 +138,16 @@ def _poor(c: Context) -> str:
         f"shape on this device, most of it {c.poor.kind} ({c.poor.basis}): it may run another "
         "kernel."
     )
+
+
+def _everywhere(c: Context) -> bool:
+    """Whether runs at other loads are off alike: a kernel that is wrong is so at each of them."""
+    found = [each.get(c.figure.metric) for each in c.series if each is not c.run]
+    others = [each for each in found if each is not None]
+    alike = [
+        each for each in others if not each.inside and (each.ratio > 1) == (c.figure.ratio > 1)
+    ]
+    return 2 * len(alike) >= len(others)
 
 
 def _clocks(c: Context) -> str:

@@ -127,6 +127,8 @@ def test_kernels_that_were_not_measured_there_are_named() -> None:
     assert said.name == "kernels"
     assert "100 % of a decode step" in said.text
     assert "(assumed)" in said.text
+    right = runs({}, {}, {"tpot_s": 2.0}, gpu="mi300x")
+    assert why("tpot_s", right).name == "unexplained"  # they did well at other loads
     unknown = why("tpot_s", runs({"tpot_s": 3.0}, engine="mlc-llm"))
     assert unknown.name == "kernels"
     assert "no run of mlc-llm was ever measured" in unknown.text
