@@ -6,7 +6,9 @@ from roofline.api.command_reading import deployment_of_command, parse_command
 from roofline.api.commands import serve_command
 from roofline.api.comparison import compare
 from roofline.api.disaggregation import disaggregate
+from roofline.api.learning import learn_engine
 from roofline.api.measured import compare_measured
+from roofline.api.measured_rows import Given
 from roofline.api.pages import paging
 from roofline.api.placing import layouts
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
@@ -18,6 +20,7 @@ __all__ = [
     "DEFAULT_MODEL",
     "MOST_GPUS",
     "Convention",
+    "Given",
     "analyze",
     "compare",
     "compare_measured",
@@ -26,6 +29,7 @@ __all__ = [
     "doctor",
     "explain",
     "layouts",
+    "learn_engine",
     "paging",
     "parse_command",
     "serve_command",

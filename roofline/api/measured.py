@@ -68,6 +68,7 @@ def compare_measured(
     concurrency: int | None = None,
     rate: float | None = None,
     every: bool = False,
+    profile: str | Path = "",
 ) -> Result:
     """Compare results of benchmarks with predictions: errors, intervals, reasons.
 
@@ -86,6 +87,9 @@ def compare_measured(
         Clients, or sequences of a batch; or requests a second. [1] and [1/s]
     every
         Whether each statistic of each metric is compared; else a mean or median of each.
+    profile
+        File of an engine's constants, as `roofline.api.learn_engine` writes it, in place of the
+        shipped ones.
 
     Returns
     -------
@@ -117,7 +121,8 @@ def compare_measured(
         concurrency=concurrency,
         rate=rate,
     )
-    outcomes = predicted(read(listed, format_, given), every=every)
+    own = Path(profile) if profile else None
+    outcomes = predicted(read(listed, format_, given), every=every, profile=own)
     return Result(
         "compare-measured",
         {
@@ -142,14 +147,16 @@ def read(files: Sequence[str | Path], format_: str, given: Given) -> list[Measur
     return [replace(run, scenario=completed(run, given)) for run in runs]
 
 
-def predicted(runs: Sequence[MeasuredRun], *, every: bool) -> list[Outcome]:
+def predicted(
+    runs: Sequence[MeasuredRun], *, every: bool, profile: Path | None = None
+) -> list[Outcome]:
     """Each run with its prediction.
 
     Parameters
     ----------
     runs
         With their scenarios completed.
-    every
+    every, profile
         As for `compare_measured`.
     """
     import pandas as pd
@@ -158,7 +165,8 @@ def predicted(runs: Sequence[MeasuredRun], *, every: bool) -> list[Outcome]:
     if not able:
         return [Outcome(run, None, _beyond(run)) for run in runs]
     frame = pd.DataFrame([row(runs[place]) for place in able])
-    found, refused = compare(frame, [_wanted(runs[place], every=every) for place in able])
+    wanted = [_wanted(runs[place], every=every) for place in able]
+    found, refused = compare(frame, wanted, profile)
     done = {able[each.known.row.place]: each for each in found}
     why = {able[each.place]: each.why for each in refused}
     return [

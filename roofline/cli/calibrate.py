@@ -75,9 +75,23 @@ def calibrate(
     out: Annotated[
         Path | None, typer.Option(help="File to write; else one in the folder for your own.")
     ] = None,
+    results: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="Results of benchmarks to learn an engine from, each."),
+    ] = None,
+    given: Annotated[
+        str, typer.Option(help="What those do not say: gpu=h100-sxm,gpus=1,engine=vllm.")
+    ] = "",
     format_: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
 ) -> None:
     """Measure this machine's kernels, fit the model to them, and keep the result."""
+    if results:
+        from roofline.cli.learn import learn
+
+        learn(results, given, out, format_)
+        return
+    if given:
+        raise InputError("--given is for results", hint="name their files with --from")
     seconds = duration(budget)
     with_threads(threads)
     from roofline.bench import campaign

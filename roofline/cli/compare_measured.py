@@ -59,6 +59,10 @@ def compare_measured(
     every: Annotated[
         bool, typer.Option("--all", help="Every percentile, not one mean of each metric.")
     ] = False,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="Constants of an engine, as calibrate --from learns them."),
+    ] = None,
     fail_above: Annotated[
         float | None,
         typer.Option(
@@ -89,6 +93,7 @@ def compare_measured(
         concurrency=concurrency,
         rate=rate,
         every=every,
+        profile=profile or "",
     )
     _print(result, format_)
     for name, off in _above(result, fail_above):

@@ -6,6 +6,7 @@ rows are; other percentiles are predicted without one, for none was ever held to
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -109,7 +110,9 @@ class Compared:
 
 
 def compare(
-    frame: "pandas.DataFrame", measured: Sequence[Mapping[Key, float]]
+    frame: "pandas.DataFrame",
+    measured: Sequence[Mapping[Key, float]],
+    profile: Path | None = None,
 ) -> tuple[list[Compared], list[Unread]]:
     """Predict each run by the shipped profiles.
 
@@ -120,6 +123,8 @@ def compare(
         `roofline.bench.end_to_end.cases.METRICS`.
     measured
         Of each run its figures.
+    profile
+        File of an engine's constants that goes before the shipped ones.
 
     Returns
     -------
@@ -133,7 +138,7 @@ def compare(
     """
     rows, unread = read(frame)
     found, unpriced = prepared(rows)
-    logs, spreads = profiles.load()
+    logs, spreads = profiles.load(profile)
     compared = [_compared(each, measured[each.row.place], logs, spreads) for each in found]
     return compared, [*unread, *unpriced]
 

@@ -209,11 +209,25 @@ def residuals(rows: Sequence[Known], has: Cells, logs: Array) -> Array:
     return out
 
 
-def derivatives(rows: Sequence[Known], has: Cells, logs: Array, at: Array) -> Array:
-    """Of each cell by the logarithm of each constant; engines are nudged all at once."""
+def derivatives(
+    rows: Sequence[Known],
+    has: Cells,
+    logs: Array,
+    at: Array,
+    constants: Sequence[str] = (*CONSTANTS, *KERNELS),
+) -> Array:
+    """Of each cell by the logarithm of each constant; engines are nudged all at once.
+
+    Parameters
+    ----------
+    rows, has, logs, at
+        Rows, their cells, where the derivatives are taken, and the residuals there.
+    constants
+        By which ones; it is 0 by the others, which a fit then leaves where they are.
+    """
     out = np.zeros((len(has.row), len(NAMES)))
     mine = [rows[row].engine.name for row in has.row]
-    for constant in (*CONSTANTS, *KERNELS):
+    for constant in constants:
         nudged = logs.copy()
         own = constant in CONSTANTS
         names = [f"{engine.name}.{constant}" for engine in ENGINES] if own else [constant]
@@ -224,7 +238,13 @@ def derivatives(rows: Sequence[Known], has: Cells, logs: Array, at: Array) -> Ar
     return out
 
 
-def improved(has: Cells, at: Array, slopes: Array, logs: Array) -> tuple[Array, Array]:
+def improved(
+    has: Cells,
+    at: Array,
+    slopes: Array,
+    logs: Array,
+    believed: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]:
     """Constants that agree best with cells, as far as these are linear in them.
 
     Parameters
@@ -233,13 +253,15 @@ def improved(has: Cells, at: Array, slopes: Array, logs: Array) -> tuple[Array, 
         Cells, their residuals at ``logs`` and the derivatives.
     logs
         Where the search begins.
+    believed
+        Logarithms before these cells and their standard deviations; None for `priors`.
 
     Returns
     -------
     tuple
         Logarithms, and their covariance.
     """
-    center, spread = priors()
+    center, spread = priors() if believed is None else believed
     moved = logs.copy()
     inverse: Array = np.diag(spread**2)
     members = [np.flatnonzero(has.group == number) for number in np.unique(has.group)]

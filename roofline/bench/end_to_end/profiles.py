@@ -119,8 +119,36 @@ def path_of(name: str) -> Path:
     return shipped("hwspecs") / FOLDER / f"{name}.yaml"
 
 
+def load(own: Path | None = None) -> tuple[Array, Spreads]:
+    """Logarithms of all constants, and spreads.
+
+    Parameters
+    ----------
+    own
+        File of one engine that goes before the shipped one; None for those that are shipped.
+
+    Raises
+    ------
+    DocumentError
+        A file is missing or has a mistake.
+    """
+    logs, spreads = shipped_profiles()
+    if own is None:
+        return logs, spreads
+    logs = logs.copy()
+    document = read(own)
+    file = validate(EngineFile, document)
+    if file.name not in {engine.name for engine in ENGINES}:
+        raise DocumentError(
+            f"{file.name!r:.40} is no engine that has a profile",
+            hint=f"there are {', '.join(engine.name for engine in ENGINES)}",
+            where=document.where("name"),
+        )
+    return logs, {**spreads, **_take(document, file, logs)}
+
+
 @cache
-def load() -> tuple[Array, Spreads]:
+def shipped_profiles() -> tuple[Array, Spreads]:
     """Logarithms of all constants, and spreads, as they are shipped.
 
     Raises
@@ -132,13 +160,17 @@ def load() -> tuple[Array, Spreads]:
     spreads: dict[Key, float] = {}
     for name in (*(engine.name for engine in ENGINES), SHARED):
         document = read(path_of(name))
-        file = validate(EngineFile, document)
-        wanted = KERNELS if name == SHARED else CONSTANTS
-        for constant, known in wanted.items():
-            place = PLACE[constant if name == SHARED else f"{name}.{constant}"]
-            logs[place] = np.log(_value(document, file, constant, known))
-        spreads.update({tuple(each.of): each.spread for each in file.spreads})
+        spreads.update(_take(document, validate(EngineFile, document), logs))
     return logs, spreads
+
+
+def _take(document: Document, file: EngineFile, logs: Array) -> Spreads:
+    """Put the constants of a file into their places, and say its spreads."""
+    shared = file.name == SHARED
+    for constant, known in (KERNELS if shared else CONSTANTS).items():
+        place = PLACE[constant if shared else f"{file.name}.{constant}"]
+        logs[place] = np.log(_value(document, file, constant, known))
+    return {tuple(each.of): each.spread for each in file.spreads}
 
 
 def _value(document: Document, file: EngineFile, name: str, known: Constant) -> float:
@@ -229,17 +261,19 @@ def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def costs_of(name: str) -> EngineCosts:
+def costs_of(name: str, own: Path | None = None) -> EngineCosts:
     """What an engine of today adds to its steps, as it was fitted; nothing of one without a file.
 
     Parameters
     ----------
     name
         As of the catalog of engines: ``"vllm"``.
+    own
+        As for `load`.
     """
     if name not in {engine.name for engine in ENGINES}:
         return EngineCosts()
-    logs, _ = load()
+    logs, _ = load(own)
 
     def value(constant: str) -> float:
         return float(np.exp(logs[PLACE[f"{name}.{constant}"]]))

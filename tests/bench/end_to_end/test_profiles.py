@@ -89,12 +89,12 @@ def test_a_mistake_in_a_profile_is_refused_at_its_place(
     original = profiles.path_of
     place = {"vllm": path}
     monkeypatch.setattr(profiles, "path_of", lambda name: place.get(name) or original(name))
-    profiles.load.cache_clear()
+    profiles.shipped_profiles.cache_clear()
     try:
         with pytest.raises(RooflineError, match=said):
             profiles.load()
     finally:
-        profiles.load.cache_clear()
+        profiles.shipped_profiles.cache_clear()
 
 
 def test_a_profile_of_an_engine_that_is_not_there_is_not_written(tmp_path: Path) -> None:

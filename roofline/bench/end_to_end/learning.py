@@ -1,0 +1,275 @@
+"""Constants of an engine learnt from a user's own runs, shrunk towards the shipped ones.
+
+The shipped profile is what is believed before, with three times the width that a constant had
+before any row: hosts and settings differ by more than releases do. A few runs move it little, many
+runs all the way. Runs of one deployment share what the model lacks for it; where there is but one,
+that goes into the constants, which then hold for that deployment.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.bench.end_to_end import engines, held_out, profiles
+from roofline.bench.end_to_end.engines import CONSTANTS, Engine
+from roofline.bench.end_to_end.fitting import (
+    PLACE,
+    Cells,
+    Known,
+    cells,
+    derivatives,
+    improved,
+    priors,
+    residuals,
+)
+from roofline.bench.end_to_end.held_out import CENTRAL, DEVIATIONS, ENOUGH, FLOOR, Key, Spreads
+from roofline.bench.end_to_end.result import DEVIATIONS as ENDS
+from roofline.cost.work import Array
+from roofline.errors import InputError
+
+Integers = NDArray[np.int64]
+
+FEWEST: Final = 3
+"""Runs that a held-out error needs. [1]"""
+WIDER: Final = 3.0
+"""Width of what is believed of a constant over that before any row. Assumed. [1]"""
+SEVERAL: Final = 3
+"""Deployments from which on one of them is held out at a time, and not a run. [1]"""
+MOST_FOLDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A constant before and after.
+
+    Attributes
+    ----------
+    name, unit, meaning
+        Of `roofline.bench.end_to_end.engines.CONSTANTS`.
+    before, after
+        Shipped, and learnt.
+    low, high
+        Central 80 % of what it may be now.
+    learnt
+        Share of what was not known before that the runs told: 0 where it stays as shipped. [1]
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    before: float
+    after: float
+    low: float
+    high: float
+    learnt: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Median absolute errors of a metric.
+
+    Attributes
+    ----------
+    metric
+        Of the rows.
+    figures
+        How many. [1]
+    shipped, held, fitted
+        By the shipped constants, by those learnt from other runs, by those learnt from all. [1]
+    """
+
+    metric: str
+    figures: int
+    shipped: float
+    held: float
+    fitted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What a user's runs say of an engine.
+
+    Attributes
+    ----------
+    engine
+        Its profile.
+    runs, deployments
+        How many there were. [1]
+    apart
+        What was held out at a time: ``"run"`` or ``"deployment"``.
+    moved, scores
+        Each constant, and each metric; the last score is of all figures.
+    logs, sd
+        Logarithms of all constants and their standard deviations.
+    spreads
+        Of the runs' metrics, shrunk towards those shipped.
+    """
+
+    engine: Engine
+    runs: int
+    deployments: int
+    apart: str
+    moved: tuple[Moved, ...]
+    scores: tuple[Scored, ...]
+    logs: Array
+    sd: Array
+    spreads: Spreads
+
+    @property
+    def better(self) -> bool:
+        """Whether held-out runs are predicted better than by the shipped constants."""
+        return self.scores[-1].held < self.scores[-1].shipped
+
+
+def learn(rows: Sequence[Known]) -> Learnt:
+    """Learn the constants of an engine.
+
+    Parameters
+    ----------
+    rows
+        Runs of one profile, with prices.
+
+    Raises
+    ------
+    InputError
+        There are too few of them, or of several engines.
+    """
+    names = sorted({each.engine.name for each in rows})
+    if len(names) > 1:
+        raise InputError(
+            f"the runs are of several engines: {', '.join(names)}",
+            hint="learn from one of them at a time",
+        )
+    if len(rows) < FEWEST:
+        raise InputError(
+            f"{len(rows)} runs are too few to learn from", hint=f"give {FEWEST} or more"
+        )
+    task = _task(rows)
+    logs, covariance = _fitted(task, np.ones(len(task.has.row), dtype=np.bool_))
+    held, apart = _held(task)
+    sd = np.sqrt(np.diag(covariance))
+    engine = rows[0].engine
+    return Learnt(
+        engine=engine,
+        runs=len(rows),
+        deployments=len({each.group for each in rows}),
+        apart=apart,
+        moved=tuple(_moved(engine, task.start, logs, sd)),
+        scores=tuple(_scores(task, held, residuals(rows, task.has, logs))),
+        logs=logs,
+        sd=sd,
+        spreads=_spreads(rows, task.has, held),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Runs, their cells, what is believed before, and how far off that is."""
+
+    rows: Sequence[Known]
+    has: Cells
+    start: Array
+    believed: tuple[Array, Array]
+    at: Array
+    slopes: Array
+
+
+def _task(rows: Sequence[Known]) -> _Task:
+    has = cells(rows)
+    if len({each.group for each in rows}) == 1:
+        has = replace(has, group_sd=np.zeros(len(has.group_sd)))
+    start, _ = profiles.load()
+    at = residuals(rows, has, start)
+    slopes = derivatives(rows, has, start, at, tuple(CONSTANTS))
+    return _Task(rows, has, start, (start, WIDER * priors()[1]), at, slopes)
+
+
+def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Constants from some of the cells; the second step begins where the first one ended."""
+    has = held_out.some(task.has, which)
+    logs, _ = improved(has, task.at[which], task.slopes[which], task.start, task.believed)
+    at = _again(task, has, logs)
+    return improved(has, at, task.slopes[which], logs, task.believed)
+
+
+def _again(task: _Task, has: Cells, logs: Array) -> Array:
+    """Residuals of some of the cells, at other constants."""
+    places = np.unique(has.row)
+    chosen = [task.rows[row] for row in places]
+    return residuals(chosen, replace(has, row=np.searchsorted(places, has.row)), logs)
+
+
+def _held(task: _Task) -> tuple[Array, str]:
+    """Residuals of each cell by constants that did not see its run, or its deployment."""
+    groups = list(dict.fromkeys(each.group for each in task.rows))
+    if len(groups) >= SEVERAL:
+        label = np.array([groups.index(each.group) for each in task.rows])
+        apart = "deployment"
+    else:
+        label = np.arange(len(task.rows))
+        apart = "run"
+    fold = (label % MOST_FOLDS)[task.has.row]
+    out = np.zeros(len(fold))
+    for scored in np.unique(fold):
+        mine = fold == scored
+        logs, _ = _fitted(task, ~mine)
+        out[mine] = _again(task, held_out.some(task.has, mine), logs)
+    return out, apart
+
+
+def _moved(engine: Engine, before: Array, after: Array, sd: Array) -> list[Moved]:
+    out = []
+    for name, known in CONSTANTS.items():
+        place = PLACE[f"{engine.name}.{name}"]
+        width = WIDER * engines.prior(engine, name)[1]
+        ends = [float(np.exp(after[place] + side * ENDS * sd[place])) for side in (-1.0, 1.0)]
+        out.append(
+            Moved(
+                name,
+                known.unit,
+                known.meaning,
+                float(np.exp(before[place])),
+                float(np.exp(after[place])),
+                ends[0],
+                ends[1],
+                max(1.0 - float(sd[place] / width) ** 2, 0.0),
+            )
+        )
+    return out
+
+
+def _scores(task: _Task, held: Array, fitted: Array) -> list[Scored]:
+    names = list(dict.fromkeys(task.has.metric))
+    metric = np.array(task.has.metric)
+    out = []
+    for name in [*names, "all"]:
+        mine = np.ones(len(metric), dtype=np.bool_) if name == "all" else metric == name
+        off = [_median(each[mine]) for each in (task.at, held, fitted)]
+        out.append(Scored(name, int(mine.sum()), *off))
+    return out
+
+
+def _median(missed: Array) -> float:
+    """Median absolute error of predictions, from logarithms of predicted over measured."""
+    return float(np.median(np.abs(np.expm1(missed))))
+
+
+def _spreads(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
+    """Spreads of held-out figures, as if `ENOUGH` more were as shipped."""
+    _, shipped = profiles.load()
+    found: dict[Key, list[float]] = {}
+    before: dict[Key, float] = {}
+    for cell, (row, metric) in enumerate(zip(has.row, has.metric, strict=True)):
+        for key in held_out.keys(rows[row], metric)[:2]:
+            found.setdefault(key, []).append(abs(float(missed[cell])))
+            before[key] = held_out.of(shipped, rows[row], metric)
+    return {key: _shrunk(each, before[key]) for key, each in found.items()}
+
+
+def _shrunk(missed: Sequence[float], before: float) -> float:
+    own = float(np.quantile(missed, CENTRAL)) / DEVIATIONS
+    whole = (ENOUGH * before**2 + len(missed) * own**2) / (ENOUGH + len(missed))
+    return max(float(np.sqrt(whole)), FLOOR)

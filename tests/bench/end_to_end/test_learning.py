@@ -1,0 +1,150 @@
+"""Planted constants are found again by runs, as far as there are runs to tell them."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roofline.bench.end_to_end import profiles
+from roofline.bench.end_to_end.cases import METRICS, read
+from roofline.bench.end_to_end.fitting import PLACE, Known, predictions
+from roofline.bench.end_to_end.learning import Learnt, learn
+from roofline.bench.end_to_end.predicting import prepared
+from roofline.bench.end_to_end.profiles import Told
+from roofline.cost.work import Array
+from roofline.errors import DocumentError, InputError
+from tests.bench.end_to_end.test_cases import GOOD
+
+BASE: dict[str, Any] = GOOD | {"model": "meta-llama/Llama-3.1-8B", "n_gpus": 1, "tp": 1}
+LOADS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+def planted(changes: dict[str, float], rows: list[dict[str, Any]]) -> list[Known]:
+    """Runs measured as a profile with other constants has them."""
+    logs, _ = profiles.load()
+    logs = logs.copy()
+    for name, factor in changes.items():
+        logs[PLACE[f"vllm.{name}"]] += np.log(factor)
+    first, _ = prepared(read(pd.DataFrame(rows))[0])
+    made = predictions(first, logs)
+    told = [
+        row | {name: one[name] for name in METRICS} for row, one in zip(rows, made, strict=True)
+    ]
+    found, refused = prepared(read(pd.DataFrame(told))[0])
+    assert not refused
+    return found
+
+
+def at(loads: tuple[int, ...], **changes: Any) -> list[dict[str, Any]]:
+    return [BASE | changes | {"batch": load, "requests": 10 * load} for load in loads]
+
+
+def constant(found: Learnt, name: str) -> float:
+    return next(each.after / each.before for each in found.moved if each.name == name)
+
+
+def errors(found: Learnt) -> tuple[float, float]:
+    return found.scores[-1].shipped, found.scores[-1].held
+
+
+def test_runs_as_predicted_move_nothing() -> None:
+    found = learn(planted({}, at(LOADS)))
+    assert [each.after / each.before for each in found.moved] == pytest.approx(
+        [1.0] * len(found.moved), abs=1e-3
+    )
+    assert not found.better or errors(found)[0] < 1e-6
+
+
+def test_a_slower_host_is_found_and_held_out_runs_say_so() -> None:
+    """Steps of twice the time, each sequence twice: within the widths of the priors or beyond."""
+    found = learn(planted({"step": 1.6, "sequence": 2.0}, at(LOADS)))
+    before, after = errors(found)
+    assert found.better
+    assert after < before / 2
+    assert constant(found, "sequence") > 1.4
+    assert constant(found, "experts") == pytest.approx(1.0)  # a dense network tells nothing of it
+    assert (found.deployments, found.apart, found.runs) == (1, "run", 8)
+
+
+def test_fewer_runs_move_constants_less() -> None:
+    moved = [
+        constant(learn(planted({"sequence": 2.5}, at(loads))), "sequence")
+        for loads in ((1, 2, 4), (4, 16, 64), LOADS)
+    ]
+    assert 1.0 <= moved[0] < moved[1] < moved[2] <= 2.6
+
+
+def test_what_the_runs_tell_of_a_constant_is_between_nothing_and_all() -> None:
+    few, many = (learn(planted({}, at(loads))) for loads in ((1, 2, 4), LOADS))
+    for one, other in zip(few.moved, many.moved, strict=True):
+        assert 0 <= one.learnt <= other.learnt + 1e-9 < 1
+        assert one.low <= one.after <= one.high
+        assert other.high / other.low <= one.high / one.low + 1e-9
+
+
+def test_several_deployments_are_left_out_whole() -> None:
+    rows = [
+        row
+        for model in ("LLaMA v3 8B", "Mistral 7B", "Qwen2-7B")
+        for row in at((1, 8, 64), model=model)
+    ]
+    found = learn(planted({"request": 3.0, "step": 1.5}, rows))
+    assert (found.deployments, found.apart) == (3, "deployment")
+    assert found.better
+
+
+def test_spreads_are_shrunk_towards_those_shipped() -> None:
+    found = learn(planted({"decode_gain": 1.02}, at(LOADS)))
+    _, shipped = profiles.load()
+    key = ("vllm", "steady_concurrency", "tpot_s")
+    own = found.spreads[key]
+    # Twelve figures as shipped beside eight that hardly miss: about √(12/20) of it.
+    assert own == pytest.approx(shipped[(*key, "dense")] * (12 / 20) ** 0.5, rel=0.2)
+
+
+def test_a_learnt_profile_goes_before_the_shipped_one(tmp_path: Any) -> None:
+    found = learn(planted({"sequence": 2.0}, at(LOADS)))
+    told = Told(found.runs, "0", "own runs", (), found.spreads)
+    path = profiles.write("vllm", found.logs, found.sd, told, tmp_path / "vllm.yaml")
+    logs, spreads = profiles.load(path)
+    shipped, _ = profiles.load()
+    place = PLACE["vllm.sequence"]
+    assert np.exp(logs[place]) == pytest.approx(np.exp(found.logs[place]), rel=1e-3)
+    assert logs[PLACE["sglang.sequence"]] == shipped[PLACE["sglang.sequence"]]
+    for key, value in found.spreads.items():
+        assert spreads[key] == pytest.approx(value, rel=1e-3)
+    assert profiles.costs_of("vllm", path).sequence_s > profiles.costs_of("vllm").sequence_s
+
+
+def test_a_profile_of_another_engine_is_refused(tmp_path: Any) -> None:
+    path = tmp_path / "a.yaml"
+    text = profiles.path_of("vllm").read_text("utf-8").replace("name: vllm\n", "name: other\n")
+    path.write_text(text, "utf-8")
+    with pytest.raises(DocumentError, match="'other' is no engine"):
+        profiles.load(path)
+
+
+def test_too_few_runs_and_several_engines_are_refused() -> None:
+    with pytest.raises(InputError, match="2 runs are too few"):
+        learn(planted({}, at((1, 2))))
+    rows = at((1, 2)) + at((4,), engine="sglang")
+    with pytest.raises(InputError, match="sglang, vllm"):
+        learn(planted({}, rows))
+
+
+def test_the_held_out_figure_never_saw_its_run() -> None:
+    """One run that is off by far is predicted as if it were not there."""
+    clean = planted({}, at(LOADS))
+    rows = at(LOADS)
+    logs: Array = profiles.load()[0]
+    made = predictions(clean, logs)
+    rows = [
+        row | {name: one[name] for name in METRICS} for row, one in zip(rows, made, strict=True)
+    ]
+    rows[3] |= {name: 3 * rows[3][name] for name in ("ttft_s", "tpot_s", "latency_s")}
+    rows[3]["throughput_tok_s"] /= 3
+    found = learn(prepared(read(pd.DataFrame(rows))[0])[0])
+    whole = {each.metric: each for each in found.scores}
+    assert whole["tpot_s"].held < 0.1  # the median of the other seven
+    assert not found.better
