@@ -1,6 +1,8 @@
 """Which measured kernels price a deployment."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from roofline.bench.calibrating import Fitted
@@ -9,6 +11,7 @@ from roofline.bench.profile_file import find
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import LIKE, Kernel, Label, devices
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.kernels import processor
 from roofline.cost.kernels.catalog import FORMS
@@ -79,7 +82,33 @@ def _variant(name: str, fitted: Fitted) -> str:
     return variant if kind in NAMED else name
 
 
-def _costs(engine: str) -> EngineCosts:
+def _costs(engine: str, own: Path | None = None) -> EngineCosts:
     from roofline.bench.end_to_end.profiles import costs_of
 
-    return costs_of(engine)
+    return costs_of(engine, own)
+
+
+def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
+    """The deployment with an engine's constants from a file, in place of the shipped ones.
+
+    Parameters
+    ----------
+    deployment
+        Priced by measured kernels.
+    profile
+        File, as `roofline.api.learn_engine` writes it.
+
+    Raises
+    ------
+    RooflineError
+        It cannot be read, or no measured kernels price the deployment: constants are fitted beside
+        those.
+    """
+    known = deployment.calibration
+    if not isinstance(known, GpuCalibration):
+        raise InputError(
+            "a profile goes with measured kernels, and none price this deployment",
+            hint="leave --profile out, or give a GPU and --calibration that have some",
+        )
+    costs = _costs(deployment.engine.name, Path(profile))
+    return replace(deployment, calibration=replace(known, costs=costs))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from roofline.api.calibration import AUTO
+from roofline.api.calibration import AUTO, with_profile
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -73,6 +73,7 @@ def simulate(
     kv: str = "auto",
     engine: str = "vllm",
     calibration: str = AUTO,
+    profile: str | Path = "",
     mla: Form = "auto",
     routing: Routing = UNIFORM,
     overlap: float = 0.0,
@@ -110,6 +111,9 @@ def simulate(
         Whether each sequence has a region as long as the longest request, as before paging.
     prefix_caching
         Whether equal prefixes are kept once; None for whether the policy can.
+    profile
+        File of the engine's constants, as `roofline.api.learn_engine` writes it, in place of the
+        shipped ones.
     with_requests
         Whether there is a table of every request.
     progress
@@ -157,6 +161,8 @@ def simulate(
         options=options_of(mla=mla, routing=routing, overlap=overlap),
         calibration=calibration,
     )
+    if profile:
+        deployment = with_profile(deployment, profile)
     asked = Asked(
         policy,
         first,

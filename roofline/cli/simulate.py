@@ -107,6 +107,10 @@ def simulate(
     kv: options.Kv = "auto",
     engine: options.Engine = "vllm",
     calibration: options.Calibrated = "auto",
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="Constants of the engine, as calibrate --from learns them."),
+    ] = None,
     mla: options.MlaOf = options.Mla.AUTO,
     routing_skew: options.RoutingSkew = 0.0,
     expert_loads: options.ExpertLoads = None,
@@ -167,6 +171,7 @@ def simulate(
         kv=kv,
         engine=engine,
         calibration=calibration,
+        profile=profile or "",
         mla=mla.value,
         routing=routing(routing_skew, expert_loads),
         overlap=overlap,

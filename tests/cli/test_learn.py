@@ -93,6 +93,21 @@ def test_what_does_no_better_is_not_written(capsys: Captured, tmp_path: Path) ->
     assert not (tmp_path / "home" / "engines").exists()
 
 
+def test_a_simulation_takes_a_learnt_profile(slower: Path, tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    roofline.learn_engine(slower, out=path)
+    asked = {"prompt": 400, "output": 40, "requests": 40, "concurrency": 4}
+    plain = roofline.simulate("llama-3.1-8b", **asked)
+    own = roofline.simulate("llama-3.1-8b", **asked, profile=path)
+    gaps = [
+        next(e["mean"] for e in each.tables["headline"].rows() if e["metric"] == "tpot_s")
+        for each in (plain, own)
+    ]
+    assert gaps[1] > gaps[0] + 1e-3
+    with pytest.raises(InputError, match="goes with measured kernels"):
+        roofline.simulate("llama-3.1-8b", **asked, profile=path, calibration="none")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said", "hint"),
     [
