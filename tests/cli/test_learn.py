@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_what_does_no_better_is_not_written(capsys: Captured, tmp_path: Path) ->
 def test_a_simulation_takes_a_learnt_profile(slower: Path, tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     roofline.learn_engine(slower, out=path)
-    asked = {"prompt": 400, "output": 40, "requests": 40, "concurrency": 4}
+    asked: dict[str, Any] = {"prompt": 400, "output": 40, "requests": 40, "concurrency": 4}
     plain = roofline.simulate("llama-3.1-8b", **asked)
     own = roofline.simulate("llama-3.1-8b", **asked, profile=path)
     gaps = [

@@ -16,7 +16,7 @@ ATTRIBUTE: Final = "FORMAT"
 
 
 @cache
-def formats() -> tuple[Format, ...]:
+def known_formats() -> tuple[Format, ...]:
     """Every format, in order of their names: one for each module of the folder ``formats``."""
     names = sorted(found.name for found in iter_modules(folder.__path__))
     modules = [import_module(f"{folder.__name__}.{name}") for name in names]
@@ -60,7 +60,7 @@ def read_results(path: Path, *, format_: str = "") -> tuple[MeasuredRun, ...]:
 
 
 def _named(name: str) -> Format:
-    known = {each.name: each for each in formats()}
+    known = {each.name: each for each in known_formats()}
     if name not in known:
         raise UnknownNameError(
             f"no format is called {name!r:.40}", hint=f"there are {', '.join(known)}"
@@ -69,10 +69,10 @@ def _named(name: str) -> Format:
 
 
 def _recognised(content: Content) -> Format:
-    for each in formats():
+    for each in known_formats():
         if each.recognises(content):
             return each
     raise content.error(
         "no known benchmark writes files like this",
-        f"--as forces one of {', '.join(each.name for each in formats())}",
+        f"--as forces one of {', '.join(each.name for each in known_formats())}",
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roofline.interop.results import MeasuredRun, formats, read_results
+from roofline.interop.results import MeasuredRun, known_formats, read_results
 from roofline.interop.results.content import content_of
 
 DATA = Path(__file__).parent / "data"
@@ -54,14 +54,14 @@ def said(run: MeasuredRun, *names: str) -> tuple[Any, ...]:
 
 def test_every_file_of_the_folder_is_known_here() -> None:
     assert {path.name for path in DATA.iterdir()} == set(FILES)
-    assert {name for name, _ in FILES.values()} == {each.name for each in formats()}
+    assert {name for name, _ in FILES.values()} == {each.name for each in known_formats()}
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_of_one_format_alone(name: str) -> None:
     content = content_of(DATA / name)
     wanted, runs = FILES[name]
-    assert [each.name for each in formats() if each.recognises(content)] == [wanted]
+    assert [each.name for each in known_formats() if each.recognises(content)] == [wanted]
     found = read_results(DATA / name)
     assert (len(found), {run.format for run in found}) == (runs, {wanted})
     assert read_results(DATA / name, format_=wanted) == found

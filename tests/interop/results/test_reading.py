@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roofline.errors import DocumentError, RooflineError, UnknownNameError
-from roofline.interop.results import MeasuredRun, formats, read_results, reading
+from roofline.interop.results import MeasuredRun, formats, known_formats, read_results
 from tests.interop.results.test_formats import DATA, FILES
 
 JSON = [name for name in FILES if name.endswith(("json", "jsonl"))]
@@ -196,7 +196,7 @@ def test_a_format_can_be_forced_and_then_misses_its_fields() -> None:
     assert "vllm-serve" in unknown.value.hint
 
 
-@pytest.mark.parametrize("forced", [each.name for each in formats()])
+@pytest.mark.parametrize("forced", [each.name for each in known_formats()])
 @pytest.mark.parametrize("name", FILES)
 def test_any_file_forced_to_any_format_is_read_or_refused(name: str, forced: str) -> None:
     assert all(run.measurements for run in runs_or_none(DATA / name, forced))
@@ -209,16 +209,16 @@ def test_a_format_is_known_by_being_there(tmp_path: Path, monkeypatch: pytest.Mo
         "FORMAT = Format('zebra', 'stripes', mine, lambda content: [])\n",
         "utf-8",
     )
-    monkeypatch.setattr(reading.folder, "__path__", [*reading.folder.__path__, str(tmp_path)])
-    formats.cache_clear()
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path)])
+    known_formats.cache_clear()
     try:
-        assert formats()[-1].name == "zebra"
+        assert known_formats()[-1].name == "zebra"
         path = tmp_path / "a.txt"
         path.write_text("stripes\n", "utf-8")
         with pytest.raises(DocumentError, match="read as stripes"):
             read_results(path)
     finally:
-        formats.cache_clear()
+        known_formats.cache_clear()
 
 
 @settings(
