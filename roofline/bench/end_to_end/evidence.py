@@ -7,6 +7,7 @@ from typing import Final
 
 from roofline.bench.end_to_end.bounds import Bounds, Poor, bounds, poor
 from roofline.bench.end_to_end.comparing import Compared, Figure
+from roofline.bench.end_to_end.modes import OPEN
 
 RATES: Final = ("output_tok_s", "total_tok_s", "input_tok_s", "requests_s")
 """Metrics of which more is better."""
@@ -47,13 +48,24 @@ class Context:
 
     @property
     def clients(self) -> float:
-        """Load of the run: clients, or sequences of a batch. [1]"""
-        return self.run.known.row.batch
+        """Load of the run. [1]"""
+        return load(self.run)
 
     @property
     def gaps(self) -> Figure | None:
         """TPOT, or what stands for it."""
         return self.run.get("tpot_s") or self.run.get("itl_s")
+
+
+def load(run: Compared) -> float:
+    """Clients, or sequences of a batch; at a rate what is in flight, by the law of Little. [1]"""
+    row = run.known.row
+    if row.mode != OPEN:
+        return row.batch
+    figures = {each.metric: each.predicted for each in run.figures}
+    gaps = figures.get("tpot_s", figures.get("itl_s", 0.0))
+    latency = figures.get("latency_s", run.alone + row.osl * gaps)
+    return row.rate * latency
 
 
 def series(run: Compared, runs: Sequence[Compared]) -> list[Compared]:

@@ -146,7 +146,15 @@ def test_first_tokens_late_under_load_only_wait() -> None:
     said = why("ttft_s", runs({}, {}, {"ttft_s": 2.5}))
     assert said.name == "queueing"
     assert "with 16 clients" in said.text
-    assert "with 1 clients it is as predicted" in said.text
+    assert "with 1 client it is as predicted" in said.text
+
+
+def test_first_tokens_late_at_a_high_rate_wait_for_what_is_in_flight() -> None:
+    rates = {"mode": "steady_rate", "requests": 200, "rate": 4.0}
+    said = why("ttft_s", runs({"ttft_s": 3.0}, **rates))
+    assert said.name == "queueing"
+    assert "4 requests/s, about 9 in flight" in said.text
+    assert why("tpot_s", runs({"tpot_s": 2.0}, **rates)).name == "open-loop"
 
 
 def test_first_tokens_late_by_the_same_time_at_any_load_are_the_front_end() -> None:
