@@ -302,6 +302,9 @@ def _notes(outcomes: Sequence[Outcome]) -> Iterator[str]:
             if said not in seen:
                 seen.add(said)
                 yield said
+    left = sum(each.found is None for each in outcomes)
+    if left:
+        yield f"{left:,} of {len(outcomes):,} runs are not predicted."
     if any(each.run.scenario.load == "open" for each in outcomes):
         yield (
             "No run at a rate was ever fitted to: those have the intervals of closed loops, 1.3 "

@@ -59,6 +59,9 @@ def compare_measured(
     every: Annotated[
         bool, typer.Option("--all", help="Every percentile, not one mean of each metric.")
     ] = False,
+    outside: Annotated[
+        bool, typer.Option("--outside", help="Print only runs that have a figure outside.")
+    ] = False,
     profile: Annotated[
         Path | None,
         typer.Option(help="Constants of an engine, as calibrate --from learns them."),
@@ -95,7 +98,7 @@ def compare_measured(
         every=every,
         profile=profile or "",
     )
-    _print(result, format_)
+    _print(result, format_, outside=outside)
     for name, off in _above(result, fail_above):
         typer.echo(
             f"median error of {clean(NAMES[name])} is {off:.1f} %, above {fail_above:g} %", err=True
@@ -112,22 +115,26 @@ def _above(result: "Result", limit: float | None) -> Iterator[tuple[str, float]]
             yield entry["metric"], off
 
 
-def _print(result: "Result", style: Format) -> None:
+def _print(result: "Result", style: Format, *, outside: bool) -> None:
     if style is Format.JSON:
         tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
         print_json("compare-measured", {**result.metadata, **tables}, result.notes)
         return
     figures = list(result.tables["figures"].rows())
+    shown = {entry["run"]: entry for entry in result.tables["runs"].rows()}
+    if outside:
+        kept = {entry["run"] for entry in figures if entry["inside"] is False}
+        figures = [entry for entry in figures if entry["run"] in kept]
+        shown = {number: entry for number, entry in shown.items() if number in kept}
     if style is Format.CSV:
         names = list(result.tables["figures"].columns)
-        runs = {entry["run"]: entry for entry in result.tables["runs"].rows()}
         cells = [
-            [runs[entry["run"]]["where"], *(_plain(entry[name]) for name in names)]
+            [shown[entry["run"]]["where"], *(_plain(entry[name]) for name in names)]
             for entry in figures
         ]
         print_rows(cells, ["where", *names], style)
         return
-    for run in result.tables["runs"].rows():
+    for run in shown.values():
         _print_run(run, [entry for entry in figures if entry["run"] == run["run"]], style)
     _print_summary(result, style)
     for note in result.notes:

@@ -164,6 +164,20 @@ def test_a_run_that_fell_behind_its_rate_is_a_loop_of_its_clients(tmp_path: Path
         assert result.tables["runs"]["load"] == (load,)
 
 
+def test_only_runs_with_something_outside_where_asked_for(capsys: Captured, tmp_path: Path) -> None:
+    rows = (DATA / "tidy.csv").read_text("utf-8").splitlines()
+    path = tmp_path / "a.csv"
+    slow = rows[2].replace("0.0086", "0.0286")
+    path.write_text("\n".join([*rows[:2], slow, rows[3]]) + "\n", "utf-8")
+    _, out, _ = ask(capsys, path, "--outside")
+    assert "a.csv:3" in out
+    assert "a.csv:2" not in out
+    assert "TPOT: it is 2" in out
+    assert "\nTPOT               3" in out  # the summary is of all
+    _, out, _ = ask(capsys, path, "--outside", "--format", "csv")
+    assert {row["run"] for row in csv.DictReader(io.StringIO(out))} == {"2"}
+
+
 def test_a_threshold_that_is_missed_exits_with_1(capsys: Captured) -> None:
     code, out, err = ask(capsys, DATA / "vllm_serve.json", *HERE, "--fail-above", "1")
     assert code == 1
@@ -180,6 +194,7 @@ def test_what_no_prediction_knows_is_listed_and_the_rest_goes_on(capsys: Capture
     assert "not predicted: no prediction knows it: speculative decoding (mtp)" in out
     assert "prefill and decode on devices of their own" in out
     assert "TPOT" in out
+    assert "note: 2 of 3 runs are not predicted." in out
 
 
 def test_an_unknown_network_is_not_predicted_and_says_so(capsys: Captured, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Values of a file with the place of each, so that every refusal says where."""
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,6 +9,7 @@ from typing import Any, Final
 from roofline.errors import DocumentError
 
 _SHOWN: Final = 40
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 MOST: Final = 2.0**53
 LEAST: Final = 1 / MOST
 """Nothing that is measured is beyond these; a float would round larger counts."""
@@ -99,10 +101,7 @@ class Node:
         """
         value = self.value
         if isinstance(value, str):
-            try:
-                value = float(value.replace(",", ""))
-            except ValueError:
-                value = None
+            value = _spelled(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(
                 f"{self._shown()} is no number", "check the file; null is read as not measured"
@@ -149,6 +148,19 @@ class Node:
             case _:
                 text = repr(self.value)
                 return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _spelled(text: str) -> float | None:
+    """Number that a text spells; commas are between thousands, never before decimals.
+
+    >>> _spelled("1,100.50"), _spelled("1,5"), _spelled("soon")
+    (1100.5, None, None)
+    """
+    bare = text.replace(",", "") if _THOUSANDS.fullmatch(text.strip()) else text
+    try:
+        return float(bare)
+    except ValueError:
+        return None
 
 
 def count(node: Node, *keys: str) -> int | None:

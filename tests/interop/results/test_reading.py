@@ -140,6 +140,7 @@ def test_a_wrong_value_is_refused_at_its_field(tmp_path: Path, name: str) -> Non
         (b"ttft_s,colour\n1,red\n", "no column is called 'colour'"),
         (b"ttft_s,ttft_s\n1,1\n", "there twice"),
         (b"ttft_s\n", "there is no run in it"),
+        (b'ttft_s\n"1,5"\n', "'1,5' is no number"),
         (b"ttft_s,model\n,llama\n", "nothing is measured"),
         (b"ttft_s,load\n1,heavy\n", "'heavy' is no load"),
         (b'ttft_s,model\n1,"a\n', "not CSV"),
