@@ -165,12 +165,20 @@ def _print_run(run: Mapping[str, Any], figures: list[dict[str, Any]], style: For
     ]
     header = ["", "", "measured", "predicted", "80 % from", "to", "error", "inside"]
     print_rows(rows, header, style)
+    reasons = _reasons(figures)
+    for text in reasons:
+        echo(wrap(text, "   ") if plain else f"- {_escaped(text)}")
+    if not plain or reasons:
+        echo("")
+
+
+def _reasons(figures: list[dict[str, Any]]) -> list[str]:
+    """Each reason once, behind the names of what it is of."""
+    names: dict[str, list[str]] = {}
     for entry in figures:
         if entry["reason"]:
-            text = f"{NAMES[entry['metric']]}: {entry['reason']}"
-            echo(wrap(text, "   ") if plain else f"- {_escaped(text)}")
-    if not plain or any(entry["reason"] for entry in figures):
-        echo("")
+            names.setdefault(entry["reason"], []).append(NAMES[entry["metric"]])
+    return [f"{', '.join(dict.fromkeys(of))}: {text}" for text, of in names.items()]
 
 
 _QUANTITIES: Final = ("measured", "predicted", "low", "high")
