@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.end_to_end import held_out, profiles
-from roofline.bench.end_to_end.cases import METRICS, Unread, read
+from roofline.bench.end_to_end.cases import Unread, read
 from roofline.bench.end_to_end.driving import driven
 from roofline.bench.end_to_end.fitting import Known, costs
 from roofline.bench.end_to_end.held_out import Spreads
@@ -232,7 +232,7 @@ def _rates(each: Known, means: Mapping[str, float], served: Served | None) -> di
     """Throughputs of all devices, whatever the row counts."""
     row = each.row
     if served is None:
-        rate = means[METRICS[3]] * (row.devices if row.scope == "per_gpu" else 1.0)
+        rate = means["throughput_tok_s"] * (row.devices if row.scope == "per_gpu" else 1.0)
         tokens = {"output": row.osl, "input": row.isl, "input+output": row.isl + row.osl}
         answered, prompts, answers = rate / tokens[row.counts], row.isl, row.osl
     else:
