@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from roofline.cli import options
+from roofline.cli import completing, options
 from roofline.cli.answer import LABELS
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
@@ -37,8 +37,11 @@ def compare_measured(
     format_as: Annotated[
         str, typer.Option("--as", metavar="FORMAT", help="Read the files as this; else told.")
     ] = "",
-    model: Annotated[str, typer.Option(help="Network, where the files do not say.")] = "",
-    gpu: Annotated[str, typer.Option(help="GPU, likewise.")] = "",
+    model: Annotated[
+        str,
+        typer.Option(help="Network, where the files do not say.", autocompletion=completing.models),
+    ] = "",
+    gpu: Annotated[str, typer.Option(help="GPU, likewise.", autocompletion=completing.gpus)] = "",
     gpus: Annotated[int | None, typer.Option(min=1, help="Devices in all.")] = None,
     tp: Annotated[int | None, typer.Option(min=1, help="Tensor parallel; else all.")] = None,
     pp: Annotated[int | None, typer.Option(min=1, help="Pipeline parallel.")] = None,
@@ -46,7 +49,10 @@ def compare_measured(
     dp: Annotated[int | None, typer.Option(min=1, help="Attention data parallel.")] = None,
     weights: Annotated[str, typer.Option(help="Number format of the weights.")] = "",
     kv: Annotated[str, typer.Option(help="Number format of the KV cache.")] = "",
-    engine: Annotated[str, typer.Option(help="vllm, trtllm, sglang, llama.cpp…")] = "",
+    engine: Annotated[
+        str,
+        typer.Option(help="vllm, trtllm, sglang, llama.cpp…", autocompletion=completing.engines),
+    ] = "",
     engine_version: Annotated[str, typer.Option(help="Its release.")] = "",
     prompt: Annotated[float | None, typer.Option(min=1.0, help="Mean tokens of prompts.")] = None,
     output: Annotated[float | None, typer.Option(min=1.0, help="Mean tokens of answers.")] = None,
