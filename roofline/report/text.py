@@ -4,7 +4,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from roofline.units import show, show_binary
 
@@ -81,7 +81,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a finite number; true and false are not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False

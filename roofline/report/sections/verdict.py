@@ -229,7 +229,9 @@ def _cell(entry: Headline, column: str) -> Cell:
 
 
 def build(result: Result) -> Block | None:
-    """Section of the page."""
+    """Section of the page; plans and sweeps have a verdict of their own."""
+    if {"verdict", "points"} & set(result.tables) and "headline" not in result.tables:
+        return None
     facts = verdict_facts(result)
     grids = [_known_grid(facts)] if facts.known else []
     if facts.headlines:

@@ -1,0 +1,112 @@
+"""Other deployments that keep what is promised: what each costs, gives up and gains."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import Block, Figure, Key
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, log_ticks
+from roofline.report.sections.others import grid
+from roofline.report.text import amount, is_number, label
+from roofline.report.words import heading, unit_of, written
+from roofline.table import Result, Table
+
+ORDER: Final = 40
+PRICES: Final = ("usd_per_hour", "gpus")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A deployment that nothing cheaper beats in everything."""
+
+    shape: str
+    best_in: str
+    price: float
+    value: float
+    chosen: bool
+
+
+def options(table: Table, metric: str) -> tuple[str, tuple[Option, ...]]:
+    """What they are priced in, and options with a value of a metric, the cheapest first."""
+    rows = [row for row in table.rows() if is_number(row.get(metric))]
+    price = next((name for name in PRICES if all(is_number(row.get(name)) for row in rows)), "gpus")
+    found = [
+        Option(
+            f"{row['gpu']} {row['shape']}, {row['weights']}",
+            str(row["best_in"]),
+            float(row[price]),
+            float(row[metric]),
+            bool(row["chosen"]),
+        )
+        for row in rows
+    ]
+    return price, tuple(sorted(found, key=lambda option: option.price))
+
+
+def draw(table: Table, metric: str, statistic: str) -> Figure | None:
+    """A metric against the price; None where fewer than two options have it."""
+    price, found = options(table, metric)
+    if len(found) < 2:
+        return None
+    unit, values = unit_of(metric), [option.value for option in found]
+    edges = min(values) / 1.25, max(values) * 1.25
+    most = max(option.price for option in found)
+    points = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [option.price for option in found],
+        "y": values,
+        "marker": {
+            "size": [14 if option.chosen else 9 for option in found],
+            "symbol": ["star" if option.chosen else "circle" for option in found],
+            "color": [colour("decode") if option.chosen else colour("prefill") for option in found],
+            "opacity": 1,
+        },
+        "hovertext": [
+            lines(
+                [
+                    label(option.shape, 48),
+                    f"{written(price, option.price)}, {amount(option.value, unit)}",
+                    f"best in {label(option.best_in, 48)}",
+                ]
+            )
+            for option in found
+        ],
+        "hoverinfo": "text",
+    }
+    figure: dict[str, Any] = layout(280)
+    title = "Price of all GPUs [$/h]" if price == "usd_per_hour" else "GPUs"
+    figure["xaxis"] = axis(title, range=[0, most * 1.08], **linear_ticks(most, ""))
+    figure["yaxis"] = axis("", type="log", **log_ticks(*edges, unit))
+    name = statistic.replace("_", " ") if statistic else heading(metric)
+    cheapest = found[0]
+    return Figure(
+        f"frontier-{metric.removesuffix('_s')}",
+        f"{name} against price",
+        f"Cheapest: {cheapest.shape} with {amount(cheapest.value, unit)}; "
+        f"the least is {amount(min(values), unit)}.",
+        {"data": [points], "layout": figure},
+        (Key("recommended", "decode"), Key("nothing cheaper is as good", "prefill", "circle")),
+    )
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    table, others = result.tables.get("frontier"), result.tables.get("runners_up")
+    grids = []
+    figures: tuple[Figure, ...] = ()
+    if table is not None and len(table):
+        given = result.metadata
+        drawn = (
+            draw(table, f"{name}_s", str(given.get(f"{name}_statistic", "")))
+            for name in ("ttft", "tpot")
+        )
+        figures = tuple(figure for figure in drawn if figure is not None)
+    if others is not None and len(others):
+        grids.append(grid("runners-up", "Runners-up, and what each gives up", others))
+    if table is not None and len(table):
+        grids.append(grid("frontier", "Deployments that nothing cheaper beats in some aim", table))
+    if not grids:
+        return None
+    return Block(
+        "alternatives", "Alternatives", "figures.html", figures=figures, grids=tuple(grids)
+    )

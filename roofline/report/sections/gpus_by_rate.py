@@ -1,0 +1,116 @@
+"""How many GPUs a growing load takes, step by step."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import Block, Figure, Key
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
+from roofline.report.sections.others import grid
+from roofline.report.text import amount, label, plain
+from roofline.table import Result
+
+ORDER: Final = 42
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Rates that one deployment is the cheapest for. [request/s]"""
+
+    low: float
+    high: float
+    gpus: int
+    usd_per_hour: float | None
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class RateFacts:
+    """Steps in their order, and the rate that was planned for; None where nobody said. [1/s]"""
+
+    steps: tuple[Step, ...]
+    asked: float | None
+
+
+def rate_facts(result: Result) -> RateFacts:
+    """Steps of the load."""
+    steps = tuple(
+        Step(
+            float(row["rate_from_per_s"]),
+            float(row["rate_to_per_s"]),
+            int(row["gpus"]),
+            None if row["usd_per_hour"] is None else float(row["usd_per_hour"]),
+            f"{row['gpu']}: {row['shape']}",
+        )
+        for row in result.tables["gpus_by_rate"].rows()
+    )
+    planned = list(result.tables.get("verdict", result.tables["gpus_by_rate"]).rows())
+    asked = planned[0].get("rate_per_s") if planned else None
+    return RateFacts(steps, None if asked is None else float(asked))
+
+
+def draw_rates(facts: RateFacts) -> Figure:
+    """GPUs against rate as a staircase."""
+    x: list[float] = []
+    y: list[int] = []
+    told: list[str] = []
+    for step in facts.steps:
+        x += [step.low, step.high]
+        y += [step.gpus, step.gpus]
+        price = "" if step.usd_per_hour is None else f", {amount(step.usd_per_hour, '$')} an hour"
+        upto = f"up to {plain(step.high)} requests/s"
+        told += [lines([f"{step.gpus} GPUs{price}", upto, label(step.shape, 48)])] * 2
+    most = max(y)
+    figure: dict[str, Any] = layout(300)
+    figure["margin"] |= {"t": 24}
+    figure["xaxis"] = axis(
+        "Load [requests/s]", range=[0, max(x) * 1.02], **linear_ticks(max(x), "")
+    )
+    figure["yaxis"] = axis("GPUs", range=[0, most * 1.12], **linear_ticks(most, ""))
+    if facts.asked is not None and facts.asked <= max(x):
+        line = {"color": colour("ink"), "width": 1, "dash": "dot"}
+        figure["shapes"] = [
+            {"type": "line", "x0": facts.asked, "x1": facts.asked, "y0": 0, "y1": 1}
+            | {"yref": "paper", "line": line}
+        ]
+        figure["annotations"] = [
+            note(
+                f"planned: {plain(facts.asked)} requests/s",
+                facts.asked,
+                1,
+                yref="paper",
+                yanchor="bottom",
+                xanchor="left" if facts.asked < max(x) / 2 else "right",
+            )
+        ]
+    curve = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": x,
+        "y": y,
+        "line": {"color": colour("prefill"), "width": 2},
+        "marker": {"size": 6, "color": colour("prefill")},
+        "fill": "tozeroy",
+        "fillcolor": colour("prefill", 0.12),
+        "hovertext": told,
+        "hoverinfo": "text",
+    }
+    first, last = facts.steps[0], facts.steps[-1]
+    return Figure(
+        "gpus-by-rate",
+        "GPUs against load, promises and headroom kept",
+        f"From {first.gpus} GPUs for up to {plain(first.high)} requests a second to {last.gpus} "
+        f"for up to {plain(last.high)}, in {len(facts.steps)} steps.",
+        {"data": [curve], "layout": figure},
+        (Key("cheapest deployment that carries the load", "prefill"),),
+    )
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    if not len(result.tables.get("gpus_by_rate", ())):
+        return None
+    facts = rate_facts(result)
+    table = grid("gpus-by-rate-table", "Steps of the load", result.tables["gpus_by_rate"])
+    return Block(
+        "rates", "If traffic grows", "figures.html", figures=(draw_rates(facts),), grids=(table,)
+    )

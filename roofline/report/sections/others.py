@@ -1,0 +1,59 @@
+"""Tables that no other section shows, as they are."""
+
+from typing import Final
+
+from roofline.report.block import Block, Grid
+from roofline.report.text import clean
+from roofline.report.words import cell, head, heading
+from roofline.table import Result, Table
+
+ORDER: Final = 85
+
+ELSEWHERE: Final = frozenset(
+    {
+        "assumptions",
+        "batch_curve",
+        "capacity",
+        "headline",
+        "kernels",
+        "memory",
+        "ops",
+        "points",
+        "roofs",
+        "what_if",
+    }
+    | {"verdict", "objectives", "lifts", "runners_up", "frontier", "gpus_by_rate", "sensitivity"}
+)
+"""Tables that have a section of their own."""
+MOST: Final = 200
+"""Rows of a table that a page has room for."""
+
+
+def grid(key: str, title: str, table: Table, most: int = MOST) -> Grid:
+    """A table as it is, its first rows where it has very many."""
+    shown = list(table.rows())[:most]
+    columns = {
+        name: column
+        for name, column in table.columns.items()
+        if any(value not in ("", None) for value in column.values)
+    }
+    caption = title if len(table) <= most else f"{title}: the first {most:,} of {len(table):,} rows"
+    return Grid(
+        key,
+        caption,
+        tuple(head(name, column) for name, column in columns.items()),
+        tuple(
+            tuple(cell(name, row[name], column.unit) for name, column in columns.items())
+            for row in shown
+        ),
+    )
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    grids = tuple(
+        grid(f"table-{place}", clean(heading(name)), table)
+        for place, (name, table) in enumerate(result.tables.items())
+        if name not in ELSEWHERE and len(table)
+    )
+    return Block("tables", "Tables", "grids.html", grids=grids) if grids else None

@@ -1,0 +1,179 @@
+"""What the answer would be if an input were otherwise: one bar for each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import Block, Figure, Key
+from roofline.report.figures import axis, colour, layout, lines, note
+from roofline.report.sections.others import grid
+from roofline.report.text import amount, label, shorten
+from roofline.report.words import heading, unit_of
+from roofline.table import Result, Table
+
+ORDER: Final = 46
+MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
+"""What bars may be of, the first that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a bar: the input, what comes out, and whether another deployment is then best.
+
+    ``value`` is None where nothing fits.
+    """
+
+    said: str
+    value: float | None
+    shape: str
+    changes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An input that may be otherwise."""
+
+    what: str
+    low: End
+    high: End
+
+    @property
+    def span(self) -> float:
+        """How far apart the ends are; where nothing fits, farther than all others."""
+        values = [end.value for end in (self.low, self.high) if end.value is not None]
+        return max(values) - min(values) if len(values) == 2 else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class TornadoFacts:
+    """Bars, the longest first, around what was planned."""
+
+    measure: str
+    base: float
+    bars: tuple[Bar, ...]
+
+
+def tornado_facts(table: Table) -> TornadoFacts | None:
+    """Bars of a table of sensitivities; None where nothing is known of any."""
+    rows = list(table.rows())
+    measure = next((m for m in MEASURES if all(r[f"{m}_base"] is not None for r in rows)), "")
+    if not rows or not measure:
+        return None
+    bars = tuple(Bar(str(r["what"]), *(_end(r, measure, e) for e in ("low", "high"))) for r in rows)
+    base = float(rows[0][f"{measure}_base"])
+    return TornadoFacts(measure, base, tuple(sorted(bars, key=lambda bar: -bar.span)))
+
+
+def _end(row: Mapping[str, Any], measure: str, end: str) -> End:
+    value = row[f"{measure}_{end}"]
+    return End(
+        str(row[end]),
+        None if value is None else float(value),
+        str(row[f"shape_{end}"]),
+        bool(row[f"changes_{end}"]),
+    )
+
+
+def draw_tornado(facts: TornadoFacts) -> Figure:
+    """Bars below each other, to either side of what was planned."""
+    unit = unit_of(facts.measure)
+    values = [
+        end.value for bar in facts.bars for end in (bar.low, bar.high) if end.value is not None
+    ]
+    low, high = min([*values, facts.base]), max([*values, facts.base])
+    room = (high - low or facts.base or 1.0) * 0.12
+    names = [shorten(bar.what, 30) for bar in facts.bars][::-1]
+    data = []
+    for side, tint in (("low", "prefill"), ("high", "decode")):
+        ends = [getattr(bar, side) for bar in facts.bars][::-1]
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "y": list(range(len(ends))),
+                "base": facts.base,
+                "x": [0.0 if end.value is None else end.value - facts.base for end in ends],
+                "marker": {
+                    "color": colour(tint),
+                    "pattern": {
+                        "shape": ["/" if end.changes else "" for end in ends],
+                        "fgcolor": colour("surface"),
+                        "size": 6,
+                    },
+                },
+                "hovertext": [_hover(end, unit) for end in ends],
+                "hoverinfo": "text",
+                "cliponaxis": False,
+            }
+        )
+    figure: dict[str, Any] = layout(90 + 44 * len(facts.bars), barmode="overlay", bargap=0.35)
+    figure["margin"] |= {"t": 24}
+    figure["xaxis"] = axis(
+        f"{heading(facts.measure)}", range=[low - room, high + room], **_ticks(low, high, unit)
+    )
+    figure["yaxis"] = axis(
+        "",
+        tickvals=list(range(len(names))),
+        ticktext=[label(name, 30) for name in names],
+        range=[-0.6, len(names) - 0.4],
+    )
+    line = {"color": colour("ink"), "width": 1}
+    figure["shapes"] = [
+        {"type": "line", "x0": facts.base, "x1": facts.base, "y0": 0, "y1": 1, "yref": "paper"}
+        | {"line": line}
+    ]
+    figure["annotations"] = [
+        note(f"planned: {amount(facts.base, unit)}", facts.base, 1, yref="paper", yanchor="bottom"),
+        *(
+            note("nothing fits", facts.base, place, xanchor=anchor, xshift=shift)
+            for place, bar in enumerate(facts.bars[::-1])
+            for end, anchor, shift in ((bar.low, "right", -6), (bar.high, "left", 6))
+            if end.value is None
+        ),
+    ]
+    worst = facts.bars[0]
+    return Figure(
+        "tornado",
+        f"{heading(facts.measure)} if one input were otherwise, planned again each time",
+        f"The answer depends most on {worst.what}: {_told(worst, unit)}.",
+        {"data": data, "layout": figure},
+        (
+            Key("input lower", "prefill"),
+            Key("input higher", "decode"),
+            Key("another deployment is then the best", "decode", "hatched"),
+        ),
+    )
+
+
+def _told(bar: Bar, unit: str) -> str:
+    return ", ".join(
+        f"{end.said} gives {'nothing that fits' if end.value is None else amount(end.value, unit)}"
+        for end in (bar.low, bar.high)
+    )
+
+
+def _hover(end: End, unit: str) -> str:
+    value = "nothing fits" if end.value is None else str(amount(end.value, unit))
+    return lines([f"{label(end.said, 48)}: {value}", label(end.shape, 48)])
+
+
+def _ticks(low: float, high: float, unit: str) -> dict[str, Any]:
+    step = (high - low) / 4 or 1.0
+    values = [low + step * place for place in range(5)]
+    return {"tickvals": values, "ticktext": [str(amount(value, unit)) for value in values]}
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    table = result.tables.get("sensitivity")
+    facts = tornado_facts(table) if table is not None else None
+    if table is None or facts is None:
+        return None
+    shown = grid("sensitivity", "One input at a time", table)
+    return Block(
+        "sensitivity-section",
+        "What it depends on",
+        "figures.html",
+        figures=(draw_tornado(facts),),
+        grids=(shown,),
+    )
