@@ -214,6 +214,16 @@
     });
   }
 
+  // What a control draws with: the data of a figure as its specification has them.
+  window.roofline = {
+    data: (key) => structuredClone(specs.get(document.getElementById(key))?.data),
+    redraw: (key, data) => {
+      const plot = document.getElementById(key);
+      specs.get(plot).data = data;
+      if (drawn.has(plot)) draw(plot, drawn.get(plot));
+    },
+  };
+
   if (plots.length) {
     start().catch(() => {
       document.getElementById("failure").hidden = false;

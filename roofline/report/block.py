@@ -65,11 +65,14 @@ class Head:
         Whether it is aligned as numbers.
     minor
         Whether paper can do without it.
+    wide
+        Whether it has sentences.
     """
 
     text: str
     numeric: bool = False
     minor: bool = False
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,8 @@ class Block:
         What the template shows, all of it text by now.
     figures, grids
         Drawn and printed by the template, by key.
+    script
+        File under ``reports`` that its controls need; empty for none.
     """
 
     key: str
@@ -121,6 +126,7 @@ class Block:
     facts: Any = None
     figures: tuple[Figure, ...] = ()
     grids: tuple[Grid, ...] = ()
+    script: str = ""
 
 
 def cell(value: Amount, tone: str = "") -> Cell:

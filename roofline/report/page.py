@@ -43,7 +43,8 @@ def render(result: Result) -> str:
     blocks = [block for build in sections.builders() if (block := build(result))]
     folder = shipped("reports")
     style = (folder / "report.css").read_text("utf-8")
-    script = (folder / "report.js").read_text("utf-8")
+    needed = ["report.js", *(block.script for block in blocks if block.script)]
+    script = "".join((folder / name).read_text("utf-8") for name in needed)
     plotly = library() if any(block.figures for block in blocks) else None
     return (
         _environment()
@@ -101,10 +102,11 @@ def _embedded(value: Any) -> Markup:
 def _page(result: Result) -> Page:
     given: Mapping[str, Any] = result.metadata
     name, device = given.get("model", result.kind), given.get("gpu_title") or given.get("gpu", "")
+    name = given.get("title", name)
     gpus = given.get("gpus", 1)
     machine = f"{gpus} × {device}" if gpus != 1 else f"{device}"
-    parts = [f"{given['weights']} weights" if "weights" in given else ""]
-    parts.append(f"{given['kv']} KV cache" if "kv" in given else "")
+    parts = [f"{_listed(given['weights'])} weights" if "weights" in given else ""]
+    parts.append(f"{_listed(given['kv'])} KV cache" if "kv" in given else "")
     layout = given.get("layout_title", f"TP {given.get('tp', 1)}")
     if (replicas := given.get("replicas", 1)) != 1:
         parts.append(f"{replicas} replicas of {layout}")
@@ -124,6 +126,11 @@ def _page(result: Result) -> Page:
         subtitle=" · ".join(part for part in parts if part),
         version=f"roofline {given['version']}" if "version" in given else "roofline",
     )
+
+
+def _listed(value: object) -> str:
+    """A name, or several to choose among."""
+    return " or ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _grouped(value: object) -> str:

@@ -46,6 +46,8 @@ SHARES: Final = frozenset(
     {"headroom", "utilisation", "attainment", "probability", "margin", "share", "idle"}
 )
 """Columns of shares and probabilities, without a unit in their names."""
+SENTENCE: Final = 36
+"""Characters from which a text needs room to be read."""
 _UNITS: Final = (
     ("tok_s_per_gpu", "token/s"),
     ("tok_s", "token/s"),
@@ -92,7 +94,8 @@ def heading(name: str) -> str:
 def head(name: str, column: Column) -> Head:
     """Head of a column: numeric where its values are numbers."""
     numbers = any(is_number(value) for value in column.values)
-    return Head(clean(heading(name)), numeric=numbers)
+    wide = any(isinstance(value, str) and len(value) > SENTENCE for value in column.values)
+    return Head(clean(heading(name)), numeric=numbers, wide=wide and not numbers)
 
 
 def written(name: str, value: object, unit: str = "") -> Amount:

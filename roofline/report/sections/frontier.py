@@ -12,6 +12,10 @@ from roofline.table import Result, Table
 
 ORDER: Final = 40
 PRICES: Final = ("usd_per_hour", "gpus")
+SHOWN: Final = (
+    *("why", "gpus", "gpu", "shape", "weights"),
+    *("usd_per_hour", "usd_per_mtok", "ttft_s", "tpot_s", "capacity_per_s"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +106,11 @@ def build(result: Result) -> Block | None:
         )
         figures = tuple(figure for figure in drawn if figure is not None)
     if others is not None and len(others):
-        grids.append(grid("runners-up", "Runners-up, and what each gives up", others))
+        title = "Runners-up, and what each gives up"
+        grids.append(grid("runners-up", title, others, (*SHOWN, "gives_up", "gains")))
     if table is not None and len(table):
-        grids.append(grid("frontier", "Deployments that nothing cheaper beats in some aim", table))
+        title = "Deployments that nothing cheaper beats in some aim"
+        grids.append(grid("frontier", title, table, (*SHOWN[1:], "headroom", "best_in")))
     if not grids:
         return None
     return Block(

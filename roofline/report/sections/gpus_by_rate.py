@@ -110,7 +110,9 @@ def build(result: Result) -> Block | None:
     if not len(result.tables.get("gpus_by_rate", ())):
         return None
     facts = rate_facts(result)
-    table = grid("gpus-by-rate-table", "Steps of the load", result.tables["gpus_by_rate"])
+    every = result.tables["gpus_by_rate"]
+    names = [name for name in every.columns if name != "asked"]
+    table = grid("gpus-by-rate-table", "Steps of the load", every, names)
     return Block(
         "rates", "If traffic grows", "figures.html", figures=(draw_rates(facts),), grids=(table,)
     )

@@ -1,11 +1,12 @@
 """Tables that no other section shows, as they are."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from roofline.report.block import Block, Grid
+from roofline.report.block import Block, Cell, Grid, Head
 from roofline.report.text import clean
 from roofline.report.words import cell, head, heading
-from roofline.table import Result, Table
+from roofline.table import Column, Result, Table
 
 ORDER: Final = 85
 
@@ -25,17 +26,30 @@ ELSEWHERE: Final = frozenset(
     | {"verdict", "objectives", "lifts", "runners_up", "frontier", "gpus_by_rate", "sensitivity"}
 )
 """Tables that have a section of their own."""
+EMPTY: Final = Column(())
 MOST: Final = 200
 """Rows of a table that a page has room for."""
 
 
-def grid(key: str, title: str, table: Table, most: int = MOST) -> Grid:
-    """A table as it is, its first rows where it has very many."""
+def grid(key: str, title: str, table: Table, names: Sequence[str] = (), most: int = MOST) -> Grid:
+    """A table as it is, its first rows where it has very many.
+
+    Parameters
+    ----------
+    key, title
+        Anchor and caption.
+    table
+        What is shown.
+    names
+        Columns in their order; all if not stated. Those without a value are left out.
+    most
+        Rows at most. [1]
+    """
     shown = list(table.rows())[:most]
     columns = {
-        name: column
-        for name, column in table.columns.items()
-        if any(value not in ("", None) for value in column.values)
+        name: table.columns[name]
+        for name in names or table.columns
+        if any(value not in ("", None) for value in table.columns.get(name, EMPTY).values)
     }
     caption = title if len(table) <= most else f"{title}: the first {most:,} of {len(table):,} rows"
     return Grid(
@@ -49,6 +63,17 @@ def grid(key: str, title: str, table: Table, most: int = MOST) -> Grid:
     )
 
 
+def listing(key: str, title: str, table: Table) -> Grid:
+    """The only row of a table, a line for each of its columns."""
+    (row,) = table.rows()
+    lines = (
+        (Cell(clean(heading(name))), cell(name, row[name], column.unit))
+        for name, column in table.columns.items()
+        if row[name] not in ("", None)
+    )
+    return Grid(key, title, (Head("What"), Head("Value", numeric=True)), tuple(lines))
+
+
 def build(result: Result) -> Block | None:
     """Section of the page."""
     grids = tuple(
@@ -56,4 +81,4 @@ def build(result: Result) -> Block | None:
         for place, (name, table) in enumerate(result.tables.items())
         if name not in ELSEWHERE and len(table)
     )
-    return Block("tables", "Tables", "grids.html", grids=grids) if grids else None
+    return Block("tables", "Tables", "folded.html", grids=grids) if grids else None

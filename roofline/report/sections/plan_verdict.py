@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.block import Block, Grid
-from roofline.report.sections.others import grid
+from roofline.report.sections.others import grid, listing
 from roofline.report.text import Amount, between, is_number, percent
 from roofline.report.words import heading, written
 from roofline.table import Result
@@ -87,11 +87,9 @@ def build(result: Result) -> Block | None:
     if "verdict" not in result.tables:
         return None
     grids: list[Grid] = []
-    for name, title in (
-        ("objectives", "Promises, as simulated"),
-        ("lifts", "What would lift the limit"),
-        ("verdict", "The deployment"),
-    ):
+    for name, title in (("objectives", "Promises, as simulated"), ("lifts", "What would lift it")):
         if len(result.tables.get(name, ())):
-            grids.append(grid(name.replace("_", "-"), title, result.tables[name]))
+            grids.append(grid(name, title, result.tables[name]))
+    if len(result.tables["verdict"]):
+        grids.append(listing("deployment", "The deployment", result.tables["verdict"]))
     return Block("verdict", "Verdict", "plan_verdict.html", plan_facts(result), grids=tuple(grids))

@@ -169,7 +169,8 @@ def build(result: Result) -> Block | None:
     facts = tornado_facts(table) if table is not None else None
     if table is None or facts is None:
         return None
-    shown = grid("sensitivity", "One input at a time", table)
+    ends = [f"{name}_{end}" for end in ("low", "high") for name in (facts.measure, "gpus", "shape")]
+    shown = grid("sensitivity", "One input at a time", table, ("what", "low", "high", *ends))
     return Block(
         "sensitivity-section",
         "What it depends on",

@@ -229,10 +229,10 @@ def _cell(entry: Headline, column: str) -> Cell:
 
 
 def build(result: Result) -> Block | None:
-    """Section of the page; plans and sweeps have a verdict of their own."""
-    if {"verdict", "points"} & set(result.tables) and "headline" not in result.tables:
-        return None
+    """Section of the page; a plan has a verdict of its own."""
     facts = verdict_facts(result)
+    if "verdict" in result.tables or not (facts.headlines or facts.sentences):
+        return None
     grids = [_known_grid(facts)] if facts.known else []
     if facts.headlines:
         grids.append(_grid(facts))

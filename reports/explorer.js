@@ -1,0 +1,186 @@
+// Controls over configurations that are priced already: two of them side by side, a map of promises.
+(() => {
+  "use strict";
+  const root = document.getElementById("explorer");
+  const given = JSON.parse(document.getElementById("explorer-data").textContent);
+  const { axes, numbers, figures, words } = given;
+  const rows = new Map(given.at.map((places, row) => [places.join(), row]));
+  const find = (id) => document.getElementById(id);
+  const selects = [...root.querySelectorAll("select")];
+  const sliders = [...root.querySelectorAll("input[type=range]")];
+  const named = (list, name) => list.find((entry) => entry.name === name);
+  const SIDES = axes.length ? ["A", "B"] : ["A"];
+  const GAP = "\u00a0";
+
+  const PREFIXES = { s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]], J: [[1e6, "MJ"], [1e3, "kJ"], [1, "J"]] };
+  const BINARY = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [1, "B"]];
+  const digits = (value) =>
+    Math.abs(value) >= 1000
+      ? Math.round(value).toLocaleString("en-US")
+      : String(Number(value.toPrecision(3)));
+  const written = (value, unit) => {
+    if (value === null || value === undefined) return "–";
+    if (unit === "share") return `${digits(100 * value)}${GAP}%`;
+    if (unit.startsWith("$")) return `$${value >= 1 ? value.toFixed(2) : Number(value.toPrecision(3))}`;
+    const steps = unit === "B" ? BINARY : PREFIXES[unit];
+    if (!steps) return `${digits(value)}${unit ? GAP + unit : ""}`;
+    const [size, name] = steps.find(([least]) => Math.abs(value) >= least * 0.9995) || steps.at(-1);
+    return `${digits(value / size)}${GAP}${name}`;
+  };
+
+  const chosen = (side) =>
+    axes.map((_, i) => Number(selects.find((e) => e.dataset.side === side && Number(e.dataset.axis) === i).value));
+  const at = () => sliders.map((slider) => Number(slider.value));
+  const rowOf = (lane, places) => rows.get([...lane, ...places].join());
+  const limit = (name) => {
+    const value = parseFloat(find(`limit-${name}`).value);
+    return value > 0 ? value / 1000 : Infinity;
+  };
+  const broken = (row) => {
+    if (!given.fits[row]) return "memory";
+    for (const name of ["ttft", "tpot"]) {
+      const figure = named(figures, `${name}_s`);
+      if (figure && figure.value[row] > limit(name)) return name.toUpperCase();
+    }
+    return "";
+  };
+
+  const element = (tag, text, attributes = {}) => {
+    const made = document.createElement(tag);
+    made.textContent = text;
+    Object.entries(attributes).forEach(([name, value]) => made.setAttribute(name, value));
+    return made;
+  };
+  const line = (cells) => {
+    const made = document.createElement("tr");
+    made.append(...cells);
+    return made;
+  };
+  const number = (text, tone = "") => element("td", text, { class: `n${tone && ` ${tone}`}` });
+
+  const fill = (lanes, places) => {
+    const table = find("explorer-figures");
+    const picked = lanes.map((lane) => rowOf(lane, places));
+    const heads = ["Figure", ...SIDES.flatMap((side) => [side, `${side}, 80${GAP}%`]), ...(SIDES[1] ? ["B / A"] : [])];
+    table.tHead.replaceChildren(
+      line(heads.map((text, i) => element("th", text, { scope: "col", ...(i ? { class: "n" } : {}) }))),
+    );
+    const body = figures.map((figure) => {
+      const cells = [element("th", figure.title, { scope: "row" })];
+      picked.forEach((row) => {
+        const [low, high] = [figure.low?.[row], figure.high?.[row]];
+        cells.push(number(row === undefined ? "–" : written(figure.value[row], figure.unit)));
+        const known = typeof low === "number" && typeof high === "number" && low < high;
+        cells.push(number(known ? `${written(low, figure.unit)} – ${written(high, figure.unit)}` : "", "muted"));
+      });
+      if (SIDES[1]) {
+        const ratio = figure.value[picked[1]] / figure.value[picked[0]];
+        const same = !Number.isFinite(ratio) || Math.abs(ratio - 1) < 0.005;
+        const better = ratio > 1 === figure.more;
+        const text = Number.isFinite(ratio) ? `${ratio > 1 ? "▲" : "▼"} × ${ratio.toFixed(2)}` : "–";
+        cells.push(number(same && Number.isFinite(ratio) ? "same" : text, same ? "muted" : better ? "good" : "bad"));
+      }
+      return line(cells);
+    });
+    words.forEach((word) => {
+      const cells = [element("th", word.title, { scope: "row" })];
+      picked.forEach((row) => {
+        const text = row === undefined ? "–" : word.texts[word.value[row]] || "–";
+        cells.push(element("td", text, { class: "n" }), element("td", ""));
+      });
+      if (SIDES[1]) cells.push(element("td", ""));
+      body.push(line(cells));
+    });
+    table.tBodies[0].replaceChildren(...body);
+    find("explorer-said").textContent = SIDES.map((side, i) => {
+      if (picked[i] === undefined) return `${side}: no such configuration was kept.`;
+      const reason = broken(picked[i]);
+      if (reason === "memory") return `${side} does not fit into memory.`;
+      return reason ? `${side} breaks the promise of ${reason}.` : `${side} keeps what is promised.`;
+    }).join(" ");
+  };
+
+  // Every pair of the first two numbers, for side A; other numbers as the sliders have them.
+  const map = (lane, places) => {
+    if (!numbers.length) {
+      find("explorer-map-region").hidden = true;
+      return;
+    }
+    const table = find("explorer-map");
+    const [across, down] = numbers;
+    const label = (entry, value) => `${digits(value)}${entry.unit === "request/s" ? "/s" : ""}`;
+    const shown = named(figures, "tpot_s") || figures[0];
+    find("explorer-map-caption").textContent =
+      `A: ${shown.title} at each ${across.title.toLowerCase()}${down ? ` and ${down.title.toLowerCase()}` : ""}; ✓ keeps what is promised`;
+    table.tHead.replaceChildren(
+      line([
+        element("th", down ? `${down.title} \\ ${across.title}` : across.title, { scope: "col" }),
+        ...across.values.map((value) => element("th", label(across, value), { scope: "col", class: "n" })),
+      ]),
+    );
+    const lines = (down ? down.values : [null]).map((value, j) => {
+      const cells = across.values.map((_, i) => {
+        const place = [i, ...(down ? [j] : []), ...places.slice(2)];
+        const row = rowOf(lane, place);
+        const here = place.every((value, k) => value === places[k]) ? " here" : "";
+        if (row === undefined) return number("·", `muted${here}`);
+        const reason = broken(row);
+        const text = reason === "memory" ? "✗ memory" : `${reason ? `✗ ${reason}` : "✓"} ${written(shown.value[row], shown.unit)}`;
+        return number(text, (reason ? "broken" : "kept") + here);
+      });
+      return line([element("th", value === null ? shown.title : label(down, value), { scope: "row" }), ...cells]);
+    });
+    table.tBodies[0].replaceChildren(...lines);
+  };
+
+  const curve = (lanes, places) => {
+    const data = window.roofline.data("explorer-curve");
+    if (!data) return;
+    const user = named(figures, "user_tok_s");
+    const rate = named(figures, "throughput_per_gpu_tok_s") || named(figures, "output_per_gpu_tok_s");
+    const across = numbers[0];
+    data.forEach((trace, side) => {
+      const points = [];
+      (lanes[side] && across ? across.values : [null]).forEach((value, i) => {
+        const row = lanes[side] && rowOf(lanes[side], across ? [i, ...places.slice(1)] : []);
+        if (row === undefined || !(user.value[row] > 0)) return;
+        points.push({ row, value, here: !across || i === places[0] });
+      });
+      trace.x = points.map(({ row }) => user.value[row]);
+      trace.y = points.map(({ row }) => rate.value[row]);
+      const arm = (end, sign) => points.map(({ row }) => Math.max(0, sign * ((rate[end]?.[row] ?? rate.value[row]) - rate.value[row])));
+      Object.assign(trace.error_y, { type: "data", symmetric: false, array: arm("high", 1), arrayminus: arm("low", -1) });
+      trace.marker.size = points.map(({ here }) => (here ? 13 : 7));
+      trace.hovertext = points.map(({ row, value }) =>
+        [
+          across ? `${trace.name}: ${across.title.toLowerCase()} ${digits(value)}` : trace.name,
+          `${written(user.value[row], user.unit)} for one user`,
+          `${written(rate.value[row], rate.unit)} of a GPU`,
+          ...(broken(row) ? [`breaks ${broken(row)}`] : []),
+        ].join("<br>"),
+      );
+    });
+    window.roofline.redraw("explorer-curve", data);
+  };
+
+  let waiting = false;
+  const update = () => {
+    waiting = false;
+    const places = at();
+    sliders.forEach((slider, i) => {
+      const text = digits(numbers[i].values[places[i]]);
+      slider.nextElementSibling.textContent = text;
+      slider.setAttribute("aria-valuetext", text);
+    });
+    const lanes = SIDES.map((side) => (axes.length ? chosen(side) : []));
+    fill(lanes, places);
+    map(lanes[0], places);
+    curve(lanes, places);
+  };
+  root.addEventListener("input", () => {
+    if (!waiting) requestAnimationFrame(update);
+    waiting = true;
+  });
+  root.hidden = false;
+  update();
+})();

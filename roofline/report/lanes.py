@@ -1,0 +1,204 @@
+"""Priced configurations as a page can hold them: what can be chosen, at which numbers, what comes.
+
+The table ``points`` has a row for each configuration: names (model, GPU, layout, formats), numbers
+(batch, lengths, rates), figures with units in their names, and words (what binds, what it misses).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.text import is_number
+from roofline.report.words import heading, unit_of
+from roofline.table import Table
+
+NAMES: Final = (
+    "scenario",
+    "model",
+    "gpu",
+    "layout",
+    "weights",
+    "kv",
+    "engine",
+    "technique",
+    "workload",
+    "policy",
+    "patch",
+)
+NUMBERS: Final = ("batch", "rate_per_s", "concurrency", "prompt", "output")
+FIGURES: Final = (
+    "ttft_s",
+    "tpot_s",
+    "latency_s",
+    "user_tok_s",
+    "throughput_tok_s",
+    "output_tok_s",
+    "throughput_per_gpu_tok_s",
+    "output_per_gpu_tok_s",
+    "requests_per_s",
+    "saturation_per_s",
+    "utilisation",
+    "usd_per_mtok",
+    "joule_per_mtok",
+    "memory_bytes",
+    "free_bytes",
+)
+WORDS: Final = ("prefill_bound", "decode_bound", "basis", "limit")
+MORE: Final = frozenset(
+    {
+        "user_tok_s",
+        "throughput_tok_s",
+        "throughput_per_gpu_tok_s",
+        "output_tok_s",
+        "output_per_gpu_tok_s",
+        "requests_per_s",
+        "saturation_per_s",
+        "free_bytes",
+    }
+)
+"""Figures of which more is better."""
+MOST: Final = 4000
+"""Rows that a page has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Something with several values: a name, or a number."""
+
+    name: str
+    title: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Configurations of a page.
+
+    Attributes
+    ----------
+    axes, numbers
+        Names and numbers that differ between rows, with their values in order.
+    fixed
+        Those that are the same everywhere.
+    figures, words
+        Columns that are there.
+    rows
+        Configurations, the best first; as many as a page has room for.
+    left_out
+        How many more there are. [1]
+    """
+
+    axes: tuple[Choice, ...]
+    numbers: tuple[Choice, ...]
+    fixed: tuple[tuple[str, Any], ...]
+    figures: tuple[str, ...]
+    words: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    left_out: int
+
+    def label(self, row: Mapping[str, Any]) -> str:
+        """Names of a row that tell it from others."""
+        return " ".join(str(row[axis.name]) for axis in self.axes)
+
+
+def lanes_of(table: Table, objectives: Sequence[tuple[str, bool]] = ()) -> Lanes:
+    """Configurations of a table.
+
+    Parameters
+    ----------
+    table
+        Of points.
+    objectives
+        Columns by which one is better than another, and whether more is better.
+    """
+    every = [row for row in table.rows() if _has_figures(row)]
+    for name, largest in reversed(objectives):
+        every.sort(key=lambda row: _rank(row.get(name), largest))
+    every.sort(key=lambda row: not row.get("feasible", True))
+    rows = every[:MOST]
+
+    def choices(names: Sequence[str]) -> list[Choice]:
+        found = []
+        for name in names:
+            if name in table.columns:
+                values = dict.fromkeys(row[name] for row in rows if row[name] is not None)
+                ordered = sorted(values) if name in NUMBERS else values
+                found.append(Choice(name, heading(name), tuple(ordered)))
+        return found
+
+    axes, numbers = choices(NAMES), choices(NUMBERS)
+    return Lanes(
+        axes=tuple(axis for axis in axes if len(axis.values) > 1),
+        numbers=tuple(number for number in numbers if len(number.values) > 1),
+        fixed=tuple((c.title, c.values[0]) for c in (*axes, *numbers) if len(c.values) == 1),
+        figures=tuple(name for name in FIGURES if _known(rows, name)),
+        words=tuple(name for name in WORDS if any(row.get(name) for row in rows)),
+        rows=tuple(rows),
+        left_out=len(every) - len(rows),
+    )
+
+
+def _has_figures(row: Mapping[str, Any]) -> bool:
+    return any(is_number(row.get(name)) for name in FIGURES)
+
+
+def _known(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(is_number(row.get(name)) for row in rows)
+
+
+def _rank(value: object, largest: bool) -> float:
+    if not is_number(value):
+        return float("inf")
+    return -float(value) if largest else float(value)
+
+
+def embedded(lanes: Lanes) -> dict[str, Any]:
+    """Configurations as plain data for the page's script: columns of numbers, four digits each."""
+    places = [
+        {value: place for place, value in enumerate(choice.values)}
+        for choice in (*lanes.axes, *lanes.numbers)
+    ]
+    choices = (*lanes.axes, *lanes.numbers)
+    words = {
+        name: list(dict.fromkeys(str(row[name]) for row in lanes.rows)) for name in lanes.words
+    }
+    return {
+        "axes": [choice.name for choice in lanes.axes],
+        "numbers": [
+            {"title": choice.title, "unit": unit_of(choice.name), "values": list(choice.values)}
+            for choice in lanes.numbers
+        ],
+        "at": [
+            [places[n][row[choice.name]] for n, choice in enumerate(choices)] for row in lanes.rows
+        ],
+        "figures": [
+            {
+                "name": name,
+                "title": heading(name),
+                "unit": "share" if name == "utilisation" else unit_of(name),
+                "more": name in MORE,
+                "value": _column(lanes, name),
+                "low": _column(lanes, f"{name}_low"),
+                "high": _column(lanes, f"{name}_high"),
+            }
+            for name in lanes.figures
+        ],
+        "words": [
+            {
+                "name": name,
+                "title": heading(name),
+                "texts": texts,
+                "value": [texts.index(str(row[name])) for row in lanes.rows],
+            }
+            for name, texts in words.items()
+        ],
+        "fits": [int(bool(row.get("fits", True))) for row in lanes.rows],
+    }
+
+
+def _column(lanes: Lanes, name: str) -> list[float | None] | None:
+    """Values of a column, four digits each; None where no row has one."""
+    values = [row.get(name) for row in lanes.rows]
+    if not any(is_number(value) for value in values):
+        return None
+    return [float(f"{value:.4g}") if is_number(value) else None for value in values]

@@ -1,0 +1,152 @@
+"""Configurations to choose from: two side by side, at any batch and length that was priced."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import Block, Figure, Grid, Head, Key
+from roofline.report.figures import axis, colour, layout, log_ticks
+from roofline.report.lanes import NAMES, Choice, Lanes, embedded, lanes_of
+from roofline.report.text import is_number
+from roofline.report.words import cell, heading
+from roofline.table import Result
+
+ORDER: Final = 30
+BEST: Final = 25
+"""Rows of the table of the best configurations."""
+SPEED: Final = "user_tok_s"
+RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorerFacts:
+    """What the controls offer.
+
+    Attributes
+    ----------
+    axes, numbers
+        What can be chosen.
+    fixed
+        What all have in common, in words.
+    data
+        Configurations for the script.
+    first, second
+        Places of the values that sides A and B begin with, by axis.
+    at
+        Places of the numbers to begin with.
+    limits
+        Promises to begin with: TTFT and TPOT. [ms]
+    """
+
+    axes: tuple[Choice, ...]
+    numbers: tuple[Choice, ...]
+    fixed: tuple[str, ...]
+    data: dict[str, Any]
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    at: tuple[int, ...]
+    limits: tuple[float | None, float | None]
+    left_out: int
+
+
+def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
+    """Controls of the configurations of a result."""
+    best = lanes.rows[0]
+    lane = tuple(axis.values.index(best[axis.name]) for axis in lanes.axes)
+    other = next(
+        (row for row in lanes.rows if any(row[a.name] != best[a.name] for a in lanes.axes)), best
+    )
+    limits = result.metadata.get("limits")
+    limits = limits if isinstance(limits, dict) else {}
+
+    def milliseconds(name: str) -> float | None:
+        limit = limits.get(name)
+        return round(1000.0 * limit, 3) if is_number(limit) else None
+
+    return ExplorerFacts(
+        axes=lanes.axes,
+        numbers=lanes.numbers,
+        fixed=tuple(f"{title}: {value}" for title, value in lanes.fixed if value not in ("", None)),
+        data=embedded(lanes),
+        first=lane,
+        second=tuple(axis.values.index(other[axis.name]) for axis in lanes.axes),
+        at=tuple(number.values.index(best[number.name]) for number in lanes.numbers),
+        limits=(milliseconds("ttft_s"), milliseconds("tpot_s")),
+        left_out=lanes.left_out,
+    )
+
+
+def draw_curve(lanes: Lanes) -> Figure | None:
+    """Throughput per GPU against speed for one user; the page puts both sides in."""
+    rate = next((name for name in RATES if name in lanes.figures), "")
+    if not rate or SPEED not in lanes.figures:
+        return None
+    edges = {}
+    for name in (SPEED, rate):
+        values = [row[name] for row in lanes.rows if is_number(row[name]) and row[name] > 0]
+        edges[name] = (min(values) / 1.3, max(values) * 1.3)
+    figure: dict[str, Any] = layout(360)
+    figure["xaxis"] = axis(
+        "Speed for one user [token/s]", type="log", **log_ticks(*edges[SPEED], "")
+    )
+    figure["yaxis"] = axis(
+        "Throughput of a GPU [token/s]", type="log", **log_ticks(*edges[rate], "")
+    )
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": side,
+            "x": [],
+            "y": [],
+            "line": {"color": colour(tint), "width": 2, "dash": dash},
+            "marker": {"color": colour(tint), "symbol": symbol, "size": [], "opacity": 1},
+            "error_y": {"color": colour(tint, 0.5), "thickness": 1, "width": 3},
+            "hovertext": [],
+            "hoverinfo": "text",
+        }
+        for side, tint, symbol, dash in (
+            ("A", "prefill", "circle", "solid"),
+            ("B", "decode", "diamond", "dash"),
+        )
+    ]
+    return Figure(
+        "explorer-curve",
+        "Throughput per GPU against speed per user",
+        "One point for each batch or load of the chosen configurations; the figures of the large "
+        "points are in the table.",
+        {"data": data, "layout": figure, "rate": rate},
+        (Key("A", "prefill", "circle"), Key("B", "decode", "diamond")),
+    )
+
+
+def _best(lanes: Lanes) -> Grid:
+    """The best rows as a table, whether scripts run or not."""
+    names = [choice.name for choice in (*lanes.axes, *lanes.numbers)]
+    shown = [*names, *lanes.figures[:9], *(w for w in lanes.words if w == "decode_bound")]
+    return Grid(
+        "best-table",
+        "The best configurations, those that keep all limits first",
+        tuple(Head(heading(name), numeric=name not in (*NAMES, *lanes.words)) for name in shown),
+        tuple(tuple(cell(name, row.get(name)) for name in shown) for row in lanes.rows[:BEST]),
+    )
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    table = result.tables.get("points")
+    if table is None or not len(table):
+        return None
+    wanted = result.metadata.get("objectives", ())
+    lanes = lanes_of(table, [(str(name), bool(most)) for name, most in wanted])
+    if not lanes.rows:
+        return None
+    figure = draw_curve(lanes)
+    return Block(
+        "explorer-section",
+        "Explore",
+        "explorer.html",
+        explorer_facts(result, lanes),
+        figures=() if figure is None else (figure,),
+        grids=(_best(lanes),),
+        script="explorer.js",
+    )
