@@ -23,6 +23,7 @@ from roofline.cli import (
     models,
     paging,
     parse_command,
+    report,
     serve_command,
     simulate,
     speculate,
@@ -45,6 +46,7 @@ app.command()(disaggregate.disaggregate)
 app.command()(speculate.speculate)
 app.command()(paging.paging)
 app.command()(simulate.simulate)
+app.command()(report.report)
 app.command()(serve_command.serve_command)
 app.command()(parse_command.parse_command)
 app.command()(calibrate.calibrate)

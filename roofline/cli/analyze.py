@@ -1,16 +1,13 @@
 """``roofline analyze``: what a deployment costs, what binds it, and why."""
 
-import shlex
-import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from roofline.cli import options
 from roofline.cli.answer import print_derivation, print_result, to_json
-from roofline.cli.render import Format, clean, print_json
+from roofline.cli.page import write_page
+from roofline.cli.render import Format, print_json
 
 
 def analyze(
@@ -65,7 +62,7 @@ def analyze(
             help="Derive ttft, tpot, latency, throughput, memory, weights, kv, cost, energy, ridge."
         ),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
+    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it."""
@@ -114,12 +111,7 @@ def analyze(
         usd_per_hour=price,
     )
     derivation = api.explain(result, explain) if explain else None
-    if report is not None:
-        from roofline import report as page
-
-        command = shlex.join(["roofline", *(context.obj or sys.argv[1:])])
-        page.write(replace(result, metadata={**result.metadata, "command": command}), report)
-        typer.echo(f"wrote {clean(str(report))}", err=True)
+    write_page(context, result, report)
     if format_ is Format.JSON:
         print_json("analyze", to_json(result, derivation), result.notes)
     elif derivation is not None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline.cli import completing, options
+from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def compare(
+    context: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
@@ -58,6 +60,7 @@ def compare(
     price: Annotated[
         float | None, typer.Option(help="Dollars for a device of the base and hour.")
     ] = None,
+    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Price variants beside a base and say what each change moved and why, not how well it answers.
@@ -92,6 +95,7 @@ def compare(
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )
+    write_page(context, result, report)
     if format_ is Format.JSON:
         print_json("compare", _json(result), result.notes)
     else:

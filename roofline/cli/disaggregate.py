@@ -7,6 +7,7 @@ import typer
 
 from roofline.cli import options
 from roofline.cli.answer import print_derivation, to_json
+from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Over(StrEnum):
 
 
 def disaggregate(
+    context: typer.Context,
     model: options.Model = "llama-3.1-8b",
     prefill: Annotated[
         str, typer.Option(help="Layout of a prefill instance: tp4, tp4-pp2, dp8-ep8.")
@@ -71,6 +73,7 @@ def disaggregate(
             "memory, cost, energy."
         ),
     ] = None,
+    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Price prefill and decode pools: how many of each, TTFT, TPOT, transfer, price.
@@ -107,6 +110,7 @@ def disaggregate(
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )
+    write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     if format_ is Format.JSON:
         print_json("disaggregate", to_json(result, derivation), result.notes)

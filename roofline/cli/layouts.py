@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline.cli import options
+from roofline.cli.page import write_page
 from roofline.cli.render import Format, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def layouts(
+    context: typer.Context,
     model: options.Model = "llama-3.1-8b",
     gpu: options.Gpu = "h100-sxm",
     gpus: Annotated[int, typer.Option(help="Devices in all.")] = 8,
@@ -38,6 +40,7 @@ def layouts(
     overlap: options.Overlap = 0.0,
     memory_utilization: options.MemoryUtilization = None,
     price: options.Price = None,
+    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Price every layout of a network on a number of GPUs, and say which is best for what."""
@@ -69,6 +72,7 @@ def layouts(
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )
+    write_page(context, result, report)
     if format_ is Format.JSON:
         tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
         print_json("layouts", {**result.metadata, **tables}, result.notes)

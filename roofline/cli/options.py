@@ -175,4 +175,5 @@ MemoryUtilization: TypeAlias = Annotated[
 Price: TypeAlias = Annotated[
     float | None, typer.Option(help="Dollars for a device and hour; else the assumed one.")
 ]
+Report: TypeAlias = Annotated[Path | None, typer.Option(help="Write an HTML report here.")]
 FormatOf: TypeAlias = Annotated[Format, typer.Option("--format", help="How to print.")]

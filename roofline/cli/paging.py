@@ -6,6 +6,7 @@ import typer
 
 from roofline.cli import options
 from roofline.cli.answer import print_derivation, to_json
+from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def paging(
+    context: typer.Context,
     model: options.Model = "llama-3.1-8b",
     samples: Annotated[int, typer.Option(help="Answers to each prompt.")] = 1,
     page: Annotated[int, typer.Option(help="Tokens of a page; 0 for the engine's.")] = 0,
@@ -35,6 +37,7 @@ def paging(
     explain: Annotated[
         str | None, typer.Option(help="Derive reserved, power-of-two, exact, paged, shared, kv.")
     ] = None,
+    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Compare ways to give caches room: what of it holds tokens, how many sequences fit.
@@ -63,6 +66,7 @@ def paging(
         calibration=calibration,
         memory_utilization=memory_utilization,
     )
+    write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     if format_ is Format.JSON:
         print_json("paging", to_json(result, derivation), result.notes)

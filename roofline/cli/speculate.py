@@ -6,6 +6,7 @@ import typer
 
 from roofline.cli import completing, options
 from roofline.cli.answer import print_derivation, to_json
+from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def speculate(
+    context: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
@@ -66,6 +68,7 @@ def speculate(
         str | None,
         typer.Option(help="Derive tokens, draft, verify, tpot, speed_up, ttft, latency, memory."),
     ] = None,
+    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Price speculative decoding: tokens a round, draft and verification, TPOT with and without.
@@ -104,6 +107,7 @@ def speculate(
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )
+    write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     if format_ is Format.JSON:
         print_json("speculate", to_json(result, derivation), result.notes)

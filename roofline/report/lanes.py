@@ -57,7 +57,7 @@ MORE: Final = frozenset(
     }
 )
 """Figures of which more is better."""
-MOST: Final = 4000
+MOST: Final = 2500
 """Rows that a page has room for."""
 
 

@@ -1,0 +1,150 @@
+"""Configurations on a page: what can be chosen, what the script gets, and the controls at work."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofline.report import render, write
+from roofline.report.lanes import MOST, embedded, lanes_of
+from roofline.table import Column, Result, Table
+from tests.report.hostile import HOSTILE
+from tests.report.pages import taken_apart
+from tests.report.test_browser import Visit, browser
+
+__all__ = ["browser"]  # a fixture
+
+
+def points(gpus: tuple[str, ...] = ("fast", "slow"), copies: int = 1) -> Table:
+    """Two GPUs, batches 1, 2 and 4, prompts of 10 and 20 tokens; the last one does not fit."""
+    rows: list[dict[str, Any]] = []
+    for place, gpu in enumerate(gpus):
+        for batch in (1, 2, 4):
+            for prompt in (10, 20):
+                tpot = 0.010 * (1 + place) * batch**0.5 * (1 + prompt / 100)
+                row: dict[str, Any] = {"index": len(rows), "model": "tiny", "gpu": gpu}
+                row |= {"batch": batch, "prompt": prompt, "ttft_s": 0.1 * batch * (1 + place)}
+                row |= {"tpot_s": tpot, "tpot_s_low": 0.9 * tpot, "tpot_s_high": 1.1 * tpot}
+                row |= {"user_tok_s": 1 / tpot, "throughput_per_gpu_tok_s": batch / tpot}
+                row |= {"usd_per_mtok": tpot / batch, "fits": (batch, prompt) != (4, 20)}
+                row |= {"feasible": row["fits"], "decode_bound": "memory"}
+                rows += [row] * copies
+    return Table({name: Column(tuple(row[name] for row in rows)) for name in rows[0]})
+
+
+def swept(table: Table, **metadata: Any) -> Result:
+    wanted = (("usd_per_mtok", False),)
+    return Result("sweep", {"points": table}, metadata={"objectives": wanted, **metadata})
+
+
+def test_what_differs_can_be_chosen_and_what_does_not_is_said() -> None:
+    lanes = lanes_of(points(), [("usd_per_mtok", False)])
+    assert [(axis.name, axis.values) for axis in lanes.axes] == [("gpu", ("fast", "slow"))]
+    assert [(n.name, n.values) for n in lanes.numbers] == [
+        ("batch", (1, 2, 4)),
+        ("prompt", (10, 20)),
+    ]
+    assert lanes.fixed == (("Model", "tiny"),)
+    costs = [row["usd_per_mtok"] for row in lanes.rows if row["feasible"]]
+    assert costs == sorted(costs)
+    assert [row["feasible"] for row in lanes.rows[-2:]] == [False, False]
+
+
+def test_the_script_gets_every_row_at_its_place() -> None:
+    lanes = lanes_of(points(), [])
+    data = embedded(lanes)
+    choices = [lanes.axes[0].values, lanes.numbers[0].values, lanes.numbers[1].values]
+    tpot = next(figure for figure in data["figures"] if figure["name"] == "tpot_s")
+    for row, places, value, low in zip(
+        lanes.rows, data["at"], tpot["value"], tpot["low"], strict=True
+    ):
+        told = [values[place] for values, place in zip(choices, places, strict=True)]
+        assert told == [row["gpu"], row["batch"], row["prompt"]]
+        assert value == pytest.approx(row["tpot_s"], rel=1e-3)
+        assert low == pytest.approx(row["tpot_s_low"], rel=1e-3)
+    assert not tpot["more"]
+
+
+def test_a_page_holds_so_many_rows_and_says_how_many_it_leaves_out() -> None:
+    table = points(copies=300)
+    assert lanes_of(table).left_out == len(table) - MOST
+    assert f"{len(table) - MOST:,} more configurations" in render(swept(table))
+
+
+def test_names_of_any_kind_are_inert() -> None:
+    texts = tuple(HOSTILE)
+    page = taken_apart(render(swept(points(texts))))
+    options = {option.text for option in page.all("option")}
+    assert len(page.all("option")) == 2 * len(texts)
+    assert "<b>bold</b><br><i>italic</i>" in options
+    assert len(page.all("script")) == len(taken_apart(render(swept(points()))).all("script"))
+
+
+def open_page(browser: Any, tmp_path: Path, **context: Any) -> Visit:
+    path = tmp_path / "page.html"
+    write(swept(points(), limits={"tpot_s": 0.015}), path)
+    return Visit(browser, path, **context)
+
+
+def figures(visit: Visit) -> dict[str, list[str]]:
+    """Rows of the table of both sides."""
+    lines = visit.page.locator("#explorer-figures tbody tr")
+    return {
+        cells[0]: cells[1:]
+        for cells in (
+            lines.nth(n).locator("th, td").all_inner_texts() for n in range(lines.count())
+        )
+    }
+
+
+@pytest.mark.browser
+def test_every_control_changes_the_numbers_by_mouse_and_by_keys(
+    browser: Any, tmp_path: Path
+) -> None:
+    visit = open_page(browser, tmp_path)
+    page = visit.page
+    first = figures(visit)
+    batch, prompt = page.locator("#explorer input[type=range]").all()
+    # The best is the fast one at its largest batch that fits: 10 ms · 2 · 1.1.
+    assert first["TPOT"][0] == "22\u00a0ms"
+    assert first["TPOT"][1] == "19.8\u00a0ms – 24.2\u00a0ms"
+    assert first["TPOT"][-1] == "▲ × 2.00"
+    assert page.locator("#explorer-said").inner_text().startswith("A breaks the promise of TPOT.")
+    batch.focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_timeout(100)
+    assert figures(visit)["TPOT"][0] == "15.6\u00a0ms"
+    assert batch.get_attribute("aria-valuetext") == "2"
+    page.keyboard.press("Home")
+    page.wait_for_timeout(100)
+    assert figures(visit)["TPOT"][0] == "11\u00a0ms"
+    assert "A keeps what is promised" in page.locator("#explorer-said").inner_text()
+    prompt.fill("1")
+    page.wait_for_timeout(100)
+    assert figures(visit)["TPOT"][0] == "12\u00a0ms"
+    page.locator("select[data-side=A]").select_option(label="slow")
+    page.wait_for_timeout(100)
+    assert figures(visit)["TPOT"][0] == "24\u00a0ms"
+    box = batch.bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 2, box["y"] + box["height"] / 2)
+    page.wait_for_timeout(100)
+    assert "A does not fit into memory" in page.locator("#explorer-said").inner_text()
+    page.locator("#limit-tpot").fill("1000")
+    page.wait_for_timeout(100)
+    kept = page.locator("#explorer-map td.kept").count()
+    assert (kept, page.locator("#explorer-map td.broken").count()) == (5, 1)
+    visit.is_quiet()
+    visit.context.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_narrow_screen_and_is_quick(browser: Any, tmp_path: Path, scheme: str) -> None:
+    visit = open_page(
+        browser, tmp_path, viewport={"width": 390, "height": 844}, color_scheme=scheme
+    )
+    assert visit.overflow() <= 0
+    curve = visit.page.locator("#explorer-curve .scatterlayer .points path")
+    assert curve.count() == 6
+    visit.is_quiet()
+    visit.context.close()
