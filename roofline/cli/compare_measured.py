@@ -8,6 +8,7 @@ import typer
 
 from roofline.cli import completing, options
 from roofline.cli.answer import LABELS
+from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ NAMES: Final = {
 
 
 def compare_measured(
+    context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="What benchmarks wrote; .gz is unpacked.")],
     format_as: Annotated[
         str, typer.Option("--as", metavar="FORMAT", help="Read the files as this; else told.")
@@ -78,6 +80,7 @@ def compare_measured(
             min=0.0, metavar="PCT", help="Exit 1 if a metric's median error is above this."
         ),
     ] = None,
+    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Compare measured runs with predictions: error, interval, and the likeliest reason."""
@@ -104,6 +107,7 @@ def compare_measured(
         every=every,
         profile=profile or "",
     )
+    write_page(context, result, report)
     _print(result, format_, outside=outside)
     for name, off in _above(result, fail_above):
         typer.echo(

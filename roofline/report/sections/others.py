@@ -15,6 +15,7 @@ ELSEWHERE: Final = frozenset(
         "assumptions",
         "batch_curve",
         "capacity",
+        "figures",
         "headline",
         "kernels",
         "memory",

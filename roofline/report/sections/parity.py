@@ -1,0 +1,157 @@
+"""Predicted against measured, where measurements were given: one panel for each metric."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import Block, Figure, Key
+from roofline.report.figures import axis, colour, layout, lines, log_ticks
+from roofline.report.sections.others import grid
+from roofline.report.text import amount, is_number, label, percent
+from roofline.report.words import heading
+from roofline.table import Result, Table
+
+ORDER: Final = 12
+NEEDED: Final = frozenset({"run", "metric", "unit", "measured", "predicted", "low", "high"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A figure that was measured and predicted, with the central 80 % where it has one."""
+
+    run: str
+    measured: float
+    predicted: float
+    low: float
+    high: float
+    inside: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Figures of one metric.
+
+    Attributes
+    ----------
+    error
+        Median of the absolute errors. [1]
+    inside
+        Share of those with an interval that are in it; None where none has one. [1]
+    """
+
+    metric: str
+    unit: str
+    pairs: tuple[Pair, ...]
+    error: float
+    inside: float | None
+
+
+def panels(table: Table) -> tuple[Panel, ...]:
+    """Panels of a table of figures, those with most of them first."""
+    found: dict[tuple[str, str], list[Pair]] = {}
+    for row in table.rows():
+        measured, predicted = row["measured"], row["predicted"]
+        if not (is_number(measured) and is_number(predicted) and min(measured, predicted) > 0):
+            continue
+        low, high = row["low"], row["high"]
+        known = is_number(low) and is_number(high) and 0 < low < high
+        pair = Pair(
+            str(row["run"]),
+            float(measured),
+            float(predicted),
+            float(low) if known else float(predicted),
+            float(high) if known else float(predicted),
+            low <= measured <= high if known else None,
+        )
+        found.setdefault((str(row["metric"]), str(row["unit"])), []).append(pair)
+    made = [_panel(metric, unit, tuple(pairs)) for (metric, unit), pairs in found.items()]
+    return tuple(sorted(made, key=lambda panel: -len(panel.pairs)))
+
+
+def _panel(metric: str, unit: str, pairs: tuple[Pair, ...]) -> Panel:
+    errors = sorted(abs(pair.predicted / pair.measured - 1.0) for pair in pairs)
+    middle = len(errors) // 2
+    median = errors[middle] if len(errors) % 2 else (errors[middle - 1] + errors[middle]) / 2
+    judged = [pair.inside for pair in pairs if pair.inside is not None]
+    return Panel(metric, unit, pairs, median, sum(judged) / len(judged) if judged else None)
+
+
+def draw(panel: Panel, place: int) -> Figure:
+    """Predictions with their intervals over measurements; equality is the diagonal."""
+    values = [v for pair in panel.pairs for v in (pair.measured, pair.low, pair.high)]
+    low, high = min(values) / 1.25, max(values) * 1.25
+    edges = [math.log10(low), math.log10(high)]
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [low, high],
+            "y": [low, high],
+            "line": {"color": colour("faint"), "width": 1},
+            "hoverinfo": "skip",
+        }
+    ]
+    for outside, tint, symbol in ((False, "prefill", "circle"), (True, "bad", "diamond")):
+        pairs = [pair for pair in panel.pairs if (pair.inside is False) == outside]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": [pair.measured for pair in pairs],
+                "y": [pair.predicted for pair in pairs],
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [pair.high - pair.predicted for pair in pairs],
+                    "arrayminus": [pair.predicted - pair.low for pair in pairs],
+                    "color": colour(tint, 0.5),
+                    "thickness": 1,
+                    "width": 2,
+                },
+                "marker": {"color": colour(tint), "symbol": symbol, "size": 8, "opacity": 1},
+                "hovertext": [_hover(pair, panel.unit) for pair in pairs],
+                "hoverinfo": "text",
+            }
+        )
+    figure: dict[str, Any] = layout(340)
+    ticks = log_ticks(low, high, panel.unit)
+    figure["xaxis"] = axis("Measured", type="log", range=edges, **ticks)
+    figure["yaxis"] = axis("Predicted", type="log", range=edges, **ticks)
+    share = "" if panel.inside is None else f"; {percent(panel.inside)} are in the interval"
+    return Figure(
+        f"parity-{place}",
+        f"{heading(panel.metric)}: predicted against measured",
+        f"{len(panel.pairs)} figures, median error {percent(panel.error)}{share}.",
+        {"data": data, "layout": figure},
+        (
+            Key("in the central 80 %, or without one", "prefill", "circle"),
+            Key("outside", "bad", "diamond"),
+            Key("equal", "faint", "stem"),
+        ),
+    )
+
+
+def _hover(pair: Pair, unit: str) -> str:
+    return lines(
+        [
+            f"run {label(pair.run)}",
+            f"measured {amount(pair.measured, unit)}",
+            f"predicted {amount(pair.predicted, unit)}",
+        ]
+    )
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    table = result.tables.get("figures")
+    if table is None or not set(table.columns) >= NEEDED:
+        return None
+    found = panels(table)
+    if not found:
+        return None
+    figures = tuple(draw(panel, place) for place, panel in enumerate(found))
+    columns = ("run", "metric", "statistic", "measured", "predicted", "low", "high", "error")
+    shown = grid("figures-table", "Every figure", table, (*columns, "inside", "reason"))
+    return Block(
+        "parity", "Predicted against measured", "figures.html", figures=figures, grids=(shown,)
+    )
