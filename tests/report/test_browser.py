@@ -253,7 +253,7 @@ def test_the_keyboard_reaches_contents_tables_and_derivations(
     visit.page.keyboard.press("Enter")
     assert visit.page.locator(".derivations details[open]").count() == 0
     visit.page.locator(".cards a").first.click()
-    assert visit.page.locator("#derivation-ttft[open]").count() == 1
+    visit.page.wait_for_selector("#derivation-ttft[open]", state="attached")
     visit.is_quiet()
     visit.context.close()
 
