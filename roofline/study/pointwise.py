@@ -1,0 +1,258 @@
+"""Points of a lane priced one by one: static batches, and what has no table of its own.
+
+Those are batches that decode speculatively, pools that prefill beside pools that decode, and an
+offload that follows the batch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.work import Array
+from roofline.errors import LayoutError, RooflineError
+from roofline.serving import drafting, room
+from roofline.serving.disaggregated import Disaggregated, disaggregated
+from roofline.serving.draft_trees import chain
+from roofline.serving.rounds import sheet
+from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
+from roofline.serving.workload import Workload
+from roofline.study.scenario.lane import Lane
+from roofline.table import BASES
+from roofline.units import MILLION, SECONDS_PER_HOUR
+
+NUMBERS: Final = (
+    "gpus",
+    "ttft_s",
+    "tpot_s",
+    "latency_s",
+    "throughput_tok_s",
+    "throughput_per_gpu_tok_s",
+    "user_tok_s",
+    "usd_per_mtok",
+    "joule_per_mtok",
+    "memory_bytes",
+    "free_bytes",
+)
+"""Figures of a point."""
+ENDED: Final = {
+    "ttft_s": "ttft",
+    "tpot_s": "tpot",
+    "latency_s": "latency",
+    "throughput_tok_s": "latency",
+    "user_tok_s": "tpot",
+    "usd_per_mtok": "latency",
+}
+"""Figures with intervals, and whose spread they have."""
+WORDS: Final = ("decode_bound", "prefill_bound", "basis", "limit")
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Figures of one configuration; those not there are nan.
+
+    Attributes
+    ----------
+    numbers, words
+        By column.
+    """
+
+    numbers: Mapping[str, float]
+    words: Mapping[str, str]
+
+
+def points(lane: Lane, numbers: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Figures of the points of a lane.
+
+    Parameters
+    ----------
+    lane
+        What they are priced on.
+    numbers
+        Columns ``batch``, ``prompt`` and ``output``. [1] [token] [token]
+
+    Returns
+    -------
+    tuple
+        Columns of numbers, and of words.
+    """
+    every = [
+        point(lane, int(batch), int(prompt), int(output))
+        for batch, prompt, output in zip(
+            numbers["batch"], numbers["prompt"], numbers["output"], strict=True
+        )
+    ]
+    names = [*NUMBERS, *(name + end for name in ENDED for end in ("_low", "_high"))]
+    return (
+        {name: np.array([each.numbers.get(name, np.nan) for each in every]) for name in names},
+        {name: np.array([each.words.get(name, "") for each in every], "U32") for name in WORDS},
+    )
+
+
+def point(lane: Lane, batch: int, prompt: int, output: int) -> Point:
+    """Figures of one configuration; what rules it out is its limit."""
+    deployment = lane.deployment
+    if deployment is None:
+        return _impossible(lane, lane.limit)
+    if deployment.architecture.is_encoder:
+        output = 1
+    if _too_long(deployment, prompt, output):
+        return _impossible(lane, "context")
+    technique = lane.technique
+    together = min(technique.prefill_batch, batch)
+    work = Workload(batch, prompt, output, together, technique.prefix_hit, technique.kv_cache)
+    try:
+        if lane.prefill is not None:
+            return _pools(deployment, lane.prefill, work, lane)
+        if lane.drafting is not None:
+            return _drafted(deployment, work, lane)
+        return _alone(deployment, work, lane)
+    except LayoutError:
+        return _impossible(lane, "layout")
+    except RooflineError:
+        return _impossible(lane, "technique")
+
+
+def _impossible(lane: Lane, limit: str) -> Point:
+    devices = lane.labels.get("gpus")
+    return Point({} if devices is None else {"gpus": float(devices)}, {"limit": limit})
+
+
+def _too_long(deployment: Deployment, prompt: int, output: int) -> bool:
+    most = deployment.architecture.max_context
+    answer = 0 if deployment.architecture.is_encoder else output
+    return most is not None and prompt + answer > most
+
+
+def _alone(deployment: Deployment, work: Workload, lane: Lane) -> Point:
+    share = lane.technique.memory_utilization
+    if deployment.offload.least:
+        try:
+            deployment = room.enough(deployment, work, share)
+        except LayoutError:
+            deployment = replace(deployment, offload=replace(deployment.offload, weights=1.0))
+    batch = static_batch(deployment, work, utilization=share)
+    memory = batch.memory
+    spreads = {
+        "ttft": batch.ttft_log_sd,
+        "tpot": batch.tpot_log_sd,
+        "latency": batch.latency_log_sd,
+    }
+    figures = _figures(
+        work, batch.devices, batch.ttft_s, batch.tpot_s, batch.throughput_tok_s, deployment
+    )
+    return _point(
+        {**figures, "memory_bytes": memory.budget - memory.free, "free_bytes": memory.free},
+        spreads,
+        _words(batch, room.fits(deployment, memory)),
+    )
+
+
+def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> Point:
+    """With the spread of the target's own steps, which are those that verify."""
+    assert lane.drafting is not None
+    draft, share = lane.drafting.draft, lane.technique.memory_utilization
+    drafting.check(deployment, draft, work)
+    tree = chain(lane.drafting.acceptance, lane.drafting.length)
+    plain = static_batch(deployment, work, utilization=share)
+    round_ = sheet(draft, deployment, work, [tree], np.array([float(work.batch)])).round()
+    memory = drafting.memory_of(deployment, tree, work, share)
+    free = memory.free - sum(drafting.taken(deployment, draft, tree, work))
+    ttft = plain.ttft_s + float(drafting.prefill_of(draft, deployment, work).seconds)
+    latency = ttft + round_.tpot_s * (work.output - 1)
+    rate = work.batch * work.output / latency
+    spreads = {"ttft": plain.ttft_log_sd, "tpot": plain.tpot_log_sd}
+    spreads["latency"] = plain.latency_log_sd
+    figures = _figures(work, plain.devices, ttft, round_.tpot_s, rate, deployment)
+    return _point(
+        {**figures, "memory_bytes": memory.budget - free, "free_bytes": free},
+        spreads,
+        _words(plain, free >= 0),
+    )
+
+
+def _pools(decode: Deployment, prefill: Deployment, work: Workload, lane: Lane) -> Point:
+    """Both pools in steady state, as many instances of each as balance."""
+    pools = lane.technique.disaggregation
+    assert pools is not None
+    priced = disaggregated(
+        prefill,
+        decode,
+        work,
+        wires=pools.over,
+        overlapped=pools.overlapped,
+        utilization=lane.technique.memory_utilization,
+    )
+    phases = priced.overlap
+    held, rest = priced.decode_memory, priced.decode
+    rate, spread = priced.tok_s(phases), rest.tpot_log_sd
+    figures = {
+        "gpus": float(priced.used),
+        "ttft_s": phases.ttft_s,
+        "tpot_s": phases.tpot_s,
+        "latency_s": phases.latency_s,
+        "throughput_tok_s": rate,
+        "throughput_per_gpu_tok_s": rate / priced.used,
+        "user_tok_s": 1.0 / phases.tpot_s,
+        "usd_per_mtok": priced.usd_per_mtok(phases) or np.nan,
+        "joule_per_mtok": priced.joule_per_mtok(phases),
+        "memory_bytes": held.budget - held.free,
+        "free_bytes": min(held.free, priced.prefill_memory.free),
+    }
+    spreads = {"ttft": priced.prefill.ttft_log_sd, "tpot": spread, "latency": spread}
+    words = _words(rest, priced.fits) | {"prefill_bound": _bound(priced.prefill.prefill)}
+    return _point(figures, spreads, words | {"basis": _basis(priced)})
+
+
+def _figures(
+    work: Workload, devices: int, ttft: float, tpot: float, rate: float, deployment: Deployment
+) -> dict[str, float]:
+    gpu = deployment.node.gpu
+    price = gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate * MILLION
+    return {
+        "gpus": float(devices),
+        "ttft_s": ttft,
+        "tpot_s": tpot,
+        "latency_s": ttft + tpot * (work.output - 1),
+        "throughput_tok_s": rate,
+        "throughput_per_gpu_tok_s": rate / devices,
+        "user_tok_s": 1.0 / tpot if tpot else 0.0,
+        "usd_per_mtok": price or np.nan,
+        "joule_per_mtok": gpu.tdp_w * devices / rate * MILLION,
+    }
+
+
+def _point(
+    figures: dict[str, float], spreads: Mapping[str, float], words: Mapping[str, str]
+) -> Point:
+    """With the ends of the central 80 %; rates of the datasheet have none."""
+    for name, spread in ENDED.items():
+        wide = exp(CENTRAL * spreads[spread]) if spreads[spread] else np.nan
+        figures |= {f"{name}_low": figures[name] / wide, f"{name}_high": figures[name] * wide}
+    return Point(figures, words)
+
+
+def _words(batch: StaticBatch, fits: bool) -> dict[str, str]:
+    ops = [*batch.prefill.values(), *batch.decode.values()]
+    return {
+        "decode_bound": _bound(batch.decode),
+        "prefill_bound": _bound(batch.prefill),
+        "basis": max((op.basis for op in ops), key=BASES.index),
+        "limit": "" if fits else "memory",
+    }
+
+
+def _basis(priced: Disaggregated) -> str:
+    ops = [*priced.prefill.prefill.values(), *priced.decode.decode.values()]
+    return max((op.basis for op in ops), key=BASES.index)
+
+
+def _bound(ops: Mapping[str, OpTime]) -> str:
+    """What binds the operators that take most of a phase together; empty for no phase."""
+    took: dict[str, float] = {}
+    for op in ops.values():
+        took[op.bound] = took.get(op.bound, 0.0) + op.seconds
+    return max(took, key=lambda name: took[name]) if took else ""
