@@ -49,7 +49,8 @@ def costs(table: "pa.Table", objectives: Sequence[Objective]) -> Array:
         table[each.column].to_numpy().astype(np.float64) * (-1.0 if each.largest else 1.0)
         for each in objectives
     ]
-    return np.nan_to_num(np.stack(columns, axis=1), nan=np.inf, neginf=-np.inf, posinf=np.inf)
+    values = np.stack(columns, axis=1)
+    return np.where(np.isnan(values), np.inf, values)
 
 
 def ranked(values: Array) -> NDArray[np.intp]:

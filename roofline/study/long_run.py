@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
@@ -39,7 +40,7 @@ _POLICIES: Final[Mapping[str, Policy | None]] = {
 
 def points(
     lane: Lane, numbers: Mapping[str, Array], seed: int
-) -> tuple[dict[str, Array], dict[str, Array]]:
+) -> tuple[dict[str, Array], dict[str, NDArray[np.str_]]]:
     """Figures of a lane at rates or numbers of clients.
 
     Parameters

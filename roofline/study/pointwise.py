@@ -10,6 +10,7 @@ from math import exp
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
@@ -64,7 +65,7 @@ class Point:
     words: Mapping[str, str]
 
 
-def points(lane: Lane, numbers: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+def points(lane: Lane, numbers: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, NDArray[np.str_]]]:
     """Figures of the points of a lane.
 
     Parameters

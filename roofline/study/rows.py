@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.study import long_run, pointwise
@@ -47,7 +48,7 @@ def rows(
     index: int,
     numbers: Mapping[str, Array],
     figures: Mapping[str, Array],
-    words: Mapping[str, Array],
+    words: Mapping[str, NDArray[np.str_]],
 ) -> "pa.Table":
     """Table of some points of a lane.
 
