@@ -65,7 +65,9 @@ class Point:
     words: Mapping[str, str]
 
 
-def points(lane: Lane, numbers: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, NDArray[np.str_]]]:
+def points(
+    lane: Lane, numbers: Mapping[str, Array]
+) -> tuple[dict[str, Array], dict[str, NDArray[np.str_]]]:
     """Figures of the points of a lane.
 
     Parameters

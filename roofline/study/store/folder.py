@@ -55,7 +55,7 @@ class Store:
         with explained(self.folder, self.header, self.finished):
             with files.whole(_part(self.folder, chunk.number)) as file:
                 file.write(part.content)
-            entry = Entry(chunk.number, part.rows, len(part.content), part.sha256)
+            entry = Entry(chunk.number, part.rows, len(part.content), part.sha256, part.tally)
             manifest.append(self._journal, entry)
         self.finished[chunk.number] = entry
         return entry

@@ -10,7 +10,7 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -59,12 +59,15 @@ class Entry:
         Size of the file. [B]
     sha256
         Digest of the file.
+    tally
+        What is counted of the chunk, rows that are not kept included.
     """
 
     number: int
     rows: int
     bytes: int
     sha256: str
+    tally: Mapping[str, int] = field(default_factory=dict)
 
 
 def read(path: Path) -> tuple[Header, dict[int, Entry]]:

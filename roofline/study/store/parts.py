@@ -1,8 +1,9 @@
 """Parts: tables as Parquet files whose bytes depend on the rows alone, and their digests."""
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 Work = Callable[[Chunk], "pa.Table"]
 """Prices the configurations of a chunk: the same table whenever and wherever it is called."""
+
+TALLY: Final = b"tally"
+"""Of the metadata of a chunk's table: JSON of counts by name, which are added up over a sweep."""
 
 WRITING: Final[Mapping[str, Any]] = {
     "version": "2.6",
@@ -32,13 +36,14 @@ class Part:
     ----------
     content
         Of the file.
-    rows, sha256
+    rows, sha256, tally
         As in `Entry`.
     """
 
     content: bytes
     rows: int
     sha256: str
+    tally: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,15 @@ class Encoded:
 
     def __call__(self, chunk: Chunk) -> Part:
         """Price and encode a chunk."""
-        content = encode(self.work(chunk))
-        return Part(*content, hashlib.sha256(content[0]).hexdigest())
+        table = self.work(chunk)
+        content, rows = encode(table)
+        return Part(content, rows, hashlib.sha256(content).hexdigest(), tallied(table))
+
+
+def tallied(table: "pa.Table") -> dict[str, int]:
+    """What a table counts of its chunk, rows that it does not keep included."""
+    counts: dict[str, int] = json.loads((table.schema.metadata or {}).get(TALLY, b"{}"))
+    return counts
 
 
 def encode(table: "pa.Table") -> tuple[bytes, int]:

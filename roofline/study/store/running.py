@@ -1,5 +1,6 @@
 """Run a sweep into a folder, or go on with one, to its result."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -83,6 +84,8 @@ class Outcome:
         Chunks that were there from a run before.
     damaged
         Chunks that had been finished before and were made again, as their parts were not intact.
+    tally
+        What the chunks counted, all together.
     """
 
     result: Path
@@ -90,6 +93,7 @@ class Outcome:
     chunks: int
     resumed: int
     damaged: int
+    tally: Mapping[str, int] = field(default_factory=dict)
 
 
 def run(
@@ -129,7 +133,16 @@ def run(
             progress(now)
         with explained(folder, header, store.finished):
             rows = merge(store.tables(), folder / RESULT, _about(task), task.reduction)
-        return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged)
+        return Outcome(
+            folder / RESULT, rows, start.chunks, start.done, store.damaged, _tally(store)
+        )
+
+
+def _tally(store: Store) -> dict[str, int]:
+    out: Counter[str] = Counter()
+    for number in sorted(store.finished):
+        out.update(store.finished[number].tally)
+    return dict(out)
 
 
 def _start(task: Task, finished: Mapping[int, Entry]) -> Progress:
