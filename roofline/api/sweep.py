@@ -1,23 +1,253 @@
 """Many configurations at once: a scenario priced chunk by chunk, and what is kept of it."""
 
 import hashlib
-import json
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, Literal
 
 from roofline.api.lanes import Lanes
 from roofline.errors import InputError
-from roofline.study import long_run, pointwise
-from roofline.study.grid import Grid
+from roofline.serving.asking import one_of
+from roofline.study.executors.base import Executor
+from roofline.study.executors.local import Local
+from roofline.study.executors.ray import Ray
 from roofline.study.keeping import Keep
-from roofline.study.rows import columns, rows
-from roofline.study.scenario import Scenario, scenario_named
+from roofline.study.pricing import FEASIBLE, Pricing
+from roofline.study.rows import columns
+from roofline.study.scenario import Scenario, read_scenario, scenario_named
 from roofline.study.scenario.crossing import grid_of
+from roofline.study.store.chunk import Chunk
+from roofline.study.store.parts import encode
+from roofline.study.store.running import Progress, Task, run
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
+
+Executing = Literal["local", "ray"]
+EXECUTORS: Final[tuple[Executing, ...]] = ("local", "ray")
+CHUNK: Final = 256
+"""Configurations of a chunk that are priced one by one."""
+SAMPLED: Final = 16
+"""Configurations that are priced to say how long all would take."""
+REASONS: Final = 200
+"""Lanes that are looked at to say why some cannot be."""
+_KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a sweep found.
+
+    Attributes
+    ----------
+    scenario
+        What was asked.
+    table
+        Rows that were kept, in the order of the grid.
+    configurations
+        Priced. [1]
+    counts
+        Of them, by the first thing that each misses; those that miss nothing as ``"feasible"``.
+    reasons
+        Why some lanes cannot be, a sentence each.
+    path
+        Of the result, where one was asked for.
+    """
+
+    scenario: Scenario
+    table: "pa.Table" = field(repr=False)
+    configurations: int
+    counts: Mapping[str, int]
+    reasons: tuple[str, ...] = ()
+    path: Path | None = None
+
+    @property
+    def feasible(self) -> int:
+        """Configurations that miss nothing. [1]"""
+        return self.counts.get(FEASIBLE, 0)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Rows as a data frame; units are in ``DataFrame.attrs``."""
+        frame: pandas.DataFrame = self.table.to_pandas()
+        frame.attrs["units"] = columns(self.scenario)
+        return frame
+
+    def best(self) -> "pandas.DataFrame":
+        """Rows by the objectives: the first one first."""
+        frame = self.to_pandas()
+        wanted = self.scenario.objectives
+        return frame.sort_values(
+            [each.column for each in wanted],
+            ascending=[not each.largest for each in wanted],
+            kind="stable",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How large a sweep is, before it is run.
+
+    Attributes
+    ----------
+    scenario
+        What was asked.
+    configurations, lanes, points, chunks
+        How many. [1]
+    seconds
+        All of it, from a sample. [s]
+    bytes
+        Of the result, at most: from a sample of what is kept of each chunk. [B]
+    """
+
+    scenario: Scenario
+    configurations: int
+    lanes: int
+    points: int
+    chunks: int
+    seconds: float
+    bytes: float
+
+
+def sweep(
+    scenario: str | Path | Scenario,
+    *,
+    out: str | Path | None = None,
+    keep: str = "",
+    executor: Executing = "local",
+    workers: int = 1,
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> Sweep:
+    """Price every configuration of a scenario and keep what is asked for.
+
+    Parameters
+    ----------
+    scenario
+        Name in the catalog, a YAML file, or a scenario.
+    out
+        Folder of the result; one that holds an interrupted run of the same scenario is gone on
+        with. None keeps nothing on the disk.
+    keep
+        ``"all"``, ``"feasible"``, ``"pareto"`` or ``"top-K"``; empty for what the scenario says.
+    executor, workers
+        What runs it, and how many chunks at once.
+    progress
+        Told after each chunk.
+
+    Raises
+    ------
+    RooflineError
+        Anything the user can mend.
+    """
+    import pyarrow.parquet as pq
+
+    asked = _scenario(scenario, keep)
+    pricing = _pricing(asked)
+    runner = _executor(executor, workers)
+    task = _task(asked, pricing)
+    with TemporaryDirectory(prefix="roofline-sweep-") as aside:
+        outcome = run(Path(aside if out is None else out), task, runner, progress)
+        table = pq.read_table(outcome.result)
+    return Sweep(
+        asked,
+        table,
+        len(pricing.grid),
+        outcome.tally,
+        _reasons(pricing, outcome.tally),
+        None if out is None else outcome.result,
+    )
+
+
+def estimate(scenario: str | Path | Scenario, *, keep: str = "", workers: int = 1) -> Estimate:
+    """Say how large a sweep is and how long it would take, from pricing some of it.
+
+    Parameters
+    ----------
+    scenario, keep, workers
+        As for `sweep`.
+    """
+    asked = _scenario(scenario, keep)
+    pricing = _pricing(asked)
+    size = len(pricing.grid)
+    each = min(CHUNK, size)
+    number = min(SAMPLED, each)
+    start = (size // each // 2) * each
+    pricing(Chunk(0, start, start + 1, 0))  # what is read or compiled once does not count
+    begun = time.perf_counter()
+    table = pricing(Chunk(0, start, start + number, 0))
+    seconds = (time.perf_counter() - begun) / number * size
+    content, _ = encode(table)
+    return Estimate(
+        asked,
+        size,
+        pricing.grid.lanes,
+        pricing.grid.points,
+        -(-size // each),
+        seconds / min(workers, -(-size // each)),
+        len(content) / number * size if asked.keep != "pareto" else float(len(content)),
+    )
+
+
+def _scenario(asked: str | Path | Scenario, keep: str) -> Scenario:
+    """The scenario, with what is kept as it was asked for."""
+    if isinstance(asked, Path):
+        asked = read_scenario(asked)
+    elif isinstance(asked, str):
+        asked = scenario_named(asked)
+    if not keep:
+        return asked
+    if not _KEEP.fullmatch(keep):
+        raise InputError(
+            f"keep is {keep!r:.40}", hint="it is all, feasible, pareto, or top-20 for the best 20"
+        )
+    return replace(asked, keep=keep)
+
+
+def _pricing(scenario: Scenario) -> Pricing:
+    lanes = Lanes(scenario)
+    keep = Keep(scenario.keep, scenario.objectives)
+    return Pricing(scenario, grid_of(scenario, lanes.found), lanes, keep)
+
+
+def _executor(name: Executing, workers: int) -> Executor:
+    one_of("executor", name, EXECUTORS)
+    if not 1 <= workers <= 4096:
+        raise InputError(f"{workers} workers", hint="give a number from 1 to 4096")
+    return Ray(workers) if name == "ray" else Local(workers)
+
+
+def _task(scenario: Scenario, pricing: Pricing) -> Task:
+    digest = hashlib.sha256(f"{scenario.digest} {scenario.keep}".encode()).hexdigest()
+    return Task(
+        scenario=digest,
+        configurations=len(pricing.grid),
+        chunk_size=CHUNK,
+        work=pricing,
+        reduction=None if scenario.keep in ("all", "feasible") else pricing.keep,
+        units={name: unit for name, unit in columns(scenario).items() if unit},
+        metadata={
+            "name": scenario.name,
+            "title": scenario.title,
+            "about": scenario.about,
+            "of": scenario.kind,
+            "keep": scenario.keep,
+            "objectives": [str(each) for each in scenario.objectives],
+            "constraints": {
+                each.column: f"{'>=' if each.at_least else '<='} {each.value:g}"
+                for each in scenario.limits
+            },
+            "configurations": len(pricing.grid),
+        },
+    )
+
+
+def _reasons(pricing: Pricing, counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Why lanes cannot be, as far as a few of them show it."""
+    if not {"layout", "format", "deployment"} & set(counts):
+        return ()
+    lanes = (pricing.lanes(pricing.grid.lane(n)) for n in range(min(pricing.grid.lanes, REASONS)))
+    return tuple(dict.fromkeys(lane.reason for lane in lanes if lane.reason))

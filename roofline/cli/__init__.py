@@ -23,9 +23,11 @@ from roofline.cli import (
     models,
     paging,
     parse_command,
+    schema,
     serve_command,
     simulate,
     speculate,
+    sweep,
     validate,
 )
 from roofline.errors import RooflineError
@@ -47,6 +49,8 @@ app.command()(paging.paging)
 app.command()(simulate.simulate)
 app.command()(serve_command.serve_command)
 app.command()(parse_command.parse_command)
+app.command(epilog=sweep.EPILOG)(sweep.sweep)
+app.command()(schema.schema)
 app.command()(calibrate.calibrate)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.command()(doctor.doctor)

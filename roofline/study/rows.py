@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DEGREES: Final = ("tp", "pp", "dp", "ep", "cp")
-TALLY: Final = b"tally"
-"""Of a table's metadata: how many configurations missed what, rows that are not kept included."""
 _COUNTS: Final = ("batch", "prompt", "output", "concurrency")
 
 
