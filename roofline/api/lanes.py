@@ -109,7 +109,7 @@ class Lanes:
         }
         drafting = pool = None
         if (asked := technique.speculation) is not None:
-            draft = drafted(asked.draft, target, asked.weights, None, named["engine"])
+            draft = drafted(asked.draft, target, asked.weights, None, self.scenario.calibration)
             drafting = Drafting(draft, acceptance_of(asked.acceptance), asked.length)
         if (pools := technique.disaggregation) is not None:
             other, where = gpu, box

@@ -180,7 +180,8 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
 
 def _asked(scenario: "Scenario") -> list[str]:
     """Figures that objectives and limits are about, without the ends of intervals."""
-    columns = [each.column for each in (*scenario.objectives, *scenario.limits)]
+    columns = [each.column for each in scenario.objectives]
+    columns += [each.column for each in scenario.limits]
     return [name.removesuffix("_low").removesuffix("_high") for name in columns]
 
 

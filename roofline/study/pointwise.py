@@ -4,7 +4,7 @@ Those are batches that decode speculatively, pools that prefill beside pools tha
 offload that follows the batch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from typing import Final
@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.memory import Memory
 from roofline.cost.work import Array
 from roofline.errors import LayoutError, RooflineError
 from roofline.serving import drafting, room
-from roofline.serving.disaggregated import Disaggregated, disaggregated
+from roofline.serving.disaggregated import disaggregated
 from roofline.serving.draft_trees import chain
+from roofline.serving.pools import Phases
 from roofline.serving.rounds import sheet
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
 from roofline.serving.workload import Workload
@@ -47,7 +49,7 @@ ENDED: Final = {
     "user_tok_s": "tpot",
     "usd_per_mtok": "latency",
 }
-"""Figures with intervals, and whose spread they have."""
+"""Figures with intervals, and the time whose spread they have."""
 WORDS: Final = ("decode_bound", "prefill_bound", "basis", "limit")
 
 
@@ -138,43 +140,37 @@ def _alone(deployment: Deployment, work: Workload, lane: Lane) -> Point:
         except LayoutError:
             deployment = replace(deployment, offload=replace(deployment.offload, weights=1.0))
     batch = static_batch(deployment, work, utilization=share)
-    memory = batch.memory
-    spreads = {
-        "ttft": batch.ttft_log_sd,
-        "tpot": batch.tpot_log_sd,
-        "latency": batch.latency_log_sd,
-    }
-    figures = _figures(
-        work, batch.devices, batch.ttft_s, batch.tpot_s, batch.throughput_tok_s, deployment
-    )
-    return _point(
-        {**figures, "memory_bytes": memory.budget - memory.free, "free_bytes": memory.free},
-        spreads,
-        _words(batch, room.fits(deployment, memory)),
-    )
+    figures = _figures(batch, batch.ttft_s, batch.tpot_s)
+    spreads = {"ttft": batch.ttft_log_sd, "tpot": batch.tpot_log_sd}
+    spreads["latency"] = batch.latency_log_sd
+
+    def end(at: float) -> dict[str, float]:
+        return {name: figures[name] * exp(at * spreads[time]) for name, time in ENDED.items()}
+
+    ends = [end(-CENTRAL), end(CENTRAL)] if batch.calibrated else []
+    free = batch.memory.free
+    words = _words(batch, room.fits(deployment, batch.memory))
+    return _point(figures | _memory(batch.memory, free), ends, words)
 
 
 def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> Point:
-    """With the spread of the target's own steps, which are those that verify."""
     assert lane.drafting is not None
     draft, share = lane.drafting.draft, lane.technique.memory_utilization
     drafting.check(deployment, draft, work)
     tree = chain(lane.drafting.acceptance, lane.drafting.length)
     plain = static_batch(deployment, work, utilization=share)
-    round_ = sheet(draft, deployment, work, [tree], np.array([float(work.batch)])).round()
+    priced = sheet(draft, deployment, work, [tree], np.array([float(work.batch)]))
+    prompts = drafting.prefill_of(draft, deployment, work)
+
+    def figures(at: float) -> dict[str, float]:
+        ttft = plain.ttft_s * exp(at * plain.ttft_log_sd) + float(prompts.at(at))
+        return _figures(plain, ttft, priced.round(deviations=at).tpot_s)
+
+    ends = [figures(-CENTRAL), figures(CENTRAL)] if plain.calibrated else []
     memory = drafting.memory_of(deployment, tree, work, share)
     free = memory.free - sum(drafting.taken(deployment, draft, tree, work))
-    ttft = plain.ttft_s + float(drafting.prefill_of(draft, deployment, work).seconds)
-    latency = ttft + round_.tpot_s * (work.output - 1)
-    rate = work.batch * work.output / latency
-    spreads = {"ttft": plain.ttft_log_sd, "tpot": plain.tpot_log_sd}
-    spreads["latency"] = plain.latency_log_sd
-    figures = _figures(work, plain.devices, ttft, round_.tpot_s, rate, deployment)
-    return _point(
-        {**figures, "memory_bytes": memory.budget - free, "free_bytes": free},
-        spreads,
-        _words(plain, free >= 0),
-    )
+    words = _words(plain, free >= 0)
+    return _point(figures(0.0) | _memory(memory, free), ends, words)
 
 
 def _pools(decode: Deployment, prefill: Deployment, work: Workload, lane: Lane) -> Point:
@@ -189,37 +185,39 @@ def _pools(decode: Deployment, prefill: Deployment, work: Workload, lane: Lane) 
         overlapped=pools.overlapped,
         utilization=lane.technique.memory_utilization,
     )
-    phases = priced.overlap
-    held, rest = priced.decode_memory, priced.decode
-    rate, spread = priced.tok_s(phases), rest.tpot_log_sd
-    figures = {
-        "gpus": float(priced.used),
-        "ttft_s": phases.ttft_s,
-        "tpot_s": phases.tpot_s,
-        "latency_s": phases.latency_s,
-        "throughput_tok_s": rate,
-        "throughput_per_gpu_tok_s": rate / priced.used,
-        "user_tok_s": 1.0 / phases.tpot_s,
-        "usd_per_mtok": priced.usd_per_mtok(phases) or np.nan,
-        "joule_per_mtok": priced.joule_per_mtok(phases),
-        "memory_bytes": held.budget - held.free,
-        "free_bytes": min(held.free, priced.prefill_memory.free),
-    }
-    spreads = {"ttft": priced.prefill.ttft_log_sd, "tpot": spread, "latency": spread}
-    words = _words(rest, priced.fits) | {"prefill_bound": _bound(priced.prefill.prefill)}
-    return _point(figures, spreads, words | {"basis": _basis(priced)})
+
+    def figures(phases: Phases) -> dict[str, float]:
+        rate = priced.tok_s(phases)
+        return {
+            "gpus": float(priced.used),
+            "ttft_s": phases.ttft_s,
+            "tpot_s": phases.tpot_s,
+            "latency_s": phases.latency_s,
+            "throughput_tok_s": rate,
+            "throughput_per_gpu_tok_s": rate / priced.used,
+            "user_tok_s": 1.0 / phases.tpot_s,
+            "usd_per_mtok": priced.usd_per_mtok(phases) or np.nan,
+            "joule_per_mtok": priced.joule_per_mtok(phases),
+        }
+
+    ends = [figures(phases) for phases in (priced.fast, priced.slow) if phases is not None]
+    held, free = priced.decode_memory, min(priced.decode_memory.free, priced.prefill_memory.free)
+    first = priced.prefill
+    words = _words(replace(priced.decode, prefill=first.prefill), priced.fits)
+    return _point(figures(priced.overlap) | _memory(held, free), ends, words)
 
 
-def _figures(
-    work: Workload, devices: int, ttft: float, tpot: float, rate: float, deployment: Deployment
-) -> dict[str, float]:
-    gpu = deployment.node.gpu
+def _figures(batch: StaticBatch, ttft: float, tpot: float) -> dict[str, float]:
+    """Of a batch on one deployment that takes so long."""
+    work, gpu, devices = batch.workload, batch.deployment.node.gpu, batch.devices
+    latency = ttft + tpot * (work.output - 1)
+    rate = work.batch * work.output / latency
     price = gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate * MILLION
     return {
         "gpus": float(devices),
         "ttft_s": ttft,
         "tpot_s": tpot,
-        "latency_s": ttft + tpot * (work.output - 1),
+        "latency_s": latency,
         "throughput_tok_s": rate,
         "throughput_per_gpu_tok_s": rate / devices,
         "user_tok_s": 1.0 / tpot if tpot else 0.0,
@@ -228,13 +226,17 @@ def _figures(
     }
 
 
+def _memory(memory: Memory, free: float) -> dict[str, float]:
+    return {"memory_bytes": memory.budget - free, "free_bytes": free}
+
+
 def _point(
-    figures: dict[str, float], spreads: Mapping[str, float], words: Mapping[str, str]
+    figures: dict[str, float], ends: Sequence[Mapping[str, float]], words: Mapping[str, str]
 ) -> Point:
     """With the ends of the central 80 %; rates of the datasheet have none."""
-    for name, spread in ENDED.items():
-        wide = exp(CENTRAL * spreads[spread]) if spreads[spread] else np.nan
-        figures |= {f"{name}_low": figures[name] / wide, f"{name}_high": figures[name] * wide}
+    for name in ENDED if ends else ():
+        low, high = sorted(end[name] for end in ends)
+        figures |= {f"{name}_low": low, f"{name}_high": high}
     return Point(figures, words)
 
 
@@ -246,11 +248,6 @@ def _words(batch: StaticBatch, fits: bool) -> dict[str, str]:
         "basis": max((op.basis for op in ops), key=BASES.index),
         "limit": "" if fits else "memory",
     }
-
-
-def _basis(priced: Disaggregated) -> str:
-    ops = [*priced.prefill.prefill.values(), *priced.decode.decode.values()]
-    return max((op.basis for op in ops), key=BASES.index)
 
 
 def _bound(ops: Mapping[str, OpTime]) -> str:
