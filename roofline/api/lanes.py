@@ -56,7 +56,7 @@ class Lanes:
         except RooflineError as error:
             limit = "layout" if isinstance(error, LayoutError) else "deployment"
             limit = "format" if isinstance(error, MissingRateError) else limit
-            return replace(lane, limit=limit, reason=f"{error.message}. {error.hint}")
+            return replace(lane, limit=limit, reason=f"{error.message}; {error.hint}")
 
     def _labels(
         self, named: Mapping[str, str], layout: Layout, patch: Patch, technique: Technique

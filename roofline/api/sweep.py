@@ -78,12 +78,12 @@ class Sweep:
         return frame
 
     def best(self) -> "pandas.DataFrame":
-        """Rows by the objectives: the first one first."""
+        """Rows by the objectives, the first one first; those that miss something come last."""
         frame = self.to_pandas()
         wanted = self.scenario.objectives
         return frame.sort_values(
-            [each.column for each in wanted],
-            ascending=[not each.largest for each in wanted],
+            ["feasible", *(each.column for each in wanted)],
+            ascending=[False, *(not each.largest for each in wanted)],
             kind="stable",
         )
 

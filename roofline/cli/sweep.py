@@ -85,9 +85,10 @@ def _progress() -> Callable[["Progress"], None]:
             return
         passed, fresh = time.monotonic() - begun, now.done - started[0]
         left = passed / fresh * (now.chunks - now.done)
+        when = f"{spell(left)} left" if now.done < now.chunks else f"took {spell(passed)}"
         text = (
             f"{now.configurations:,} configurations, {now.done:,} of {now.chunks:,} chunks, "
-            f"{now.rows:,} rows kept, {spell(left)} left"
+            f"{now.rows:,} rows kept, {when}"
         )
         if terminal:
             sys.stderr.write(f"\r{text:<79}" + ("\n" if now.done == now.chunks else ""))

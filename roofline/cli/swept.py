@@ -171,11 +171,20 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
         echo("")
     figures = list(dict.fromkeys([*USUAL[scenario.kind], *_asked(scenario)]))
     shown = [*names, *(name for name in figures if name not in names)]
+    if every["limit"].nunique() > 1:
+        shown.append("limit")
     cells = [[_cell(name, row[name]) for name in shown] for _, row in frame.iterrows()]
     wanted = " and ".join(str(each) for each in scenario.objectives)
-    what = {"pareto": f"frontier of {wanted}", "all": "configurations", "feasible": "feasible"}
+    what = {
+        "pareto": f"frontier of {wanted}",
+        "all": f"configurations, by {wanted}",
+        "feasible": f"feasible, by {wanted}",
+    }
     title = f"{len(frame):,} of {kept:,}: {what.get(scenario.keep, f'best by {wanted}')}"
-    print_rows(cells, [_label(name) for name in shown], style, title)
+    if style is Format.TABLE:
+        echo(wrap(title))
+        title = ""
+    print_rows(cells, [_label(name) for name in shown], style, title, whole=1)
 
 
 def _asked(scenario: "Scenario") -> list[str]:
@@ -201,7 +210,7 @@ def _common(name: str, value: Any) -> str:
 
 
 def _label(name: str) -> str:
-    return {**NAMES, **NUMBERS, **FIGURES}.get(name, name)
+    return {**NAMES, **NUMBERS, **FIGURES, "limit": "misses"}.get(name, name)
 
 
 def _cell(name: str, value: Any) -> str:
@@ -210,7 +219,7 @@ def _cell(name: str, value: Any) -> str:
     if _is_nan(value):
         return "—"
     if isinstance(value, str):
-        return value
+        return _label(value) if name == "limit" else value
     plain = name.removesuffix("_low").removesuffix("_high")
     if plain.endswith("_bytes"):
         return show_binary(float(value))
