@@ -11,9 +11,9 @@ Word = Annotated[str, Field(min_length=1, max_length=200)]
 Label = Annotated[str, Field(pattern=r"^[^\x00-\x1f=+@-][^\x00-\x1f]{0,99}$")]
 Some: TypeAlias = T | Annotated[tuple[T, ...], Field(min_length=1)]
 """One, or a list of them."""
-Share = Annotated[float | int, Field(ge=0, le=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Degree = Annotated[int, Field(ge=1, le=2**20)]
-Quantity = Annotated[str | float | int, Field(description="a number, or one with its unit")]
+Quantity = Annotated[str | float, Field(description="a number, or one with its unit")]
 
 
 def _one_way(schema: dict[str, Any]) -> None:
@@ -26,14 +26,14 @@ class RangeFile(Strict):
 
     model_config = ConfigDict(json_schema_extra=_one_way)
 
-    first: float | int = Field(alias="from")
-    to: float | int
-    step: Annotated[float | int, Field(gt=0)] | None = None
+    first: float = Field(alias="from")
+    to: float
+    step: Annotated[float, Field(gt=0)] | None = None
     points: Annotated[int, Field(ge=2, le=100_000)] | None = None
     scale: Literal["linear", "log"] = "linear"
 
 
-Number: TypeAlias = float | int
+Number: TypeAlias = float
 NumbersFile: TypeAlias = Number | Annotated[tuple[Number, ...], Field(min_length=1)] | RangeFile
 
 
@@ -83,10 +83,10 @@ class TechniqueFile(Strict):
     """How a batch is run."""
 
     name: Label | None = None
-    prefix_hit: Annotated[float | int, Field(ge=0, lt=1)] = 0
+    prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0
     prefill_batch: Annotated[int, Field(ge=0)] = 0
     overlap: Share = 0
-    memory_utilization: Annotated[float | int, Field(gt=0, le=1)] | None = None
+    memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     kv_cache: bool = True
     offload: OffloadFile | None = None
     speculation: SpeculationFile | None = None
@@ -161,4 +161,4 @@ class TrafficFile(_Common):
     policies: Some[Literal["continuous", "chunked"]] | None = None
     rate: NumbersFile | None = None
     concurrency: NumbersFile | None = None
-    memory_utilization: Annotated[float | int, Field(gt=0, le=1)] | None = None
+    memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None

@@ -38,13 +38,19 @@ def figure(name: str, asked: float | str) -> float:
     """
     unit, low, high = UNITS[name]
     text = asked if isinstance(asked, str) else repr(asked)
-    plain = name == "price" and text.strip().replace(".", "", 1).isdecimal()
-    value = parse(f"{text} {unit}" if plain else text, unit)
+    value = parse(f"{text} {unit}" if _plain(text) and name == "price" else text, unit)
     if not parse(low, unit) <= value <= parse(high, unit):
         raise InputError(
             f"{name} cannot be {text!r:.60}", hint=f"give a quantity from {low} to {high}"
         )
     return value
+
+
+def _plain(text: str) -> bool:
+    try:
+        return bool(float(text) >= 0)
+    except ValueError:
+        return False
 
 
 def techniques(document: Document, asked: Any) -> tuple[Technique, ...]:
