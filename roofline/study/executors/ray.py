@@ -2,7 +2,9 @@
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -35,13 +37,10 @@ class Ray:
             Ray is not installed, or no cluster can be had.
         """
         ray = _library()
-        own = _join(ray, self.workers)
-        try:
+        # Ray prints on the standard output when it loses a worker; that is for results alone.
+        with redirect_stdout(sys.stderr), _joined(ray, self.workers):
             workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
             yield from _computed(ray, work, iter(chunks), 2 * workers)
-        finally:
-            if own:
-                ray.shutdown()
 
 
 def _library() -> Any:
@@ -55,10 +54,12 @@ def _library() -> Any:
         ) from None
 
 
-def _join(ray: Any, workers: int | None) -> bool:
-    """Be part of a cluster; whether it is this sweep's own."""
+@contextmanager
+def _joined(ray: Any, workers: int | None) -> Iterator[None]:
+    """Be part of the cluster that the program is in already, of a named one, or of an own one."""
     if ray.is_initialized():
-        return False
+        yield
+        return
     address = os.environ.get("RAY_ADDRESS", "local")
     own = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
     try:
@@ -68,7 +69,10 @@ def _join(ray: Any, workers: int | None) -> bool:
             f"no Ray cluster can be had at {address!r}: {error}",
             hint="check RAY_ADDRESS and the cluster, or use the executor local",
         ) from error
-    return True
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 def _computed(

@@ -9,8 +9,9 @@ import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from roofline.content import label
 from roofline.errors import InputError
@@ -29,7 +30,7 @@ def locked(folder: Path) -> Iterator[None]:
     OSError
         The folder cannot be written to.
     """
-    with (folder / LOCK).open("a+b") as file:
+    with (folder / LOCK).open("a+b", buffering=0) as file:
         if not _taken(file):
             raise InputError(
                 f"another sweep is running in {label(folder)}{_holder(file)}",
@@ -38,7 +39,6 @@ def locked(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # who holds it is a courtesy: a full disk must not be in the way
             file.truncate(0)
             file.write(f"process {os.getpid()} on {platform.node()}".encode())
-            file.flush()
         yield
 
 
@@ -48,7 +48,7 @@ if sys.platform == "win32":
     _FAR: Final = 1 << 30
     """Windows forbids to read what is locked: a byte behind the text is."""
 
-    def _taken(file: BinaryIO) -> bool:
+    def _taken(file: FileIO) -> bool:
         file.seek(_FAR)
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
@@ -59,7 +59,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _taken(file: BinaryIO) -> bool:
+    def _taken(file: FileIO) -> bool:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -67,7 +67,7 @@ else:
         return True
 
 
-def _holder(file: BinaryIO) -> str:
+def _holder(file: FileIO) -> str:
     file.seek(0)
     text = file.read(200).decode(errors="replace")
     return f" ({text})" if text else ""

@@ -71,7 +71,19 @@ class Entry:
 
 
 def read(path: Path) -> tuple[Header, dict[int, Entry]]:
+    """Read a manifest from the disk; see `parse`."""
+    return parse(path.read_bytes(), label(path))
+
+
+def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
     """Read a manifest; lines that are not whole are left out.
+
+    Parameters
+    ----------
+    content
+        Of the file.
+    source
+        Its name in errors.
 
     Returns
     -------
@@ -82,13 +94,13 @@ def read(path: Path) -> tuple[Header, dict[int, Entry]]:
     DocumentError
         The first line is not that of a sweep.
     """
-    first, *rest = path.read_bytes().splitlines(keepends=True) or [b""]
+    first, *rest = content.splitlines(keepends=True) or [b""]
     about = _record(first)
     if about is None or about.pop("format", None) != FORMAT:
         raise DocumentError(
             "this is not the manifest of a sweep of this version of roofline",
             hint="choose another folder, or remove this one",
-            where=f"{label(path)}:1",
+            where=f"{source}:1",
         )
     entries = [Entry(**record) for line in rest if (record := _record(line)) is not None]
     return Header(**about), {entry.number: entry for entry in entries}
@@ -137,7 +149,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     """What a line says; None where it is not, to the byte, what was written."""
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or record.pop(_CHECK, None) is None:
         return None
