@@ -2,9 +2,8 @@
 
 import importlib
 import os
-import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -37,8 +36,7 @@ class Ray:
             Ray is not installed, or no cluster can be had.
         """
         ray = _library()
-        # Ray prints on the standard output when it loses a worker; that is for results alone.
-        with redirect_stdout(sys.stderr), _joined(ray, self.workers):
+        with _joined(ray, self.workers):
             workers = self.workers or int(ray.cluster_resources().get("CPU", 1))
             yield from _computed(ray, work, iter(chunks), 2 * workers)
 
@@ -70,9 +68,23 @@ def _joined(ray: Any, workers: int | None) -> Iterator[None]:
             hint="check RAY_ADDRESS and the cluster, or use the executor local",
         ) from error
     try:
-        yield
+        with _silent(ray):
+            yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _silent(ray: Any) -> Iterator[None]:
+    """Keep Ray from printing on the standard output, which is for results, that a worker died.
+
+    No setting of Ray's does; this is the switch that its debugger uses.
+    """
+    ray._private.worker._worker_logs_enabled = False
+    try:
+        yield
+    finally:
+        ray._private.worker._worker_logs_enabled = True
 
 
 def _computed(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,7 +54,7 @@ def merge(
     schema = first.schema.with_metadata(about)
     rows = 0
     with files.whole(path) as file, pq.ParquetWriter(file, schema, **WRITING) as writer:
-        for group in (first, *groups):
+        for group in chain([first], groups):
             writer.write_table(group.replace_schema_metadata(about), row_group_size=ROWS)
             rows += len(group)
     return rows

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from roofline.errors import DocumentError, InputError
+from roofline import __version__
+from roofline.errors import DocumentError, InputError, MissingEnvironmentError
 from roofline.study.executors import executor
 from roofline.study.executors.local import Local
-from roofline.study.store import folder as folders
 from roofline.study.store import manifest
 from roofline.study.store.lock import locked
 from roofline.study.store.running import Outcome, Progress, Task, run
@@ -65,8 +65,6 @@ def test_the_result_has_the_rows_of_all_chunks_in_order(tmp_path: Path) -> None:
 def test_the_result_says_what_it_is(result: bytes, tmp_path: Path) -> None:
     (tmp_path / "r.parquet").write_bytes(result)
     metadata = pq.read_schema(tmp_path / "r.parquet").metadata
-    from roofline import __version__
-
     assert json.loads(metadata[b"roofline"]) == {
         "kind": "sweep",
         "scenario": "abc",
@@ -258,8 +256,6 @@ def test_a_folder_that_cannot_be_written_is_an_environment_error(
     def refused(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "permission denied")
 
-    from roofline.errors import MissingEnvironmentError
-
-    monkeypatch.setattr(folders.Path, "mkdir", refused)
+    monkeypatch.setattr(Path, "mkdir", refused)
     with pytest.raises(MissingEnvironmentError, match="cannot be written: permission denied"):
         run(tmp_path / "s", TASK, executor("local", 1))
