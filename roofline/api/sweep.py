@@ -7,20 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from roofline.api.lanes import Lanes
 from roofline.errors import InputError
-from roofline.serving.asking import one_of
-from roofline.study.executors.base import Executor
-from roofline.study.executors.local import Local
-from roofline.study.executors.ray import Ray
+from roofline.study.executors import Name, cores
+from roofline.study.executors import executor as executing
 from roofline.study.keeping import Keep
 from roofline.study.pricing import FEASIBLE, Pricing
 from roofline.study.rows import columns
 from roofline.study.scenario import Scenario, read_scenario, scenario_named
 from roofline.study.scenario.crossing import grid_of
-from roofline.study.store.chunk import Chunk
+from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
 from roofline.study.store.running import Progress, Task, run
 
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
-Executing = Literal["local", "ray"]
-EXECUTORS: Final[tuple[Executing, ...]] = ("local", "ray")
 CHUNK: Final = 256
 """Configurations of a chunk that are priced one by one."""
 SAMPLED: Final = 16
@@ -118,8 +114,8 @@ def sweep(
     *,
     out: str | Path | None = None,
     keep: str = "",
-    executor: Executing = "local",
-    workers: int = 1,
+    executor: Name = "local",
+    workers: int | None = None,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> Sweep:
     """Price every configuration of a scenario and keep what is asked for.
@@ -134,7 +130,7 @@ def sweep(
     keep
         ``"all"``, ``"feasible"``, ``"pareto"`` or ``"top-K"``; empty for what the scenario says.
     executor, workers
-        What runs it, and how many chunks at once.
+        ``"local"`` or ``"ray"``, and how many chunks at once; None for one on each core.
     progress
         Told after each chunk.
 
@@ -147,8 +143,8 @@ def sweep(
 
     asked = _scenario(scenario, keep)
     pricing = _pricing(asked)
-    runner = _executor(executor, workers)
     task = _task(asked, pricing)
+    runner = executing(executor, _workers(executor, workers, task))
     with TemporaryDirectory(prefix="roofline-sweep-") as aside:
         outcome = run(Path(aside if out is None else out), task, runner, progress)
         table = pq.read_table(outcome.result)
@@ -162,7 +158,9 @@ def sweep(
     )
 
 
-def estimate(scenario: str | Path | Scenario, *, keep: str = "", workers: int = 1) -> Estimate:
+def estimate(
+    scenario: str | Path | Scenario, *, keep: str = "", workers: int | None = None
+) -> Estimate:
     """Say how large a sweep is and how long it would take, from pricing some of it.
 
     Parameters
@@ -173,21 +171,21 @@ def estimate(scenario: str | Path | Scenario, *, keep: str = "", workers: int = 
     asked = _scenario(scenario, keep)
     pricing = _pricing(asked)
     size = len(pricing.grid)
-    each = min(CHUNK, size)
-    number = min(SAMPLED, each)
-    start = (size // each // 2) * each
+    number = min(SAMPLED, size)
+    start = (size - number) // 2
     pricing(Chunk(0, start, start + 1, 0))  # what is read or compiled once does not count
     begun = time.perf_counter()
     table = pricing(Chunk(0, start, start + number, 0))
     seconds = (time.perf_counter() - begun) / number * size
     content, _ = encode(table)
+    chunks = count(size, CHUNK)
     return Estimate(
         asked,
         size,
         pricing.grid.lanes,
         pricing.grid.points,
-        -(-size // each),
-        seconds / min(workers, -(-size // each)),
+        chunks,
+        seconds / min(workers or cores(), chunks),
         len(content) / number * size if asked.keep != "pareto" else float(len(content)),
     )
 
@@ -213,11 +211,11 @@ def _pricing(scenario: Scenario) -> Pricing:
     return Pricing(scenario, grid_of(scenario, lanes.found), lanes, keep)
 
 
-def _executor(name: Executing, workers: int) -> Executor:
-    one_of("executor", name, EXECUTORS)
-    if not 1 <= workers <= 4096:
-        raise InputError(f"{workers} workers", hint="give a number from 1 to 4096")
-    return Ray(workers) if name == "ray" else Local(workers)
+def _workers(executor: Name, asked: int | None, task: Task) -> int | None:
+    """Workers on this machine: no more than there are chunks, as each takes a while to start."""
+    if executor != "local" or (asked is not None and asked < 1):
+        return asked
+    return min(asked or cores(), count(task.configurations, task.chunk_size))
 
 
 def _task(scenario: Scenario, pricing: Pricing) -> Task:

@@ -39,7 +39,9 @@ def sweep(
         ),
     ] = "",
     executor: Annotated[Executor, typer.Option(help="What runs it.")] = Executor.LOCAL,
-    workers: Annotated[int, typer.Option(min=1, help="Chunks priced at once.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(help="Chunks priced at once; else one on each core.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how large it is and how long it takes.")
     ] = False,

@@ -67,7 +67,7 @@ class Entry:
     rows: int
     bytes: int
     sha256: str
-    tally: Mapping[str, int] = field(default_factory=dict)
+    tally: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 def read(path: Path) -> tuple[Header, dict[int, Entry]]:
