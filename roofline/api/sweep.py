@@ -14,7 +14,7 @@ from roofline.errors import InputError
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
 from roofline.study.keeping import Keep
-from roofline.study.pricing import FEASIBLE, Pricing
+from roofline.study.pricing import FEASIBLE, Pricing, chunk_size
 from roofline.study.rows import columns
 from roofline.study.scenario import Scenario, read_scenario, scenario_named
 from roofline.study.scenario.crossing import grid_of
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
-CHUNK: Final = 256
-"""Configurations of a chunk that are priced one by one."""
 SAMPLED: Final = 16
 """Configurations that are priced to say how long all would take."""
 REASONS: Final = 200
@@ -178,7 +176,7 @@ def estimate(
     table = pricing(Chunk(0, start, start + number, 0))
     seconds = (time.perf_counter() - begun) / number * size
     content, _ = encode(table)
-    chunks = count(size, CHUNK)
+    chunks = count(size, chunk_size(asked, pricing.grid))
     return Estimate(
         asked,
         size,
@@ -223,7 +221,7 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
     return Task(
         scenario=digest,
         configurations=len(pricing.grid),
-        chunk_size=CHUNK,
+        chunk_size=chunk_size(scenario, pricing.grid),
         work=pricing,
         reduction=None if scenario.keep in ("all", "feasible") else pricing.keep,
         units={name: unit for name, unit in columns(scenario).items() if unit},

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from roofline.study import long_run, pointwise
 from roofline.study.grid import Grid, Name
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 
 FEASIBLE = "feasible"
 """Under which configurations are counted that miss nothing."""
+
+
+ONE_BY_ONE: Final = 256
+"""Configurations of a chunk where each is priced by itself."""
+LANES: Final = 4
+"""Lanes of a chunk of traffic, of which each takes a second or two."""
+
+
+def chunk_size(scenario: Scenario, grid: Grid) -> int:
+    """Configurations of a chunk: some seconds of work."""
+    return LANES * grid.points if scenario.kind == "traffic" else ONE_BY_ONE
 
 
 @dataclass(frozen=True, slots=True)
