@@ -13,7 +13,6 @@ from roofline.api.lanes import Lanes
 from roofline.errors import InputError
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
-from roofline.study.keeping import Keep
 from roofline.study.pricing import FEASIBLE, Pricing, chunk_size
 from roofline.study.rows import columns
 from roofline.study.scenario import Scenario, read_scenario, scenario_named
@@ -21,13 +20,17 @@ from roofline.study.scenario.crossing import grid_of
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
 from roofline.study.store.running import Progress, Task, run
+from roofline.study.sweep.best import Best
+from roofline.study.sweep.keep import ALL
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
-SAMPLED: Final = 16
-"""Configurations that are priced to say how long all would take."""
+SAMPLED: Final = 2**14
+"""Points of a lane that are priced to say how long all would take."""
+FEW: Final = 8
+"""The same where each is priced by itself."""
 REASONS: Final = 200
 """Lanes that are looked at to say why some cannot be."""
 _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
@@ -95,7 +98,7 @@ class Estimate:
     seconds
         All of it, from a sample. [s]
     bytes
-        Of the result, at most: from a sample of what is kept of each chunk. [B]
+        Of the result, from what is kept of some lanes. [B]
     """
 
     scenario: Scenario
@@ -165,27 +168,44 @@ def estimate(
     ----------
     scenario, keep, workers
         As for `sweep`.
+
+    Notes
+    -----
+    Of some lanes, one point and more of them are timed: what a lane takes to set up, and what a
+    point takes. Lanes share kernels, so that all of them take less than some of them say.
     """
     asked = _scenario(scenario, keep)
-    pricing = _pricing(asked)
-    size = len(pricing.grid)
-    number = min(SAMPLED, size)
-    start = (size - number) // 2
-    pricing(Chunk(0, start, start + 1, 0))  # what is read or compiled once does not count
-    begun = time.perf_counter()
-    table = pricing(Chunk(0, start, start + number, 0))
-    seconds = (time.perf_counter() - begun) / number * size
-    content, _ = encode(table)
-    chunks = count(size, chunk_size(asked, pricing.grid))
+    grid = _pricing(asked).grid
+    size = chunk_size(asked, grid)
+    chunks = count(len(grid), size)
+    most = min(grid.points, SAMPLED if size > SAMPLED else FEW)
+    lanes = sorted({grid.lanes // 2, grid.lanes // 4, grid.lanes - 1})
+    _timed(asked, lanes[0], most)  # what is read, compiled or known from then on counts once
+    lane_s = point_s = written = 0.0
+    for lane in lanes:
+        first, _ = _timed(asked, lane, 1)
+        whole, part = _timed(asked, lane, most)
+        lane_s += first / len(lanes)
+        point_s += max(whole - first, 0.0) / max(most - 1, 1) / len(lanes)
+        written += len(encode(part)[0]) / len(lanes)
     return Estimate(
         asked,
-        size,
-        pricing.grid.lanes,
-        pricing.grid.points,
+        len(grid),
+        grid.lanes,
+        grid.points,
         chunks,
-        seconds / min(workers or cores(), chunks),
-        len(content) / number * size if asked.keep != "pareto" else float(len(content)),
+        (lane_s + point_s * (grid.points - 1)) * grid.lanes / min(workers or cores(), chunks),
+        written * grid.lanes * (grid.points / most if asked.keep in (ALL, FEASIBLE) else 1.0),
     )
+
+
+def _timed(scenario: Scenario, lane: int, points: int) -> "tuple[float, pa.Table]":
+    """Time that some points of a lane take, and what is kept of them. [s]"""
+    pricing = _pricing(scenario)
+    start = lane * pricing.grid.points
+    begun = time.perf_counter()
+    table = pricing(Chunk(0, start, start + points, 0))
+    return time.perf_counter() - begun, table
 
 
 def _scenario(asked: str | Path | Scenario, keep: str) -> Scenario:
@@ -205,8 +225,7 @@ def _scenario(asked: str | Path | Scenario, keep: str) -> Scenario:
 
 def _pricing(scenario: Scenario) -> Pricing:
     lanes = Lanes(scenario)
-    keep = Keep(scenario.keep, scenario.objectives)
-    return Pricing(scenario, grid_of(scenario, lanes.found), lanes, keep)
+    return Pricing(scenario, grid_of(scenario, lanes.found), lanes)
 
 
 def _workers(executor: Name, asked: int | None, task: Task) -> int | None:
@@ -223,7 +242,9 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
         configurations=len(pricing.grid),
         chunk_size=chunk_size(scenario, pricing.grid),
         work=pricing,
-        reduction=None if scenario.keep in ("all", "feasible") else pricing.keep,
+        reduction=None
+        if scenario.keep in (ALL, FEASIBLE)
+        else Best(scenario.keep, scenario.objectives),
         units={name: unit for name, unit in columns(scenario).items() if unit},
         metadata={
             "name": scenario.name,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
     from roofline.api.sweep import Estimate, Sweep
@@ -34,6 +34,8 @@ USUAL: Final = {
     "traffic": ("utilisation", "ttft_s", "tpot_s", "output_per_gpu_tok_s", "usd_per_mtok"),
 }
 """Figures that are printed whatever is asked for."""
+GAP: Final = 3
+"""Characters between columns."""
 FIGURES: Final = {
     "gpus": "GPUs",
     "ttft_s": "TTFT",
@@ -110,7 +112,7 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
         "seconds": spell(estimate.seconds),
         "bytes": show(estimate.bytes, "B"),
     }
-    words = {"seconds": "time, about", "bytes": "result, at most"}
+    words = {"seconds": "time, about", "bytes": "result, about"}
     if style is Format.CSV:
         print_rows([[name, str(value)] for name, value in plain.items()], ["what", "value"], style)
         return
@@ -184,7 +186,27 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
     if style is Format.TABLE:
         echo(wrap(title))
         title = ""
-    print_rows(cells, [_label(name) for name in shown], style, title, whole=1)
+        shown, cells = _narrowed(shown, cells, _asked(scenario))
+    whole = len(names) if _width(shown, cells) <= WIDTH else 1
+    print_rows(cells, [_label(name) for name in shown], style, title, whole=whole)
+
+
+def _narrowed(
+    shown: list[str], cells: list[list[str]], asked: list[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Without figures that nobody asked for, the last first, as far as the page is too narrow."""
+    spare = [name for name in shown if name in FIGURES and name not in asked]
+    while spare and _width(shown, cells) > WIDTH:
+        gone = shown.index(spare.pop())
+        shown = shown[:gone] + shown[gone + 1 :]
+        cells = [row[:gone] + row[gone + 1 :] for row in cells]
+    return shown, cells
+
+
+def _width(shown: list[str], cells: list[list[str]]) -> int:
+    """Characters of the widest row."""
+    columns = zip([_label(name) for name in shown], *cells, strict=True)
+    return sum(max(map(len, column)) + GAP for column in columns) - GAP
 
 
 def _asked(scenario: "Scenario") -> list[str]:

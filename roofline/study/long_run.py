@@ -1,7 +1,7 @@
 """Traffic through a lane in the long run, by closed form: no requests are simulated."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from roofline.serving.simulate.server import Policy, Server
 from roofline.serving.simulate.steady import Steady, arriving, closed
 from roofline.serving.traffic.draw import draw
 from roofline.study.scenario.lane import Lane
+from roofline.study.sweep.keep import MEMORY
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 STEADY: Final = (
@@ -29,8 +30,7 @@ STEADY: Final = (
     "latency_s",
     "output_tok_s",
 )
-NUMBERS: Final = ("gpus", *STEADY, "output_per_gpu_tok_s", "usd_per_mtok")
-WORDS: Final = ("limit",)
+DERIVED: Final = ("output_per_gpu_tok_s", "usd_per_mtok")
 _POLICIES: Final[Mapping[str, Policy | None]] = {
     "auto": None,
     "continuous": "continuous",
@@ -38,10 +38,8 @@ _POLICIES: Final[Mapping[str, Policy | None]] = {
 }
 
 
-def points(
-    lane: Lane, numbers: Mapping[str, Array], seed: int
-) -> tuple[dict[str, Array], dict[str, NDArray[np.str_]]]:
-    """Figures of a lane at rates or numbers of clients.
+def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDArray[Any]]:
+    """Columns of a lane at rates or numbers of clients.
 
     Parameters
     ----------
@@ -54,40 +52,40 @@ def points(
 
     Returns
     -------
-    tuple
-        Columns of numbers, and of words.
+    dict
+        Figures, ``fits``, and in ``limit`` what rules a point out before any figure does.
 
     Notes
     -----
     Prefixes are not shared: that has no closed form.
     """
+    assert lane.deployment is not None
     ((kind, values),) = numbers.items()
-    figures = {name: np.full(len(values), np.nan) for name in NUMBERS}
-    limit = np.full(len(values), lane.limit, "U32")
-    figures["gpus"][:] = float(lane.labels["gpus"])
-    words = {"limit": limit}
-    if lane.deployment is None:
-        return figures, words
+    out: dict[str, NDArray[Any]] = {
+        name: np.full(len(values), np.nan) for name in (*STEADY, *DERIVED)
+    }
+    out["gpus"] = np.full(len(values), float(lane.deployment.devices))
+    limit = out["limit"] = np.full(len(values), "", "U32")
     try:
         given, server, prices = _server(lane, lane.deployment, seed)
     except InfeasibleError:
-        limit[:] = "memory"
-        return figures, words
+        limit[:] = MEMORY
     except RooflineError:
         limit[:] = "context"
-        return figures, words
-    for place, value in enumerate(values):
-        try:
-            if kind == "concurrency":
-                found = closed(given, prices, server, int(value))
-            else:
-                found = arriving(given, prices, server, float(value))
-        except InfeasibleError:
-            limit[place] = "saturation"
-            continue
-        for name, figure in _figures(found, lane.deployment).items():
-            figures[name][place] = figure
-    return figures, words
+    else:
+        for place, value in enumerate(values):
+            try:
+                if kind == "concurrency":
+                    found = closed(given, prices, server, int(value))
+                else:
+                    found = arriving(given, prices, server, float(value))
+            except InfeasibleError:
+                limit[place] = "saturation"
+                continue
+            for name, figure in _figures(found, lane.deployment).items():
+                out[name][place] = figure
+    out["fits"] = limit != MEMORY
+    return out
 
 
 def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, Server, StepPrices]:

@@ -7,13 +7,14 @@ offload that follows the batch.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory
+from roofline.cost.roof import BOUNDS
 from roofline.cost.work import Array
 from roofline.errors import LayoutError, RooflineError
 from roofline.serving import drafting, room
@@ -27,20 +28,6 @@ from roofline.study.scenario.lane import Lane
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
-NUMBERS: Final = (
-    "gpus",
-    "ttft_s",
-    "tpot_s",
-    "latency_s",
-    "throughput_tok_s",
-    "throughput_per_gpu_tok_s",
-    "user_tok_s",
-    "usd_per_mtok",
-    "joule_per_mtok",
-    "memory_bytes",
-    "free_bytes",
-)
-"""Figures of a point."""
 ENDED: Final = {
     "ttft_s": "ttft",
     "tpot_s": "tpot",
@@ -50,7 +37,8 @@ ENDED: Final = {
     "usd_per_mtok": "latency",
 }
 """Figures with intervals, and the time whose spread they have."""
-WORDS: Final = ("decode_bound", "prefill_bound", "basis", "limit")
+PLACES: Final = {"decode_bound": BOUNDS, "prefill_bound": BOUNDS, "basis": BASES}
+"""Words that are kept as their place in a list; −1 is none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +55,8 @@ class Point:
     words: Mapping[str, str]
 
 
-def points(
-    lane: Lane, numbers: Mapping[str, Array]
-) -> tuple[dict[str, Array], dict[str, NDArray[np.str_]]]:
-    """Figures of the points of a lane.
+def points(lane: Lane, numbers: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
+    """Columns of the points of a lane.
 
     Parameters
     ----------
@@ -81,8 +67,9 @@ def points(
 
     Returns
     -------
-    tuple
-        Columns of numbers, and of words.
+    dict
+        Figures, ``fits``, words as their places, and in ``limit`` what rules a point out before
+        any figure does.
     """
     every = [
         point(lane, int(batch), int(prompt), int(output))
@@ -90,11 +77,19 @@ def points(
             numbers["batch"], numbers["prompt"], numbers["output"], strict=True
         )
     ]
-    names = [*NUMBERS, *(name + end for name in ENDED for end in ("_low", "_high"))]
-    return (
-        {name: np.array([each.numbers.get(name, np.nan) for each in every]) for name in names},
-        {name: np.array([each.words.get(name, "") for each in every], "U32") for name in WORDS},
-    )
+    names = {name for each in every for name in each.numbers}
+    out: dict[str, NDArray[Any]] = {
+        name: np.array([each.numbers.get(name, np.nan) for each in every]) for name in names
+    }
+    for name, words in PLACES.items():
+        out[name] = np.array([_place(each.words.get(name, ""), words) for each in every])
+    out["limit"] = np.array([each.words["limit"] for each in every], "U32")
+    out["fits"] = out["limit"] == ""
+    return out
+
+
+def _place(word: str, words: Sequence[str]) -> int:
+    return words.index(word) if word else -1
 
 
 def point(lane: Lane, batch: int, prompt: int, output: int) -> Point:

@@ -4,19 +4,22 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roofline.cost.work import Array
-from roofline.study import long_run, pointwise
-from roofline.study.scenario.lane import Lane
-from roofline.study.scenario.limits import FIGURES, missed
+from roofline.cost.roof import BOUNDS
+from roofline.study.scenario.limits import FIGURES, Figure, missed
 from roofline.study.scenario.scenario import Scenario
+from roofline.study.sweep.keep import MEMORY, Rows
+from roofline.table import BASES
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 DEGREES: Final = ("tp", "pp", "dp", "ep", "cp")
-_COUNTS: Final = ("batch", "prompt", "output", "concurrency")
+_WHOLE: Final = ("index", "gpus", *DEGREES, "batch", "prompt", "output", "concurrency")
+_WORDS: Final = {"decode_bound": BOUNDS, "prefill_bound": BOUNDS, "basis": BASES}
+"""Columns that points have as places in a list of words; −1 is none of them."""
+_ASKED: Final = ("gpus", "batch", "prompt", "output", "rate_per_s", "concurrency")
+"""Figures that a limit can be about and that come before all others."""
 
 
 def columns(scenario: Scenario) -> dict[str, str]:
@@ -26,65 +29,77 @@ def columns(scenario: Scenario) -> dict[str, str]:
     names += ["technique"] if batch else ["workload", "policy"]
     names += ["patch"] if len(scenario.patches) > 1 else []
     names += list(scenario.numbers)
-    figures = pointwise.NUMBERS if batch else long_run.NUMBERS
-    for name in figures[1:]:
-        names.append(name)
-        names += [name + end for end in ("_low", "_high") if batch and name in pointwise.ENDED]
-    names += ["fits", "decode_bound", "prefill_bound", "basis"] if batch else ["fits"]
-    names += ["feasible", "limit"]
-    units = {"tok/s": "token/s"}
     known = FIGURES[scenario.kind]
-    return {
-        name: units.get(known[name].unit, known[name].unit) if name in known else ""
-        for name in names
-    }
+    for name, figure in known.items():
+        if name not in _ASKED and not name.endswith(("_low", "_high")):
+            names += [name, *_ends(name, figure)]
+    names += ["fits", *(_WORDS if batch else ()), "feasible", "limit"]
+    return {name: _unit(known[name]) if name in known else "" for name in names}
 
 
-def rows(
-    scenario: Scenario,
-    lane: Lane,
-    index: int,
-    numbers: Mapping[str, Array],
-    figures: Mapping[str, Array],
-    words: Mapping[str, NDArray[np.str_]],
-) -> "pa.Table":
+def _ends(name: str, figure: Figure) -> list[str]:
+    return [f"{name}_low", f"{name}_high"] if figure.interval else []
+
+
+def _unit(figure: Figure) -> str:
+    """As tables have it."""
+    return "token/s" if figure.unit == "tok/s" else figure.unit
+
+
+def rows(scenario: Scenario, points: Rows, limit: str = "") -> "pa.Table":
     """Table of some points of a lane.
 
     Parameters
     ----------
-    scenario, lane
-        What was asked, and what all have in common.
-    index
-        Number of the first configuration.
-    numbers, figures, words
-        Columns: what they are asked at, what comes of it, and ``limit``: what rules them out.
+    scenario
+        What was asked.
+    points
+        What comes of it.
+    limit
+        What rules all of them out; empty for whether they fit and what limits they miss.
     """
     import pyarrow as pa
 
-    count = len(next(iter(numbers.values())))
-    known = {**numbers, **figures}
-    limit = missed(scenario.limits, known, words["limit"])
-    out: dict[str, Any] = {
-        **{name: np.full(count, value) for name, value in lane.labels.items()},
-        **known,
-        **words,
-        "index": np.arange(index, index + count),
-        "fits": np.asarray(words["limit"] != "memory") & (lane.limit == ""),
-        "feasible": limit == "",
-        "limit": limit,
-    }
-    return pa.table(
-        [_array(name, out[name]) for name in columns(scenario)], list(columns(scenario))
-    )
+    fits = np.asarray(points["fits"], bool)
+    given = np.where(fits, limit, limit or MEMORY)
+    limits = given if limit else missed(scenario.limits, _Figures(points), given)
+    special: Mapping[str, Any] = {"fits": fits, "limit": limits, "feasible": limits == ""}
+    names = list(columns(scenario))
+    return pa.table([_column(name, points, special) for name in names], names)
 
 
-def _array(name: str, values: Array) -> "pa.Array":
+class _Figures(dict[str, Any]):
+    """Columns of points, looked up when they are asked for."""
+
+    def __init__(self, points: Rows) -> None:
+        super().__init__()
+        self._points = points
+
+    def __missing__(self, name: str) -> Any:
+        return self._points[name]
+
+
+def _column(name: str, points: Rows, special: Mapping[str, Any]) -> "pa.Array":
     import pyarrow as pa
 
-    if values.dtype.kind == "U":
-        return pa.array(values.tolist(), pa.string()).dictionary_encode()
-    if values.dtype.kind == "b":
-        return pa.array(values)
-    if name in ("index", "gpus", *DEGREES, *_COUNTS):
-        return pa.array(np.asarray(values, np.int64))
-    return pa.array(np.asarray(values, np.float64), from_pandas=True)
+    if name in special:
+        values = special[name]
+        return pa.array(values) if values.dtype.kind == "b" else _words(values.tolist())
+    if name in points.names and name != "gpus":
+        value = points.names[name]
+        if isinstance(value, str):
+            return _words([value] * points.rows)
+        return pa.array(np.full(points.rows, value, np.int64))
+    values = np.asarray(points[name], np.float64)
+    if name in _WORDS:
+        words = ["", *_WORDS[name]]
+        return _words([words[place] for place in np.nan_to_num(values, nan=-1).astype(int) + 1])
+    if name in _WHOLE:
+        return pa.array(values.astype(np.int64))
+    return pa.array(values, from_pandas=True)
+
+
+def _words(values: list[str]) -> "pa.Array":
+    import pyarrow as pa
+
+    return pa.array(values, pa.string()).dictionary_encode()

@@ -189,10 +189,13 @@ def test_every_configuration_is_counted_once_whatever_is_kept() -> None:
 def test_chunks_and_workers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sweep(BATCH, "pareto", **STUDY)
     monkeypatch.setattr(sys.modules["roofline.api.sweep"], "chunk_size", lambda *_: 5)
-    for workers in (1, 2):
-        parts = swept(scenario(BATCH, **STUDY), workers=workers)
-        assert parts.table.equals(whole.table)
-        assert parts.counts == whole.counts
+    one, two = (swept(scenario(BATCH, **STUDY), workers=workers) for workers in (1, 2))
+    assert one.table.equals(two.table)
+    assert one.counts == two.counts == whole.counts
+    for name in whole.table.column_names:
+        found, expected = one.table[name].to_pylist(), whole.table[name].to_pylist()
+        figure = isinstance(expected[0], float)
+        assert found == (pytest.approx(expected, rel=1e-14) if figure else expected)
 
 
 def test_what_cannot_be_says_why() -> None:

@@ -53,4 +53,4 @@ class Lane:
     @property
     def simple(self) -> bool:
         """Whether it is one batch on one deployment, the same for every point."""
-        return self.drafting is None and self.prefill is None and not self.technique.offload.least
+        return self.technique.simple

@@ -99,6 +99,12 @@ class Technique:
     speculation: Speculation | None = None
     disaggregation: Disaggregation | None = None
 
+    @property
+    def simple(self) -> bool:
+        """Whether it is one batch on one deployment, the same for all batches and lengths."""
+        apart = self.speculation is not None or self.disaggregation is not None
+        return not (apart or self.offload.least)
+
 
 PLAIN: Final = Technique()
 

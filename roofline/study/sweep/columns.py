@@ -89,6 +89,11 @@ class Columns(Mapping[str, Any]):
         """Points."""
         return len(self.index)
 
+    @property
+    def names(self) -> Mapping[str, str | int]:
+        """What tells the lane from other lanes, by column."""
+        return self.prices.lane.names
+
     def taken(self, rows: NDArray[np.intp]) -> "Columns":
         """Some of the points; what is known of them stays known."""
         known = {name: values[rows] for name, values in self._known.items()}

@@ -4,7 +4,7 @@ What is kept of parts put together is what is kept of the whole: a point that an
 part beats stays beaten. So most points are dropped lane by lane.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
-from roofline.study.sweep.columns import Columns
 from roofline.study.sweep.pareto import Cells, unbeaten
 
 ALL: Final = "all"
@@ -48,6 +47,24 @@ class Objective(Protocol):
         """Whether it is wanted large."""
 
 
+class Rows(Protocol):
+    """Some points of a lane, with their figures by column."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+
+    @property
+    def names(self) -> Mapping[str, str | int]:
+        """What tells the lane from other lanes, by column."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Values of a column."""
+
+    def taken(self, rows: NDArray[np.intp], /) -> "Rows":
+        """Some of them."""
+
+
 @dataclass(slots=True)
 class Kept:
     """Points that are kept of some lanes, one after the other.
@@ -68,13 +85,13 @@ class Kept:
     limits: Sequence[Limit] = ()
     objectives: Sequence[Objective] = ()
     missed: dict[str, int] = field(default_factory=dict)
-    _parts: list[Columns] = field(default_factory=list, repr=False)
+    _parts: list[Rows] = field(default_factory=list, repr=False)
     _values: list[Array] = field(default_factory=list, repr=False)
     _cells: Cells | None = field(default=None, repr=False)
     _waiting: int = 0
     _settled: int = 0
 
-    def add(self, columns: Columns) -> None:
+    def add(self, columns: Rows) -> None:
         """Look at points of a lane; numbers of configurations go up from call to call."""
         if self.keep == ALL:
             self._parts.append(columns)
@@ -84,12 +101,12 @@ class Kept:
         elif self.keep != ALL and columns.rows:
             self._compare(columns)
 
-    def parts(self) -> list[Columns]:
+    def parts(self) -> list[Rows]:
         """What is kept, lane by lane."""
         self._settle()
         return [part for part in self._parts if part.rows]
 
-    def _feasible(self, columns: Columns) -> Columns:
+    def _feasible(self, columns: Rows) -> Rows:
         """Points that fit and keep to the limits; the others are counted."""
         columns = self._those(columns, MEMORY, columns["fits"])
         for limit in self.limits:
@@ -97,14 +114,14 @@ class Kept:
         self.missed[""] = self.missed.get("", 0) + columns.rows
         return columns
 
-    def _those(self, columns: Columns, name: str, met: NDArray[np.bool_]) -> Columns:
+    def _those(self, columns: Rows, name: str, met: NDArray[np.bool_]) -> Rows:
         rows = np.flatnonzero(met)
         if len(rows) == columns.rows:
             return columns
         self.missed[name] = self.missed.get(name, 0) + columns.rows - len(rows)
         return columns.taken(rows)
 
-    def _compare(self, columns: Columns) -> None:
+    def _compare(self, columns: Rows) -> None:
         """Drop what is beaten inside the lane, or by what was left of the lanes before."""
         values = losses(columns, self.objectives)
         rows = self._best(values)
