@@ -1,9 +1,10 @@
 """Rows of a sweep: configurations with their names, numbers, figures and what they miss."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.roof import BOUNDS
 from roofline.study.scenario.limits import FIGURES, Figure, missed
@@ -82,24 +83,27 @@ class _Figures(dict[str, Any]):
 def _column(name: str, points: Rows, special: Mapping[str, Any]) -> "pa.Array":
     import pyarrow as pa
 
-    if name in special:
-        values = special[name]
-        return pa.array(values) if values.dtype.kind == "b" else _words(values.tolist())
+    if name in ("fits", "feasible"):
+        return pa.array(special[name])
+    if name == "limit":
+        words, codes = np.unique(special[name], return_inverse=True)
+        return _words(codes, words.tolist())
     if name in points.names and name != "gpus":
         value = points.names[name]
         if isinstance(value, str):
-            return _words([value] * points.rows)
+            return _words(np.zeros(points.rows), [value])
         return pa.array(np.full(points.rows, value, np.int64))
     values = np.asarray(points[name], np.float64)
     if name in _WORDS:
-        words = ["", *_WORDS[name]]
-        return _words([words[place] for place in np.nan_to_num(values, nan=-1).astype(int) + 1])
+        return _words(np.nan_to_num(values, nan=-1.0) + 1.0, ["", *_WORDS[name]])
     if name in _WHOLE:
         return pa.array(values.astype(np.int64))
     return pa.array(values, from_pandas=True)
 
 
-def _words(values: list[str]) -> "pa.Array":
+def _words(codes: NDArray[Any], words: Sequence[str]) -> "pa.Array":
+    """Words by their places in a list."""
     import pyarrow as pa
 
-    return pa.array(values, pa.string()).dictionary_encode()
+    places = pa.array(np.asarray(codes, np.int32))
+    return pa.DictionaryArray.from_arrays(places, pa.array(words, pa.string()))
