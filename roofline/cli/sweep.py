@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli import options
+from roofline.cli import completing, options
 from roofline.cli.render import Format
 
 if TYPE_CHECKING:
     from roofline.study.store.running import Progress
 
 EPILOG = "scenarios/README.md says what a scenario file holds; roofline schema prints its schema."
+
+
+INTERRUPTED = 130
 
 
 class Executor(StrEnum):
@@ -26,7 +29,12 @@ class Executor(StrEnum):
 
 
 def sweep(
-    scenario: Annotated[str, typer.Argument(help="Scenario by name, or a YAML file.")],
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="Scenario by name, or a YAML file.", autocompletion=completing.scenarios
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the result; an interrupted run in it is gone on with."),
@@ -59,14 +67,19 @@ def sweep(
     if dry_run:
         print_estimate(estimate(scenario, keep=keep, workers=workers), format_)
         return
-    found = swept(
-        scenario,
-        out=out,
-        keep=keep,
-        executor=executor.value,
-        workers=workers,
-        progress=_progress(),
-    )
+    try:
+        found = swept(
+            scenario,
+            out=out,
+            keep=keep,
+            executor=executor.value,
+            workers=workers,
+            progress=_progress(),
+        )
+    except KeyboardInterrupt:
+        hint = "run the same command again to go on" if out else "with --out it could go on"
+        typer.echo(f"\nerror: interrupted\nhint: {hint}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     print_sweep(found, format_, top)
     if found.path is not None:
         typer.echo(f"wrote {found.path}", err=True)

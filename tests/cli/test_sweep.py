@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from roofline.cli import run
 from roofline.cli.render import WIDTH
+from roofline.study.pricing import Pricing
+from roofline.study.store.chunk import Chunk
 
 FILE = """\
 schema_version: 1
@@ -143,6 +146,33 @@ def test_a_dry_run_prices_next_to_nothing(cli: Any, tmp_path: Path) -> None:
     result = json.loads(cli(f"sweep {path} --dry-run --format json").out)["result"]
     assert result["configurations"] == 4 * 10**6
     assert result["seconds"] > 0
+
+
+def test_ctrl_c_is_130_and_the_rest_is_done_later(
+    cli: Any, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cli(f"sweep {small} --keep all --format csv").out
+    monkeypatch.setattr(sys.modules["roofline.api.sweep"], "chunk_size", lambda *_: 2)
+    line = f"sweep {small} --keep all --format csv --workers 1 --out {tmp_path / 'out'}"
+    price, seen = Pricing.__call__, list[int]()
+
+    def interrupted(self: Pricing, chunk: Chunk) -> Any:
+        seen.append(chunk.number)
+        if chunk.number == 2:
+            raise KeyboardInterrupt
+        return price(self, chunk)
+
+    monkeypatch.setattr(Pricing, "__call__", interrupted)
+    ran = cli(line)
+    assert (ran.code, ran.out) == (130, "")
+    assert "run the same command again to go on" in ran.err
+    monkeypatch.setattr(Pricing, "__call__", price)
+    ran = cli(line)
+    assert "going on: 2 of 4 chunks are there" in ran.err
+    assert seen == [0, 1, 2]
+    assert [row[:12] for row in csv.reader(ran.out.splitlines())] == [
+        row[:12] for row in csv.reader(whole.splitlines())
+    ]
 
 
 def test_nothing_feasible_is_1_and_says_what_is_missed(cli: Any, tmp_path: Path) -> None:
