@@ -25,6 +25,7 @@ __all__ = [
     "serve_command",
     "simulate",
     "speculate",
+    "sweep",
 ]
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         serve_command,
         simulate,
         speculate,
+        sweep,
     )
 
 

@@ -1,6 +1,7 @@
 """Errors a user can act on. Everything else is a bug and keeps its traceback."""
 
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 
 class RooflineError(Exception):
@@ -23,6 +24,10 @@ class RooflineError(Exception):
         self.message = message
         self.hint = hint
         self.where = where
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Cross to another process whole: an exception alone would lose its keywords."""
+        return partial(type(self), hint=self.hint, where=self.where), (self.message,)
 
 
 class InputError(RooflineError):
@@ -63,3 +68,9 @@ class MissingEnvironmentError(RooflineError):
     """Something outside the project is missing: a GPU, an extra, a writable folder."""
 
     exit_code = 3
+
+
+class PartialError(RooflineError):
+    """The work stopped before its end; what was finished is kept, and can be gone on from."""
+
+    exit_code = 4

@@ -9,7 +9,7 @@ import roofline
 
 ROOMS = (
     {"errors"},
-    {"units", "content"},
+    {"units", "content", "files"},
     {"schema", "table"},
     {"hardware"},
     {"model"},

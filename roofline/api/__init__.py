@@ -14,6 +14,7 @@ from roofline.api.placing import layouts
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
 from roofline.api.simulation import simulate
 from roofline.api.speculation import speculate
+from roofline.api.sweep import sweep
 
 __all__ = [
     "DEFAULT_GPU",
@@ -35,4 +36,5 @@ __all__ = [
     "serve_command",
     "simulate",
     "speculate",
+    "sweep",
 ]

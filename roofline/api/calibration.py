@@ -58,11 +58,12 @@ def _shipped(gpu: Gpu, engine: str) -> GpuCalibration | None:
     """What was measured of the device, or of those like it."""
     if gpu.architecture not in LIKE:
         return None
-    mine = tuple(label for label in labels() if label.device in devices(gpu))
+    near = devices(gpu)
+    mine = tuple(label for label in labels() if label.device in near)
     if not mine:
         return None
     measured = {label.device for label in mine}
-    name = gpu.name if gpu.name in measured else f"kernels of {devices(gpu)[1]}"
+    name = gpu.name if gpu.name in measured else f"kernels of {near[1]}"
     return GpuCalibration(name, engine, mine, fit_of, costs=_costs(engine))
 
 

@@ -24,9 +24,11 @@ from roofline.cli import (
     paging,
     parse_command,
     report,
+    schema,
     serve_command,
     simulate,
     speculate,
+    sweep,
     validate,
 )
 from roofline.errors import RooflineError
@@ -49,6 +51,8 @@ app.command()(simulate.simulate)
 app.command()(report.report)
 app.command()(serve_command.serve_command)
 app.command()(parse_command.parse_command)
+app.command(epilog=sweep.EPILOG)(sweep.sweep)
+app.command()(schema.schema)
 app.command()(calibrate.calibrate)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.command()(doctor.doctor)

@@ -30,6 +30,11 @@ def workloads(incomplete: str) -> list[str]:
     return _starting(incomplete, shipped("scenarios") / "workloads")
 
 
+def scenarios(incomplete: str) -> list[str]:
+    """Scenarios of the catalog."""
+    return _starting(incomplete, shipped("scenarios"))
+
+
 def calibrations(incomplete: str) -> list[str]:
     """What ``--calibration`` takes: its two words, and the user's own."""
     words = [word for word in ("auto", "none") if word.startswith(incomplete)]

@@ -82,7 +82,9 @@ def _widest(block: Block, layout: Layout) -> Number:
     return np.maximum(mixed, fed)
 
 
-def naive_score_bytes(deployment: Deployment, count: Number, new: Number, context: float) -> Number:
+def naive_score_bytes(
+    deployment: Deployment, count: Number, new: Number, context: Number
+) -> Number:
     """Scores and probabilities of one layer where attention is not fused.
 
     Parameters

@@ -234,7 +234,7 @@ def held(
     deployment: Deployment,
     *,
     batch: Number,
-    context: float,
+    context: Number,
     step_tokens: Number,
     step_rows: Number,
     cached: bool = True,
@@ -281,7 +281,7 @@ def held(
     return Held(fullest[0], activations, *fullest[1:])
 
 
-def _passed_around(deployment: Deployment, context: float, step_tokens: Number) -> Number:
+def _passed_around(deployment: Deployment, context: Number, step_tokens: Number) -> Number:
     """Keys and values of one layer that devices which share a context bring to each other. [B]
 
     Of the contexts that a step's tokens make: gathered whole, or the part in use and the next one

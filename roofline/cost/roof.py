@@ -195,10 +195,18 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
         if known is not None or guessed:
             spread = time.seconds * guessed if known is None else known.seconds * known.log_sd
             spreads[op.kind] = plus(spreads.get(op.kind, 0.0), spread)
-        basis = np.maximum(basis, DATASHEET if known is None else known.basis)
+        basis = np.maximum(basis, _basis(time))
     return Parts(
         sums["local"], sums["collective"], sums["host"], serial, sums[CHOSEN], spreads, basis
     )
+
+
+def _basis(time: Time) -> Number:
+    """What a time rests on; nothing where an operator is not used on a part of its axis."""
+    if time.measured is not None:
+        return time.measured.basis
+    took = time.seconds
+    return np.where(took > 0.0, DATASHEET, 0.0) if isinstance(took, np.ndarray) else DATASHEET
 
 
 def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:

@@ -1,8 +1,8 @@
 """Where the stages and groups of a layout lie: on which layers, and on which nodes."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from roofline.cost.algorithms import Ranks
 from roofline.cost.layout import Layout, parts
 from roofline.cost.work import Number
 from roofline.hardware.machine import Node
-from roofline.model.architecture import Architecture, Block
+from roofline.model.architecture import Architecture, Block, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ def pipeline(architecture: Architecture, layout: Layout, node: Node) -> tuple[St
         What is laid out, how, and on what.
     """
     counts = layout.stages or parts(len(architecture.layers), layout.pp)
+    starts = accumulate(counts[:-1], initial=0)
     wide, local = layout.stage_devices, in_a_node(layout, node)
 
     def crosses(number: int) -> Number:
@@ -52,12 +53,12 @@ def pipeline(architecture: Architecture, layout: Layout, node: Node) -> tuple[St
 
     return tuple(
         Stage(
-            tuple(_kinds(architecture, sum(counts[:number]), count)),
+            tuple(counted(architecture.layers[start : start + count]).items()),
             first=number == 0,
             last=number == layout.pp - 1,
             crosses=crosses(number) if number < layout.pp - 1 else 0.0,
         )
-        for number, count in enumerate(counts)
+        for number, (start, count) in enumerate(zip(starts, counts, strict=True))
     )
 
 
@@ -66,11 +67,6 @@ def different(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     return tuple(
         {(stage.layers, stage.first, stage.last): stage for stage in stages[::-1]}.values()
     )
-
-
-def _kinds(architecture: Architecture, start: int, count: int) -> Iterator[tuple[Block, int]]:
-    inside = architecture.layers[start : start + count]
-    yield from Counter(inside).items()
 
 
 def in_a_node(layout: Layout, node: Node) -> Number:

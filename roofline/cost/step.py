@@ -206,8 +206,10 @@ def _merged(ops: Iterable[Op]) -> dict[str, Op]:
         while name in out and not _equal(out[name], op):
             number += 1
             name = f"{op.name}-{number}"
-        repeat = op.repeat + (out[name].repeat if name in out else 0)
-        out[name] = replace(op, name=name, repeat=repeat)
+        if name in out or name != op.name:
+            repeat = op.repeat + (out[name].repeat if name in out else 0)
+            op = replace(op, name=name, repeat=repeat)
+        out[name] = op
     return out
 
 

@@ -10,7 +10,8 @@ from typing import Final, Literal
 from roofline.content import shipped
 from roofline.errors import DocumentError, InputError, LayoutError, UnknownNameError
 from roofline.hardware.assembly import described, improvised
-from roofline.hardware.machine import Gpu, Node
+from roofline.hardware.files import NodeFile
+from roofline.hardware.machine import Fact, Gpu, Node
 from roofline.hardware.reading import read_gpu, read_node
 from roofline.schema import decode, parse_yaml
 
@@ -147,7 +148,7 @@ def default_node(gpu: Gpu, gpus: int) -> Node:
 
 def _nodes_of(gpu: Gpu) -> list[Node]:
     """Nodes of the catalog that have a GPU of that name, built around this one."""
-    files = [read_node(_folder("nodes") / f"{name}.yaml") for name in _nodes_with(gpu.name)]
+    files = [_shipped_node(name) for name in _nodes_with(gpu.name)]
     built = [described(file, facts, gpu) for file, facts in files]
     return [entry for entry in built if entry is not None]
 
@@ -197,6 +198,11 @@ def _shipped_gpu(stem: str) -> Gpu:
             where=str(path),
         )
     return found
+
+
+@cache
+def _shipped_node(stem: str) -> tuple[NodeFile, dict[str, Fact]]:
+    return read_node(_folder("nodes") / f"{stem}.yaml")
 
 
 @cache

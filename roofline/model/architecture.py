@@ -6,7 +6,7 @@ counts them.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -95,6 +95,16 @@ class Block:
         return (*inner, *self.extra)
 
 
+def counted(layers: Sequence[Block]) -> dict[Block, int]:
+    """Distinct blocks with the number of each, in order of first appearance."""
+    # Equal blocks are nearly always one object: few of a hundred layers are compared by value.
+    blocks = {id(block): block for block in layers}
+    out: dict[Block, int] = {}
+    for key, number in Counter(map(id, layers)).items():
+        out[blocks[key]] = out.get(blocks[key], 0) + number
+    return out
+
+
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """A decoder-only network.
@@ -160,7 +170,7 @@ class Architecture:
     @property
     def kinds(self) -> dict[Block, int]:
         """Distinct blocks with the number of layers of each, in order of first appearance."""
-        return dict(Counter(self.layers))
+        return counted(self.layers)
 
     @property
     def is_encoder(self) -> bool:

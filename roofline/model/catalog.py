@@ -152,9 +152,19 @@ def _is_patch(data: Any) -> bool:
 
 
 def _from_catalog(path: Path, depth: int) -> Architecture:
+    found = _shipped(path)
+    if isinstance(found, Architecture):
+        return found
+    patch, document = found
+    return _patched(patch, document, path, patch.name, depth)
+
+
+@cache
+def _shipped(path: Path) -> Architecture | tuple[PatchFile, schema.Document]:
+    """A file of the catalog, which does not change while the program runs."""
     model, document = _read(path)
     if isinstance(model, PatchFile):
-        return _patched(model, document, path, model.name, depth)
+        return model, document
     return from_config(document, model.name, path=("config",))
 
 

@@ -1,5 +1,6 @@
 """Phases of a static batch as functions of numbers or arrays: of batches, or of layouts."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,9 @@ def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
     return np.ceil(batch / size), size
 
 
-def together(deployment: Deployment, work: Workload, batch: Number) -> Number:
+def together(
+    deployment: Deployment, work: Workload, batch: Number, new: Number | None = None
+) -> Number:
     """Prompts prefilled in one step: as asked, else all; in a pipeline, what a step holds. [1]
 
     Parameters
@@ -46,6 +49,8 @@ def together(deployment: Deployment, work: Workload, batch: Number) -> Number:
         Lengths, and prompts in one step if they were asked for.
     batch
         Sequences. [1]
+    new
+        Tokens of each prompt that are not cached, where not as the workload says. [token]
     """
     if work.prefill_batch:
         return np.minimum(batch, float(work.prefill_batch))
@@ -55,7 +60,8 @@ def together(deployment: Deployment, work: Workload, batch: Number) -> Number:
     _, size = turns(batch, layout)
     if layout.microbatches:
         return size
-    return np.minimum(size, prompts_in_a_step(deployment, work))
+    each = float(work.prompt - work.cached) if new is None else new
+    return np.minimum(size, prompts_in_a_step(deployment, each))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +94,35 @@ def first_tokens(
     batch, prompts
         Sequences, and how many are prefilled in one step. [1]
     """
+    priced = through(deployment, work.prefill(prompts))
+    ends = last_of(
+        [stage.seconds() for stage in priced],
+        lambda left: [stage.seconds() for stage in through(deployment, work.prefill(left))],
+        batch,
+        prompts,
+    )
+    return FirstTokens(ends, log_sd_of_slowest(priced))
+
+
+def last_of(
+    stages: Sequence[Number],
+    others: Callable[[Number], Sequence[Number]],
+    batch: Number,
+    prompts: Number,
+) -> Number:
+    """When the last prompt of a batch has its first token. [s]
+
+    Parameters
+    ----------
+    stages, others
+        Time of each stage in a full prefill step, and in one of as many prompts as are left over,
+        which may be none. [s]
+    batch, prompts
+        Sequences, and how many are prefilled in one step. [1]
+    """
     full = np.floor(batch / prompts)
     left = batch - full * prompts
-    priced = through(deployment, work.prefill(prompts))
-    stages = [stage.seconds() for stage in priced]
-    ends = finish(stages, full)
-    if np.any(left):
-        tails = through(deployment, work.prefill(np.where(left > 0, left, 1.0)[()]))
-        longer = finish_with(stages, full, [stage.seconds() for stage in tails])
-        ends = np.where(left > 0, longer, ends)[()]
-    return FirstTokens(ends, log_sd_of_slowest(priced))
+    if not np.any(left):
+        return finish(stages, full)
+    ends = finish_with(stages, full, others(np.where(left > 0, left, 1.0)[()]))
+    return np.where(left > 0, ends, finish(stages, full))[()]

@@ -66,20 +66,20 @@ def step_tokens(
     return np.minimum(tokens, deployment.engine.step_tokens * deployment.layout.dp)
 
 
-def prompts_in_a_step(deployment: Deployment, workload: Workload) -> Number:
+def prompts_in_a_step(deployment: Deployment, new: Number) -> Number:
     """Whole prompts that a step of the engine has room for; at least one. [1]
 
     Parameters
     ----------
     deployment
         Engine and layout.
-    workload
-        Lengths.
+    new
+        Tokens of each prompt that are not cached. [token]
     """
     if not deployment.engine.step_tokens:
         return float(MOST_SEQUENCES)
     limit = deployment.engine.step_tokens * deployment.layout.dp
-    return np.maximum(np.floor(limit / (workload.prompt - workload.cached)), 1.0)
+    return np.maximum(np.floor(limit / new), 1.0)
 
 
 def enough(deployment: Deployment, workload: Workload, utilization: float | None) -> Deployment:

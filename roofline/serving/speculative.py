@@ -7,22 +7,16 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.memory import Memory, budget
+from roofline.cost.memory import Memory
 from roofline.errors import InputError
 from roofline.serving import room
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
-from roofline.serving.drafts import Draft, held, pass_
+from roofline.serving.drafting import check, memory_of, prefill_of, taken
+from roofline.serving.drafts import Draft
 from roofline.serving.quadrature import nodes
 from roofline.serving.rounds import Round, Span, sheet, verification
-from roofline.serving.static import (
-    CENTRAL,
-    OpTime,
-    StaticBatch,
-    check_context,
-    operator_times,
-    static_batch,
-)
+from roofline.serving.static import CENTRAL, OpTime, StaticBatch, operator_times, static_batch
 from roofline.serving.turning import (
     COARSE,
     AtBatch,
@@ -167,7 +161,7 @@ def speculate(
     InputError
         Nothing to verify, a network or a layout that this is not priced for.
     """
-    _check(target, draft, workload)
+    check(target, draft, workload)
     tree, others = _trees(acceptance, length, widths, tokens)
     here = np.array([float(workload.batch)])
     priced = sheet(draft, target, workload, [tree, *others], here)
@@ -175,8 +169,8 @@ def speculate(
 
     def fits(batch: int) -> bool:
         wider = replace(workload, batch=batch, prefill_batch=min(workload.prefill_batch, batch))
-        spare = _memory(target, tree, wider, utilization)
-        return spare.free >= sum(_taken(target, draft, tree, wider))
+        spare = memory_of(target, tree, wider, utilization)
+        return spare.free >= sum(taken(target, draft, tree, wider))
 
     most = room.most_that_fits(fits, 2 * room.largest_batch(target, workload, utilization))
     grid = batch_axis(workload.batch, most)
@@ -186,8 +180,8 @@ def speculate(
         one = sheet(draft, target, workload, [tree], np.array([float(batch)]), COARSE)
         return one.round().speed_up >= 1.0
 
-    memory = _memory(target, tree, workload, utilization)
-    weights, kv = _taken(target, draft, tree, workload)
+    memory = memory_of(target, tree, workload, utilization)
+    weights, kv = taken(target, draft, tree, workload)
     return Speculation(
         draft=draft,
         acceptance=acceptance,
@@ -199,7 +193,7 @@ def speculate(
         slow=priced.round(deviations=CENTRAL),
         passes=tuple(float(np.asarray(each.seconds)[0]) for each in priced.passes[0]),
         verify=_operators(target, tree, workload),
-        prefill=_prefill(draft, target, workload),
+        prefill=prefill_of(draft, target, workload),
         memory=memory,
         draft_weights=weights,
         draft_kv=kv,
@@ -240,54 +234,3 @@ def _operators(target: Deployment, tree: Tree, workload: Workload) -> dict[str, 
     contexts, weights = nodes(workload.prompt + 1, workload.longest)
     priced = verification(target, tree, float(workload.batch), contexts - 1.0)
     return operator_times(priced, weights)
-
-
-def _prefill(draft: Draft, target: Deployment, workload: Workload) -> Span:
-    """What drafts takes in the prompts, as many in a step as the target does."""
-    if not draft.sequential:
-        return Span(0.0, 0.0)
-    parts = pass_(draft, target, workload.prefill(float(workload.together)))
-    times = workload.batch / workload.together
-    seconds, serial = float(parts.seconds(target)), float(parts.serial)
-    return Span(seconds, serial, float(parts.log_sd)) * times
-
-
-def _memory(
-    target: Deployment, tree: Tree, workload: Workload, utilization: float | None
-) -> Memory:
-    """Budget of one device whose steps verify: drafted tokens are cached, and have logits."""
-    rows = float(workload.batch * (1 + tree.nodes))
-    return budget(
-        target,
-        batch=workload.batch,
-        context=workload.longest + tree.nodes,
-        step_tokens=max(float(room.step_tokens(target, workload)), rows),
-        step_rows=rows,
-        utilization=utilization,
-    )
-
-
-def _taken(target: Deployment, draft: Draft, tree: Tree, workload: Workload) -> tuple[float, float]:
-    """Weights and cache of what drafts, on each device. [B]"""
-    context = workload.longest + tree.nodes
-    return held(draft, target, workload.batch, context, tree.depth)
-
-
-def _check(target: Deployment, draft: Draft, workload: Workload) -> None:
-    """Refuse what speculative decoding is not priced for."""
-    network, layout = target.architecture, target.layout
-    if network.is_encoder or not network.causal:
-        raise InputError(
-            f"{network.name} does not decode token by token",
-            hint="speculative decoding is for decoders",
-        )
-    if workload.output < 2:
-        raise InputError("nothing is decoded", hint="give --output 2 or more")
-    if layout.pp != 1 or layout.cp != 1:
-        raise InputError(
-            f"speculative decoding under {layout} is not priced",
-            hint="use tensor, expert and attention data parallelism",
-        )
-    check_context(target, workload)
-    if draft.kind == "model" and draft.deployment is not None:
-        check_context(draft.deployment, workload)

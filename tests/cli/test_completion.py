@@ -12,6 +12,7 @@ from roofline.hardware import catalog as machines
 from roofline.hardware.engine import engine_names
 from roofline.model import catalog as networks
 from roofline.serving.traffic.files import preset_names
+from roofline.study.scenario import scenario_names
 
 HEAVY = ("numpy", "pandas", "scipy", "yaml", "numba", "pyarrow", "rich", "plotly")
 
@@ -37,6 +38,7 @@ def test_names_are_those_of_the_catalogs() -> None:
     assert completing.engines("") == engine_names()
     assert completing.models("") == sorted([*networks.names(), *networks.patched()])
     assert completing.workloads("") == preset_names()
+    assert completing.scenarios("") == scenario_names()
 
 
 def test_what_is_typed_already_is_in_any_case() -> None:

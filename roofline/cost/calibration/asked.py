@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.calibration.wires import OPERATIONS
 from roofline.cost.kernels import decode, latent, prefill
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.kernels.gemm import linear
@@ -90,6 +91,15 @@ def asked(op: Op, gpu: Gpu) -> Asked | None:
     """
     make = _MAKERS.get("moe" if "tokens" in op.dims else op.kind)
     return None if make is None else make(op, gpu)
+
+
+def alike(op: Op) -> str:
+    """What of an operator's name a kernel is told by: others of that kind have one price."""
+    if op.kind == "collective":
+        return next((begin for begin in OPERATIONS if op.name.startswith(begin)), op.name)
+    if op.kind == "gemm":
+        return op.name if op.name.startswith(("q-absorb", "v-absorb")) else op.kind
+    return RESIDUAL[0] if op.kind == "pointwise" and _base(op) in RESIDUAL else op.name
 
 
 def columns(**numbers: Number) -> dict[str, Array]:
@@ -259,7 +269,7 @@ def _pointwise(op: Op, gpu: Gpu) -> Asked | None:
     d = op.dims
     if "m" not in d:
         return None
-    base = op.name.rsplit("-", 1)[0] if op.name[-1:].isdigit() else op.name
+    base = _base(op)
     moved = (d["reads"] + d["writes"]) * 2.0
     if base in RESIDUAL:
         # With the residual: the traffic of an addition, and at least the norm of what it adds.
@@ -269,6 +279,11 @@ def _pointwise(op: Op, gpu: Gpu) -> Asked | None:
         return Asked("pointwise", (add,), dims, "fp16", beside=alone)
     like, traffic = NORM if base.endswith("norm") else PASSES.get(base, ADD)
     return Asked("pointwise", (like,), columns(m=d["m"], width=moved / traffic), "fp16")
+
+
+def _base(op: Op) -> str:
+    """Name of an operator without the number that tells it from others of that name."""
+    return op.name.rsplit("-", 1)[0] if op.name[-1:].isdigit() else op.name
 
 
 def _experts(op: Op, gpu: Gpu) -> Asked | None:

@@ -56,6 +56,9 @@ class GpuCalibration:
     labels: tuple[Label, ...]
     load: Load = field(repr=False)
     costs: EngineCosts = IDEAL_ENGINE
+    _found: dict[tuple[str, ...], Found | None] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of one execution of an operator; None where nothing like it was measured.
@@ -92,9 +95,16 @@ class GpuCalibration:
             wanted = wanted.instead
         return best
 
-    def find(self, gpu: Gpu, kind: str, variants: Sequence[str]) -> Found | None:
-        """Fit that stands for a kernel."""
-        return nearest(self.labels, self.load, gpu, self.engine, kind, variants)
+    def find(
+        self, gpu: Gpu, kind: str, variants: Sequence[str], provider: str = ""
+    ) -> Found | None:
+        """Fit that stands for a kernel: of any provider, the engine's first, or of one of them."""
+        key = (provider, gpu.name, gpu.architecture, kind, *variants)
+        if key not in self._found:
+            labels = [each for each in self.labels if provider in ("", each.provider)]
+            wanted = provider or self.engine
+            self._found[key] = nearest(labels, self.load, gpu, wanted, kind, variants)
+        return self._found[key]
 
     def _priced(self, op: Op, gpu: Gpu, wanted: Asked, found: Found) -> Measured | None:
         """Time by a fit that was found; None where the device lacks the arithmetic."""
@@ -151,8 +161,7 @@ class GpuCalibration:
         if wanted is None:
             return None
         for provider, variant, most in library(wanted, self.engine):
-            labels = [label for label in self.labels if label.provider == provider]
-            found = nearest(labels, self.load, gpu, provider, "collective", (variant,))
+            found = self.find(gpu, "collective", (variant,), provider)
             if found is None:
                 continue
             borrowed = "custom" in provider and self.engine not in (*provider.split("-"), IDEAL)
@@ -258,7 +267,9 @@ def _shaped(op: Op, time: Array, spread: Array, known: Array) -> Measured:
     work = op.work
     idle = (np.asarray(work.flops) == 0) & (np.asarray(work.hbm_bytes) == 0)
     idle = idle & (np.asarray(op.wire_s) == 0)
-    time = np.where(idle, 0.0, time)
+    # An operator may be used on a part of its axis only, while its shape is the same on all of it.
+    time, known = np.where(idle, 0.0, time), np.where(idle, 0.0, known)
+    spread = np.broadcast_to(spread, time.shape)
     if time.size == 1 and all(np.ndim(value) == 0 for value in op.dims.values()):
         return Measured(float(time[0]), float(np.ravel(spread)[0]), float(np.ravel(known)[0]))
     return Measured(time, spread, known)

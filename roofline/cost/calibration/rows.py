@@ -5,14 +5,15 @@ window hides keys, or a chunk continues a prompt decides which kernel runs, row 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.calibration.grids import taken
 from roofline.cost.measured import Measured
-from roofline.cost.work import Number, Op, Work
+from roofline.cost.work import Number, Op
 
 Rows: TypeAlias = NDArray[np.intp]
 Answers: TypeAlias = tuple[NDArray[np.bool_], ...]
@@ -41,21 +42,7 @@ def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
     codes = np.asarray(codes)
     for code in found if len(found := np.unique(codes)) > 1 else ():
         rows = np.flatnonzero(codes == code)
-        yield rows, _some(op, rows)
-
-
-def _some(op: Op, rows: Rows) -> Op:
-    """An operator on some of its rows."""
-
-    def at(value: Number) -> Number:
-        return value[rows] if isinstance(value, np.ndarray) and value.size > 1 else value
-
-    return replace(
-        op,
-        work=Work(*(at(getattr(op.work, part.name)) for part in fields(Work))),
-        dims={name: at(value) for name, value in op.dims.items()},
-        wire_s=at(op.wire_s),
-    )
+        yield rows, taken(op, rows)
 
 
 def together(parts: list[tuple[Rows, Measured]]) -> Measured:

@@ -9,7 +9,7 @@ and the interval widens.
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,19 +174,20 @@ def distinct(dims: Dims) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     >>> first.tolist(), place.tolist()
     ([1, 0], [1, 0, 1])
     """
-    codes = np.zeros(_length(dims), dtype=np.intp)
-    for column in {id(column): column for column in dims.values()}.values():
-        if (column != column[0]).any():
-            _, place = np.unique(column, return_inverse=True)
-            _, codes = np.unique(codes * (place.max() + 1) + place, return_inverse=True)
+    columns = {id(column): column for column in dims.values()}.values()
+    varying = [column for column in columns if (column != column[0]).any()]
+    codes: NDArray[Any] = varying[0] if varying else np.zeros(_length(dims))
+    for column in varying[1:]:
+        _, codes = np.unique(codes, return_inverse=True)
+        _, place = np.unique(column, return_inverse=True)
+        codes = codes * (place.max() + 1) + place
     _, first, place = np.unique(codes, return_index=True, return_inverse=True)
     return first, place
 
 
 def _by_regime(model: Calibrated, regimes: NDArray[np.intp]) -> Array:
-    kinds, place = np.unique(regimes, return_inverse=True)
-    each = np.array([model.spreads.get(int(kind), model.spread) for kind in kinds])
-    own: Array = each[place]
+    each = [model.spreads.get(kind, model.spread) for kind in range(int(regimes.max()) + 1)]
+    own: Array = np.array(each)[regimes]
     return own
 
 

@@ -16,7 +16,7 @@ FADE: Final = 1.0
 """Octaves outside the hull over which a residual falls by a factor of e; assumed."""
 TOUCHING: Final = 2e-9
 """Octaves: a row this close to the hull is in it."""
-BLOCK: Final = 256
+BLOCK: Final = 64
 """Rows whose distances to a few hundred points stay in a core's cache."""
 
 
@@ -96,7 +96,7 @@ def located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, Ar
     if residual is None:
         return np.zeros(len(at)), outside(hull, at)
     out, nearest = _surface(residual, hull.points, inside)
-    beyond = _beyond_box(hull, at) + _beyond_radius(hull, nearest)
+    beyond = _apart(at, inside) + _beyond_radius(hull, nearest)
     if residual.steps is not None:
         out += jumps(residual.steps, residual.steps_reach, inside)
     out *= np.exp(beyond / -FADE)
@@ -174,7 +174,13 @@ def matern(r: Array) -> Array:
 
 
 def _beyond_box(hull: Hull, at: Array) -> Array:
-    distance: Array = np.linalg.norm(at - np.clip(at, hull.low, hull.high), axis=1)
+    return _apart(at, np.clip(at, hull.low, hull.high))
+
+
+def _apart(at: Array, inside: Array) -> Array:
+    """Distance of each row to what it was put to. [octave]"""
+    apart = at - inside
+    distance: Array = np.sqrt(np.einsum("rd,rd->r", apart, apart))
     return distance
 
 

@@ -1,0 +1,270 @@
+"""Many configurations at once: a scenario priced chunk by chunk, and what is kept of it."""
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from roofline.api.lanes import Lanes
+from roofline.errors import InputError
+from roofline.study.executors import Name, cores
+from roofline.study.executors import executor as executing
+from roofline.study.pricing import FEASIBLE, Pricing, chunk_size
+from roofline.study.rows import columns
+from roofline.study.scenario import Scenario, read_scenario, scenario_named
+from roofline.study.scenario.crossing import grid_of
+from roofline.study.store.chunk import Chunk, count
+from roofline.study.store.parts import encode
+from roofline.study.store.running import Progress, Task, run
+from roofline.study.sweep.best import Best
+from roofline.study.sweep.keep import ALL
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+SAMPLED: Final = 2**14
+"""Points of a lane that are priced to say how long all would take."""
+FEW: Final = 8
+"""The same where each is priced by itself."""
+REASONS: Final = 200
+"""Lanes that are looked at to say why some cannot be."""
+_KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a sweep found.
+
+    Attributes
+    ----------
+    scenario
+        What was asked.
+    table
+        Rows that were kept, in the order of the grid.
+    configurations
+        Priced. [1]
+    counts
+        Of them, by the first thing that each misses; those that miss nothing as ``"feasible"``.
+    reasons
+        Why some lanes cannot be, a sentence each.
+    path
+        Of the result, where one was asked for.
+    """
+
+    scenario: Scenario
+    table: "pa.Table" = field(repr=False)
+    configurations: int
+    counts: Mapping[str, int]
+    reasons: tuple[str, ...] = ()
+    path: Path | None = None
+
+    @property
+    def feasible(self) -> int:
+        """Configurations that miss nothing. [1]"""
+        return self.counts.get(FEASIBLE, 0)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Rows as a data frame; units are in ``DataFrame.attrs``."""
+        frame: pandas.DataFrame = self.table.to_pandas()
+        frame.attrs["units"] = columns(self.scenario)
+        return frame
+
+    def best(self) -> "pandas.DataFrame":
+        """Rows by the objectives, the first one first; those that miss something come last."""
+        frame = self.to_pandas()
+        wanted = self.scenario.objectives
+        return frame.sort_values(
+            ["feasible", *(each.column for each in wanted)],
+            ascending=[False, *(not each.largest for each in wanted)],
+            kind="stable",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How large a sweep is, before it is run.
+
+    Attributes
+    ----------
+    scenario
+        What was asked.
+    configurations, lanes, points, chunks
+        How many. [1]
+    seconds
+        All of it, from a sample. [s]
+    bytes
+        Of the result, from what is kept of some lanes. [B]
+    """
+
+    scenario: Scenario
+    configurations: int
+    lanes: int
+    points: int
+    chunks: int
+    seconds: float
+    bytes: float
+
+
+def sweep(
+    scenario: str | Path | Scenario,
+    *,
+    out: str | Path | None = None,
+    keep: str = "",
+    executor: Name = "local",
+    workers: int | None = None,
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> Sweep:
+    """Price every configuration of a scenario and keep what is asked for.
+
+    Parameters
+    ----------
+    scenario
+        Name in the catalog, a YAML file, or a scenario.
+    out
+        Folder of the result; one that holds an interrupted run of the same scenario is gone on
+        with. None keeps nothing on the disk.
+    keep
+        ``"all"``, ``"feasible"``, ``"pareto"`` or ``"top-K"``; empty for what the scenario says.
+    executor, workers
+        ``"local"`` or ``"ray"``, and how many chunks at once; None for one on each core.
+    progress
+        Told after each chunk.
+
+    Raises
+    ------
+    RooflineError
+        Anything the user can mend.
+    """
+    import pyarrow.parquet as pq
+
+    asked = _scenario(scenario, keep)
+    pricing = _pricing(asked)
+    task = _task(asked, pricing)
+    runner = executing(executor, _workers(executor, workers, task))
+    with TemporaryDirectory(prefix="roofline-sweep-") as aside:
+        outcome = run(Path(aside if out is None else out), task, runner, progress)
+        table = pq.read_table(outcome.result)
+    return Sweep(
+        asked,
+        table,
+        len(pricing.grid),
+        outcome.tally,
+        _reasons(pricing, outcome.tally),
+        None if out is None else outcome.result,
+    )
+
+
+def estimate(
+    scenario: str | Path | Scenario, *, keep: str = "", workers: int | None = None
+) -> Estimate:
+    """Say how large a sweep is and how long it would take, from pricing some of it.
+
+    Parameters
+    ----------
+    scenario, keep, workers
+        As for `sweep`.
+
+    Notes
+    -----
+    Of some lanes, one point and more of them are timed: what a lane takes to set up, and what a
+    point takes. Lanes share kernels, so that all of them take less than some of them say.
+    """
+    asked = _scenario(scenario, keep)
+    grid = _pricing(asked).grid
+    size = chunk_size(asked, grid)
+    chunks = count(len(grid), size)
+    most = min(grid.points, SAMPLED if size > SAMPLED else FEW)
+    lanes = sorted({grid.lanes // 2, grid.lanes // 4, grid.lanes - 1})
+    _timed(asked, lanes[0], most)  # what is read, compiled or known from then on counts once
+    lane_s = point_s = written = 0.0
+    for lane in lanes:
+        first, _ = _timed(asked, lane, 1)
+        whole, part = _timed(asked, lane, most)
+        lane_s += first / len(lanes)
+        point_s += max(whole - first, 0.0) / max(most - 1, 1) / len(lanes)
+        written += len(encode(part)[0]) / len(lanes)
+    return Estimate(
+        asked,
+        len(grid),
+        grid.lanes,
+        grid.points,
+        chunks,
+        (lane_s + point_s * (grid.points - 1)) * grid.lanes / min(workers or cores(), chunks),
+        written * grid.lanes * (grid.points / most if asked.keep in (ALL, FEASIBLE) else 1.0),
+    )
+
+
+def _timed(scenario: Scenario, lane: int, points: int) -> "tuple[float, pa.Table]":
+    """Time that some points of a lane take, and what is kept of them. [s]"""
+    pricing = _pricing(scenario)
+    start = lane * pricing.grid.points
+    begun = time.perf_counter()
+    table = pricing(Chunk(0, start, start + points, 0))
+    return time.perf_counter() - begun, table
+
+
+def _scenario(asked: str | Path | Scenario, keep: str) -> Scenario:
+    """The scenario, with what is kept as it was asked for."""
+    if isinstance(asked, Path):
+        asked = read_scenario(asked)
+    elif isinstance(asked, str):
+        asked = scenario_named(asked)
+    if not keep:
+        return asked
+    if not _KEEP.fullmatch(keep):
+        raise InputError(
+            f"keep is {keep!r:.40}", hint="it is all, feasible, pareto, or top-20 for the best 20"
+        )
+    return replace(asked, keep=keep)
+
+
+def _pricing(scenario: Scenario) -> Pricing:
+    lanes = Lanes(scenario)
+    return Pricing(scenario, grid_of(scenario, lanes.found), lanes)
+
+
+def _workers(executor: Name, asked: int | None, task: Task) -> int | None:
+    """Workers on this machine: no more than there are chunks, as each takes a while to start."""
+    if executor != "local" or (asked is not None and asked < 1):
+        return asked
+    return min(asked or cores(), count(task.configurations, task.chunk_size))
+
+
+def _task(scenario: Scenario, pricing: Pricing) -> Task:
+    digest = hashlib.sha256(f"{scenario.digest} {scenario.keep}".encode()).hexdigest()
+    return Task(
+        scenario=digest,
+        configurations=len(pricing.grid),
+        chunk_size=chunk_size(scenario, pricing.grid),
+        work=pricing,
+        reduction=None
+        if scenario.keep in (ALL, FEASIBLE)
+        else Best(scenario.keep, scenario.objectives),
+        units={name: unit for name, unit in columns(scenario).items() if unit},
+        metadata={
+            "name": scenario.name,
+            "title": scenario.title,
+            "about": scenario.about,
+            "of": scenario.kind,
+            "keep": scenario.keep,
+            "objectives": [str(each) for each in scenario.objectives],
+            "constraints": {
+                each.column: f"{'>=' if each.at_least else '<='} {each.value:g}"
+                for each in scenario.limits
+            },
+            "configurations": len(pricing.grid),
+        },
+    )
+
+
+def _reasons(pricing: Pricing, counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Why lanes cannot be, as far as a few of them show it."""
+    if not {"layout", "format", "deployment"} & set(counts):
+        return ()
+    lanes = (pricing.lanes(pricing.grid.lane(n)) for n in range(min(pricing.grid.lanes, REASONS)))
+    return tuple(dict.fromkeys(lane.reason for lane in lanes if lane.reason))

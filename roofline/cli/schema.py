@@ -1,0 +1,29 @@
+"""``roofline schema``: the JSON Schema of scenario files, for editors."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roofline.cli.render import clean, echo
+
+
+def schema(
+    out: Annotated[Path | None, typer.Option(help="File to write; else it is printed.")] = None,
+) -> None:
+    """Print the JSON Schema (draft 2020-12) of scenario files."""
+    from roofline.errors import MissingEnvironmentError
+    from roofline.study.scenario.published import schema as published
+
+    text = json.dumps(published(), indent=2, ensure_ascii=False)
+    if out is None:
+        echo(text)
+        return
+    try:
+        out.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise MissingEnvironmentError(
+            f"{clean(str(out))} cannot be written: {error.strerror}", hint="name another file"
+        ) from None
+    typer.echo(f"wrote {clean(str(out))}", err=True)

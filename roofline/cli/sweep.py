@@ -1,0 +1,129 @@
+"""``roofline sweep``: price every configuration of a scenario and keep the best of them."""
+
+import sys
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli import completing, options
+from roofline.cli.render import Format
+
+if TYPE_CHECKING:
+    from roofline.study.store.running import Progress
+
+EPILOG = "scenarios/README.md says what a scenario file holds; roofline schema prints its schema."
+
+
+INTERRUPTED = 130
+
+
+class Executor(StrEnum):
+    """What runs chunks."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+def sweep(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="Scenario by name, or a YAML file.", autocompletion=completing.scenarios
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the result; an interrupted run in it is gone on with."),
+    ] = None,
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="all|feasible|pareto|top-K",
+            help="Which configurations are kept; else as the scenario says.",
+        ),
+    ] = "",
+    executor: Annotated[Executor, typer.Option(help="What runs it.")] = Executor.LOCAL,
+    workers: Annotated[
+        int | None, typer.Option(help="Chunks priced at once; else one on each core.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how large it is and how long it takes.")
+    ] = False,
+    top: Annotated[int, typer.Option(min=0, help="Rows to print; 0 for all.")] = 20,
+    format_: options.FormatOf = Format.TABLE,
+) -> None:
+    """Price every configuration of a scenario: models, GPUs, layouts, formats, batches, lengths.
+
+    Exits with 1 if no configuration keeps to all constraints.
+    """
+    from roofline.api.sweep import estimate
+    from roofline.api.sweep import sweep as swept
+    from roofline.cli.swept import print_estimate, print_sweep
+
+    if dry_run:
+        print_estimate(estimate(scenario, keep=keep, workers=workers), format_)
+        return
+    try:
+        found = swept(
+            scenario,
+            out=out,
+            keep=keep,
+            executor=executor.value,
+            workers=workers,
+            progress=_progress(),
+        )
+    except KeyboardInterrupt:
+        hint = "run the same command again to go on" if out else "with --out it could go on"
+        typer.echo(f"\nerror: interrupted\nhint: {hint}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    print_sweep(found, format_, top)
+    if found.path is not None:
+        typer.echo(f"wrote {found.path}", err=True)
+    if not found.feasible:
+        raise typer.Exit(1)
+
+
+def _progress() -> Callable[["Progress"], None]:
+    """Tell on stderr how far it is and how long it will take; on a terminal in one line."""
+    terminal, begun = sys.stderr.isatty(), time.monotonic()
+    started: list[int] = []
+
+    def tell(now: "Progress") -> None:
+        if not started:
+            started.append(now.done)
+            if now.done:
+                typer.echo(f"going on: {now.done:,} of {now.chunks:,} chunks are there", err=True)
+            return
+        passed, fresh = time.monotonic() - begun, now.done - started[0]
+        left = passed / fresh * (now.chunks - now.done)
+        when = f"{spell(left)} left" if now.done < now.chunks else f"took {spell(passed)}"
+        text = (
+            f"{now.configurations:,} configurations, {now.done:,} of {now.chunks:,} chunks, "
+            f"{now.rows:,} rows kept, {when}"
+        )
+        if terminal:
+            sys.stderr.write(f"\r{text:<79}" + ("\n" if now.done == now.chunks else ""))
+            sys.stderr.flush()
+        elif now.done * 10 // now.chunks > (now.done - 1) * 10 // now.chunks:
+            typer.echo(text, err=True)
+
+    return tell
+
+
+def spell(seconds: float) -> str:
+    """A time as people say it, to the second.
+
+    >>> spell(0.4), spell(75), spell(7260)
+    ('less than a second', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 1:
+        return "less than a second"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

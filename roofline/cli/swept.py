@@ -1,0 +1,274 @@
+"""What a sweep found, as text: counts, what all have in common, and the best rows."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, wrap
+
+if TYPE_CHECKING:
+    from roofline.api.sweep import Estimate, Sweep
+    from roofline.study.scenario import Scenario
+
+NAMES: Final = {
+    "model": "model",
+    "gpu": "GPU",
+    "layout": "layout",
+    "weights": "weights",
+    "kv": "KV",
+    "engine": "engine",
+    "technique": "technique",
+    "patch": "patch",
+    "workload": "workload",
+    "policy": "policy",
+}
+NUMBERS: Final = {
+    "batch": "batch",
+    "prompt": "prompt",
+    "output": "output",
+    "rate_per_s": "req/s",
+    "concurrency": "clients",
+}
+USUAL: Final = {
+    "batch": ("ttft_s", "tpot_s", "throughput_per_gpu_tok_s", "usd_per_mtok"),
+    "traffic": ("utilisation", "ttft_s", "tpot_s", "output_per_gpu_tok_s", "usd_per_mtok"),
+}
+"""Figures that are printed whatever is asked for."""
+GAP: Final = 3
+"""Characters between columns."""
+FIGURES: Final = {
+    "gpus": "GPUs",
+    "ttft_s": "TTFT",
+    "tpot_s": "TPOT",
+    "latency_s": "latency",
+    "throughput_tok_s": "tok/s",
+    "throughput_per_gpu_tok_s": "tok/s/GPU",
+    "user_tok_s": "tok/s/user",
+    "usd_per_mtok": "$/Mtok",
+    "joule_per_mtok": "energy",
+    "memory_bytes": "memory",
+    "free_bytes": "free",
+    "utilisation": "busy",
+    "queue_s": "queue",
+    "requests_per_s": "served/s",
+    "saturation_per_s": "at most/s",
+    "output_tok_s": "tok/s",
+    "output_per_gpu_tok_s": "tok/s/GPU",
+}
+MISSES: Final = {
+    "memory": "do not fit into memory",
+    "layout": "cannot be laid out",
+    "format": "have no rate for their formats",
+    "deployment": "cannot be deployed",
+    "technique": "do not go with their technique",
+    "context": "are longer than the network is made for",
+    "saturation": "are more than can be served",
+}
+
+
+def print_sweep(found: "Sweep", style: Format, top: int) -> None:
+    """Print a sweep; CSV and JSON have every column of every row that was kept."""
+    if style is Format.JSON:
+        print_json("sweep", to_json(found), _notes(found))
+        return
+    frame = found.best()
+    if style is Format.CSV:
+        rows = frame.itertuples(index=False)
+        cells = [["" if _is_nan(value) else str(value) for value in row] for row in rows]
+        print_rows(cells, list(frame.columns), style)
+        return
+    if style is Format.TABLE:
+        echo(wrap(found.scenario.title))
+        echo("")
+        for sentence in _counts(found):
+            echo(wrap(sentence))
+        echo("")
+    _print_rows(found, frame if not top else frame.head(top), style)
+    for note in _notes(found):
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+
+
+def print_estimate(estimate: "Estimate", style: Format) -> None:
+    """Print how large a sweep is."""
+    from roofline.cli.sweep import spell
+    from roofline.units import show
+
+    plain = {
+        "configurations": estimate.configurations,
+        "lanes": estimate.lanes,
+        "points": estimate.points,
+        "chunks": estimate.chunks,
+        "seconds": estimate.seconds,
+        "bytes": estimate.bytes,
+    }
+    if style is Format.JSON:
+        print_json("sweep", {"scenario": estimate.scenario.name, "dry_run": True, **plain})
+        return
+    said = {
+        "configurations": f"{estimate.configurations:,}",
+        "lanes": f"{estimate.lanes:,} combinations of names",
+        "points": f"{estimate.points:,} combinations of numbers in each",
+        "chunks": f"{estimate.chunks:,}",
+        "seconds": spell(estimate.seconds),
+        "bytes": show(estimate.bytes, "B"),
+    }
+    words = {"seconds": "time, about", "bytes": "result, about"}
+    if style is Format.CSV:
+        print_rows([[name, str(value)] for name, value in plain.items()], ["what", "value"], style)
+        return
+    if style is Format.TABLE:
+        echo(wrap(estimate.scenario.title))
+        echo("")
+    rows = [[words.get(name, name), text] for name, text in said.items()]
+    print_rows(rows, ["", ""], style)
+
+
+def to_json(found: "Sweep") -> dict[str, Any]:
+    """A sweep as plain values; figures that are not there are null."""
+    scenario = found.scenario
+    rows = [
+        {name: None if _is_nan(value) else value for name, value in row.items()}
+        for row in found.best().to_dict("records")
+    ]
+    return {
+        "scenario": scenario.name,
+        "title": scenario.title,
+        "kind": scenario.kind,
+        "keep": scenario.keep,
+        "objectives": [str(each) for each in scenario.objectives],
+        "configurations": found.configurations,
+        "counts": dict(found.counts),
+        "rows": rows,
+    }
+
+
+def _counts(found: "Sweep") -> list[str]:
+    """How many configurations there are, and what the others miss."""
+    missed = {name: count for name, count in found.counts.items() if name != "feasible"}
+    limits = {each.column: each for each in found.scenario.limits}
+    parts = []
+    for name in sorted(missed, key=lambda name: -missed[name]):
+        if name in limits:
+            side = "below" if limits[name].at_least else "above"
+            text = f"have {_label(name)} {side} {_cell(name, limits[name].value)}"
+        else:
+            text = MISSES[name]
+        parts.append(f"{missed[name]:,} {text}")
+    out = [f"{found.configurations:,} configurations, {found.feasible:,} of them feasible."]
+    if parts:
+        out.append(f"Of the others {', '.join(parts)}.")
+    return out
+
+
+def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
+    scenario, kept = found.scenario, len(found.table)
+    if not kept:
+        return
+    every = found.to_pandas()
+    names = [name for name in NAMES if name in frame and every[name].nunique() > 1]
+    names += [name for name in NUMBERS if name in frame and every[name].nunique() > 1]
+    common = [name for name in (*NAMES, *NUMBERS) if name in frame and name not in names]
+    if style is Format.TABLE:
+        echo(wrap(f"All: {', '.join(_common(name, every[name].iloc[0]) for name in common)}."))
+        echo("")
+    figures = list(dict.fromkeys([*USUAL[scenario.kind], *_asked(scenario)]))
+    shown = [*names, *(name for name in figures if name not in names)]
+    if every["limit"].nunique() > 1:
+        shown.append("limit")
+    cells = [[_cell(name, row[name]) for name in shown] for _, row in frame.iterrows()]
+    wanted = " and ".join(str(each) for each in scenario.objectives)
+    what = {
+        "pareto": f"frontier of {wanted}",
+        "all": f"configurations, by {wanted}",
+        "feasible": f"feasible, by {wanted}",
+    }
+    title = f"{len(frame):,} of {kept:,}: {what.get(scenario.keep, f'best by {wanted}')}"
+    if style is Format.TABLE:
+        echo(wrap(title))
+        title = ""
+        shown, cells = _narrowed(shown, cells, _asked(scenario))
+    whole = len(names) if _width(shown, cells) <= WIDTH else 1
+    print_rows(cells, [_label(name) for name in shown], style, title, whole=whole)
+
+
+def _narrowed(
+    shown: list[str], cells: list[list[str]], asked: list[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Without figures that nobody asked for, the last first, as far as the page is too narrow."""
+    spare = [name for name in shown if name in FIGURES and name not in asked]
+    while spare and _width(shown, cells) > WIDTH:
+        gone = shown.index(spare.pop())
+        shown = shown[:gone] + shown[gone + 1 :]
+        cells = [row[:gone] + row[gone + 1 :] for row in cells]
+    return shown, cells
+
+
+def _width(shown: list[str], cells: list[list[str]]) -> int:
+    """Characters of the widest row."""
+    columns = zip([_label(name) for name in shown], *cells, strict=True)
+    return sum(max(map(len, column)) + GAP for column in columns) - GAP
+
+
+def _asked(scenario: "Scenario") -> list[str]:
+    """Figures that objectives and limits are about, without the ends of intervals."""
+    columns = [each.column for each in scenario.objectives]
+    columns += [each.column for each in scenario.limits]
+    return [name.removesuffix("_low").removesuffix("_high") for name in columns]
+
+
+def _common(name: str, value: Any) -> str:
+    words: Mapping[str, Callable[[Any], str]] = {
+        "weights": lambda v: f"{v} weights",
+        "kv": lambda v: f"{v} KV cache",
+        "batch": lambda v: f"batch {v:,}",
+        "prompt": lambda v: f"{v:,} tokens of prompt",
+        "output": lambda v: f"{v:,} tokens of output",
+        "rate_per_s": lambda v: f"{v:g} requests a second",
+        "concurrency": lambda v: f"{v:,} clients",
+        "policy": lambda v: "policy of the engine" if v == "auto" else f"{v} batching",
+        "patch": lambda v: f"patch {v}",
+    }
+    return words.get(name, str)(value)
+
+
+def _label(name: str) -> str:
+    return {**NAMES, **NUMBERS, **FIGURES, "limit": "misses"}.get(name, name)
+
+
+def _cell(name: str, value: Any) -> str:
+    from roofline.units import show, show_binary, significant
+
+    if _is_nan(value):
+        return "—"
+    if isinstance(value, str):
+        return _label(value) if name == "limit" else value
+    plain = name.removesuffix("_low").removesuffix("_high")
+    if plain.endswith("_bytes"):
+        return show_binary(float(value))
+    if plain == "joule_per_mtok":
+        return show(float(value), "J")
+    if plain == "usd_per_mtok":
+        return f"{value:,.3f}"
+    if plain == "utilisation":
+        return f"{value:.0%}"
+    if plain.endswith("tok_s"):
+        return significant(float(value))
+    if plain.endswith("_per_s"):
+        return f"{value:.3g}"
+    return show(float(value), "s") if plain.endswith("_s") else f"{value:,.0f}"
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _notes(found: "Sweep") -> list[str]:
+    notes = list(found.reasons[:3])
+    if len(found.reasons) > 3:
+        notes.append(f"{len(found.reasons) - 3:,} reasons more why some cannot be deployed.")
+    if found.scenario.kind == "traffic":
+        notes.append(
+            "Closed form of the long run, Poisson arrivals or clients that ask again; prefixes are "
+            "not shared. `roofline simulate` gives percentiles."
+        )
+    return notes

@@ -1,0 +1,186 @@
+"""The work of a chunk: its lanes priced, its points judged, the best of them kept."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.errors import RooflineError
+from roofline.study import long_run, pointwise
+from roofline.study.grid import Grid, Name, Series, Steps
+from roofline.study.rows import rows
+from roofline.study.scenario.lane import Lane
+from roofline.study.scenario.scenario import Scenario
+from roofline.study.store.chunk import Chunk
+from roofline.study.store.parts import TALLY
+from roofline.study.sweep import lane as tabular
+from roofline.study.sweep.columns import Prices
+from roofline.study.sweep.keep import ALL, MEMORY, Kept, Rows
+from roofline.study.sweep.listed import Listed
+from roofline.study.sweep.pricing import price, priced, within
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FEASIBLE: Final = "feasible"
+"""Under which configurations are counted that miss nothing."""
+ONE_BY_ONE: Final = 256
+"""Configurations of a chunk where each is priced by itself."""
+TOGETHER: Final = 2**18
+"""Configurations of a chunk where those of a lane are priced together."""
+LANES: Final = 64
+"""Lanes of a chunk at most: each takes a while to set up."""
+OF_TRAFFIC: Final = 4
+"""The same of traffic, where each takes a second or two."""
+
+
+def chunk_size(scenario: Scenario, grid: Grid) -> int:
+    """Configurations of a chunk: some seconds of work."""
+    if scenario.kind == "traffic":
+        return OF_TRAFFIC * grid.points
+    techniques = [*scenario.techniques, *(patch.technique for patch in scenario.patches)]
+    if not all(technique is None or technique.simple for technique in techniques):
+        return ONE_BY_ONE
+    return min(max(TOGETHER // grid.points, 1), LANES) * min(grid.points, TOGETHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """Prices the configurations of a chunk; can be sent to another process.
+
+    Attributes
+    ----------
+    scenario, grid
+        What was asked.
+    lanes
+        From the names of a lane to what is priced.
+    """
+
+    scenario: Scenario
+    grid: Grid
+    lanes: Callable[[Mapping[str, Name]], Lane]
+    _last: dict[int, tuple[Lane, Prices | None]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without the prices that are known here."""
+        return Pricing, (self.scenario, self.grid, self.lanes)
+
+    def __call__(self, chunk: Chunk) -> "pa.Table":
+        """Rows of a chunk that are kept; its metadata counts all of them by what they miss."""
+        import pyarrow as pa
+
+        scenario, tally, out = self.scenario, Counter[str](), []
+        kept = Kept(scenario.keep, scenario.limits, scenario.objectives)
+        for limit, points in self._priced(chunk):
+            if not limit:
+                kept.add(points)
+                continue
+            tally[limit] += points.rows
+            if scenario.keep == ALL:
+                out.append(rows(scenario, points, limit))
+        tally.update({name or FEASIBLE: count for name, count in kept.missed.items() if count})
+        out += [rows(scenario, points) for points in kept.parts()]
+        table = pa.concat_tables(out or [self._empty()])
+        table = table.unify_dictionaries().sort_by("index")
+        return table.replace_schema_metadata({TALLY: json.dumps(dict(sorted(tally.items())))})
+
+    def _priced(self, chunk: Chunk) -> Iterator[tuple[str, Rows]]:
+        """Points of a chunk, lane by lane, apart by what rules them out before any limit does."""
+        for number, start, stop in self.grid.spans(chunk.start, chunk.stop):
+            lane, prices = self._lane(number)
+            first = number * self.grid.points + start
+            index = np.arange(first, first + stop - start)
+            numbers: dict[str, Any] = {"index": index, **self.grid.numbers(start, stop)}
+            if lane.deployment is None:
+                yield lane.limit, Listed(lane.labels, {**numbers, "fits": _all(numbers, False)})
+            elif prices is None:
+                yield from _sorted_out(self._by_itself(lane, numbers))
+            else:
+                yield from _looked_up(prices, numbers)
+
+    def _empty(self) -> "pa.Table":
+        """No rows, with the columns of the lane that was looked at last."""
+        (lane, _), *_ = self._last.values()
+        nothing = {"index": np.zeros(0, np.int64), "fits": np.zeros(0, bool)}
+        return rows(self.scenario, Listed(lane.labels, nothing))
+
+    def _lane(self, number: int) -> tuple[Lane, Prices | None]:
+        """A lane, and its prices where all points have them in common."""
+        if number not in self._last:
+            lane = self.lanes(self.grid.lane(number))
+            prices = None
+            if self.scenario.kind == "batch" and lane.deployment is not None and lane.simple:
+                prices = priced(self._tabular(lane))
+            self._last.clear()  # chunks ask for one lane after the other
+            self._last[number] = lane, prices
+        return self._last[number]
+
+    def _tabular(self, lane: Lane) -> tabular.Lane:
+        assert lane.deployment is not None
+        technique, numbers = lane.technique, self.scenario.numbers
+        return tabular.Lane(
+            lane.deployment,
+            tabular.Axes(
+                _axis(numbers["batch"]),
+                _axis(numbers["prompt"]),
+                _axis(numbers["output"]),
+                self.grid.points,
+            ),
+            names=lane.labels,
+            prefill_batch=technique.prefill_batch,
+            prefix_hit=technique.prefix_hit,
+            kv_cache=technique.kv_cache,
+            utilization=technique.memory_utilization,
+        )
+
+    def _by_itself(self, lane: Lane, numbers: Mapping[str, Array]) -> Listed:
+        asked = {name: numbers[name] for name in self.scenario.numbers}
+        if self.scenario.kind == "traffic":
+            found = long_run.points(lane, asked, self.scenario.seed)
+        else:
+            found = pointwise.points(lane, asked)
+        return Listed(lane.labels, {**numbers, **found})
+
+
+def _axis(series: Series) -> tabular.Axis:
+    if isinstance(series, Steps) and len(series) > tabular.LISTED:
+        last = series.first + series.step * (len(series) - 1)
+        return tabular.Axis.between(int(series.first), int(last))
+    return tabular.Axis.of(series.at(np.arange(len(series))).tolist())
+
+
+def _looked_up(prices: Prices, numbers: Mapping[str, Array]) -> Iterator[tuple[str, Rows]]:
+    """Points of a lane with tables; those that no time is known of are told apart."""
+    inside = within(prices.lane, numbers["prompt"], numbers["output"])
+    fitting = {name: values[inside] for name, values in numbers.items()}
+    if not inside.all():
+        rest = {name: values[~inside] for name, values in numbers.items()}
+        yield "context", Listed(prices.lane.names, {**rest, "fits": _all(rest, True)})
+    if not inside.any():
+        return
+    columns = price(prices, fitting, np.asarray(fitting["index"], np.int64))
+    try:
+        if columns["fits"].any():
+            prices.prefill  # noqa: B018  times are priced here, or cannot be
+    except RooflineError:
+        yield "format", Listed(prices.lane.names, {**fitting, "fits": columns["fits"]})
+        return
+    yield "", columns
+
+
+def _sorted_out(points: Listed) -> Iterator[tuple[str, Rows]]:
+    """Points apart by what rules them out; that they do not fit is told with the limits."""
+    limits = points["limit"]
+    for limit in np.unique(np.where(limits == MEMORY, "", limits)):
+        here = np.flatnonzero(np.isin(limits, ["", MEMORY]) if limit == "" else limits == limit)
+        yield str(limit), points.taken(here)
+
+
+def _all(numbers: Mapping[str, Array], value: bool) -> Any:
+    return np.full(len(numbers["index"]), value)

@@ -1,0 +1,109 @@
+"""Rows of a sweep: configurations with their names, numbers, figures and what they miss."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.roof import BOUNDS
+from roofline.study.scenario.limits import FIGURES, Figure, missed
+from roofline.study.scenario.scenario import Scenario
+from roofline.study.sweep.keep import MEMORY, Rows
+from roofline.table import BASES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DEGREES: Final = ("tp", "pp", "dp", "ep", "cp")
+_WHOLE: Final = ("index", "gpus", *DEGREES, "batch", "prompt", "output", "concurrency")
+_WORDS: Final = {"decode_bound": BOUNDS, "prefill_bound": BOUNDS, "basis": BASES}
+"""Columns that points have as places in a list of words; −1 is none of them."""
+_ASKED: Final = ("gpus", "batch", "prompt", "output", "rate_per_s", "concurrency")
+"""Figures that a limit can be about and that come before all others."""
+
+
+def columns(scenario: Scenario) -> dict[str, str]:
+    """Columns of a scenario in their order, and the base unit of each; empty for none."""
+    batch = scenario.kind == "batch"
+    names = ["index", "model", "gpu", "node", "gpus", "layout", *DEGREES, "weights", "kv", "engine"]
+    names += ["technique"] if batch else ["workload", "policy"]
+    names += ["patch"] if len(scenario.patches) > 1 else []
+    names += list(scenario.numbers)
+    known = FIGURES[scenario.kind]
+    for name, figure in known.items():
+        if name not in _ASKED and not name.endswith(("_low", "_high")):
+            names += [name, *_ends(name, figure)]
+    names += ["fits", *(_WORDS if batch else ()), "feasible", "limit"]
+    return {name: _unit(known[name]) if name in known else "" for name in names}
+
+
+def _ends(name: str, figure: Figure) -> list[str]:
+    return [f"{name}_low", f"{name}_high"] if figure.interval else []
+
+
+def _unit(figure: Figure) -> str:
+    """As tables have it."""
+    return "token/s" if figure.unit == "tok/s" else figure.unit
+
+
+def rows(scenario: Scenario, points: Rows, limit: str = "") -> "pa.Table":
+    """Table of some points of a lane.
+
+    Parameters
+    ----------
+    scenario
+        What was asked.
+    points
+        What comes of it.
+    limit
+        What rules all of them out; empty for whether they fit and what limits they miss.
+    """
+    import pyarrow as pa
+
+    fits = np.asarray(points["fits"], bool)
+    given = np.where(fits, limit, limit or MEMORY)
+    limits = given if limit else missed(scenario.limits, _Figures(points), given)
+    special: Mapping[str, Any] = {"fits": fits, "limit": limits, "feasible": limits == ""}
+    names = list(columns(scenario))
+    return pa.table([_column(name, points, special) for name in names], names)
+
+
+class _Figures(dict[str, Any]):
+    """Columns of points, looked up when they are asked for."""
+
+    def __init__(self, points: Rows) -> None:
+        super().__init__()
+        self._points = points
+
+    def __missing__(self, name: str) -> Any:
+        return self._points[name]
+
+
+def _column(name: str, points: Rows, special: Mapping[str, Any]) -> "pa.Array":
+    import pyarrow as pa
+
+    if name in ("fits", "feasible"):
+        return pa.array(special[name])
+    if name == "limit":
+        words, codes = np.unique(special[name], return_inverse=True)
+        return _words(codes, words.tolist())
+    if name in points.names and name != "gpus":
+        value = points.names[name]
+        if isinstance(value, str):
+            return _words(np.zeros(points.rows), [value])
+        return pa.array(np.full(points.rows, value, np.int64))
+    values = np.asarray(points[name], np.float64)
+    if name in _WORDS:
+        return _words(np.nan_to_num(values, nan=-1.0) + 1.0, ["", *_WORDS[name]])
+    if name in _WHOLE:
+        return pa.array(values.astype(np.int64))
+    return pa.array(values, from_pandas=True)
+
+
+def _words(codes: NDArray[Any], words: Sequence[str]) -> "pa.Array":
+    """Words by their places in a list."""
+    import pyarrow as pa
+
+    places = pa.array(np.asarray(codes, np.int32))
+    return pa.DictionaryArray.from_arrays(places, pa.array(words, pa.string()))

@@ -1,0 +1,154 @@
+"""Axes of a scenario and the grid they span."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, Final
+
+from roofline.errors import DocumentError, InputError, UnknownNameError
+from roofline.schema import Document
+from roofline.schema.document import shown
+from roofline.study.grid import Grid, Name, Names, Numbers, Series
+from roofline.study.scenario import naming
+from roofline.study.scenario.files import BatchFile, TrafficFile
+from roofline.study.scenario.naming import at
+from roofline.study.scenario.scenario import Every, Scenario
+from roofline.study.scenario.spacing import series_of
+
+NAMED: Final[Mapping[str, str]] = {
+    "models": "model",
+    "gpus": "machine",
+    "nodes": "machine",
+    "layouts": "layout",
+    "weights": "weights",
+    "kv": "kv",
+    "engines": "engine",
+    "techniques": "technique",
+    "workloads": "workload",
+    "policies": "policy",
+}
+"""Keys whose values are names, and the axis of a grid that each of them is."""
+NUMBERED: Final = ("batch", "prompt", "output", "rate", "concurrency")
+
+
+def numbers_of(document: Document, file: BatchFile | TrafficFile) -> dict[str, Series]:
+    """Axes of numbers by column; of traffic either a rate or clients."""
+    if isinstance(file, BatchFile):
+        asked: dict[str, Any] = {name: getattr(file, name) for name in NUMBERED[:3]}
+    else:
+        asked = {
+            name: getattr(file, name) for name in NUMBERED[3:] if getattr(file, name) is not None
+        }
+        if len(asked) != 1:
+            raise DocumentError(
+                "a traffic scenario needs a rate or a concurrency, and not both",
+                hint="write 'rate: [1, 2, 4]' in requests a second, or 'concurrency: [8, 16]'",
+                where=document.where_key(*list(asked)[1:]),
+            )
+    out = {}
+    for name, value in asked.items():
+        with at(document, name):
+            out["rate_per_s" if name == "rate" else name] = series_of(name, value)
+    return out
+
+
+def zipped(document: Document, file: BatchFile | TrafficFile, out: Scenario) -> Scenario:
+    """The scenario with the axes that go together, all of them of one length."""
+    groups: list[tuple[str, ...]] = []
+    before: list[str] = []
+    for number, keys in enumerate(file.zip):
+        with at(document, "zip", number):
+            lengths = {}
+            for key in keys:
+                naming.once(key, before)
+                before.append(key)
+                lengths[key] = _length(file, out, key)
+            if len({key in NUMBERED for key in keys}) > 1:
+                raise InputError(
+                    f"{' and '.join(keys)} are names and numbers",
+                    hint="zip names with names, and numbers with numbers",
+                )
+            if len(set(lengths.values())) > 1:
+                said = ", ".join(f"{key} has {count:,}" for key, count in lengths.items())
+                raise InputError(f"zipped axes differ in length: {said}", hint="make them equal")
+        groups.append(tuple(NAMED.get(key, "rate_per_s" if key == "rate" else key) for key in keys))
+    return replace(out, zipped=tuple(groups))
+
+
+def _length(file: BatchFile | TrafficFile, out: Scenario, key: str) -> int:
+    known = [*NAMED, *NUMBERED]
+    if key not in known or key not in type(file).model_fields or getattr(file, key) is None:
+        close = get_close_matches(key[:60], known, 1)
+        lead = f"did you mean {close[0]}? " if close and close[0] != key else ""
+        raise UnknownNameError(
+            f"{shown(key)} is no axis of this scenario", hint=f"{lead}axes: {', '.join(known)}"
+        )
+    if key in NUMBERED:
+        return len(out.numbers["rate_per_s" if key == "rate" else key])
+    values = out.machines if key in ("gpus", "nodes") else getattr(out, key)
+    if isinstance(values, Every):
+        raise InputError("layouts that are found cannot be zipped", hint="name the layouts")
+    return len(values)
+
+
+def grid_of(scenario: Scenario, found: Callable[[str, str, Every], tuple[str, ...]]) -> Grid:
+    """Grid that a scenario spans.
+
+    Parameters
+    ----------
+    scenario
+        What was asked.
+    found
+        Layouts of a network, by its name in the scenario, on a machine, where none are named.
+    """
+    names = _names(scenario)
+    if isinstance(scenario.layouts, Every):
+        blocks = []
+        for model in names["model"]:
+            for machine in names["machine"]:
+                layouts = found(str(model), str(machine), scenario.layouts)
+                here = {**names, "model": (model,), "machine": (machine,), "layout": layouts}
+                blocks.append(_axes(here, scenario.zipped))
+    else:
+        blocks = [_axes(names, scenario.zipped)]
+    return Grid(tuple(blocks), _numbers(scenario))
+
+
+def _names(scenario: Scenario) -> dict[str, tuple[Name, ...]]:
+    """Axes of names, slowest first; of a network, technique, patch or workload its name."""
+    layouts = scenario.layouts
+    axes: dict[str, tuple[Name, ...]] = {
+        "model": tuple(model.name for model in scenario.models),
+        "machine": scenario.machines,
+        "layout": () if isinstance(layouts, Every) else layouts,
+        "weights": scenario.weights,
+        "kv": scenario.kv,
+        "engine": scenario.engines,
+        "technique": tuple(technique.name for technique in scenario.techniques),
+        "patch": tuple(patch.name for patch in scenario.patches),
+    }
+    if scenario.kind == "traffic":
+        axes["workload"] = tuple(workload.name for workload in scenario.workloads)
+        axes["policy"] = scenario.policies or ("auto",)
+    return axes
+
+
+def _axes(
+    names: Mapping[str, tuple[Name, ...]], zipped: tuple[tuple[str, ...], ...]
+) -> tuple[Names, ...]:
+    """Axes in their order; those that go together are where the first of them is."""
+    out = []
+    for name in names:
+        group = next((group for group in zipped if name in group), (name,))
+        if name == min(group, key=list(names).index):
+            out.append(Names(group, tuple(zip(*(names[each] for each in group), strict=True))))
+    return tuple(out)
+
+
+def _numbers(scenario: Scenario) -> tuple[Numbers, ...]:
+    out = []
+    for name in scenario.numbers:
+        group = next((group for group in scenario.zipped if name in group), (name,))
+        if name == min(group, key=list(scenario.numbers).index):
+            out.append(Numbers({each: scenario.numbers[each] for each in group}))
+    return tuple(out)

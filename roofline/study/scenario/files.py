@@ -1,0 +1,164 @@
+"""What a scenario file may say: strict shapes, from which the published schema is made as well."""
+
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import ConfigDict, Field
+
+from roofline.schema import Strict
+
+T = TypeVar("T")
+Word = Annotated[str, Field(min_length=1, max_length=200)]
+Label = Annotated[str, Field(pattern=r"^[^\x00-\x1f=+@-][^\x00-\x1f]{0,99}$")]
+Some: TypeAlias = T | Annotated[tuple[T, ...], Field(min_length=1)]
+"""One, or a list of them."""
+Share = Annotated[float, Field(ge=0, le=1)]
+Degree = Annotated[int, Field(ge=1, le=2**20)]
+Quantity = Annotated[str | float, Field(description="a number, or one with its unit")]
+
+
+def _one_way(schema: dict[str, Any]) -> None:
+    """A range is divided by a step or by a number of points."""
+    schema["oneOf"] = [{"required": ["step"]}, {"required": ["points"]}]
+
+
+class RangeFile(Strict):
+    """Numbers from one to another: by a step, or so many points evenly or by equal factors."""
+
+    model_config = ConfigDict(json_schema_extra=_one_way)
+
+    first: float = Field(alias="from")
+    to: float
+    step: Annotated[float, Field(gt=0)] | None = None
+    points: Annotated[int, Field(ge=2, le=100_000)] | None = None
+    scale: Literal["linear", "log"] = "linear"
+
+
+Number: TypeAlias = float
+NumbersFile: TypeAlias = Number | Annotated[tuple[Number, ...], Field(min_length=1)] | RangeFile
+
+
+class NetworkFile(Strict):
+    """A network with changes, as ``roofline compare --with`` takes them."""
+
+    model: Word
+    changes: Word = Field(alias="with")
+    name: Label | None = None
+
+
+class EveryFile(Strict):
+    """Layouts on so many GPUs: every possible one, or the one that is best for something."""
+
+    gpus: Some[Degree]
+    choose: Literal["latency", "throughput", "cost"] | None = None
+
+
+class OffloadFile(Strict):
+    """Shares that are kept on the host."""
+
+    weights: Share | Literal["auto"] = 0
+    kv: Share = 0
+    to: Literal["cpu", "nvme"] = "cpu"
+    prefetch: bool = True
+
+
+class SpeculationFile(Strict):
+    """What drafts, and how often a drafted token is accepted."""
+
+    draft: Word
+    acceptance: Number | Word
+    length: Annotated[int, Field(ge=1, le=64)] = 4
+    weights: Word | None = None
+
+
+class DisaggregationFile(Strict):
+    """Instances that prefill, beside those that decode in the scenario's layout."""
+
+    prefill: Word
+    gpu: Word | None = None
+    over: Literal["network", "link"] = "network"
+    overlapped: bool = False
+
+
+class TechniqueFile(Strict):
+    """How a batch is run."""
+
+    name: Label | None = None
+    prefix_hit: Annotated[float, Field(ge=0, lt=1)] = 0
+    prefill_batch: Annotated[int, Field(ge=0)] = 0
+    overlap: Share = 0
+    memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
+    kv_cache: bool = True
+    offload: OffloadFile | None = None
+    speculation: SpeculationFile | None = None
+    disaggregation: DisaggregationFile | None = None
+
+
+TechniqueOf: TypeAlias = Literal["plain"] | TechniqueFile
+
+
+class PatchFile(Strict):
+    """A variant of the whole scenario: figures of the GPU, or anything in place of the axes'."""
+
+    name: Label
+    memory: Quantity | None = None
+    bandwidth: Quantity | None = None
+    price: Quantity | None = None
+    changes: Word | None = Field(default=None, alias="with")
+    weights: Word | None = None
+    kv: Word | None = None
+    engine: Word | None = None
+    layout: Word | None = None
+    technique: TechniqueFile | None = None
+
+
+class LengthsFile(Strict):
+    """Traffic of prompts and answers: tokens, or a range like ``1638..2048``."""
+
+    name: Label
+    prompt: Annotated[int, Field(ge=1)] | Word
+    output: Annotated[int, Field(ge=1)] | Word
+
+
+class _Common(Strict):
+    """What scenarios of both kinds say."""
+
+    schema_version: Literal[1]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")]
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    about: Annotated[str, Field(max_length=2000)] = ""
+    models: Some[Word | NetworkFile]
+    gpus: Some[Word] | None = None
+    nodes: Some[Word] | None = None
+    layouts: Some[Word] | EveryFile = "tp1"
+    weights: Some[Word] = "auto"
+    kv: Some[Word] = "auto"
+    engines: Some[Word] = "vllm"
+    patches: tuple[PatchFile, ...] = ()
+    zip: tuple[Annotated[tuple[Word, ...], Field(min_length=2)], ...] = ()
+    constraints: dict[str, Quantity] = Field(default_factory=dict)
+    objectives: Some[Annotated[str, Field(pattern=r"^(min|max) [a-z_]+$")]] | None = None
+    prices: dict[str, Quantity] = Field(default_factory=dict)
+    keep: Annotated[str, Field(pattern=r"^(all|feasible|pareto|top-[1-9][0-9]{0,8})$")] = "pareto"
+    calibration: Word = "auto"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+
+class BatchFile(_Common):
+    """Static batches: all prompts arrive together, are prefilled, then decode to the end."""
+
+    kind: Literal["batch"]
+    techniques: Some[TechniqueOf] = "plain"
+    batch: NumbersFile = 16
+    prompt: NumbersFile = 2048
+    output: NumbersFile = 256
+
+
+class TrafficFile(_Common):
+    """Requests that come at a rate, or from clients that ask again when answered."""
+
+    kind: Literal["traffic"]
+    workloads: Some[Word | LengthsFile] = "chat"
+    policies: Some[Literal["continuous", "chunked"]] | None = None
+    rate: NumbersFile | None = None
+    concurrency: NumbersFile | None = None
+    memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None

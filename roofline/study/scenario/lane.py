@@ -1,0 +1,56 @@
+"""A lane of a grid: what all its points have in common, made of its names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from roofline.cost.deployment import Deployment
+from roofline.serving.acceptance import Acceptance
+from roofline.serving.drafts import Draft
+from roofline.serving.traffic.traffic import Traffic
+from roofline.study.grid import Name
+from roofline.study.scenario.scenario import PLAIN, Technique
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """Who drafts, how often it is right, how many tokens in a row."""
+
+    draft: Draft
+    acceptance: Acceptance
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What the points of a lane are priced on.
+
+    Attributes
+    ----------
+    labels
+        Its columns of names, as resolved: formats, degrees, node.
+    deployment
+        None where there can be none.
+    technique
+        How batches are run.
+    drafting, prefill
+        Of a technique that has them: what drafts, and an instance of the pool that prefills.
+    traffic, policy
+        Of a traffic scenario.
+    limit, reason
+        What stands in the way of a deployment, in a word and a sentence.
+    """
+
+    labels: Mapping[str, Name]
+    deployment: Deployment | None = None
+    technique: Technique = PLAIN
+    drafting: Drafting | None = None
+    prefill: Deployment | None = None
+    traffic: Traffic | None = None
+    policy: str = ""
+    limit: str = ""
+    reason: str = ""
+
+    @property
+    def simple(self) -> bool:
+        """Whether it is one batch on one deployment, the same for every point."""
+        return self.technique.simple

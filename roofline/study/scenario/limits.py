@@ -1,0 +1,200 @@
+"""What configurations must keep to, and what is wanted of them: limits and objectives by column."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+from roofline.errors import InputError, QuantityError, UnknownNameError
+from roofline.units import parse
+
+Kind: TypeAlias = Literal["batch", "traffic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A column with numbers.
+
+    Attributes
+    ----------
+    unit
+        Of its values; empty for a plain number.
+    larger
+        Whether more of it is better.
+    interval
+        Whether it has ends, ``_low`` and ``_high``.
+    """
+
+    unit: str
+    larger: bool = False
+    interval: bool = False
+
+
+_BOTH: Final = {
+    "gpus": Figure(""),
+    "ttft_s": Figure("s", interval=True),
+    "tpot_s": Figure("s", interval=True),
+    "latency_s": Figure("s", interval=True),
+    "usd_per_mtok": Figure("$", interval=True),
+}
+_ENDS: Final = ("_low", "_high")
+_PLAIN: Final[Mapping[Kind, Mapping[str, Figure]]] = {
+    "batch": {
+        **_BOTH,
+        "batch": Figure("", larger=True),
+        "prompt": Figure("token", larger=True),
+        "output": Figure("token", larger=True),
+        "throughput_tok_s": Figure("tok/s", larger=True, interval=True),
+        "throughput_per_gpu_tok_s": Figure("tok/s", larger=True),
+        "user_tok_s": Figure("tok/s", larger=True, interval=True),
+        "joule_per_mtok": Figure("J"),
+        "memory_bytes": Figure("B"),
+        "free_bytes": Figure("B", larger=True),
+    },
+    "traffic": {
+        **{name: Figure(figure.unit) for name, figure in _BOTH.items()},
+        "rate_per_s": Figure("request/s", larger=True),
+        "concurrency": Figure("", larger=True),
+        "requests_per_s": Figure("request/s", larger=True),
+        "saturation_per_s": Figure("request/s", larger=True),
+        "utilisation": Figure(""),
+        "queue_s": Figure("s"),
+        "output_tok_s": Figure("tok/s", larger=True),
+        "output_per_gpu_tok_s": Figure("tok/s", larger=True),
+    },
+}
+FIGURES: Final[Mapping[Kind, Mapping[str, Figure]]] = {
+    kind: {
+        **figures,
+        **{
+            name + end: Figure(figure.unit, figure.larger)
+            for name, figure in figures.items()
+            if figure.interval
+            for end in _ENDS
+        },
+    }
+    for kind, figures in _PLAIN.items()
+}
+"""Columns that a limit or an objective can be about, by kind of scenario."""
+USUAL: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "batch": ("min tpot_s", "min usd_per_mtok"),
+    "traffic": ("min latency_s", "min usd_per_mtok"),
+}
+"""Objectives of a scenario that names none."""
+_COMPARED: Final = re.compile(r"\s*(<=|>=|≤|≥)\s*(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A figure may be at most, or must be at least, so much."""
+
+    column: str
+    value: float
+    at_least: bool = False
+
+    def kept(self, values: Array) -> NDArray[np.bool_]:
+        """Which values keep to it; one that is not there does not."""
+        return np.asarray(values >= self.value if self.at_least else values <= self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A figure that is wanted small, or large."""
+
+    column: str
+    largest: bool = False
+
+    def __str__(self) -> str:
+        """As it is written."""
+        return f"{'max' if self.largest else 'min'} {self.column}"
+
+
+def limit(kind: Kind, column: str, asked: float | str) -> Limit:
+    """Read a limit: ``500 ms``, ``">= 20"``; without a sign the side that is the worse one.
+
+    Raises
+    ------
+    UnknownNameError
+        No such column has figures.
+    InputError
+        It is no quantity of the column's unit.
+
+    Examples
+    --------
+    >>> limit("batch", "ttft_s", "500 ms"), limit("batch", "user_tok_s", 20)
+    (Limit(column='ttft_s', value=0.5, at_least=False), Limit(column='user_tok_s', value=20.0, \
+at_least=True))
+    """
+    figure = _figure(kind, column)
+    if not isinstance(asked, str):
+        return Limit(column, float(asked), figure.larger)
+    found = _COMPARED.fullmatch(asked)
+    sign, text = (found[1], found[2].strip()) if found else ("", asked.strip())
+    try:
+        value = float(text) if _is_plain(text) else parse(text, figure.unit)
+    except QuantityError as error:
+        example = {"s": "500 ms", "$": "2.5 $"}.get(figure.unit, f"8 {figure.unit}".rstrip())
+        raise InputError(error.message, hint=f"write it like {example!r}") from None
+    return Limit(column, value, sign in (">=", "≥") if sign else figure.larger)
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def objective(kind: Kind, text: str) -> Objective:
+    """Read an objective: ``min usd_per_mtok``.
+
+    Raises
+    ------
+    InputError
+        It is not like that, or no such column has figures.
+    """
+    way, _, column = text.strip().partition(" ")
+    if way not in ("min", "max") or not column.strip():
+        raise InputError(
+            f"{text!r:.60} is no objective", hint="write 'min usd_per_mtok' or 'max user_tok_s'"
+        )
+    _figure(kind, column.strip())
+    return Objective(column.strip(), way == "max")
+
+
+def _figure(kind: Kind, column: str) -> Figure:
+    known = FIGURES[kind]
+    if column in known:
+        return known[column]
+    close = get_close_matches(column[:60], known, n=1, cutoff=0.5)
+    lead = f"did you mean {close[0]}? " if close else ""
+    plain = ", ".join(_PLAIN[kind])
+    raise UnknownNameError(
+        f"no figure {column!r:.60} in a {kind} scenario",
+        hint=f"{lead}figures: {plain}; those with intervals also with _low and _high",
+    )
+
+
+def missed(
+    limits: Sequence[Limit], columns: Mapping[str, Array], given: NDArray[np.str_]
+) -> NDArray[np.str_]:
+    """The first limit that each configuration misses, by its column; empty if none.
+
+    Parameters
+    ----------
+    limits
+        In the order in which they are told.
+    columns
+        Figures, one entry for each configuration.
+    given
+        What rules a configuration out before any limit does, as memory; empty where nothing does.
+    """
+    out = np.asarray(given, dtype="U32").copy()
+    for each in limits:
+        out[(out == "") & ~each.kept(columns[each.column])] = each.column
+    return out

@@ -1,0 +1,209 @@
+"""From a YAML file to a scenario: every name looked up, every number checked, at its place."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from roofline.content import shipped
+from roofline.errors import DocumentError, UnknownNameError
+from roofline.schema import Document, read, validate
+from roofline.serving.simulate.server import POLICIES
+from roofline.serving.traffic.files import traffic_named
+from roofline.serving.traffic.lengths import Constant, Lengths, spelled
+from roofline.serving.traffic.traffic import Traffic
+from roofline.study.scenario import naming
+from roofline.study.scenario.crossing import numbers_of, zipped
+from roofline.study.scenario.files import BatchFile, EveryFile, LengthsFile, TrafficFile
+from roofline.study.scenario.naming import at, each, words
+from roofline.study.scenario.scenario import Every, Network, Scenario, Technique
+from roofline.study.scenario.variants import patches, techniques
+from roofline.study.scenario.wanting import limits_of, objectives_of, prices_of
+
+USUAL_GPU: Final = "h100-sxm"
+
+
+def scenario_names() -> list[str]:
+    """Scenarios of the catalog, sorted."""
+    return sorted(path.stem for path in shipped("scenarios").glob("*.yaml"))
+
+
+def scenario_named(name_or_path: str) -> Scenario:
+    """Scenario by name, or of a file.
+
+    Raises
+    ------
+    UnknownNameError
+        Neither in the catalog nor a file.
+    DocumentError
+        The file cannot be read, or says something that has no meaning.
+    """
+    name = name_or_path.strip().lower()
+    if name in scenario_names():
+        return read_scenario(shipped("scenarios") / f"{name}.yaml")
+    path = Path(name_or_path)
+    if path.suffix.lower() in (".yaml", ".yml", ".json"):
+        return read_scenario(path)
+    close = get_close_matches(name[:60], scenario_names(), 1)
+    lead = f"did you mean {close[0]}? " if close else ""
+    raise UnknownNameError(
+        f"no scenario {name_or_path!r:.60}",
+        hint=f"{lead}scenarios: {', '.join(scenario_names())}, or a YAML file",
+    )
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read a scenario.
+
+    Parameters
+    ----------
+    path
+        A YAML file with the shape of those in ``scenarios/``.
+
+    Raises
+    ------
+    DocumentError
+        It cannot be read, a name in it is not known, or a number has no meaning; at its place.
+    """
+    return scenario_of(read(path), path.parent)
+
+
+def scenario_of(document: Document, folder: Path) -> Scenario:
+    """Scenario of a document, whose files are looked for from a folder.
+
+    Parameters
+    ----------
+    document, folder
+        What was read, and where from.
+    """
+    data = document.data
+    traffic = isinstance(data, dict) and data.get("kind") == "traffic"
+    file: BatchFile | TrafficFile
+    file = validate(TrafficFile, document) if traffic else validate(BatchFile, document)
+    if file.gpus is not None and file.nodes is not None:
+        raise DocumentError(
+            "both gpus and nodes are given",
+            hint="name the nodes: their GPUs are in their files",
+            where=document.where_key("nodes"),
+        )
+    weights = words(document, "weights", file.weights, naming.number_format)
+    models = tuple(_models(document, file, folder, weights))
+    machines = _machines(document, file, folder)
+    out = Scenario(
+        name=file.name,
+        title=file.title,
+        about=file.about,
+        kind=file.kind,
+        models=models,
+        machines=machines,
+        nodes=file.nodes is not None,
+        layouts=_layouts(document, file),
+        weights=weights,
+        kv=words(document, "kv", file.kv, naming.number_format),
+        engines=words(document, "engines", file.engines, naming.engine),
+        techniques=_techniques(document, file),
+        patches=patches(document, file.patches, [model.model for model in models], weights),
+        workloads=tuple(_workloads(document, file, folder)),
+        policies=_policies(document, file),
+        numbers=numbers_of(document, file),
+        zipped=(),  # checked with the axes at hand
+        limits=tuple(limits_of(document, file)),
+        objectives=tuple(objectives_of(document, file)),
+        prices=prices_of(document, file, machines),
+        keep=file.keep,
+        calibration=file.calibration,
+        seed=file.seed,
+        digest=_digest(document, folder),
+        source=document.source,
+    )
+    return zipped(document, file, out)
+
+
+def _models(
+    document: Document, file: BatchFile | TrafficFile, folder: Path, weights: tuple[str, ...]
+) -> Iterator[Network]:
+    before: list[str] = []
+    for asked, path in each(document, "models", file.models):
+        inner = path if isinstance(asked, str) else (*path, "model")
+        with at(document, *inner):
+            found = naming.network(asked, folder, weights)
+            naming.once(found.name, before)
+        before.append(found.name)
+        yield found
+
+
+def _machines(document: Document, file: BatchFile | TrafficFile, folder: Path) -> tuple[str, ...]:
+    if file.nodes is not None:
+        return words(
+            document, "nodes", file.nodes, lambda n: naming.node(naming.path_or_name(n, folder))
+        )
+    asked = USUAL_GPU if file.gpus is None else file.gpus
+    return words(document, "gpus", asked, lambda n: naming.gpu(naming.path_or_name(n, folder)))
+
+
+def _layouts(document: Document, file: BatchFile | TrafficFile) -> tuple[str, ...] | Every:
+    if isinstance(file.layouts, EveryFile):
+        gpus = file.layouts.gpus
+        return Every(gpus if isinstance(gpus, tuple) else (gpus,), file.layouts.choose or "")
+    if file.layouts == "auto":
+        return Every((1, 2, 4, 8), "cost")
+    return words(document, "layouts", file.layouts, naming.layout)
+
+
+def _techniques(document: Document, file: BatchFile | TrafficFile) -> tuple[Technique, ...]:
+    if isinstance(file, BatchFile):
+        return techniques(document, file.techniques)
+    return (Technique(memory_utilization=file.memory_utilization),)
+
+
+def _workloads(
+    document: Document, file: BatchFile | TrafficFile, folder: Path
+) -> Iterator[Traffic]:
+    if isinstance(file, BatchFile):
+        return
+    before: list[str] = []
+    for asked, path in each(document, "workloads", file.workloads):
+        with at(document, *path):
+            if isinstance(asked, LengthsFile):
+                found = Traffic(_lengths(asked.prompt), _lengths(asked.output), name=asked.name)
+            else:
+                found = traffic_named(naming.path_or_name(asked, folder))
+            naming.once(found.name, before)
+        before.append(found.name)
+        yield found
+
+
+def _lengths(asked: int | str) -> Lengths:
+    return Constant(asked) if isinstance(asked, int) else spelled(asked)
+
+
+def _policies(document: Document, file: BatchFile | TrafficFile) -> tuple[str, ...]:
+    if isinstance(file, BatchFile) or file.policies is None:
+        return ()
+    assert set(file.policies if isinstance(file.policies, tuple) else ()) <= set(POLICIES)
+    return words(document, "policies", file.policies, str)
+
+
+def _digest(document: Document, folder: Path) -> str:
+    """Hash of what the scenario says, and of the files that it names."""
+    said = json.dumps(document.data, sort_keys=True, ensure_ascii=True)
+    digest = hashlib.sha256(said.encode())
+    for name in sorted(set(_texts(document.data))):
+        path = folder / name
+        if path.suffix.lower() in naming.FILES and path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _texts(item)
+        case dict():
+            for item in value.values():
+                yield from _texts(item)

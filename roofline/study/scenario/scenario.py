@@ -1,0 +1,216 @@
+"""A scenario as the engine takes it: names, axes of numbers, limits, objectives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from roofline.cost.offload import KEPT, Offload
+from roofline.serving.traffic.traffic import Traffic
+from roofline.study.choice import Objective as Choosing
+from roofline.study.grid import Series
+from roofline.study.scenario.limits import Kind, Limit, Objective
+
+AUTO: Final = "auto"
+"""A format or layout that is not said: that of the checkpoint; the best one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network, as it is or changed.
+
+    Attributes
+    ----------
+    name
+        In the result.
+    model
+        Catalog name, hub id or file.
+    changes
+        As ``roofline compare --with`` takes them: ``"window=1024,weights=int4"``; or empty.
+    """
+
+    name: str
+    model: str
+    changes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Speculative decoding: what drafts, how often it is accepted, how many tokens in a row."""
+
+    draft: str
+    acceptance: str
+    length: int = 4
+    weights: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Disaggregation:
+    """A pool that prefills beside one that decodes, which has the scenario's layout.
+
+    Attributes
+    ----------
+    prefill
+        Layout of an instance of the pool that prefills.
+    gpu
+        Of that pool; empty for the scenario's.
+    over
+        What caches are sent over.
+    overlapped
+        Whether each layer's cache is sent while the next is computed.
+    """
+
+    prefill: str
+    gpu: str = ""
+    over: Literal["network", "link"] = "network"
+    overlapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Technique:
+    """How a batch is run, beside formats and layout.
+
+    Attributes
+    ----------
+    name
+        In the result.
+    prefix_hit
+        Share of the prompt that is cached already. [1]
+    prefill_batch
+        Prompts prefilled in one step; 0 for the whole batch. [1]
+    overlap
+        Share of the time of wires that is hidden. [1]
+    memory_utilization
+        Share of device memory; None for the engine's default. [1]
+    kv_cache
+        False to compute the whole context again for every token.
+    offload
+        What is kept on the host.
+    speculation, disaggregation
+        None for a target that decodes alone, on the devices that prefill.
+    """
+
+    name: str = "plain"
+    prefix_hit: float = 0.0
+    prefill_batch: int = 0
+    overlap: float = 0.0
+    memory_utilization: float | None = None
+    kv_cache: bool = True
+    offload: Offload = KEPT
+    speculation: Speculation | None = None
+    disaggregation: Disaggregation | None = None
+
+    @property
+    def simple(self) -> bool:
+        """Whether it is one batch on one deployment, the same for all batches and lengths."""
+        apart = self.speculation is not None or self.disaggregation is not None
+        return not (apart or self.offload.least)
+
+
+PLAIN: Final = Technique()
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """What a variant of the whole scenario has otherwise; None and empty for what it has.
+
+    Attributes
+    ----------
+    name
+        In the result.
+    memory_bytes, hbm_bytes_per_s, usd_per_hour
+        Of the GPU. [B] [B/s] [$/h]
+    changes
+        Of the network, as in `Network`.
+    weights, kv, engine, layout, technique
+        In place of those of the axes.
+    """
+
+    name: str = "base"
+    memory_bytes: float | None = None
+    hbm_bytes_per_s: float | None = None
+    usd_per_hour: float | None = None
+    changes: str = ""
+    weights: str = ""
+    kv: str = ""
+    engine: str = ""
+    layout: str = ""
+    technique: Technique | None = None
+
+
+BASE: Final = Patch()
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Layouts that are found rather than named.
+
+    Attributes
+    ----------
+    gpus
+        Devices of a replica. [1]
+    choose
+        What the best one is best for; empty for every possible one.
+    """
+
+    gpus: tuple[int, ...]
+    choose: Choosing | Literal[""] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What to price, and what is wanted.
+
+    Attributes
+    ----------
+    name, title, about, kind
+        What it is called, asks and is about.
+    models, machines, layouts, weights, kv, engines, techniques, patches
+        Names to combine. Machines are GPUs, or nodes where ``nodes`` is true; formats may be
+        `AUTO`.
+    workloads, policies
+        Of a traffic scenario: what comes, and how steps are filled, empty for the engine's habit.
+    numbers
+        Axes of numbers by column.
+    zipped
+        Columns whose axes go together.
+    limits, objectives
+        In the order in which they are told and looked at.
+    prices
+        Of GPUs, by name. [$/h]
+    keep
+        ``"all"``, ``"feasible"``, ``"pareto"`` or ``"top-K"``.
+    calibration
+        As `roofline.api.analyze` takes it.
+    seed
+        Same seed, same requests. [1]
+    digest
+        Of all that decides what comes out: of the scenario and the files that it names.
+    source
+        Where it was read.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    models: tuple[Network, ...]
+    machines: tuple[str, ...]
+    nodes: bool
+    layouts: tuple[str, ...] | Every
+    weights: tuple[str, ...]
+    kv: tuple[str, ...]
+    engines: tuple[str, ...]
+    techniques: tuple[Technique, ...]
+    patches: tuple[Patch, ...]
+    numbers: Mapping[str, Series]
+    zipped: tuple[tuple[str, ...], ...]
+    limits: tuple[Limit, ...]
+    objectives: tuple[Objective, ...]
+    prices: Mapping[str, float]
+    keep: str
+    calibration: str
+    seed: int
+    workloads: tuple[Traffic, ...] = ()
+    policies: tuple[str, ...] = ()
+    about: str = ""
+    digest: str = field(default="", compare=False)
+    source: str = field(default="", compare=False)

@@ -1,0 +1,69 @@
+"""A sweep cut into chunks: the same ones whatever runs them, and in whatever order."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some configurations in a row, computed as one piece.
+
+    Attributes
+    ----------
+    number
+        Place among the chunks of the sweep, from 0.
+    start, stop
+        Configurations: from the first one up to, not including, the last one.
+    seed
+        Of what is random in it: of the scenario and the number alone.
+    """
+
+    number: int
+    start: int
+    stop: int
+    seed: int
+
+    def __len__(self) -> int:
+        """Configurations."""
+        return self.stop - self.start
+
+    def __str__(self) -> str:
+        """As errors name it."""
+        return f"chunk {self.number:,} (configurations {self.start:,} to {self.stop - 1:,})"
+
+
+def chunks(total: int, size: int, digest: str) -> Iterator[Chunk]:
+    """Cut a sweep, one chunk after the other.
+
+    Parameters
+    ----------
+    total
+        Configurations of the sweep.
+    size
+        Configurations of a chunk; the last one may have fewer.
+    digest
+        Of the scenario.
+
+    Examples
+    --------
+    >>> [(chunk.start, chunk.stop) for chunk in chunks(10, 4, "a")]
+    [(0, 4), (4, 8), (8, 10)]
+    """
+    for number in range(count(total, size)):
+        start = number * size
+        yield Chunk(number, start, min(start + size, total), seed(digest, number))
+
+
+def count(total: int, size: int) -> int:
+    """Chunks of a sweep.
+
+    >>> count(10, 4)
+    3
+    """
+    return -(-total // size)
+
+
+def seed(digest: str, number: int) -> int:
+    """A 64-bit seed that chunks of a scenario do not share."""
+    return int.from_bytes(hashlib.sha256(f"{digest} {number}".encode()).digest()[:8])

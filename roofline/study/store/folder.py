@@ -1,0 +1,168 @@
+"""The folder of a sweep: its parts and their manifest, opened by one process at a time."""
+
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from roofline import files
+from roofline.content import label
+from roofline.errors import InputError, MissingEnvironmentError, PartialError
+from roofline.study.store import manifest
+from roofline.study.store.chunk import Chunk, count
+from roofline.study.store.lock import locked
+from roofline.study.store.manifest import MANIFEST, Entry, Header
+from roofline.study.store.parts import Part, intact
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PARTS: Final = "parts"
+RESULT: Final = "result.parquet"
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A folder that is held; made by `opened`.
+
+    Attributes
+    ----------
+    folder, header
+        Where it is, and of what.
+    finished
+        Parts on the disk by number of their chunk.
+    damaged
+        How many of those finished before are not as they were, and are to be made again.
+    """
+
+    folder: Path
+    header: Header
+    finished: dict[int, Entry]
+    damaged: int
+    _journal: BinaryIO
+
+    def keep(self, chunk: Chunk, part: Part) -> Entry:
+        """Put a part on the disk; once this returns it survives a kill and a loss of power.
+
+        Raises
+        ------
+        PartialError
+            It cannot be written; what was there before still is.
+        """
+        with explained(self.folder, self.header, self.finished):
+            with files.whole(_part(self.folder, chunk.number)) as file:
+                file.write(part.content)
+            entry = Entry(chunk.number, part.rows, len(part.content), part.sha256, part.tally)
+            manifest.append(self._journal, entry)
+        self.finished[chunk.number] = entry
+        return entry
+
+    def tables(self) -> Iterator["pa.Table"]:
+        """Tables of the finished parts, one at a time, in the order of their chunks."""
+        import pyarrow.parquet as pq
+
+        for number in sorted(self.finished):
+            with _part(self.folder, number).open("rb") as file:
+                yield pq.ParquetFile(file).read()
+
+
+@contextmanager
+def opened(folder: Path, header: Header) -> Iterator[Store]:
+    """Hold the folder of a sweep: a new one, an empty one, or one to go on with.
+
+    Raises
+    ------
+    InputError
+        Another sweep is there, or is running there.
+    DocumentError
+        Its manifest cannot be read.
+    MissingEnvironmentError
+        The folder cannot be written to.
+    PartialError
+        The disk is full; what is there already is kept.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{label(folder)} is not a folder", hint="choose another name")
+    with ExitStack() as held:
+        before: dict[int, Entry] = {}
+        with explained(folder, header, before):
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(folder))
+            before |= _found(folder, header)
+            finished = {n: entry for n, entry in before.items() if intact(_part(folder, n), entry)}
+            _tidy(folder)
+            manifest.write(folder / MANIFEST, header, finished.values())
+            journal = held.enter_context((folder / MANIFEST).open("ab", buffering=0))
+        yield Store(folder, header, finished, len(before) - len(finished), journal)
+
+
+@contextmanager
+def explained(folder: Path, header: Header, finished: Mapping[int, Entry]) -> Iterator[None]:
+    """Turn what the system says about a disk into an error that says what is kept.
+
+    Raises
+    ------
+    PartialError
+        The disk is full, or some parts are there already.
+    MissingEnvironmentError
+        Nothing is there, and it cannot be.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"{label(folder)} cannot be written: {error.strerror or error}"
+        if error.errno not in FULL and not finished:
+            raise MissingEnvironmentError(message, hint="choose another folder") from None
+        chunks = count(header.configurations, header.chunk_size)
+        raise PartialError(
+            f"{message}; {len(finished):,} of {chunks:,} chunks are kept",
+            hint="make room there, and run the same command again to go on",
+        ) from None
+
+
+def _found(folder: Path, header: Header) -> dict[int, Entry]:
+    """Parts that were finished before, of this sweep and no other."""
+    place = folder / MANIFEST
+    if not place.exists():
+        if (folder / RESULT).exists():
+            raise InputError(
+                f"{label(folder / RESULT)} is there, but no {MANIFEST} that says of which sweep",
+                hint="choose another folder, or move that file away",
+            )
+        return {}
+    there, entries = manifest.read(place)
+    if differences := _differences(there, header):
+        raise InputError(
+            f"{label(folder)} holds another sweep: {'; '.join(differences)}",
+            hint="choose another folder, or remove this one",
+        )
+    return entries
+
+
+def _differences(there: Header, here: Header) -> list[str]:
+    if there.scenario != here.scenario:
+        return [f"its scenario is {there.scenario[:12]}, this one is {here.scenario[:12]}"]
+    pairs = {
+        "configurations": (there.configurations, here.configurations),
+        "configurations a chunk": (there.chunk_size, here.chunk_size),
+        **{name: (there.versions.get(name), version) for name, version in here.versions.items()},
+    }
+    return [
+        f"it has {was} {name}, this one {now}" for name, (was, now) in pairs.items() if was != now
+    ]
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what a killed sweep was writing."""
+    (folder / PARTS).mkdir(exist_ok=True)
+    for place in (folder, folder / PARTS):
+        for left in place.glob(f".*{files.UNFINISHED}"):
+            left.unlink(missing_ok=True)
+    files.settle(folder)
+
+
+def _part(folder: Path, number: int) -> Path:
+    return folder / PARTS / f"{number:06}.parquet"

@@ -1,0 +1,156 @@
+"""What a folder of parts is of, and which of them are finished: one JSON record a line.
+
+The first line says which sweep it is. Each other one is written after its part is on the disk, so
+that a part it names is whole. Every line carries a checksum: whatever a crash leaves of the last
+one is not taken for a record.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from roofline import files
+from roofline.content import label
+from roofline.errors import DocumentError
+
+MANIFEST: Final = "manifest.jsonl"
+FORMAT: Final = 1
+"""Changes when a manifest means something else than before."""
+
+_CHECK: Final = "check"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Which sweep a folder holds.
+
+    Attributes
+    ----------
+    scenario
+        Digest of the scenario as it was resolved.
+    configurations, chunk_size
+        How it is cut.
+    versions
+        Of what the bytes of a part depend on, by name.
+    """
+
+    scenario: str
+    configurations: int
+    chunk_size: int
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A finished part.
+
+    Attributes
+    ----------
+    number
+        Of its chunk.
+    rows
+        That were kept.
+    bytes
+        Size of the file. [B]
+    sha256
+        Digest of the file.
+    tally
+        What is counted of the chunk, rows that are not kept included.
+    """
+
+    number: int
+    rows: int
+    bytes: int
+    sha256: str
+    tally: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+
+def read(path: Path) -> tuple[Header, dict[int, Entry]]:
+    """Read a manifest from the disk; see `parse`."""
+    return parse(path.read_bytes(), label(path))
+
+
+def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
+    """Read a manifest; lines that are not whole are left out.
+
+    Parameters
+    ----------
+    content
+        Of the file.
+    source
+        Its name in errors.
+
+    Returns
+    -------
+    The header, and finished parts by number.
+
+    Raises
+    ------
+    DocumentError
+        The first line is not that of a sweep.
+    """
+    first, *rest = content.splitlines(keepends=True) or [b""]
+    about = _record(first)
+    if about is None or about.pop("format", None) != FORMAT:
+        raise DocumentError(
+            "this is not the manifest of a sweep of this version of roofline",
+            hint="choose another folder, or remove this one",
+            where=f"{source}:1",
+        )
+    entries = [Entry(**record) for line in rest if (record := _record(line)) is not None]
+    return Header(**about), {entry.number: entry for entry in entries}
+
+
+def write(path: Path, header: Header, entries: Iterable[Entry] = ()) -> None:
+    """Write a manifest anew, whole or not at all."""
+    with files.whole(path) as file:
+        file.write(_line({"format": FORMAT, **asdict(header)}))
+        for entry in entries:
+            file.write(_line(asdict(entry)))
+
+
+def append(file: BinaryIO, entry: Entry) -> None:
+    """Add a finished part, onto the disk; one that cannot be added leaves no trace.
+
+    Parameters
+    ----------
+    file
+        The manifest, open to append, without a buffer.
+    entry
+        Of a part that is on the disk.
+    """
+    end = os.fstat(file.fileno()).st_size
+    try:
+        left = memoryview(_line(asdict(entry)))
+        while left:
+            left = left[file.write(left) :]
+        files.flush(file)
+    except BaseException:
+        with suppress(OSError):
+            file.truncate(end)
+        raise
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    checksum = f"{zlib.crc32(_text(record)):08x}"
+    return _text({**record, _CHECK: checksum}) + b"\n"
+
+
+def _text(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """What a line says; None where it is not, to the byte, what was written."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or record.pop(_CHECK, None) is None:
+        return None
+    return record if _line(record) == line else None

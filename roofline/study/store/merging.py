@@ -1,0 +1,107 @@
+"""One Parquet file of all parts: its bytes depend on the rows alone, its memory on few of them."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from roofline import files
+from roofline.study.store.parts import WRITING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Reduction = Callable[["pa.Table"], "pa.Table"]
+"""Keeps some rows. What it keeps of all rows, it also keeps of what it kept of their parts."""
+
+KEY: Final = b"roofline"
+"""Of the schema's metadata: JSON that says what the rows are."""
+
+ROWS: Final = 65_536
+"""Of a row group."""
+
+
+def merge(
+    tables: Iterable["pa.Table"],
+    path: Path,
+    metadata: Mapping[str, Any],
+    reduction: Reduction | None = None,
+) -> int:
+    """Write tables with the same columns as one file, whole or not at all.
+
+    Parameters
+    ----------
+    tables
+        At least one; read one at a time.
+    path
+        Of the file; one that is there is replaced.
+    metadata
+        Plain values, kept as JSON under `KEY` of the schema.
+    reduction
+        Of the rows of all tables; none keeps them as they come.
+
+    Returns
+    -------
+    Rows of the file.
+    """
+    import pyarrow.parquet as pq
+
+    kept = tables if reduction is None else [reduced(tables, reduction)]
+    groups = _groups(kept, ROWS)
+    first = next(groups)
+    about = {KEY: json.dumps(dict(metadata), sort_keys=True).encode()}
+    schema = first.schema.with_metadata(about)
+    rows = 0
+    with files.whole(path) as file, pq.ParquetWriter(file, schema, **WRITING) as writer:
+        for group in chain([first], groups):
+            writer.write_table(group.replace_schema_metadata(about), row_group_size=ROWS)
+            rows += len(group)
+    return rows
+
+
+def reduced(tables: Iterable["pa.Table"], reduction: Reduction) -> "pa.Table":
+    """Reduce tables as if they were one, with few rows more than are kept in memory."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    rows, limit = 0, ROWS
+    for table in tables:
+        waiting.append(table)
+        rows += len(table)
+        if rows >= limit:
+            waiting = [reduction(pa.concat_tables(waiting))]
+            rows = len(waiting[0])
+            limit = max(ROWS, 2 * rows)  # so that rows are looked at a few times, not once a part
+    return reduction(pa.concat_tables(waiting))
+
+
+def _groups(tables: Iterable["pa.Table"], size: int) -> Iterator["pa.Table"]:
+    """The same rows in tables of one size, the last one with what is left; at least one table."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    rows, full = 0, 0
+    for table in tables:
+        waiting.append(table)
+        rows += len(table)
+        if rows >= size:
+            together = pa.concat_tables(waiting)
+            full = rows - rows % size
+            for start in range(0, full, size):
+                yield _plain(together.slice(start, size))
+            waiting, rows = [together.slice(full)], rows - full
+    if rows or not full:
+        yield _plain(pa.concat_tables(waiting))
+
+
+def _plain(table: "pa.Table") -> "pa.Table":
+    """The same rows, with names listed in the order in which they come."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            values = table.column(place).cast(field.type.value_type).combine_chunks()
+            column = values.dictionary_encode()
+            table = table.set_column(place, pa.field(field.name, column.type), column)
+    return table.combine_chunks()

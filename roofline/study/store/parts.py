@@ -1,0 +1,95 @@
+"""Parts: tables as Parquet files whose bytes depend on the rows alone, and their digests."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from roofline.study.store.chunk import Chunk
+from roofline.study.store.manifest import Entry
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Work = Callable[[Chunk], "pa.Table"]
+"""Prices the configurations of a chunk: the same table whenever and wherever it is called."""
+
+TALLY: Final = b"tally"
+"""Of the metadata of a chunk's table: JSON of counts by name, which are added up over a sweep."""
+
+WRITING: Final[Mapping[str, Any]] = {
+    "version": "2.6",
+    "data_page_version": "1.0",
+    "compression": "zstd",
+    "compression_level": 3,
+}
+"""How Parquet is written: what a library takes by default may change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A finished chunk, ready to be written.
+
+    Attributes
+    ----------
+    content
+        Of the file.
+    rows, sha256, tally
+        As in `Entry`.
+    """
+
+    content: bytes
+    rows: int
+    sha256: str
+    tally: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Work whose tables become parts where they are made: compressing them is work too."""
+
+    work: Work
+
+    def __call__(self, chunk: Chunk) -> Part:
+        """Price and encode a chunk."""
+        table = self.work(chunk)
+        content, rows = encode(table)
+        return Part(content, rows, hashlib.sha256(content).hexdigest(), tallied(table))
+
+
+def tallied(table: "pa.Table") -> dict[str, int]:
+    """What a table counts of its chunk, rows that it does not keep included."""
+    counts: dict[str, int] = json.loads((table.schema.metadata or {}).get(TALLY, b"{}"))
+    return counts
+
+
+def encode(table: "pa.Table") -> tuple[bytes, int]:
+    """Parquet of a table, and its rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata(None), buffer, **WRITING)
+    return buffer.getvalue().to_pybytes(), len(table)
+
+
+def versions() -> dict[str, str]:
+    """What the bytes of a part depend on beside its scenario."""
+    import pyarrow as pa
+
+    from roofline import __version__
+
+    return {"roofline": __version__, "pyarrow": pa.__version__}
+
+
+def intact(path: Path, entry: Entry) -> bool:
+    """Whether a part on the disk is the one that was finished."""
+    try:
+        if path.stat().st_size != entry.bytes:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == entry.sha256
+    except OSError:
+        return False

@@ -1,0 +1,187 @@
+"""Run a sweep into a folder, or go on with one, to its result."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from roofline import __version__
+from roofline.study.executors.base import Executor
+from roofline.study.store.chunk import Chunk, chunks, count
+from roofline.study.store.folder import RESULT, Store, explained, opened
+from roofline.study.store.manifest import Entry, Header
+from roofline.study.store.merging import Reduction, merge
+from roofline.study.store.parts import Encoded, Work, versions
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a sweep computes.
+
+    Attributes
+    ----------
+    scenario
+        Digest of the scenario as it was resolved: all that the rows depend on.
+    configurations, chunk_size
+        How many there are, and how many of them a chunk has.
+    work
+        Prices a chunk; can be pickled.
+    reduction
+        Of the rows of all parts; none keeps all that the parts have.
+    units
+        Base unit by column; columns that are not named have none.
+    metadata
+        Plain values more for the metadata of the result.
+    """
+
+    scenario: str
+    configurations: int
+    chunk_size: int
+    work: Work
+    reduction: Reduction | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sweep is: what counts here is on the disk for good.
+
+    Attributes
+    ----------
+    chunk
+        The one just finished; none at the start.
+    done, chunks
+        Finished chunks, those of runs before included, and all of them.
+    configurations
+        Of the finished chunks.
+    rows
+        Kept in them.
+    """
+
+    chunk: Chunk | None
+    done: int
+    chunks: int
+    configurations: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finished sweep.
+
+    Attributes
+    ----------
+    result
+        The Parquet file.
+    rows
+        Of it.
+    chunks
+        Of the sweep.
+    resumed
+        Chunks that were there from a run before.
+    damaged
+        Chunks that had been finished before and were made again, as their parts were not intact.
+    tally
+        What the chunks counted, all together.
+    """
+
+    result: Path
+    rows: int
+    chunks: int
+    resumed: int
+    damaged: int
+    tally: Mapping[str, int] = field(default_factory=dict)
+
+
+def run(
+    folder: Path,
+    task: Task,
+    executor: Executor,
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> Outcome:
+    """Compute what is missing of a sweep, and write its result.
+
+    Parameters
+    ----------
+    folder
+        Of this sweep alone; what an interrupted run left there is gone on from.
+    task, executor
+        What to compute, and what computes it.
+    progress
+        Called once before the first chunk, then after each, when it is on the disk.
+
+    Raises
+    ------
+    InputError
+        The folder holds another sweep, or one that is running.
+    PartialError
+        The disk is full, or workers die again and again; what was finished is kept.
+    MissingEnvironmentError
+        The folder cannot be written to, or the executor is not installed.
+    RooflineError
+        From the work, with the chunk it is about.
+    """
+    header = Header(task.scenario, task.configurations, task.chunk_size, versions())
+    assert task.configurations > 0, "a sweep of nothing"
+    with opened(folder, header) as store:
+        start = _start(task, store.finished)
+        progress(start)
+        for now in _computed(task, store, executor, start):
+            progress(now)
+        with explained(folder, header, store.finished):
+            rows = merge(store.tables(), folder / RESULT, _about(task), task.reduction)
+        return Outcome(
+            folder / RESULT, rows, start.chunks, start.done, store.damaged, _tally(store)
+        )
+
+
+def _tally(store: Store) -> dict[str, int]:
+    out: Counter[str] = Counter()
+    for number in sorted(store.finished):
+        out.update(store.finished[number].tally)
+    return dict(out)
+
+
+def _start(task: Task, finished: Mapping[int, Entry]) -> Progress:
+    return Progress(
+        chunk=None,
+        done=len(finished),
+        chunks=count(task.configurations, task.chunk_size),
+        configurations=sum(len(chunk) for chunk in _chunks(task) if chunk.number in finished),
+        rows=sum(entry.rows for entry in finished.values()),
+    )
+
+
+def _computed(task: Task, store: Store, executor: Executor, start: Progress) -> Iterator[Progress]:
+    """Compute and keep the missing chunks; one step for each that is on the disk."""
+    now = start
+    missing = (chunk for chunk in _chunks(task) if chunk.number not in store.finished)
+    with closing(executor.run(Encoded(task.work), missing)) as parts:
+        for chunk, part in parts:
+            store.keep(chunk, part)
+            now = replace(
+                now,
+                chunk=chunk,
+                done=now.done + 1,
+                configurations=now.configurations + len(chunk),
+                rows=now.rows + part.rows,
+            )
+            yield now
+    assert now.done == now.chunks, "an executor lost a chunk"
+
+
+def _chunks(task: Task) -> Iterator[Chunk]:
+    return chunks(task.configurations, task.chunk_size, task.scenario)
+
+
+def _about(task: Task) -> dict[str, Any]:
+    return {
+        **task.metadata,
+        "kind": "sweep",
+        "scenario": task.scenario,
+        "version": __version__,
+        "units": dict(task.units),
+    }

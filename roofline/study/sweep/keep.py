@@ -1,0 +1,171 @@
+"""Which points of a sweep are kept: all, those that keep to the limits, or the best of these.
+
+What is kept of parts put together is what is kept of the whole: a point that another one of its
+part beats stays beaten. So most points are dropped lane by lane.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+from roofline.study.sweep.pareto import Cells, unbeaten
+
+ALL: Final = "all"
+FEASIBLE: Final = "feasible"
+PARETO: Final = "pareto"
+TOP: Final = "top-"
+MEMORY: Final = "memory"
+"""What a point misses that does not fit."""
+WAITING: Final = 256
+"""Points that wait, beside as many as there are already, to be compared with all of those."""
+
+
+class Limit(Protocol):
+    """A bound on a figure."""
+
+    @property
+    def column(self) -> str:
+        """Of the figure."""
+
+    def kept(self, values: Array) -> NDArray[np.bool_]:
+        """Which values keep to it."""
+
+
+class Objective(Protocol):
+    """A figure that is wanted small, or large."""
+
+    @property
+    def column(self) -> str:
+        """Of the figure."""
+
+    @property
+    def largest(self) -> bool:
+        """Whether it is wanted large."""
+
+
+class Rows(Protocol):
+    """Some points of a lane, with their figures by column."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+
+    @property
+    def names(self) -> Mapping[str, str | int]:
+        """What tells the lane from other lanes, by column."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Values of a column."""
+
+    def taken(self, rows: NDArray[np.intp], /) -> "Rows":
+        """Some of them."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """Points that are kept of some lanes, one after the other.
+
+    Attributes
+    ----------
+    keep
+        ``"all"``, ``"feasible"``: what fits and keeps to the limits; of that ``"pareto"``: what no
+        other point beats in all objectives, equals included, or ``"top-5"``: the first few by the
+        first objective, among equals by the others and by number.
+    limits, objectives
+        In their order.
+    missed
+        How many points missed what first; ``""`` those that missed nothing. [1]
+    """
+
+    keep: str
+    limits: Sequence[Limit] = ()
+    objectives: Sequence[Objective] = ()
+    missed: dict[str, int] = field(default_factory=dict)
+    _parts: list[Rows] = field(default_factory=list, repr=False)
+    _values: list[Array] = field(default_factory=list, repr=False)
+    _cells: Cells | None = field(default=None, repr=False)
+    _waiting: int = 0
+    _settled: int = 0
+
+    def add(self, columns: Rows) -> None:
+        """Look at points of a lane; numbers of configurations go up from call to call."""
+        if self.keep == ALL:
+            self._parts.append(columns)
+        columns = self._feasible(columns)
+        if self.keep == FEASIBLE:
+            self._parts.append(columns)
+        elif self.keep != ALL and columns.rows:
+            self._compare(columns)
+
+    def parts(self) -> list[Rows]:
+        """What is kept, lane by lane."""
+        self._settle()
+        return [part for part in self._parts if part.rows]
+
+    def _feasible(self, columns: Rows) -> Rows:
+        """Points that fit and keep to the limits; the others are counted."""
+        columns = self._those(columns, MEMORY, columns["fits"])
+        for limit in self.limits:
+            columns = self._those(columns, limit.column, limit.kept(columns[limit.column]))
+        self.missed[""] = self.missed.get("", 0) + columns.rows
+        return columns
+
+    def _those(self, columns: Rows, name: str, met: NDArray[np.bool_]) -> Rows:
+        rows = np.flatnonzero(met)
+        if len(rows) == columns.rows:
+            return columns
+        self.missed[name] = self.missed.get(name, 0) + columns.rows - len(rows)
+        return columns.taken(rows)
+
+    def _compare(self, columns: Rows) -> None:
+        """Drop what is beaten inside the lane, or by what was left of the lanes before."""
+        values = losses(columns, self.objectives)
+        rows = self._best(values)
+        if self._cells is not None:
+            rows = rows[~self._cells.beat(values[rows])]
+        if not len(rows):
+            return
+        self._parts.append(columns.taken(rows))
+        self._values.append(values[rows])
+        self._waiting += len(rows)
+        if self._waiting > self._settled + WAITING:
+            self._settle()
+
+    def _best(self, values: Array) -> NDArray[np.intp]:
+        """Places of the best of some points, in their order."""
+        if self.keep == PARETO:
+            return np.flatnonzero(unbeaten(values))
+        order = np.lexsort(values.T[::-1])
+        return np.sort(order[: int(self.keep.removeprefix(TOP))])
+
+    def _settle(self) -> None:
+        """Drop what is beaten by points of other lanes."""
+        if not self._values:
+            return
+        values = np.concatenate(self._values)
+        best = np.zeros(len(values), np.bool_)
+        best[self._best(values)] = True
+        masks = np.split(best, np.cumsum([len(part) for part in self._values])[:-1])
+        pairs = [
+            (part.taken(np.flatnonzero(mask)), own[mask])
+            for part, own, mask in zip(self._parts, self._values, masks, strict=True)
+            if mask.any()
+        ]
+        self._parts, self._values = [part for part, _ in pairs], [own for _, own in pairs]
+        self._settled, self._waiting = int(best.sum()), 0
+        if self.keep == PARETO and len(self.objectives) > 1:
+            self._cells = Cells.of(values[best])
+
+
+def losses(columns: Any, objectives: Sequence[Objective]) -> Array:
+    """Objectives of shape (points, objectives), wanted small; what is unknown is worst."""
+    values = [
+        np.asarray(columns[each.column], np.float64) * (-1.0 if each.largest else 1.0)
+        for each in objectives
+    ]
+    found = np.stack(values, axis=1)
+    return np.where(np.isnan(found), np.inf, found)

@@ -1,0 +1,146 @@
+"""A lane of a sweep: one deployment, over batches, prompts and answers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.work import Array
+from roofline.serving.quadrature import NODES
+from roofline.serving.simulate.grid import spaced
+from roofline.serving.workload import Workload
+
+How = Literal["auto", "exact", "tables"]
+TABLED: Final = 20_000
+"""Decode steps of a lane beyond which tables are taken, unless told."""
+LISTED: Final = 512
+"""Values of an axis beyond which only some of them are priced."""
+PER_OCTAVE: Final = 24
+"""Those some, where there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Numbers that a batch or a length takes in a lane.
+
+    Attributes
+    ----------
+    low, high
+        The least and the largest. [1]
+    nodes
+        Where it is priced: its values, or some between the ends where there are too many.
+    """
+
+    low: float
+    high: float
+    nodes: Array
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Axis":
+        """The axis of some values, in any order."""
+        found = np.unique(np.fromiter(values, np.float64))
+        if len(found) > LISTED:
+            return cls.between(int(found[0]), int(found[-1]))
+        return cls(float(found[0]), float(found[-1]), found)
+
+    @classmethod
+    def between(cls, low: int, high: int) -> "Axis":
+        """The axis of all whole numbers from one to another.
+
+        Examples
+        --------
+        >>> Axis.between(1, 10**6).nodes[[0, 1, -1]].tolist()
+        [1.0, 2.0, 1000000.0]
+        """
+        if high - low < LISTED:
+            return cls(float(low), float(high), np.arange(low, high + 1.0))
+        return cls(float(low), float(high), spaced(low, high, PER_OCTAVE, 2 * PER_OCTAVE))
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Numbers of a lane.
+
+    Attributes
+    ----------
+    batch
+        Sequences of a replica. [1]
+    prompt, output
+        Tokens of each prompt and of each answer. [token]
+    points
+        Points of the lane, all parts of a sweep together. [1]
+    """
+
+    batch: Axis
+    prompt: Axis
+    output: Axis
+    points: int
+
+    @property
+    def steps(self) -> float:
+        """Decode steps at most that static batches at all points would price. [1]"""
+        batches, prompts, answers = (
+            len(axis.nodes) for axis in (self.batch, self.prompt, self.output)
+        )
+        span = self.prompt.high - self.prompt.low + self.output.high
+        answered = min(prompts * answers, self.points) * min(self.output.high, NODES)
+        return batches * min(answered, span)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lane:
+    """One deployment of a sweep.
+
+    Attributes
+    ----------
+    deployment
+        Network, node, formats, layout, engine, calibration.
+    axes
+        The numbers that the sweep asks it about.
+    names
+        What tells it from other lanes, by column: model, gpu, layout, weights…
+    replicas
+        How many of them run side by side. [1]
+    prefill_batch
+        Prompts prefilled in one step; 0 for the whole batch. [1]
+    prefix_hit
+        Share of a prompt that is cached already. [1]
+    kv_cache
+        False to compute the whole context again for every token.
+    utilization
+        Share of device memory the engine takes; None for its default. [1]
+    """
+
+    deployment: Deployment
+    axes: Axes
+    names: Mapping[str, str | int] = field(default_factory=dict)
+    replicas: int = 1
+    prefill_batch: int = 0
+    prefix_hit: float = 0.0
+    kv_cache: bool = True
+    utilization: float | None = None
+
+    @property
+    def gpus(self) -> int:
+        """Devices of all replicas. [1]"""
+        return self.deployment.devices * self.replicas
+
+    def workload(self, batch: int, prompt: int, output: int) -> Workload:
+        """A point of it as a static batch takes it."""
+        together = min(self.prefill_batch, batch)
+        return Workload(batch, prompt, output, together, self.prefix_hit, self.kv_cache)
+
+    def new(self, prompts: Array) -> Array:
+        """Tokens of prompts that are not cached. [token]"""
+        if not self.prefix_hit:
+            return prompts
+        distinct, place = np.unique(prompts, return_inverse=True)
+        kept = [self.workload(1, int(prompt), 1).cached for prompt in distinct]
+        return np.asarray((distinct - np.array(kept, np.float64))[place])
+
+
+def tabled(lane: Lane, how: How) -> bool:
+    """Whether a lane is priced by tables: a question of the sweep, not of the part at hand."""
+    return lane.axes.steps > TABLED if how == "auto" else how == "tables"

@@ -1,0 +1,144 @@
+"""Points of a lane, and where they are among the nodes that it is priced at."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+from roofline.study.sweep.lane import Axes, Axis
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Values among the nodes of an axis.
+
+    Attributes
+    ----------
+    below
+        The node at or below each.
+    share
+        Of the way to the next one; None where all are nodes.
+    """
+
+    below: NDArray[np.intp]
+    share: Array | None = None
+
+    @classmethod
+    def of(cls, axis: Axis, values: Array) -> "Place":
+        """Places of values inside the ends of an axis."""
+        nodes = axis.nodes
+        if len(nodes) == 1:
+            return cls(np.zeros(len(values), np.intp))
+        below = np.searchsorted(nodes[1:], values, side="right")
+        apart = values - nodes[below]
+        if not apart.any():
+            return cls(below)
+        below = np.minimum(below, len(nodes) - 2)
+        return cls(below, (values - nodes[below]) / (nodes[below + 1] - nodes[below]))
+
+    def taken(self, rows: NDArray[np.intp]) -> "Place":
+        """Some of them."""
+        return Place(self.below[rows], None if self.share is None else self.share[rows])
+
+    def at(self, value: Callable[[NDArray[np.intp]], Array]) -> Array:
+        """A value at nodes, on the straight line between them."""
+        low = value(self.below)
+        if self.share is None:
+            return low
+        return low + (value(self.below + 1) - low) * self.share
+
+    def nearest(self) -> NDArray[np.intp]:
+        """The nearest node of each."""
+        return self.below if self.share is None else self.below + (self.share > 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Contexts among nodes: the node below, and how far beyond it. [token]"""
+
+    below: NDArray[np.intp]
+    beyond: Array
+
+    @classmethod
+    def of(cls, nodes: Array, contexts: Array) -> "Until":
+        """Places of contexts between the first node and the last."""
+        below = np.searchsorted(nodes[1:-1], contexts, side="right")
+        return cls(below, contexts - nodes[below])
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Points of a lane.
+
+    Attributes
+    ----------
+    batch, prompt, output
+        Sequences of a replica [1]; tokens of each prompt and of each answer. [token]
+    batches, prompts
+        Their places among the nodes of the axes.
+    """
+
+    batch: Array
+    prompt: Array
+    output: Array
+    batches: Place = field(repr=False)
+    prompts: Place = field(repr=False)
+    _answers: dict[bytes, tuple[Until, Until]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, axes: Axes, batch: Array, prompt: Array, output: Array) -> "Points":
+        """Points of a lane with these axes; lanes after one another often have the same."""
+        for known_axes, known in _KNOWN:
+            if known_axes is axes and known._are(batch, prompt, output):
+                return known
+        places = Place.of(axes.batch, batch), Place.of(axes.prompt, prompt)
+        found = cls(batch.copy(), prompt.copy(), output.copy(), *places)
+        _KNOWN[:] = [(axes, found), *_KNOWN[:1]]
+        return found
+
+    def _are(self, batch: Array, prompt: Array, output: Array) -> bool:
+        return (
+            np.array_equal(self.output, output)
+            and np.array_equal(self.batch, batch)
+            and np.array_equal(self.prompt, prompt)
+        )
+
+    def answers(self, contexts: Array) -> tuple[Until, Until]:
+        """Where answers begin and end among contexts: at the prompt's last token, and at theirs."""
+        key = contexts.tobytes()
+        if key not in self._answers:
+            last = Until.of(contexts, self.prompt + self.output - 1.0)
+            self._answers[key] = Until.of(contexts, self.prompt), last
+        return self._answers[key]
+
+    def __len__(self) -> int:
+        """Points."""
+        return len(self.batch)
+
+    def taken(self, rows: NDArray[np.intp]) -> "Points":
+        """Some of them."""
+        return Points(
+            self.batch[rows],
+            self.prompt[rows],
+            self.output[rows],
+            self.batches.taken(rows),
+            self.prompts.taken(rows),
+        )
+
+    def on(self, table: Array) -> Array:
+        """Values of a table of batches × prompts."""
+        flat, wide = table.ravel(), table.shape[1]
+        return self.batches.at(
+            lambda rows: self.prompts.at(lambda columns: flat[rows * wide + columns])
+        )
+
+    def nearest_on(self, table: Array) -> Array:
+        """Values of the nearest nodes of a table of batches × prompts."""
+        return np.asarray(table[self.batches.nearest(), self.prompts.nearest()])
+
+
+_KNOWN: Final[list[tuple[Axes, Points]]] = []
+"""The last ones whose places were looked up."""

@@ -1,0 +1,152 @@
+"""A Ray cluster computes the same chunks to the same bytes, also when it loses workers."""
+
+import importlib
+import importlib.util
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofline.errors import InputError, MissingEnvironmentError, PartialError
+from roofline.study.executors import executor
+from roofline.study.executors.local import Local
+from roofline.study.executors.ray import Ray
+from roofline.study.store.chunk import Chunk, chunks
+from roofline.study.store.running import Progress, Task, run
+from tests.study.store.works import Dying, Failing, Rows
+
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'"
+)
+TASK = Task("abc", 1000, 64, Rows())
+CHUNKS = 16
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two workers on this machine."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = importlib.import_module("ray")
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return run(tmp_path_factory.mktemp("whole"), TASK, Local(1)).result.read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Who computes it."""
+
+    def __call__(self, _: Chunk) -> int:
+        return os.getpid()
+
+
+@needs_ray
+@pytest.mark.ray
+def test_a_cluster_that_is_not_there_is_an_environment_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "nonsense")
+    with pytest.raises(MissingEnvironmentError, match="no Ray cluster can be had at 'nonsense'"):
+        list(Ray().run(Process(), chunks(10, 10, "a")))
+
+
+@needs_ray
+@pytest.mark.ray
+def test_a_cluster_of_its_own_gives_the_bytes_of_this_process_and_prints_nothing(
+    tmp_path: Path, result: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    dying = replace(TASK, work=Dying(3, times=1, folder=tmp_path))
+    assert run(tmp_path / "s", dying, executor("ray", 2)).result.read_bytes() == result
+    assert list(tmp_path.glob("death-*"))
+    assert capfd.readouterr().out == ""
+    assert not importlib.import_module("ray").is_initialized()
+
+
+@needs_ray
+@pytest.mark.ray
+@pytest.mark.usefixtures("cluster")
+class TestOnACluster:
+    def test_a_worker_that_dies_amid_a_chunk_costs_nothing(
+        self, tmp_path: Path, result: bytes
+    ) -> None:
+        dying = replace(TASK, work=Dying(3, times=2, folder=tmp_path))
+        outcome = run(tmp_path / "s", dying, Ray(2))
+        assert outcome.result.read_bytes() == result
+        assert len(list(tmp_path.glob("death-*"))) == 2
+
+    def test_a_worker_that_is_killed_from_outside_costs_nothing(self) -> None:
+        seen, killed = set(), False
+        with closing(Ray(2).run(Process(), chunks(200, 10, "a"))) as results:
+            for chunk, pid in results:
+                assert chunk.number not in seen
+                seen.add(chunk.number)
+                if not killed:
+                    os.kill(pid, signal.SIGKILL)
+                    killed = True
+        assert seen == set(range(20))
+
+    def test_a_chunk_that_kills_every_worker_ends_the_sweep(self, tmp_path: Path) -> None:
+        acknowledged: set[int] = set()
+
+        def progress(now: Progress) -> None:
+            acknowledged.update([now.chunk.number] if now.chunk else [])
+
+        deadly = replace(TASK, work=Dying(3, times=99, folder=tmp_path))
+        with pytest.raises(PartialError, match=r"chunk 3 .* its worker died 3 times"):
+            run(tmp_path / "s", deadly, Ray(2), progress)
+        outcome = run(tmp_path / "s", TASK, Local(1))
+        assert outcome.resumed == len(acknowledged)
+
+    def test_errors_are_those_of_this_process(self) -> None:
+        with pytest.raises(InputError) as caught:
+            list(Ray(2).run(Failing(1), chunks(30, 10, "a")))
+        assert (
+            str(caught.value)
+            == "a.yaml:3: chunk 1 (configurations 10 to 19): the batch is too large"
+        )
+        with pytest.raises(ZeroDivisionError, match="a bug") as bug:
+            list(Ray(2).run(Failing(1, bug=True), chunks(30, 10, "a")))
+        assert "works.py" in "\n".join(bug.value.__notes__)
+
+    def test_chunks_are_taken_as_results_are_fetched(self) -> None:
+        taken = 0
+
+        def counted() -> Iterator[Chunk]:
+            nonlocal taken
+            for chunk in chunks(10_000, 10, "a"):
+                taken += 1
+                yield chunk
+
+        with closing(Ray(2).run(Process(), counted())) as results:
+            for fetched in range(1, 30):
+                next(results)
+                assert taken <= fetched + 2 * 2
+
+
+def test_without_ray_it_is_said_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(MissingEnvironmentError, match="needs Ray, which is not installed") as error:
+        run(tmp_path / "s", TASK, executor("ray", 2))
+    assert error.value.exit_code == 3
+    assert error.value.hint == "pip install 'roofline[ray]', or use the executor local"

@@ -1,0 +1,27 @@
+"""A sweep to be killed: it says which chunks it acknowledges, one a line."""
+
+import sys
+from pathlib import Path
+
+from roofline.study.executors import executor
+from roofline.study.store.running import Progress, Task, run
+from tests.study.store.works import Rows
+
+CHUNKS = 40
+SECONDS = 0.002
+"""Of a chunk: so little that most of the time a part is being written."""
+
+
+def task(log: Path | None = None) -> Task:
+    return Task("abc", 200 * CHUNKS, 200, Rows(SECONDS, log))
+
+
+def say(now: Progress) -> None:
+    if now.chunk is not None:
+        sys.stdout.write(f"{now.chunk.number}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    folder, log, name, workers = sys.argv[1:]
+    run(Path(folder), task(Path(log)), executor(name, int(workers)), say)

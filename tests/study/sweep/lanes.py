@@ -1,0 +1,81 @@
+"""Lanes of catalog networks, and what they are compared with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.api.setting import deployed, machine_of, network_of
+from roofline.cost.layout import parse
+from roofline.cost.work import Array
+from roofline.serving.static import StaticBatch, static_batch
+from roofline.study.sweep.lane import Axes, Axis, Lane
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A limit."""
+
+    column: str
+    value: float
+
+    def kept(self, values: Array) -> NDArray[np.bool_]:
+        return np.asarray(values <= self.value)
+
+
+@dataclass(frozen=True)
+class Best:
+    """An objective."""
+
+    column: str
+    largest: bool = False
+
+
+def lane(
+    model: str,
+    gpu: str = "h100-sxm",
+    layout: str = "tp1",
+    *,
+    batch: tuple[int, ...] = (1, 3, 32, 100),
+    prompt: tuple[int, ...] = (1, 100, 4096, 5000),
+    output: tuple[int, ...] = (1, 2, 40, 1500),
+    weights: str | None = None,
+    kv: str = "auto",
+    engine: str = "vllm",
+    calibration: str = "auto",
+    deployment: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Lane:
+    """The network on the GPU, at all combinations of the numbers."""
+    device, _ = machine_of(gpu, None, None)
+    placed = deployed(
+        network_of(model),
+        device,
+        None,
+        parse(layout),
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        calibration=calibration,
+        **(deployment or {}),
+    )
+    points = len(batch) * len(prompt) * len(output)
+    axes = Axes(Axis.of(batch), Axis.of(prompt), Axis.of(output), points)
+    return Lane(placed, axes, **options)
+
+
+def numbers(where: Lane) -> dict[str, Array]:
+    """Every point of a lane whose axes are listed."""
+    axes = where.axes
+    every = product(axes.batch.nodes, axes.prompt.nodes, axes.output.nodes)
+    return dict(zip(("batch", "prompt", "output"), np.array(list(every)).T, strict=True))
+
+
+def alone(where: Lane, numbers: Mapping[str, Array], row: int) -> StaticBatch:
+    """One point by itself."""
+    batch, prompt, output = (int(numbers[name][row]) for name in ("batch", "prompt", "output"))
+    work = where.workload(batch, prompt, output)
+    return static_batch(where.deployment, work, utilization=where.utilization)

@@ -1,0 +1,57 @@
+"""The best of rows: what is kept of parts, put together, is what is kept of the whole."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline.study.scenario.limits import Objective
+from roofline.study.sweep.best import Best
+
+OBJECTIVES = (Objective("usd_per_mtok"), Objective("user_tok_s", largest=True))
+Pair = tuple[float | None, float]
+PAIRS = st.lists(
+    st.tuples(st.none() | st.integers(0, 6).map(float), st.integers(0, 6).map(float)), max_size=40
+)
+
+
+def table(pairs: list[Pair], feasible: list[bool] | None = None) -> pa.Table:
+    return pa.table(
+        {
+            "index": np.arange(len(pairs)),
+            "usd_per_mtok": pa.array([usd for usd, _ in pairs], pa.float64()),
+            "user_tok_s": pa.array([tokens for _, tokens in pairs], pa.float64()),
+            "feasible": pa.array([True] * len(pairs) if feasible is None else feasible, pa.bool_()),
+        }
+    )
+
+
+@pytest.mark.parametrize("keep", ["pareto", "top-1", "top-5"])
+@given(pairs=PAIRS, cut=st.integers(0, 40))
+def test_parts_and_the_whole_keep_the_same(keep: str, pairs: list[Pair], cut: int) -> None:
+    best, whole = Best(keep, OBJECTIVES), table(pairs)
+    parts = [best(whole.slice(0, cut)), best(whole.slice(cut))]
+    assert best(pa.concat_tables(parts)).equals(best(whole).combine_chunks())
+
+
+@given(pairs=PAIRS)
+def test_the_frontier_is_what_nothing_beats(pairs: list[Pair]) -> None:
+    known = [(np.inf if usd is None else usd, -tokens) for usd, tokens in pairs]
+    expected = [
+        place
+        for place, (x, y) in enumerate(known)
+        if not any(a <= x and b <= y and (a < x or b < y) for a, b in known)
+    ]
+    assert Best("pareto", OBJECTIVES)(table(pairs))["index"].to_pylist() == expected
+
+
+def test_what_misses_something_is_not_among_the_best() -> None:
+    rows = table([(1.0, 9.0), (2.0, 5.0), (3.0, 7.0)], [False, True, True])
+    assert Best("pareto", OBJECTIVES)(rows)["index"].to_pylist() == [1, 2]
+    assert Best("top-1", OBJECTIVES)(rows)["index"].to_pylist() == [1]
+
+
+def test_a_figure_that_is_not_there_is_the_worst() -> None:
+    rows = table([(None, 5.0), (2.0, 5.0)])
+    assert Best("top-1", OBJECTIVES)(rows)["index"].to_pylist() == [1]

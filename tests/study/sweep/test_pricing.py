@@ -1,0 +1,172 @@
+"""Points priced together are what static batches of them are, one by one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline.cost.deployment import Options
+from roofline.cost.offload import Offload
+from roofline.serving import room
+from roofline.serving.static import CENTRAL, StaticBatch
+from roofline.study.sweep.columns import SPREADS, Columns
+from roofline.study.sweep.lane import Lane
+from roofline.study.sweep.pricing import price, priced, within
+from roofline.table import BASES
+from tests.study.sweep.lanes import alone, lane, numbers
+
+CASES: dict[str, dict[str, Any]] = {
+    "dense": {"model": "llama-3.1-8b"},
+    "another generation": {"model": "llama-3.1-8b", "gpu": "b200-sxm", "engine": "sglang"},
+    "no kernels": {"model": "llama-3.1-8b", "gpu": "mi300x"},
+    "datasheet": {"model": "llama-3.1-8b", "calibration": "none", "weights": "fp8"},
+    "pipeline": {"model": "llama-3.1-70b", "layout": "tp4-pp2", "weights": "fp8"},
+    "context parallel": {"model": "llama-3.1-70b", "layout": "tp2-cp2-pp2-sp", "kv": "fp8"},
+    "prefill steps": {"model": "llama-3.1-8b", "prefill_batch": 5},
+    "cached prompts": {"model": "llama-3.1-8b", "prefix_hit": 0.5, "utilization": 0.8},
+    "experts": {"model": "qwen3-30b-a3b", "layout": "tp2-dp2-ep4"},
+    "latent": {"model": "deepseek-v3", "gpu": "h200-sxm", "layout": "tp1-dp8-ep8"},
+    "latent, stages": {"model": "deepseek-v3", "gpu": "h200-sxm", "layout": "tp8-pp2"},
+    "chosen keys": {"model": "deepseek-v3.2", "gpu": "h200-sxm", "layout": "tp1-dp8-ep8"},
+    "windows": {"model": "gpt-oss-120b", "layout": "tp2", "engine": "trtllm"},
+    "chunks": {"model": "llama-4-scout", "layout": "tp8"},
+    "hybrid": {"model": "nemotron-h-8b", "layout": "tp2"},
+    "offload": {
+        "model": "llama-3.1-70b",
+        "layout": "tp2",
+        "deployment": {"offload": Offload(weights=0.5, kv=0.2)},
+    },
+    "overlap": {
+        "model": "llama-3.1-70b",
+        "layout": "tp8",
+        "deployment": {"options": Options(overlap=0.5)},
+    },
+    "no cache": {"model": "llama-3.1-8b", "kv_cache": False, "output": (1, 2, 40)},
+    "encoder": {"model": "bert-base-uncased", "gpu": "a100-sxm", "prompt": (1, 100, 500)},
+}
+
+
+def told(batch: StaticBatch) -> dict[str, float]:
+    """Figures of a static batch by column."""
+    spreads = {
+        "ttft_log_sd": batch.ttft_log_sd,
+        "tpot_log_sd": batch.tpot_log_sd,
+        "latency_log_sd": batch.latency_log_sd,
+    }
+    figures = {
+        "ttft_s": batch.ttft_s,
+        "tpot_s": batch.tpot_s,
+        "latency_s": batch.latency_s,
+        "throughput_tok_s": batch.throughput_tok_s,
+        "throughput_per_gpu_tok_s": batch.throughput_tok_s / batch.devices,
+        "user_tok_s": batch.user_tok_s,
+        "usd_per_mtok": batch.usd_per_mtok or np.nan,
+        "joule_per_mtok": batch.joule_per_mtok,
+    }
+    ends: dict[str, float] = {}
+    for name, spread in SPREADS.items():
+        wide = np.exp(CENTRAL * spreads[spread]) if spreads[spread] else np.nan
+        ends |= {f"{name}_low": figures[name] / wide, f"{name}_high": figures[name] * wide}
+    ops = [*batch.prefill.values(), *batch.decode.values()]
+    memory = {
+        "memory_bytes": batch.memory.budget - batch.memory.free,
+        "free_bytes": batch.memory.free,
+        "basis": float(max(BASES.index(op.basis) for op in ops)),
+    }
+    return figures | spreads | ends | memory
+
+
+def some_of(where: Lane, how: Any) -> tuple[Columns, Any, list[int]]:
+    """A lane's points inside the network's context, and ten of them."""
+    asked = numbers(where)
+    inside = within(where, asked["prompt"], asked["output"])
+    asked = {name: column[inside] for name, column in asked.items()}
+    count = len(asked["batch"])
+    rows = np.random.default_rng(count).choice(count, min(10, count), replace=False)
+    return price(priced(where, how), asked), asked, rows.tolist()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_exact_figures_are_those_of_static_batches(case: str) -> None:
+    where = lane(**CASES[case])
+    columns, asked, rows = some_of(where, "exact")
+    for row in rows:
+        batch = alone(where, {**asked, "output": columns["output"]}, row)
+        for name, value in told(batch).items():
+            found = columns[name][row]
+            assert found == pytest.approx(value, rel=1e-9, abs=1e-15, nan_ok=True), (name, row)
+        assert columns["fits"][row] == room.fits(where.deployment, batch.memory)
+
+
+@pytest.mark.parametrize("case", ["dense", "pipeline", "latent", "windows", "chunks", "offload"])
+def test_tables_follow_static_batches(case: str) -> None:
+    where = lane(**CASES[case])
+    columns, asked, rows = some_of(where, "tables")
+    for row in rows:
+        batch = told(alone(where, asked, row))
+        for name in ("ttft_s", "ttft_s_low", "ttft_s_high", "memory_bytes", "free_bytes"):
+            assert columns[name][row] == pytest.approx(batch[name], rel=1e-9, nan_ok=True)
+        for name in ("tpot_s", "latency_s", "latency_s_high", "usd_per_mtok"):
+            assert columns[name][row] == pytest.approx(batch[name], rel=0.02, nan_ok=True), name
+
+
+def test_at_published_rates_tables_are_exact() -> None:
+    """Time is a straight line of the context wherever nothing jumps."""
+    where = lane("llama-3.1-8b", calibration="none")
+    columns, asked, rows = some_of(where, "tables")
+    for row in rows:
+        assert columns["tpot_s"][row] == pytest.approx(alone(where, asked, row).tpot_s, rel=1e-9)
+
+
+def test_what_binds_is_what_binds_most_of_the_time() -> None:
+    where = lane("llama-3.1-70b", layout="tp4", weights="fp8")
+    for how in ("exact", "tables"):
+        columns, asked, rows = some_of(where, how)
+        for row in rows:
+            batch = alone(where, asked, row)
+            for name, ops in (("prefill_bound", batch.prefill), ("decode_bound", batch.decode)):
+                took = dict.fromkeys(("compute", "memory", "wire", "host"), 0.0)
+                for op in ops.values():
+                    took[op.bound] += op.seconds
+                largest = max(took, key=lambda bound: took[bound])
+                expected = list(took).index(largest) if ops else -1
+                assert columns[name][row] == expected, (how, name, row)
+
+
+def test_a_part_of_a_lane_has_the_figures_of_the_whole() -> None:
+    where = lane("llama-3.1-8b")
+    asked = numbers(where)
+    whole = price(priced(where, "tables"), asked)
+    part = price(priced(where, "tables"), {name: each[7:23] for name, each in asked.items()})
+    taken = whole.taken(np.arange(7, 23))
+    for name in whole:
+        if name != "index":
+            assert np.array_equal(part[name], whole[name][7:23], equal_nan=True), name
+            assert np.array_equal(taken[name], part[name], equal_nan=True), name
+
+
+def test_replicas_multiply_throughput_and_devices_alone() -> None:
+    one, three = lane("llama-3.1-8b"), lane("llama-3.1-8b", replicas=3)
+    asked = numbers(one)
+    a, b = (price(priced(each, "tables"), asked) for each in (one, three))
+    assert b["gpus"].tolist() == (3 * a["gpus"]).tolist()
+    assert b["throughput_tok_s"] == pytest.approx(3 * a["throughput_tok_s"])
+    for name in ("ttft_s", "usd_per_mtok", "throughput_per_gpu_tok_s", "joule_per_mtok"):
+        assert np.array_equal(a[name], b[name]), name
+
+
+def test_more_work_is_never_faster_at_published_rates() -> None:
+    where = lane("llama-3.1-8b", calibration="none")
+    columns = price(priced(where, "tables"), numbers(where))
+    axes = where.axes
+    shape = tuple(len(axis.nodes) for axis in (axes.batch, axes.prompt, axes.output))
+    for axis in range(3):
+        for name in ("latency_s", "memory_bytes"):
+            assert np.all(np.diff(columns[name].reshape(shape), axis=axis) >= 0), (axis, name)
+
+
+def test_large_lanes_are_tabled_whatever_part_is_asked() -> None:
+    small = lane("llama-3.1-8b", batch=(1, 2), prompt=(100,), output=(10,))
+    large = lane("llama-3.1-8b", batch=tuple(range(1, 200)), output=(1000,))
+    assert not priced(small).by_tables
+    assert priced(large).by_tables
