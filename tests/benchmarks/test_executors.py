@@ -52,7 +52,7 @@ def overhead(folder: Path, name: str, workers: int, seconds: float, chunks: int)
     return (
         f"{name}, {workers} workers, chunks of {seconds:g} s and {size / 1e6:.1f} MB: "
         f"{each * 1e3:.0f} ms a chunk beside its work; start {first - started - seconds:.1f} s, "
-        f"merge of {outcome.rows:,} rows {done - ends[-1]:.2f} s"
+        f"end of workers and merge of {outcome.rows:,} rows {done - ends[-1]:.1f} s"
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline import files
-from roofline.study.store.parts import WRITING
+from roofline.study.store.parts import writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ def merge(
     about = {KEY: json.dumps(dict(metadata), sort_keys=True).encode()}
     schema = first.schema.with_metadata(about)
     rows = 0
-    with files.whole(path) as file, pq.ParquetWriter(file, schema, **WRITING) as writer:
+    with files.whole(path) as file, pq.ParquetWriter(file, schema, **writing(schema)) as writer:
         for group in chain([first], groups):
             writer.write_table(group.replace_schema_metadata(about), row_group_size=ROWS)
             rows += len(group)

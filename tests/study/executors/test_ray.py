@@ -4,6 +4,8 @@ import importlib
 import importlib.util
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -18,6 +20,7 @@ from roofline.study.executors.local import Local
 from roofline.study.executors.ray import Ray
 from roofline.study.store.chunk import Chunk, chunks
 from roofline.study.store.running import Progress, Task, run
+from tests.study.store import victim
 from tests.study.store.works import Dying, Failing, Rows
 
 needs_ray = pytest.mark.skipif(
@@ -76,6 +79,26 @@ def test_a_cluster_of_its_own_gives_the_bytes_of_this_process_and_prints_nothing
     assert list(tmp_path.glob("death-*"))
     assert capfd.readouterr().out == ""
     assert not importlib.import_module("ray").is_initialized()
+
+
+@needs_ray
+@pytest.mark.ray
+def test_a_killed_sweep_goes_on_with_another_executor(tmp_path: Path) -> None:
+    folder, log = tmp_path / "s", tmp_path / "log"
+    with subprocess.Popen(
+        [sys.executable, "-m", victim.__name__, str(folder), str(log), "ray", "2"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        acknowledged = [int(process.stdout.readline()) for _ in range(3)]
+        process.kill()
+    outcome = run(folder, victim.task(tmp_path / "rest"), Local(1))
+    repeated = {int(line.split()[0]) for line in (tmp_path / "rest").read_text().splitlines()}
+    assert not repeated & set(acknowledged)
+    whole = run(tmp_path / "whole", victim.task(), Local(1))
+    assert outcome.result.read_bytes() == whole.result.read_bytes()
 
 
 @needs_ray

@@ -1,6 +1,7 @@
 """A sweep in a folder: the same result however it gets there, and no other sweep's."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -118,6 +119,37 @@ def test_progress_counts_what_is_on_the_disk(tmp_path: Path) -> None:
     assert [now.done for now in seen] == list(range(5, CHUNKS + 1))
     assert [now.configurations for now in seen][:2] == [320, 384]
     assert seen[-1] == Progress(seen[-1].chunk, CHUNKS, CHUNKS, 1000, 667)
+
+
+def test_a_chunk_is_acknowledged_after_its_part_and_its_line_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    flush, replace_ = os.fsync, Path.replace
+
+    def fsync(handle: int) -> None:
+        inode = os.fstat(handle).st_ino
+        names = {path.stat().st_ino: path.name for path in tmp_path.rglob("*")}
+        name = names.get(inode, "folder")
+        steps.append(f"flush {'part' if name.endswith('.part') else name}")
+        flush(handle)
+
+    def rename(source: Path, target: Path) -> Path:
+        steps.append("rename")
+        return replace_(source, target)
+
+    def progress(now: Progress) -> None:
+        if now.chunk is None:
+            steps.clear()
+            return
+        written = ["flush part", "rename", "flush parts", "flush manifest.jsonl"]
+        assert steps == written
+        steps.clear()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", rename)
+    run(tmp_path, TASK, HERE, progress)
+    assert steps == ["flush part", "rename", "flush folder"]  # of the result
 
 
 def spoil_byte(part: Path) -> None:
@@ -246,8 +278,9 @@ def test_an_error_of_the_work_names_its_chunk_and_keeps_what_is_finished(tmp_pat
         )
         assert caught.value.hint == "give a smaller one"
         _, entries = manifest.read(folder / "manifest.jsonl")
-        assert set(range(5)) <= set(entries) | {4, 5}
-        assert 6 not in entries
+        # With two workers others may still have been computed.
+        assert set(entries) <= set(range(CHUNKS)) - {6}
+        assert workers > 1 or set(entries) == set(range(6))
 
 
 def test_a_folder_that_cannot_be_written_is_an_environment_error(

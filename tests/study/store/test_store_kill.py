@@ -63,7 +63,7 @@ def delays(seed: int) -> Iterator[tuple[bool, float]]:
     chance = random.Random(seed)
     while True:
         early = chance.random() < 0.15
-        yield early, chance.uniform(0, 0.5)
+        yield early, chance.uniform(0, 0.5 if early else 0.3)
 
 
 def killed(folder: Path, log: Path, workers: int, early: bool, delay: float) -> tuple[bool, bytes]:
