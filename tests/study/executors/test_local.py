@@ -217,6 +217,38 @@ def test_an_interrupt_of_all_is_for_the_sweep_alone(tmp_path: Path) -> None:
     assert process.returncode == -signal.SIGINT
 
 
+EARLY = """
+import os, signal, sys, time
+from roofline.study.executors.local import Local
+from roofline.study.store.chunk import chunks
+from tests.study.executors.test_local import Square
+
+def cut():
+    for chunk in chunks(40, 10, "a"):
+        if chunk.number == 1:  # the first worker is just starting
+            time.sleep(float(sys.argv[1]))
+            os.killpg(0, signal.SIGINT)
+            time.sleep(0.5)
+        yield chunk
+
+list(Local(2).run(Square(), cut()))
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.03, 0.06, 0.1])
+def test_an_interrupt_while_workers_start_is_for_the_sweep_alone(delay: float) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY, str(delay)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert done.stderr.count("KeyboardInterrupt") == 1, done.stderr
+    assert done.returncode == -signal.SIGINT
+
+
 def test_an_executor_is_found_by_its_name() -> None:
     assert executor() == executor("local") == Local(cores())
     assert executor("local", 3) == Local(3)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -101,6 +102,17 @@ def test_a_killed_sweep_goes_on_with_another_executor(tmp_path: Path) -> None:
     assert outcome.result.read_bytes() == whole.result.read_bytes()
 
 
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """Leaves a file when it ends."""
+
+    folder: Path
+
+    def __call__(self, chunk: Chunk) -> None:
+        time.sleep(0 if chunk.number == 0 else 10)
+        (self.folder / str(chunk.number)).touch()
+
+
 @needs_ray
 @pytest.mark.ray
 @pytest.mark.usefixtures("cluster")
@@ -135,6 +147,13 @@ class TestOnACluster:
             run(tmp_path / "s", deadly, Ray(2), progress)
         outcome = run(tmp_path / "s", TASK, Local(1))
         assert outcome.resumed == len(acknowledged)
+
+    def test_what_is_not_wanted_any_more_makes_room_for_others(self, tmp_path: Path) -> None:
+        results = Ray(2).run(Slow(tmp_path), chunks(100, 10, "a"))
+        next(results)
+        results.close()
+        assert len(list(Ray(2).run(Process(), chunks(100, 10, "a")))) == 10
+        assert [path.name for path in tmp_path.iterdir()] == ["0"]
 
     def test_errors_are_those_of_this_process(self) -> None:
         with pytest.raises(InputError) as caught:
