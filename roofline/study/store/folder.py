@@ -117,9 +117,10 @@ def explained(folder: Path, header: Header, finished: Mapping[int, Entry]) -> It
         if error.errno not in FULL and not finished:
             raise MissingEnvironmentError(message, hint="choose another folder") from None
         chunks = count(header.configurations, header.chunk_size)
+        remedy = "make room there" if error.errno in FULL else "make it writable again"
         raise PartialError(
             f"{message}; {len(finished):,} of {chunks:,} chunks are kept",
-            hint="make room there, and run the same command again to go on",
+            hint=f"{remedy}, and run the same command again to go on",
         ) from None
 
 
@@ -145,14 +146,15 @@ def _found(folder: Path, header: Header) -> dict[int, Entry]:
 def _differences(there: Header, here: Header) -> list[str]:
     if there.scenario != here.scenario:
         return [f"its scenario is {there.scenario[:12]}, this one is {here.scenario[:12]}"]
-    pairs = {
-        "configurations": (there.configurations, here.configurations),
-        "configurations a chunk": (there.chunk_size, here.chunk_size),
-        **{name: (there.versions.get(name), version) for name, version in here.versions.items()},
-    }
-    return [
-        f"it has {was} {name}, this one {now}" for name, (was, now) in pairs.items() if was != now
-    ]
+    out = []
+    if there.configurations != here.configurations:
+        out.append(f"it has {there.configurations:,} configurations, not {here.configurations:,}")
+    if there.chunk_size != here.chunk_size:
+        out.append(f"its chunks have {there.chunk_size:,} configurations, not {here.chunk_size:,}")
+    for name, now in here.versions.items():
+        if (was := there.versions.get(name, "none")) != now:
+            out.append(f"it was begun with {name} {was}, this is {now}")
+    return out
 
 
 def _tidy(folder: Path) -> None:

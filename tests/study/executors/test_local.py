@@ -62,6 +62,29 @@ class Printing:
         return chunk.number
 
 
+@dataclass(frozen=True, slots=True)
+class Bomb:
+    """Kills the process that pickles it, once."""
+
+    fuse: Path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.fuse.exists():
+            self.fuse.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Bomb, (self.fuse,)
+
+
+@dataclass(frozen=True, slots=True)
+class Exploding:
+    """Dies amid an answer, of which a part is sent already."""
+
+    folder: Path
+
+    def __call__(self, chunk: Chunk) -> Any:
+        return bytes(3_000_000), Bomb(self.folder / f"fuse-{chunk.number}")
+
+
 def cut(count: int = len(NUMBERS)) -> Iterator[Chunk]:
     return chunks(count * 10, 10, "a")
 
@@ -129,6 +152,12 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     survived = came(Local(2), Dying(3, times=2, folder=tmp_path))
     assert sorted(survived) == NUMBERS
     assert len(list(tmp_path.glob("death-*"))) == 2
+
+
+def test_a_worker_that_dies_amid_its_answer_is_replaced(tmp_path: Path) -> None:
+    answers = came(Local(2), Exploding(tmp_path), count=3)
+    assert [content for content, _ in answers.values()] == [bytes(3_000_000)] * 3
+    assert len(list(tmp_path.glob("fuse-*"))) == 3
 
 
 def test_a_chunk_that_kills_every_worker_ends_the_sweep(tmp_path: Path) -> None:

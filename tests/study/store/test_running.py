@@ -188,8 +188,8 @@ def test_a_line_that_was_cut_costs_its_part_alone(tmp_path: Path, result: bytes)
     ("other", "said"),
     [
         (replace(TASK, scenario="abd"), "its scenario is abc, this one is abd"),
-        (replace(TASK, chunk_size=32), "it has 64 configurations a chunk, this one 32"),
-        (replace(TASK, configurations=999), "it has 1000 configurations, this one 999"),
+        (replace(TASK, chunk_size=32), "its chunks have 64 configurations, not 32"),
+        (replace(TASK, configurations=999), "it has 1,000 configurations, not 999"),
     ],
 )
 def test_another_sweep_is_refused_and_left_alone(tmp_path: Path, other: Task, said: str) -> None:
@@ -204,7 +204,7 @@ def test_another_sweep_is_refused_and_left_alone(tmp_path: Path, other: Task, sa
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, TASK, HERE)
     monkeypatch.setattr("roofline.__version__", "9.9")
-    with pytest.raises(InputError, match=r"it has .* roofline, this one 9\.9"):
+    with pytest.raises(InputError, match=r"begun with roofline .*, this is 9\.9"):
         run(tmp_path, TASK, HERE)
 
 
