@@ -14,7 +14,7 @@ from roofline.api.placing import layouts
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
 from roofline.api.simulation import simulate
 from roofline.api.speculation import speculate
-from roofline.api.sweep import sweep
+from roofline.api.sweeps import sweep
 
 __all__ = [
     "DEFAULT_GPU",

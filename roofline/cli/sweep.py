@@ -60,8 +60,8 @@ def sweep(
 
     Exits with 1 if no configuration keeps to all constraints.
     """
-    from roofline.api.sweep import estimate
-    from roofline.api.sweep import sweep as swept
+    from roofline.api.sweeps import estimate
+    from roofline.api.sweeps import sweep as swept
     from roofline.cli.swept import print_estimate, print_sweep
 
     if dry_run:

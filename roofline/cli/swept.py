@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
-    from roofline.api.sweep import Estimate, Sweep
+    from roofline.api.sweeps import Estimate, Sweep
     from roofline.study.scenario import Scenario
 
 NAMES: Final = {

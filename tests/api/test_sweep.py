@@ -11,7 +11,7 @@ import pytest
 
 import roofline
 from roofline.api import sweep as swept
-from roofline.api.sweep import Sweep, estimate
+from roofline.api.sweeps import Sweep, estimate
 from roofline.errors import InputError, LayoutError
 from roofline.table import Result
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
@@ -188,7 +188,7 @@ def test_every_configuration_is_counted_once_whatever_is_kept() -> None:
 
 def test_chunks_and_workers_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sweep(BATCH, "pareto", **STUDY)
-    monkeypatch.setattr(sys.modules["roofline.api.sweep"], "chunk_size", lambda *_: 5)
+    monkeypatch.setattr(sys.modules["roofline.api.sweeps"], "chunk_size", lambda *_: 5)
     one, two = (swept(scenario(BATCH, **STUDY), workers=workers) for workers in (1, 2))
     assert one.table.equals(two.table)
     assert one.counts == two.counts == whole.counts

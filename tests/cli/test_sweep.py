@@ -152,7 +152,7 @@ def test_ctrl_c_is_130_and_the_rest_is_done_later(
     cli: Any, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = cli(f"sweep {small} --keep all --format csv").out
-    monkeypatch.setattr(sys.modules["roofline.api.sweep"], "chunk_size", lambda *_: 2)
+    monkeypatch.setattr(sys.modules["roofline.api.sweeps"], "chunk_size", lambda *_: 2)
     line = f"sweep {small} --keep all --format csv --workers 1 --out {tmp_path / 'out'}"
     price, seen = Pricing.__call__, list[int]()
 
