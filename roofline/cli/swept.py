@@ -55,6 +55,8 @@ FIGURES: Final = {
     "output_tok_s": "tok/s",
     "output_per_gpu_tok_s": "tok/s/GPU",
 }
+INTERVALS: Final = ("ttft_s", "tpot_s", "latency_s")
+"""Times that are printed with their intervals."""
 MISSES: Final = {
     "memory": "do not fit into memory",
     "layout": "cannot be laid out",
@@ -175,7 +177,7 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
     shown = [*names, *(name for name in figures if name not in names)]
     if every["limit"].nunique() > 1:
         shown.append("limit")
-    cells = [[_cell(name, row[name]) for name in shown] for _, row in frame.iterrows()]
+    cells = [[_known(name, row) for name in shown] for _, row in frame.iterrows()]
     wanted = " and ".join(str(each) for each in scenario.objectives)
     what = {
         "pareto": f"frontier of {wanted}",
@@ -189,6 +191,14 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
         shown, cells = _narrowed(shown, cells, _asked(scenario))
     whole = len(names) if _width(shown, cells) <= WIDTH else 1
     print_rows(cells, [_label(name) for name in shown], style, title, whole=whole)
+
+
+def _known(name: str, row: Any) -> str:
+    """A cell; a time has half of its central 80 % beside it, where it has one."""
+    text, high = _cell(name, row[name]), row.get(f"{name}_high")
+    if name not in INTERVALS or high is None or _is_nan(high) or not row[name]:
+        return text
+    return f"{text} ±{high / row[name] - 1:.0%}"
 
 
 def _narrowed(
