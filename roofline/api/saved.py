@@ -128,7 +128,25 @@ def _sweep(path: Path) -> Result:
         raise DocumentError(
             f"{label(path)} is no whole Parquet file", hint="sweep again into the same folder"
         ) from None
-    about = _about(found, path)
+    return result_of(found, label(path))
+
+
+def result_of(found: "pa.Table", source: str = "the table") -> Result:
+    """Rows of a sweep as what a page is made of.
+
+    Parameters
+    ----------
+    found
+        As a sweep gives them, with what it says of itself in the metadata of the schema.
+    source
+        Name of where it was read.
+
+    Raises
+    ------
+    DocumentError
+        It is something else.
+    """
+    about = _about(found, source)
     points = {
         name: Column(tuple(found.column(name).to_pylist()), about.get("units", {}).get(name, ""))
         for name in found.column_names
@@ -146,12 +164,12 @@ def _sweep(path: Path) -> Result:
     )
 
 
-def _about(found: "pa.Table", path: Path) -> dict[str, Any]:
+def _about(found: "pa.Table", source: str) -> dict[str, Any]:
     """What the file says of itself."""
     said = (found.schema.metadata or {}).get(KEY)
     if said is None or not {"index", "feasible"} <= set(found.column_names):
         raise DocumentError(
-            f"{label(path)} is not the result of a sweep", hint="give the result.parquet of one"
+            f"{source} is not the result of a sweep", hint="give the result.parquet of one"
         )
     about: dict[str, Any] = json.loads(said)
     return about

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli import completing, options
+from roofline.cli.page import write_page
 from roofline.cli.render import Format
 
 if TYPE_CHECKING:
     from roofline.study.store.running import Progress
 
 EPILOG = "scenarios/README.md says what a scenario file holds; roofline schema prints its schema."
-
-
 INTERRUPTED = 130
 
 
@@ -29,6 +28,7 @@ class Executor(StrEnum):
 
 
 def sweep(
+    context: typer.Context,
     scenario: Annotated[
         str,
         typer.Argument(
@@ -54,12 +54,14 @@ def sweep(
         bool, typer.Option("--dry-run", help="Only say how large it is and how long it takes.")
     ] = False,
     top: Annotated[int, typer.Option(min=0, help="Rows to print; 0 for all.")] = 20,
+    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Price every configuration of a scenario: models, GPUs, layouts, formats, batches, lengths.
 
     Exits with 1 if no configuration keeps to all constraints.
     """
+    from roofline.api.saved import result_of
     from roofline.api.sweeps import estimate
     from roofline.api.sweeps import sweep as swept
     from roofline.cli.swept import print_estimate, print_sweep
@@ -80,6 +82,8 @@ def sweep(
         hint = "run the same command again to go on" if out else "with --out it could go on"
         typer.echo(f"\nerror: interrupted\nhint: {hint}", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    if report is not None:
+        write_page(context, result_of(found.table), report)
     print_sweep(found, format_, top)
     if found.path is not None:
         typer.echo(f"wrote {found.path}", err=True)
