@@ -13,12 +13,25 @@ from roofline.schema.files import read
 from roofline.schema.models import Strict
 from roofline.schema.validation import validate
 from roofline.table import Column, Derivation, Result, Table
+from roofline.units import show
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 KEY: Final = b"roofline"
 """Of a Parquet schema's metadata: JSON that says what the rows are."""
+NAMES: Final[Mapping[str, str]] = {
+    "ttft_s": "TTFT",
+    "tpot_s": "TPOT",
+    "latency_s": "latency",
+    "usd_per_mtok": "cost of a token",
+    "joule_per_mtok": "energy of a token",
+    "user_tok_s": "speed for one user",
+    "throughput_tok_s": "throughput",
+    "throughput_per_gpu_tok_s": "throughput per GPU",
+    "memory_bytes": "memory",
+    "gpus": "GPUs",
+}
 Plain = str | int | float | bool | None
 
 
@@ -186,11 +199,25 @@ def _summary(about: Mapping[str, Any], rows: int) -> tuple[str, ...]:
     if about.get("configurations"):
         out.append(
             f"{rows:,} of {about['configurations']:,} configurations are kept, "
-            f"{kept.get(keep, 'the best')}; wanted: {', then '.join(map(str, wanted))}."
+            f"{kept.get(keep, 'the best')}. Wanted: {', then '.join(map(_aim, wanted))}."
         )
     if limits := about.get("constraints"):
-        out.append("Limits: " + ", ".join(f"{name} {limit}" for name, limit in limits.items()))
+        named = (f"{NAMES.get(name, name)} {_bound(name, text)}" for name, text in limits.items())
+        out.append(f"Limits: {', '.join(named)}.")
     return tuple(out)
+
+
+def _aim(said: str) -> str:
+    """``"min usd_per_mtok"`` in words."""
+    side, _, column = said.partition(" ")
+    return f"{'most' if side == 'max' else 'least'} {NAMES.get(column, column)}"
+
+
+def _bound(column: str, said: str) -> str:
+    """``"<= 0.06"`` with the unit of its column."""
+    side, _, value = said.partition(" ")
+    unit = "s" if column.endswith("_s") and not column.endswith("_per_s") else ""
+    return f"{'at most' if side == '<=' else 'at least'} {show(float(value), unit)}".strip()
 
 
 def _objectives(said: Sequence[str]) -> tuple[tuple[str, bool], ...]:

@@ -1,5 +1,6 @@
 """Configurations to choose from: two side by side, at any batch and length that was priced."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -85,12 +86,12 @@ def draw_curve(lanes: Lanes) -> Figure | None:
         values = [row[name] for row in lanes.rows if is_number(row[name]) and row[name] > 0]
         edges[name] = (min(values) / 1.3, max(values) * 1.3)
     figure: dict[str, Any] = layout(360)
-    figure["xaxis"] = axis(
-        "Speed for one user [token/s]", type="log", **log_ticks(*edges[SPEED], "")
-    )
-    figure["yaxis"] = axis(
-        "Throughput of a GPU [token/s]", type="log", **log_ticks(*edges[rate], "")
-    )
+    for place, name, title in (
+        ("xaxis", SPEED, "Speed for one user [token/s]"),
+        ("yaxis", rate, "Throughput of a GPU [token/s]"),
+    ):
+        ends = [math.log10(edge) for edge in edges[name]]
+        figure[place] = axis(title, type="log", range=ends, **log_ticks(*edges[name], ""))
     data = [
         {
             "type": "scatter",

@@ -8,7 +8,7 @@ from roofline.table import Result
 
 ORDER: Final = 100
 
-ELSEWHERE: Final = ("summary", "command", "version", "layout_title")
+ELSEWHERE: Final = ("summary", "command", "version", "layout_title", "title", "about", "units")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,150 @@
+"""Every configuration of a sweep: what a GPU gives against what a user gets, and the frontier."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from roofline.report.block import Block, Figure, Key
+from roofline.report.figures import axis, colour, layout, lines, log_ticks
+from roofline.report.lanes import Lanes, lanes_of
+from roofline.report.text import is_number, label
+from roofline.report.words import heading, written
+from roofline.table import Result
+
+ORDER: Final = 32
+SPEED: Final = "user_tok_s"
+RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
+LOOKS: Final = (
+    ("prefill", "circle"),
+    ("decode", "diamond"),
+    ("compute", "square"),
+    ("wire", "cross"),
+    ("memory", "triangle-up"),
+    ("host", "x"),
+)
+"""Colour and symbol of each group, as many as can be told apart."""
+GROUPED: Final = ("gpu", "model", "technique", "weights", "layout")
+"""What configurations may be grouped by, the first that differs."""
+
+
+def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points that no other one beats in both, by the first.
+
+    >>> frontier([(1.0, 5.0), (2.0, 4.0), (1.5, 3.0), (2.0, 1.0)])
+    [(1.0, 5.0), (2.0, 4.0)]
+    """
+    kept: list[tuple[float, float]] = []
+    for point in sorted(points, reverse=True):
+        if not kept or point[1] > kept[-1][1]:
+            kept.append(point)
+    return kept[::-1]
+
+
+def groups(lanes: Lanes, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Rows by the first name that differs and has few values; all in one if there is none."""
+    axes = {each.name: each for each in lanes.axes}
+    name = next((n for n in GROUPED if n in axes and len(axes[n].values) <= len(LOOKS)), "")
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(str(row[name]) if name else "configurations", []).append(row)
+    return found
+
+
+def draw(lanes: Lanes) -> Figure | None:
+    """All configurations with both figures; None where there are fewer than two."""
+    rate = next((name for name in RATES if name in lanes.figures), "")
+    rows = [
+        row
+        for row in lanes.rows
+        if is_number(row.get(SPEED)) and is_number(row.get(rate)) and row[SPEED] > 0 < row[rate]
+    ]
+    if len(rows) < 2:
+        return None
+    found = groups(lanes, rows)
+    data: list[dict[str, Any]] = [_points(lanes, rate, *pair) for pair in _looks(found)]
+    best = frontier([(row[SPEED], row[rate]) for row in rows if row.get("feasible", True)])
+    if len(best) > 1:
+        line = {"color": colour("muted"), "width": 1, "shape": "vh"}
+        x, y = zip(*best, strict=True)
+        data.insert(0, {"type": "scatter", "mode": "lines", "x": x, "y": y} | {"line": line})
+        data[0]["hoverinfo"] = "skip"
+    figure: dict[str, Any] = layout(380)
+    for place, name, title in (
+        ("xaxis", SPEED, "Speed for one user [token/s]"),
+        ("yaxis", rate, "Throughput of a GPU [token/s]"),
+    ):
+        values = [row[name] for row in rows]
+        ticks = log_ticks(min(values) / 1.3, max(values) * 1.3, "")
+        figure[place] = axis(title, type="log", **ticks)
+    fast, rich = max(rows, key=lambda row: row[SPEED]), max(rows, key=lambda row: row[rate])
+    legend = [Key(text[:60], look[0], _shape(look[1])) for (text, _), look in _looks(found)]
+    return Figure(
+        "pareto",
+        "What a GPU gives against what a user gets",
+        f"From {written(rate, rich[rate])} of a GPU at {written(SPEED, rich[SPEED])} for a user "
+        f"({_named(lanes, rich)}) to {written(SPEED, fast[SPEED])} for a user "
+        f"({_named(lanes, fast)}).",
+        {"data": data, "layout": figure},
+        (*legend, Key("nothing feasible is better in both", "muted", "stem")),
+    )
+
+
+def _looks(
+    found: Mapping[str, list[Mapping[str, Any]]],
+) -> list[tuple[tuple[str, list[Mapping[str, Any]]], tuple[str, str]]]:
+    return list(zip(found.items(), LOOKS, strict=False))
+
+
+def _shape(symbol: str) -> str:
+    return symbol if symbol in ("circle", "diamond") else "square"
+
+
+def _points(
+    lanes: Lanes,
+    rate: str,
+    group: tuple[str, list[Mapping[str, Any]]],
+    look: tuple[str, str],
+) -> dict[str, Any]:
+    name, rows = group
+    feasible = [bool(row.get("feasible", True)) for row in rows]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": label(name),
+        "x": [row[SPEED] for row in rows],
+        "y": [row[rate] for row in rows],
+        "marker": {
+            "color": colour(look[0]),
+            "symbol": [look[1] + ("" if kept else "-open") for kept in feasible],
+            "size": 7,
+            "opacity": 1,
+        },
+        "hovertext": [_hover(lanes, rate, row) for row in rows],
+        "hoverinfo": "text",
+    }
+
+
+def _hover(lanes: Lanes, rate: str, row: Mapping[str, Any]) -> str:
+    shown = [name for name in (rate, SPEED, "ttft_s", "usd_per_mtok") if is_number(row.get(name))]
+    told = [
+        label(_named(lanes, row), 60),
+        *(f"{heading(name)}: {written(name, row[name])}" for name in shown),
+    ]
+    if row.get("limit"):
+        told.append(f"misses {label(heading(str(row['limit'])))}")
+    return lines(told)
+
+
+def _named(lanes: Lanes, row: Mapping[str, Any]) -> str:
+    numbers = [f"{each.title.lower()} {written('', row[each.name])}" for each in lanes.numbers]
+    return ", ".join([part for part in (lanes.label(row), *numbers) if part])
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    table = result.tables.get("points")
+    if table is None or not len(table):
+        return None
+    figure = draw(lanes_of(table))
+    if figure is None:
+        return None
+    return Block("pareto-section", "All configurations", "figures.html", figures=(figure,))
