@@ -111,7 +111,10 @@ def analyze(
         usd_per_hour=price,
     )
     derivation = api.explain(result, explain) if explain else None
-    write_page(context, result, report)
+    if report is not None:
+        from roofline.api.exploring import around
+
+        write_page(context, around(result), report)
     if format_ is Format.JSON:
         print_json("analyze", to_json(result, derivation), result.notes)
     elif derivation is not None:

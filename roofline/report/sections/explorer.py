@@ -1,6 +1,7 @@
 """Configurations to choose from: two side by side, at any batch and length that was priced."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,7 +52,8 @@ class ExplorerFacts:
 
 def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
     """Controls of the configurations of a result."""
-    best = lanes.rows[0]
+    start = result.metadata.get("start")
+    best = next((row for row in lanes.rows if _is(row, start)), lanes.rows[0])
     lane = tuple(axis.values.index(best[axis.name]) for axis in lanes.axes)
     other = next(
         (row for row in lanes.rows if any(row[a.name] != best[a.name] for a in lanes.axes)), best
@@ -74,6 +76,11 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
         limits=(milliseconds("ttft_s"), milliseconds("tpot_s")),
         left_out=lanes.left_out,
     )
+
+
+def _is(row: Mapping[str, Any], start: object) -> bool:
+    """Whether a row is the one to begin with."""
+    return isinstance(start, dict) and all(row.get(name) == it for name, it in start.items())
 
 
 def draw_curve(lanes: Lanes) -> Figure | None:

@@ -8,7 +8,16 @@ from roofline.table import Result
 
 ORDER: Final = 100
 
-ELSEWHERE: Final = ("summary", "command", "version", "layout_title", "title", "about", "units")
+ELSEWHERE: Final = (
+    "summary",
+    "command",
+    "version",
+    "layout_title",
+    "title",
+    "about",
+    "units",
+    "start",
+)
 
 
 @dataclass(frozen=True, slots=True)
