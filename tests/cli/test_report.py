@@ -1,0 +1,191 @@
+"""``roofline report`` and ``--report``: pages of saved results, and what is no result."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from roofline.api.saved import KEY, read_result, result_of, together
+from roofline.cli import run
+from roofline.errors import DocumentError, InputError
+from tests.report.pages import taken_apart
+
+SCENARIO = """
+schema_version: 1
+name: {name}
+title: {title}
+kind: batch
+models: llama-3.1-8b
+gpus: [h100-sxm, a100-sxm]
+batch: [1, 8]
+prompt: [128, 1024]
+output: 64
+constraints: {{tpot_s: 9 ms}}
+objectives: [min usd_per_mtok, max user_tok_s]
+keep: all
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("swept")
+    (folder / "one.yaml").write_text(SCENARIO.format(name="one", title="<b>One</b>"))
+    assert run(["sweep", str(folder / "one.yaml"), "--out", str(folder / "one")]) == 0
+    return folder / "one" / "result.parquet"
+
+
+def test_a_sweep_comes_back_with_what_it_was_asked(swept: Path) -> None:
+    result = read_result(swept)
+    table = pq.read_table(swept)
+    points = result.tables["points"]
+    assert list(points.columns) == table.column_names
+    assert list(points["tpot_s"]) == table.column("tpot_s").to_pylist()
+    assert points.columns["tpot_s"].unit == "s"
+    assert result.metadata["objectives"] == (("usd_per_mtok", False), ("user_tok_s", True))
+    assert result.metadata["limits"] == {"tpot_s": 0.009}
+    first, second = result.metadata["summary"]
+    assert first == (
+        "8 of 8 configurations are kept, all of them. Wanted: least cost of a token, then most "
+        "speed for one user."
+    )
+    assert second == "Limits: TPOT at most 9.00 ms."
+
+
+def test_its_page_has_controls_and_its_title_as_text(swept: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert run(["report", str(swept), "--out", str(out)]) == 0
+    page = taken_apart(out.read_text("utf-8"))
+    assert [heading.text for heading in page.all("h1")] == ["<b>One</b>"]
+    titles = [heading.text for heading in page.all("h2")]
+    assert titles == ["Verdict", "Explore", "All configurations", "Reproduce"]
+    assert len(page.all("select")) == 2  # the GPU, on both sides
+    assert len([e for e in page.all("input") if e.attributes["type"] == "range"]) == 2
+
+
+def test_sweeps_side_by_side_are_told_apart(swept: Path) -> None:
+    one = read_result(swept)
+    both = together([one, one])
+    assert len(both.tables["points"]) == 2 * len(one.tables["points"])
+    assert set(both.tables["points"]["scenario"]) == {"one 1", "one 2"}
+    assert together([one]) is one
+
+
+def plan(**more: Any) -> dict[str, Any]:
+    columns = ["gpu", "gpus", "shape", "usd_per_hour"]
+    row = {"gpu": "h100-sxm", "gpus": 2, "shape": "tp1 × 2", "usd_per_hour": 6.0}
+    inputs = [{"name": "price", "value": 3.0, "unit": "$/h", "basis": "assumed"}]
+    cost = {"name": "price", "value": 6.0, "unit": "$/h", "formula": "n · p", "inputs": inputs}
+    tables = {"verdict": {"units": {"usd_per_hour": "$/h"}, "columns": columns, "rows": [row]}}
+    result = {"model": "llama-3.1-8b", "summary": ["2 × H100."], "tables": tables}
+    result["derivations"] = {"price": cost}
+    return {
+        "schema": "roofline/result/1",
+        "version": "0.1.0",
+        "command": "plan",
+        "result": result | more,
+        "notes": ["Prices are assumed."],
+    }
+
+
+def saved(tmp_path: Path, document: object) -> Path:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(document), "utf-8")
+    return path
+
+
+def test_a_plan_comes_back(tmp_path: Path) -> None:
+    result = read_result(saved(tmp_path, plan()))
+    assert result.tables["verdict"]["shape"] == ("tp1 × 2",)
+    assert result.tables["verdict"].columns["usd_per_hour"].unit == "$/h"
+    assert result.derivations["price"].inputs[0].value == 3.0
+    assert result.metadata["model"] == "llama-3.1-8b"
+    assert result.notes == ("Prices are assumed.",)
+
+
+def test_a_plan_has_a_page(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert run(["report", str(saved(tmp_path, plan())), "--out", str(out)]) == 0
+    text = out.read_text("utf-8")
+    assert "A deployment carries the load" in text
+    assert "tp1 × 2" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": "roofline/result/9"}, "schema"),
+        ({"result": {"tables": {"verdict": {"columns": ["a"]}}}}, "rows"),
+        ({"result": {}}, "tables"),
+        ({"notes": "none"}, "notes"),
+    ],
+)
+def test_what_is_no_plan_is_told_at_its_place(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_result(saved(tmp_path, plan() | change))
+    assert said in str(caught.value)
+    assert caught.value.hint
+
+
+def test_what_is_no_sweep_is_refused(swept: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.parquet"
+    content = swept.read_bytes()
+    for size in (0, 3, len(content) // 2, len(content) - 1):
+        cut.write_bytes(content[:size])
+        with pytest.raises(DocumentError, match=r"cut\.parquet"):
+            read_result(cut)
+    other = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"a": [1]}), other)
+    with pytest.raises(DocumentError, match="not the result of a sweep"):
+        read_result(other)
+    with pytest.raises(DocumentError, match="does not exist"):
+        read_result(tmp_path / "nothing.parquet")
+    with pytest.raises(InputError, match="neither a sweep nor a plan"):
+        read_result(tmp_path / "nothing.txt")
+    with pytest.raises(InputError, match="not all sweeps"):
+        together([read_result(swept), read_result(saved(tmp_path, plan()))])
+    bare = pq.read_table(swept).replace_schema_metadata({KEY: b"{}"})
+    assert result_of(bare).metadata["title"] == "sweep"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["layouts", "llama-3.1-8b", "--gpus", "2"],
+        ["compare", "llama-3.1-8b", "--with", "weights=fp8"],
+        ["speculate", "--draft", "eagle", "--acceptance", "0.7"],
+        ["disaggregate", "llama-3.1-8b", "--prefill", "tp1", "--decode", "tp1"],
+        ["paging"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_question_has_a_page(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "page.html"
+    assert run([*command, "--report", str(out)]) == 0
+    assert "wrote" in capsys.readouterr().err
+    page = taken_apart(out.read_text("utf-8"))
+    assert len(page.all("table")) >= 2
+    assert any(command[0] in element.text for element in page.all("code"))
+
+
+def test_an_analysis_can_be_explored_from_where_it_is(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    assert run(["analyze", "--batch", "12", "--prompt", "700", "--report", str(out)]) == 0
+    page = taken_apart(out.read_text("utf-8"))
+    chosen = [
+        option.text for option in page.all("option") if "selected" in option.attributes
+    ]  # side A first
+    assert chosen[0] == "h100-sxm"
+    sliders = [e for e in page.all("input") if e.attributes["type"] == "range"]
+    data = next(e for e in page.all("script") if e.attributes.get("id") == "explorer-data")
+    numbers = json.loads(data.text)["numbers"]
+    at = [
+        n["values"][int(s.attributes["value"] or 0)] for n, s in zip(numbers, sliders, strict=True)
+    ]
+    assert at == [12, 700]
