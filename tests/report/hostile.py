@@ -54,6 +54,12 @@ HOSTILE = [
     "=cmd|' /C calc'!A0",
 ]
 """Strings that have broken pages before; `alert` would be seen."""
+MANY = [
+    wrapped.format(text)
+    for wrapped in ("{}", '">{}', "'>{}", "</option></select>{}", "a\\'{}//")
+    for text in HOSTILE
+]
+"""The same behind what could end an attribute, an element or a string: more than 200."""
 
 
 def _table(table: Table, text: Callable[[object], object]) -> Table:

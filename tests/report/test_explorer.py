@@ -7,8 +7,8 @@ import pytest
 
 from roofline.report import render, write
 from roofline.report.lanes import MOST, embedded, lanes_of
-from roofline.table import Column, Result, Table
-from tests.report.hostile import HOSTILE
+from roofline.table import Column, Result, Table, table
+from tests.report.hostile import MANY, poisoned
 from tests.report.pages import taken_apart
 from tests.report.test_browser import Visit, browser
 
@@ -72,12 +72,81 @@ def test_a_page_holds_so_many_rows_and_says_how_many_it_leaves_out() -> None:
 
 
 def test_names_of_any_kind_are_inert() -> None:
-    texts = tuple(HOSTILE)
+    texts = tuple(MANY)
     page = taken_apart(render(swept(points(texts))))
     options = {option.text for option in page.all("option")}
     assert len(page.all("option")) == 2 * len(texts)
     assert "<b>bold</b><br><i>italic</i>" in options
     assert len(page.all("script")) == len(taken_apart(render(swept(points()))).all("script"))
+
+
+def planned() -> Result:
+    """A plan with a row of everything."""
+    option: dict[str, Any] = {"gpu": "fast", "gpus": 2, "shape": "tp1 × 2", "weights": "bf16"}
+    option |= {"usd_per_hour": 6.0, "ttft_s": 0.3, "tpot_s": 0.02, "best_in": "cost"}
+    other = {**option, "gpus": 4, "usd_per_hour": 12.0, "ttft_s": 0.1, "chosen": False}
+    bar: dict[str, Any] = {"what": "traffic", "low": "−20 %", "high": "+20 %"}
+    for end, cost in (("base", 1.0), ("low", 0.8), ("high", None)):
+        bar |= {f"usd_per_mtok_{end}": cost, f"usd_per_hour_{end}": cost, f"gpus_{end}": 2}
+        bar |= {f"shape_{end}": "tp1 × 2", f"changes_{end}": end == "low"}
+    step: dict[str, Any] = {
+        "rate_from_per_s": 0.0,
+        "rate_to_per_s": 9.0,
+        "gpus": 2,
+        "usd_per_hour": 6.0,
+    }
+    step |= {"gpu": "fast", "shape": "tp1 × 2"}
+    tables = {
+        "verdict": [{**option, "slo_met": True, "probability": 0.9, "rate_per_s": 8.0}],
+        "objectives": [{"objective": "ttft_p99", "limit_s": 0.5, "value_s": 0.3, "met": True}],
+        "frontier": [{**option, "chosen": True}, other],
+        "runners_up": [{"why": "faster", **other, "gives_up": "cost", "gains": "TTFT"}],
+        "gpus_by_rate": [step],
+        "sensitivity": [bar],
+        "candidates": [{"layout": "tp1", "status": "chosen", "reason": "it serves"}],
+    }
+    return Result(
+        "plan",
+        {name: table(rows, {}) for name, rows in tables.items()},
+        metadata={"model": "tiny", "summary": ("2 × fast.",), "ttft_statistic": "ttft_p99"},
+    )
+
+
+def test_a_plan_has_a_section_for_everything() -> None:
+    page = taken_apart(render(planned()))
+    assert [heading.text for heading in page.all("h2")] == [
+        *("Verdict", "Alternatives", "If traffic grows", "What it depends on", "Tables"),
+        "Reproduce",
+    ]
+    assert len([e for e in page.all("div") if "plot" in str(e.attributes.get("class"))]) == 4
+
+
+@pytest.mark.parametrize("place", range(0, len(MANY), 15))
+def test_texts_of_a_plan_are_inert(place: int) -> None:
+    def shape(texts: list[str]) -> list[tuple[str, list[str]]]:
+        page = taken_apart(render(poisoned(planned(), texts)))
+        # A long text has a wider column.
+        return [(entry.tag, sorted({*entry.attributes} - {"class"})) for entry in page.elements]
+
+    assert shape(MANY[place : place + 15]) == shape(["harmless"])
+
+
+@pytest.mark.browser
+def test_hostile_names_do_nothing_in_a_browser(browser: Any, tmp_path: Path) -> None:
+    for name, result in (
+        ("sweep", swept(points(tuple(MANY)))),
+        ("plan", poisoned(planned(), MANY)),
+    ):
+        write(result, tmp_path / f"{name}.html")
+        visit = Visit(browser, tmp_path / f"{name}.html")
+        if name == "sweep":
+            chosen = visit.page.locator("select[data-side=B]")
+            for place in range(0, len(MANY), 25):
+                chosen.select_option(value=str(place))
+            visit.page.wait_for_timeout(200)
+        assert visit.page.locator("svg a, svg image, svg script, svg foreignObject").count() == 0
+        visit.is_quiet()
+        visit.context.close()
 
 
 def open_page(browser: Any, tmp_path: Path, **context: Any) -> Visit:
