@@ -4,7 +4,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -13,6 +13,7 @@ from roofline.api.lanes import Lanes
 from roofline.errors import InputError
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
+from roofline.study.found import Sweep
 from roofline.study.pricing import FEASIBLE, Pricing, chunk_size
 from roofline.study.rows import columns
 from roofline.study.scenario import Scenario, read_scenario, scenario_named
@@ -24,7 +25,6 @@ from roofline.study.sweep.best import Best
 from roofline.study.sweep.keep import ALL
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow as pa
 
 SAMPLED: Final = 2**14
@@ -34,55 +34,6 @@ FEW: Final = 8
 REASONS: Final = 200
 """Lanes that are looked at to say why some cannot be."""
 _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """What a sweep found.
-
-    Attributes
-    ----------
-    scenario
-        What was asked.
-    table
-        Rows that were kept, in the order of the grid.
-    configurations
-        Priced. [1]
-    counts
-        Of them, by the first thing that each misses; those that miss nothing as ``"feasible"``.
-    reasons
-        Why some lanes cannot be, a sentence each.
-    path
-        Of the result, where one was asked for.
-    """
-
-    scenario: Scenario
-    table: "pa.Table" = field(repr=False)
-    configurations: int
-    counts: Mapping[str, int]
-    reasons: tuple[str, ...] = ()
-    path: Path | None = None
-
-    @property
-    def feasible(self) -> int:
-        """Configurations that miss nothing. [1]"""
-        return self.counts.get(FEASIBLE, 0)
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Rows as a data frame; units are in ``DataFrame.attrs``."""
-        frame: pandas.DataFrame = self.table.to_pandas()
-        frame.attrs["units"] = columns(self.scenario)
-        return frame
-
-    def best(self) -> "pandas.DataFrame":
-        """Rows by the objectives, the first one first; those that miss something come last."""
-        frame = self.to_pandas()
-        wanted = self.scenario.objectives
-        return frame.sort_values(
-            ["feasible", *(each.column for each in wanted)],
-            ascending=[False, *(not each.largest for each in wanted)],
-            kind="stable",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +99,15 @@ def sweep(
     runner = executing(executor, _workers(executor, workers, task))
     with TemporaryDirectory(prefix="roofline-sweep-") as aside:
         outcome = run(Path(aside if out is None else out), task, runner, progress)
-        table = pq.read_table(outcome.result)
+        kept = pq.read_table(outcome.result) if out is None else None
     return Sweep(
         asked,
-        table,
         len(pricing.grid),
+        outcome.rows,
         outcome.tally,
         _reasons(pricing, outcome.tally),
         None if out is None else outcome.result,
+        kept,
     )
 
 
@@ -244,7 +196,7 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
         work=pricing,
         reduction=None
         if scenario.keep in (ALL, FEASIBLE)
-        else Best(scenario.keep, scenario.objectives),
+        else Best(scenario.keep, scenario.objectives, scenario.each),
         units={name: unit for name, unit in columns(scenario).items() if unit},
         metadata={
             "name": scenario.name,
@@ -252,6 +204,7 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
             "about": scenario.about,
             "of": scenario.kind,
             "keep": scenario.keep,
+            "each": list(scenario.each),
             "objectives": [str(each) for each in scenario.objectives],
             "constraints": {
                 each.column: f"{'>=' if each.at_least else '<='} {each.value:g}"

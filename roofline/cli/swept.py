@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, wrap
 
 if TYPE_CHECKING:
-    from roofline.api.sweeps import Estimate, Sweep
+    from roofline.api.sweeps import Estimate
+    from roofline.study.found import Sweep
     from roofline.study.scenario import Scenario
 
 NAMES: Final = {
@@ -73,7 +74,7 @@ def print_sweep(found: "Sweep", style: Format, top: int) -> None:
     if style is Format.JSON:
         print_json("sweep", to_json(found), _notes(found))
         return
-    frame = found.best()
+    frame = found.best(0 if style is Format.CSV else top)
     if style is Format.CSV:
         rows = frame.itertuples(index=False)
         cells = [["" if _is_nan(value) else str(value) for value in row] for row in rows]
@@ -85,7 +86,7 @@ def print_sweep(found: "Sweep", style: Format, top: int) -> None:
         for sentence in _counts(found):
             echo(wrap(sentence))
         echo("")
-    _print_rows(found, frame if not top else frame.head(top), style)
+    _print_rows(found, frame, style)
     for note in _notes(found):
         echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
 
@@ -163,19 +164,21 @@ def _counts(found: "Sweep") -> list[str]:
 
 
 def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
-    scenario, kept = found.scenario, len(found.table)
-    if not kept:
+    scenario = found.scenario
+    if frame.empty:
         return
-    every = found.to_pandas()
-    names = [name for name in NAMES if name in frame and every[name].nunique() > 1]
-    names += [name for name in NUMBERS if name in frame and every[name].nunique() > 1]
+    names = [name for name in (*NAMES, *NUMBERS) if name in frame and frame[name].nunique() > 1]
     common = [name for name in (*NAMES, *NUMBERS) if name in frame and name not in names]
     if style is Format.TABLE:
-        echo(wrap(f"All: {', '.join(_common(name, every[name].iloc[0]) for name in common)}."))
+        echo(
+            wrap(
+                f"All of these: {', '.join(_common(name, frame[name].iloc[0]) for name in common)}."
+            )
+        )
         echo("")
     figures = list(dict.fromkeys([*USUAL[scenario.kind], *_asked(scenario)]))
     shown = [*names, *(name for name in figures if name not in names)]
-    if every["limit"].nunique() > 1:
+    if frame["limit"].nunique() > 1:
         shown.append("limit")
     cells = [[_known(name, row) for name in shown] for _, row in frame.iterrows()]
     wanted = " and ".join(str(each) for each in scenario.objectives)
@@ -184,7 +187,7 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
         "all": f"configurations, by {wanted}",
         "feasible": f"feasible, by {wanted}",
     }
-    title = f"{len(frame):,} of {kept:,}: {what.get(scenario.keep, f'best by {wanted}')}"
+    title = f"{len(frame):,} of {found.rows:,}: {what.get(scenario.keep, f'best by {wanted}')}"
     if style is Format.TABLE:
         echo(wrap(title))
         title = ""

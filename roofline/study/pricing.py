@@ -76,16 +76,20 @@ class Pricing:
         import pyarrow as pa
 
         scenario, tally, out = self.scenario, Counter[str](), []
-        kept = Kept(scenario.keep, scenario.limits, scenario.objectives)
+        kept: dict[tuple[Name, ...], Kept] = {}
         for limit, points in self._priced(chunk):
             if not limit:
-                kept.add(points)
+                key = tuple(points.names[name] for name in scenario.each)
+                if key not in kept:
+                    kept[key] = Kept(scenario.keep, scenario.limits, scenario.objectives)
+                kept[key].add(points)
                 continue
             tally[limit] += points.rows
             if scenario.keep == ALL:
                 out.append(rows(scenario, points, limit))
-        tally.update({name or FEASIBLE: count for name, count in kept.missed.items() if count})
-        out += [rows(scenario, points) for points in kept.parts()]
+        for some in kept.values():
+            tally.update({name or FEASIBLE: count for name, count in some.missed.items() if count})
+            out += [rows(scenario, points) for points in some.parts()]
         table = pa.concat_tables(out or [self._empty()])
         table = table.unify_dictionaries().sort_by("index")
         return table.replace_schema_metadata({TALLY: json.dumps(dict(sorted(tally.items())))})

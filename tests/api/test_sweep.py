@@ -11,8 +11,9 @@ import pytest
 
 import roofline
 from roofline.api import sweep as swept
-from roofline.api.sweeps import Sweep, estimate
+from roofline.api.sweeps import estimate
 from roofline.errors import InputError, LayoutError
+from roofline.study.found import Sweep
 from roofline.table import Result
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
 
@@ -166,6 +167,25 @@ def test_the_frontier_is_what_nothing_beats() -> None:
     expected = good[~np.array(beaten)]["index"].tolist()
     assert sweep(BATCH, "pareto", **STUDY).to_pandas()["index"].tolist() == expected
     assert 1 < len(expected) < len(good)
+
+
+def test_each_model_has_a_frontier_of_its_own() -> None:
+    study = {**STUDY, "constraints": {"tpot_s": "40 ms"}}
+    alone = [
+        sweep(BATCH, "pareto", **{**study, "models": model}).to_pandas()["usd_per_mtok"].tolist()
+        for model in STUDY["models"]
+    ]
+    frame = sweep(BATCH, "pareto", **study, each="models").to_pandas()
+    for model, expected in zip(STUDY["models"], alone, strict=True):
+        assert expected
+        assert frame[frame.model == model]["usd_per_mtok"].tolist() == pytest.approx(expected)
+    best = sweep(BATCH, "top-1", **study, each=["models", "weights"]).to_pandas()
+    assert best[["model", "weights"]].astype(str).to_numpy().tolist() == [
+        ["llama-3.1-8b", "bf16"],
+        ["llama-3.1-8b", "fp8"],
+        ["llama-3.1-70b", "bf16"],
+        ["llama-3.1-70b", "fp8"],
+    ]
 
 
 def test_every_configuration_is_counted_once_whatever_is_kept() -> None:

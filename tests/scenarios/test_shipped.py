@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roofline.api import sweep
-from roofline.api.sweeps import Sweep
+from roofline.study.found import Sweep
 from roofline.study.scenario import scenario_named, scenario_names
 from roofline.study.sweep.best import Best
 

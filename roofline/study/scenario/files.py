@@ -139,6 +139,21 @@ class _Common(Strict):
     objectives: Some[Annotated[str, Field(pattern=r"^(min|max) [a-z_]+$")]] | None = None
     prices: dict[str, Quantity] = Field(default_factory=dict)
     keep: Annotated[str, Field(pattern=r"^(all|feasible|pareto|top-[1-9][0-9]{0,8})$")] = "pareto"
+    each: Some[
+        Literal[
+            "models",
+            "gpus",
+            "nodes",
+            "layouts",
+            "weights",
+            "kv",
+            "engines",
+            "techniques",
+            "patches",
+            "workloads",
+            "policies",
+        ]
+    ] = ()
     calibration: Word = "auto"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 

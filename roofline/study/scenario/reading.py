@@ -15,7 +15,7 @@ from roofline.serving.traffic.files import traffic_named
 from roofline.serving.traffic.lengths import Constant, Lengths, spelled
 from roofline.serving.traffic.traffic import Traffic
 from roofline.study.scenario import naming
-from roofline.study.scenario.crossing import numbers_of, zipped
+from roofline.study.scenario.crossing import NAMED, numbers_of, zipped
 from roofline.study.scenario.files import BatchFile, EveryFile, LengthsFile, TrafficFile
 from roofline.study.scenario.naming import at, each, words
 from roofline.study.scenario.scenario import Every, Network, Scenario, Technique
@@ -23,6 +23,8 @@ from roofline.study.scenario.variants import patches, techniques
 from roofline.study.scenario.wanting import limits_of, objectives_of, prices_of
 
 USUAL_GPU: Final = "h100-sxm"
+COLUMNS: Final = {**NAMED, "gpus": "gpu", "nodes": "node", "patches": "patch"}
+"""Keys with names, and the column of the result that each of them is."""
 
 
 def scenario_names() -> list[str]:
@@ -113,6 +115,7 @@ def scenario_of(document: Document, folder: Path) -> Scenario:
         objectives=tuple(objectives_of(document, file)),
         prices=prices_of(document, file, machines),
         keep=file.keep,
+        each=tuple(_each(document, file)),
         calibration=file.calibration,
         seed=file.seed,
         digest=_digest(document, folder),
@@ -150,6 +153,19 @@ def _layouts(document: Document, file: BatchFile | TrafficFile) -> tuple[str, ..
     if file.layouts == "auto":
         return Every((1, 2, 4, 8), "cost")
     return words(document, "layouts", file.layouts, naming.layout)
+
+
+def _each(document: Document, file: BatchFile | TrafficFile) -> Iterator[str]:
+    """Columns of names of which each has a best."""
+    fields = type(file).model_fields
+    for key, path in each(document, "each", file.each):
+        if key not in fields or (key == "patches" and not file.patches):
+            raise DocumentError(
+                f"{key} are no axis of this scenario",
+                hint="name keys of it that have names, like models or gpus",
+                where=document.where(*path),
+            )
+        yield COLUMNS[key]
 
 
 def _techniques(document: Document, file: BatchFile | TrafficFile) -> tuple[Technique, ...]:

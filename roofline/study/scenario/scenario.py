@@ -179,6 +179,8 @@ class Scenario:
         Of GPUs, by name. [$/h]
     keep
         ``"all"``, ``"feasible"``, ``"pareto"`` or ``"top-K"``.
+    each
+        Columns of names: of each combination of them the best is kept.
     calibration
         As `roofline.api.analyze` takes it.
     seed
@@ -211,6 +213,7 @@ class Scenario:
     seed: int
     workloads: tuple[Traffic, ...] = ()
     policies: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
     about: str = ""
     digest: str = field(default="", compare=False)
     source: str = field(default="", compare=False)

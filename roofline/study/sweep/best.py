@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from roofline.cost.work import Array
 from roofline.study.sweep.keep import PARETO, TOP, Objective, losses
 from roofline.study.sweep.pareto import unbeaten
 
@@ -22,17 +24,33 @@ class Best:
         ``"pareto"`` or ``"top-K"``.
     objectives
         In their order.
+    each
+        Columns of names: of each combination of them the best are kept.
     """
 
     keep: str
     objectives: tuple[Objective, ...]
+    each: tuple[str, ...] = ()
 
     def __call__(self, table: "pa.Table") -> "pa.Table":
         """The rows that are kept, in their order."""
         table = table.filter(table["feasible"])
         columns = {each.column: table[each.column].to_numpy() for each in self.objectives}
         values = losses(columns, self.objectives)
+        best = [rows[self._best(values[rows])] for rows in _apart(table, self.each)]
+        return table.take(np.sort(np.concatenate(best))) if best else table
+
+    def _best(self, values: Array) -> NDArray[np.intp]:
+        """Places of the best."""
         if self.keep == PARETO:
-            return table.filter(unbeaten(values))
-        best = np.lexsort(values.T[::-1])[: int(self.keep.removeprefix(TOP))]
-        return table.take(np.sort(best))
+            return np.flatnonzero(unbeaten(values))
+        return np.lexsort(values.T[::-1])[: int(self.keep.removeprefix(TOP))]
+
+
+def _apart(table: "pa.Table", each: tuple[str, ...]) -> list[NDArray[np.intp]]:
+    """Rows of each combination of names."""
+    code = np.zeros(len(table), np.int64)
+    for name in each:
+        places = np.unique(table[name].to_numpy().astype(str), return_inverse=True)[1]
+        code = np.unique(code * (int(places.max(initial=0)) + 1) + places, return_inverse=True)[1]
+    return [np.flatnonzero(code == one) for one in np.unique(code)]

@@ -51,6 +51,8 @@ GOOD: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (BATCH, {"techniques": ["plain", {"offload": {"weights": "auto"}}]}),
     (BATCH, {"patches": [{"name": "big", "memory": "141 GiB", "with": "cla=2"}]}),
     (BATCH, {"keep": "top-20"}),
+    (BATCH, {"each": "models"}),
+    (BATCH, {"each": ["models", "gpus"], "keep": "top-1"}),
     (TRAFFIC, {"rate": None, "concurrency": [1, 2]}),
     (TRAFFIC, {"workloads": [{"name": "mine", "prompt": "100..200", "output": 50}, "chat"]}),
 ]
@@ -79,6 +81,8 @@ BAD: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (BATCH, {"techniques": {"prefix_hit": 1.0}}),
     (BATCH, {"patches": [{"memory": "141 GiB"}]}),
     (BATCH, {"keep": "best"}),
+    (BATCH, {"each": "batch"}),
+    (BATCH, {"each": []}),
     (BATCH, {"layouts": {"gpus": 0}}),
     (BATCH, {"zip": [["prompt"]]}),
     (BATCH, {"kind": "stream"}),

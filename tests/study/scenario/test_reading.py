@@ -179,6 +179,10 @@ def test_what_is_wrong_is_told_at_its_place(
         (TRAFFIC, {"rate": 0}, "rate cannot be 0"),
         (TRAFFIC, {"policies": "static"}, "'policies'"),
         (BATCH, {"patches": [{"name": "base"}]}, "'base' is there twice"),
+        (BATCH, {"each": "patches"}, "patches are no axis"),
+        (BATCH, {"each": ["models", "policies"]}, "policies are no axis"),
+        (TRAFFIC, {"each": "techniques"}, "techniques are no axis"),
+        (BATCH, {"each": "batch"}, "'each'"),
         (BATCH, {"layouts": {"gpus": 8}, "zip": [["layouts", "gpus"]]}, "cannot be zipped"),
         (
             BATCH,

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.study.scenario.limits import Objective
@@ -28,6 +28,7 @@ def table(pairs: list[Pair], feasible: list[bool] | None = None) -> pa.Table:
 
 
 @pytest.mark.parametrize("keep", ["pareto", "top-1", "top-5"])
+@settings(deadline=None)
 @given(pairs=PAIRS, cut=st.integers(0, 40))
 def test_parts_and_the_whole_keep_the_same(keep: str, pairs: list[Pair], cut: int) -> None:
     best, whole = Best(keep, OBJECTIVES), table(pairs)
@@ -35,6 +36,7 @@ def test_parts_and_the_whole_keep_the_same(keep: str, pairs: list[Pair], cut: in
     assert best(pa.concat_tables(parts)).equals(best(whole).combine_chunks())
 
 
+@settings(deadline=None)
 @given(pairs=PAIRS)
 def test_the_frontier_is_what_nothing_beats(pairs: list[Pair]) -> None:
     known = [(np.inf if usd is None else usd, -tokens) for usd, tokens in pairs]

@@ -1,0 +1,107 @@
+"""What a sweep found: counts of all configurations, and the rows that were kept of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.study.pricing import FEASIBLE
+from roofline.study.rows import columns
+from roofline.study.scenario.scenario import Scenario
+from roofline.study.sweep.keep import losses
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What a sweep found.
+
+    Attributes
+    ----------
+    scenario
+        What was asked.
+    configurations, rows
+        Priced, and kept. [1]
+    counts
+        Of the priced ones, by the first thing that each misses; those that miss nothing as
+        ``"feasible"``.
+    reasons
+        Why some lanes cannot be, a sentence each.
+    path
+        Of the result, where one was asked for.
+    """
+
+    scenario: Scenario
+    configurations: int
+    rows: int
+    counts: Mapping[str, int]
+    reasons: tuple[str, ...] = ()
+    path: Path | None = None
+    _kept: "pa.Table | None" = field(default=None, repr=False, compare=False)
+
+    @property
+    def feasible(self) -> int:
+        """Configurations that miss nothing. [1]"""
+        return self.counts.get(FEASIBLE, 0)
+
+    @property
+    def table(self) -> "pa.Table":
+        """Rows that were kept, in the order of the grid."""
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.path) if self._kept is None else self._kept
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Rows as a data frame; units are in ``DataFrame.attrs``."""
+        return self._frame(self.table)
+
+    def best(self, most: int = 0) -> "pandas.DataFrame":
+        """Rows by the objectives, the first one first; those that miss something come last.
+
+        Parameters
+        ----------
+        most
+            How many of them, of which alone all columns are read; 0 for all. [1]
+        """
+        import pyarrow.parquet as pq
+
+        wanted = self.scenario.objectives
+        names = list(dict.fromkeys(["feasible", *(each.column for each in wanted)]))
+        keys = (
+            pq.read_table(self.path, columns=names)
+            if self._kept is None
+            else self._kept.select(names)
+        )
+        good = keys["feasible"].to_numpy()
+        values = losses({name: keys[name].to_numpy() for name in names}, wanted)
+        order = np.lexsort([*values.T[::-1], ~good])
+        return self._frame(self._taken(order[: most or None]))
+
+    def _frame(self, table: "pa.Table") -> "pandas.DataFrame":
+        frame: pandas.DataFrame = table.to_pandas()
+        frame.attrs["units"] = columns(self.scenario)
+        return frame
+
+    def _taken(self, places: NDArray[np.intp]) -> "pa.Table":
+        """Rows at some places, in their order; of a file one group of rows after the other."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self._kept is not None:
+            return self._kept.take(places)
+        ordered, parts, start = np.sort(places), [], 0
+        with pq.ParquetFile(self.path) as file:
+            for number in range(file.num_row_groups):
+                stop = start + file.metadata.row_group(number).num_rows
+                here = ordered[(ordered >= start) & (ordered < stop)]
+                if len(here):
+                    parts.append(file.read_row_group(number).take(here - start))
+                start = stop
+            table = pa.concat_tables(parts or [file.schema_arrow.empty_table()])
+        return table.take(np.argsort(np.argsort(places)))
