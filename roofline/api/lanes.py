@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 import numpy as np
 
 from roofline.api.setting import deployed, options_of, priced, roomiest
-from roofline.api.speculation import drafted
+from roofline.api.speculation import draft_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
 from roofline.cost.moe import Routing
@@ -109,7 +109,7 @@ class Lanes:
         }
         drafting = pool = None
         if (asked := technique.speculation) is not None:
-            draft = drafted(asked.draft, target, asked.weights, None, self.scenario.calibration)
+            draft = draft_of(asked.draft, target, asked.weights, None, self.scenario.calibration)
             drafting = Drafting(draft, acceptance_of(asked.acceptance), asked.length)
         if (pools := technique.disaggregation) is not None:
             other, where = gpu, box

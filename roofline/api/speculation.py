@@ -134,7 +134,7 @@ def speculate(
     return result_of(
         priced(
             target,
-            drafted(draft, target, draft_weights, draft_tp, calibration),
+            draft_of(draft, target, draft_weights, draft_tp, calibration),
             rates,
             Workload(batch, prompt, output, prefill_batch, prefix_hit),
             length=length or (0 if tree or tokens else 4),
@@ -157,7 +157,7 @@ def _rates(acceptance: str | float) -> Acceptance:
     return parse(acceptance) if isinstance(acceptance, str) else Acceptance(((acceptance,),))
 
 
-def drafted(
+def draft_of(
     draft: str | Architecture,
     target: Deployment,
     weights: str | None,
