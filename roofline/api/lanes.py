@@ -109,6 +109,11 @@ class Lanes:
         }
         drafting = pool = None
         if (asked := technique.speculation) is not None:
+            if layout.pp != 1 or layout.cp != 1:
+                raise LayoutError(
+                    f"speculative decoding under {layout} is not priced",
+                    hint="use tensor, expert and attention data parallelism",
+                )
             draft = draft_of(asked.draft, target, asked.weights, None, self.scenario.calibration)
             drafting = Drafting(draft, acceptance_of(asked.acceptance), asked.length)
         if (pools := technique.disaggregation) is not None:
@@ -167,7 +172,14 @@ class Lanes:
             try:
                 where = box or roomiest(gpu, count)
                 if every.choose:
-                    base = deployed(network, gpu, where, kv=kv, engine=self.scenario.engines[0])
+                    base = deployed(
+                        network,
+                        gpu,
+                        where,
+                        kv=kv,
+                        engine=self.scenario.engines[0],
+                        calibration=self.scenario.calibration,
+                    )
                     out.append(choose(base, self._middle(), count, every.choose).layout.spelled)
                 else:
                     out += _possible(network, where, count)

@@ -14,6 +14,7 @@ from roofline.errors import InputError
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
 from roofline.study.found import Sweep
+from roofline.study.pointwise import why
 from roofline.study.pricing import FEASIBLE, Pricing, chunk_size
 from roofline.study.rows import columns
 from roofline.study.scenario import Scenario, read_scenario, scenario_named
@@ -217,7 +218,14 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
 
 def _reasons(pricing: Pricing, counts: Mapping[str, int]) -> tuple[str, ...]:
     """Why lanes cannot be, as far as a few of them show it."""
-    if not {"layout", "format", "deployment"} & set(counts):
+    if not {"layout", "format", "deployment", "technique"} & set(counts):
         return ()
-    lanes = (pricing.lanes(pricing.grid.lane(n)) for n in range(min(pricing.grid.lanes, REASONS)))
-    return tuple(dict.fromkeys(lane.reason for lane in lanes if lane.reason))
+    grid = pricing.grid
+    point = {name: int(values[0]) for name, values in grid.numbers(0, 1).items()}
+    out = []
+    for number in range(min(grid.lanes, REASONS)):
+        lane = pricing.lanes(grid.lane(number))
+        out.append(lane.reason)
+        if lane.deployment is not None and not lane.technique.simple:
+            out.append(why(lane, **point))
+    return tuple(reason for reason in dict.fromkeys(out) if reason)

@@ -94,26 +94,37 @@ def _place(word: str, words: Sequence[str]) -> int:
 
 def point(lane: Lane, batch: int, prompt: int, output: int) -> Point:
     """Figures of one configuration; what rules it out is its limit."""
-    deployment = lane.deployment
-    if deployment is None:
-        return _impossible(lane, lane.limit)
-    if deployment.architecture.is_encoder:
-        output = 1
-    if _too_long(deployment, prompt, output):
+    assert lane.deployment is not None
+    if _too_long(lane.deployment, prompt, output):
         return _impossible(lane, "context")
-    technique = lane.technique
-    together = min(technique.prefill_batch, batch)
-    work = Workload(batch, prompt, output, together, technique.prefix_hit, technique.kv_cache)
     try:
-        if lane.prefill is not None:
-            return _pools(deployment, lane.prefill, work, lane)
-        if lane.drafting is not None:
-            return _drafted(deployment, work, lane)
-        return _alone(deployment, work, lane)
+        return _point_of(lane, lane.deployment, batch, prompt, output)
     except LayoutError:
         return _impossible(lane, "layout")
     except RooflineError:
         return _impossible(lane, "technique")
+
+
+def why(lane: Lane, batch: int, prompt: int, output: int) -> str:
+    """Why a configuration cannot be priced, in a sentence; empty if it can."""
+    assert lane.deployment is not None
+    try:
+        _point_of(lane, lane.deployment, batch, prompt, output)
+    except RooflineError as error:
+        return f"{error.message}; {error.hint}"
+    return ""
+
+
+def _point_of(lane: Lane, deployment: Deployment, batch: int, prompt: int, output: int) -> Point:
+    technique = lane.technique
+    answer = 1 if deployment.architecture.is_encoder else output
+    together = min(technique.prefill_batch, batch)
+    work = Workload(batch, prompt, answer, together, technique.prefix_hit, technique.kv_cache)
+    if lane.prefill is not None:
+        return _pools(deployment, lane.prefill, work, lane)
+    if lane.drafting is not None:
+        return _drafted(deployment, work, lane)
+    return _alone(deployment, work, lane)
 
 
 def _impossible(lane: Lane, limit: str) -> Point:

@@ -228,6 +228,15 @@ def test_what_cannot_be_says_why() -> None:
     assert not frame[frame.limit == "layout"]["fits"].any()
 
 
+def test_what_does_not_go_with_a_technique_says_why() -> None:
+    speculation = {"name": "s", "speculation": {"draft": "eagle", "acceptance": "0.7,0.6"}}
+    found = sweep(BATCH, techniques=["plain", speculation], layouts=["tp1", "pp2"], batch=4)
+    assert found.counts == {"feasible": 2, "technique": 1, "layout": 1}
+    known, piped = found.reasons
+    assert known.startswith("acceptance is known of 2 positions, the draft has more")
+    assert "PP 2" in piped
+
+
 def test_layouts_are_found() -> None:
     found = sweep(BATCH, models="mixtral-8x7b-v0.1", layouts={"gpus": 4}, batch=8)
     frame = found.to_pandas()
