@@ -6,7 +6,7 @@ Where measurements say how long an operator takes, that is its time, with an int
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -104,7 +104,8 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     if deployment.calibration is not None:
         known = deployment.calibration.price(op, gpu)
     if known is not None:
-        known = replace(known, seconds=known.seconds * executions)
+        took = known.seconds * executions
+        known = Measured(took, known.log_sd, known.basis, known.found, known.assumed)
     return Time(compute, memory, wired, measured=known)
 
 

@@ -5,7 +5,7 @@ of groups of sequences. Attention is one operator per group; everything else see
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -163,7 +163,7 @@ def _step(pass_: Pass, stage: Stage, made: dict[Block, tuple[Op, ...]]) -> dict[
     for block, number in stage.layers:
         if block not in made:
             made[block] = tuple(blocks.block(pass_, block, 1))
-        layers += [replace(op, repeat=op.repeat * number) for op in made[block]]
+        layers += [op.called(op.name, op.repeat * number) for op in made[block]]
     loaded = loads(pass_.deployment, layers, stage) if pass_.deployment.offload.any else ()
     return _merged(
         [
@@ -208,7 +208,7 @@ def _merged(ops: Iterable[Op]) -> dict[str, Op]:
             name = f"{op.name}-{number}"
         if name in out or name != op.name:
             repeat = op.repeat + (out[name].repeat if name in out else 0)
-            op = replace(op, name=name, repeat=repeat)
+            op = op.called(name, repeat)
         out[name] = op
     return out
 

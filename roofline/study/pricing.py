@@ -20,6 +20,7 @@ from roofline.study.store.parts import TALLY
 from roofline.study.sweep import lane as tabular
 from roofline.study.sweep.columns import Prices
 from roofline.study.sweep.keep import ALL, MEMORY, Kept, Rows
+from roofline.study.sweep.keep import FEASIBLE as KEPT
 from roofline.study.sweep.listed import Listed
 from roofline.study.sweep.pricing import price, priced, within
 
@@ -32,6 +33,10 @@ ONE_BY_ONE: Final = 256
 """Configurations of a chunk where each is priced by itself."""
 TOGETHER: Final = 2**18
 """Configurations of a chunk where those of a lane are priced together."""
+MOST_TOGETHER: Final = 2**21
+"""The same where the best alone are kept: what is the best of few is seldom that of all."""
+CHUNKS: Final = 16
+"""Chunks at least, of a sweep so large that there are so many."""
 LANES: Final = 64
 """Lanes of a chunk at most: each takes a while to set up."""
 OF_TRAFFIC: Final = 4
@@ -45,7 +50,10 @@ def chunk_size(scenario: Scenario, grid: Grid) -> int:
     techniques = [*scenario.techniques, *(patch.technique for patch in scenario.patches)]
     if not all(technique is None or technique.simple for technique in techniques):
         return ONE_BY_ONE
-    return min(max(TOGETHER // grid.points, 1), LANES) * min(grid.points, TOGETHER)
+    together = TOGETHER
+    if scenario.keep not in (ALL, KEPT):
+        together = min(max(TOGETHER, len(grid) // CHUNKS), MOST_TOGETHER)
+    return min(max(together // grid.points, 1), LANES) * min(grid.points, together)
 
 
 @dataclass(frozen=True, slots=True)

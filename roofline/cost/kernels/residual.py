@@ -16,6 +16,10 @@ FADE: Final = 1.0
 """Octaves outside the hull over which a residual falls by a factor of e; assumed."""
 TOUCHING: Final = 2e-9
 """Octaves: a row this close to the hull is in it."""
+MOST_KNOWN: Final = 512
+"""Sets of rows that are remembered, the last ones asked for."""
+MOST_ROWS: Final = 2048
+"""Rows of such a set."""
 BLOCK: Final = 64
 """Rows whose distances to a few hundred points stay in a core's cache."""
 
@@ -87,11 +91,32 @@ def value(residual: Residual, hull: Hull, at: Array) -> Array:
 
     Outside the hull it is the value at the nearest edge, faded by a factor of e each `FADE`.
     """
-    return located(residual, hull, at)[0]
+    return _located(residual, hull, at)[0]
 
 
 def located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, Array]:
-    """`value` of each row, 0 without a table, and how far it is `outside`."""
+    """`value` of each row, 0 without a table, and how far it is `outside`.
+
+    Devices that have their kernels from one fit ask for the same rows: those are remembered.
+    """
+    if len(at) > MOST_ROWS:
+        return _located(residual, hull, at)
+    key = (id(residual), id(hull), at.tobytes())
+    if (known := _KNOWN.get(key)) is not None:
+        return known[2:]
+    table, beyond = _located(residual, hull, at)
+    table.flags.writeable = beyond.flags.writeable = False
+    # With what they are of, so that no other gets its place in memory.
+    _KNOWN[key] = residual, hull, table, beyond
+    if len(_KNOWN) > MOST_KNOWN:
+        _KNOWN.pop(next(iter(_KNOWN)), None)
+    return table, beyond
+
+
+_KNOWN: Final[dict[tuple[int, int, bytes], tuple[Residual | None, Hull, Array, Array]]] = {}
+
+
+def _located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, Array]:
     inside = np.clip(at, hull.low, hull.high)
     if residual is None:
         return np.zeros(len(at)), outside(hull, at)

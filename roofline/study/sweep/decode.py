@@ -3,11 +3,12 @@
 A step depends on the batch and on the context, which grows with every token.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.pipeline import period
 from roofline.cost.work import Array
@@ -101,7 +102,7 @@ def _largest(values: Array, _: Array) -> Array:
     return np.asarray(values.max(axis=-1))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Exact:
     """Decode priced as a static batch is, at the nodes of each answer.
 
@@ -112,6 +113,7 @@ class Exact:
     """
 
     lane: Lane
+    _known: dict[str, tuple[Array, Steps]] = field(default_factory=dict, repr=False)
 
     def seconds(self, points: Points) -> Array:
         """Time between tokens. [s]"""
@@ -153,21 +155,44 @@ class Exact:
             np.stack([points.prompt, points.output]), axis=1, return_inverse=True
         )
         batches, of_batch = np.unique(points.batch, return_inverse=True)
-        priced = [nodes(int(p) + 1, int(p + o) - 1) if o > 1 else None for p, o in answers.T]
-        asked = [found[0] for found in priced if found is not None]
-        if not asked:
-            return np.zeros((len(points), 1))
-        contexts = np.unique(np.concatenate(asked))
-        rows = max(BLOCK // len(contexts), 1)
+        priced = [_nodes(prompt, output) for prompt, output in answers.T]
         out: list[Array] = []
-        for start in range(0, len(batches), rows):
-            steps_ = steps(self.lane, batches[start : start + rows], contexts)
-            some = np.stack(values(steps_), axis=1)
-            block = np.zeros((*some.shape[:2], len(priced)))
-            for number, found in enumerate(priced):
-                if found is not None:
-                    places = np.searchsorted(contexts, found[0])
-                    block[:, :, number] = over(some[:, :, places], found[1])
+        for rows, contexts, some in self._steps(batches, priced):
+            found = np.stack(values(some), axis=1)[rows]
+            block = np.zeros((*found.shape[:2], len(priced)))
+            for number, (at, weights) in enumerate(priced):
+                if len(at):
+                    places = np.searchsorted(contexts, at)
+                    # Taken in order of memory: sums of the same numbers are the same to the bit.
+                    block[:, :, number] = over(np.take(found, places, axis=2), weights)
             out.append(block)
         whole = np.concatenate(out)
         return np.asarray(whole[of_batch.ravel(), :, of_point.ravel()])
+
+    def _steps(
+        self, batches: Array, priced: Sequence[tuple[Array, Array]]
+    ) -> Iterator[tuple[NDArray[np.intp], Array, Steps]]:
+        """Steps of some batches at all contexts that are asked for: rows of them, and where.
+
+        Those of a lane with few of them are priced once, whatever part of it is asked for.
+        """
+        axes = self.lane.axes
+        if axes.steps <= BLOCK:
+            if not self._known:
+                every = [_nodes(p, o) for p in axes.prompt.nodes for o in axes.output.nodes]
+                contexts = np.unique(np.concatenate([at for at, _ in every]))
+                self._known["steps"] = contexts, steps(self.lane, axes.batch.nodes, contexts)
+            yield np.searchsorted(axes.batch.nodes, batches), *self._known["steps"]
+            return
+        contexts = np.unique(np.concatenate([at for at, _ in priced]))
+        rows = max(BLOCK // max(len(contexts), 1), 1)
+        for start in range(0, len(batches), rows):
+            some = batches[start : start + rows]
+            yield np.arange(len(some)), contexts, steps(self.lane, some, contexts)
+
+
+def _nodes(prompt: float, output: float) -> tuple[Array, Array]:
+    """Contexts of an answer's steps that are priced, and their weights; none for one token."""
+    if output <= 1:
+        return np.empty(0), np.empty(0)
+    return nodes(int(prompt) + 1, int(prompt + output) - 1)

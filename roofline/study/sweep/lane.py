@@ -19,6 +19,8 @@ LISTED: Final = 512
 """Values of an axis beyond which only some of them are priced."""
 PER_OCTAVE: Final = 24
 """Those some, where there are more."""
+CELLS: Final = 2**14
+"""Pairs of a batch and a prompt that are priced at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,20 @@ class Axis:
             return cls(float(low), float(high), np.arange(low, high + 1.0))
         return cls(float(low), float(high), spaced(low, high, PER_OCTAVE, 2 * PER_OCTAVE))
 
+    @classmethod
+    def exactly(cls, values: Array) -> "Axis":
+        """The axis of some values, all of which are priced however many there are."""
+        found = np.unique(values)
+        return cls(float(found[0]), float(found[-1]), found)
+
+    def thinned(self, most: int) -> "Axis":
+        """The axis with about so many nodes at most."""
+        if len(self.nodes) <= most:
+            return self
+        low, high = int(self.low), int(self.high)
+        per_octave = max(int(most / 2 / np.log2(high / low)), 1)
+        return Axis(self.low, self.high, spaced(low, high, per_octave, most // 2))
+
 
 @dataclass(frozen=True, slots=True)
 class Axes:
@@ -77,6 +93,14 @@ class Axes:
     prompt: Axis
     output: Axis
     points: int
+
+    def thinned(self) -> "Axes":
+        """The axes with so few nodes that all pairs of a batch and a prompt can be priced."""
+        batch, prompt = self.batch, self.prompt
+        if len(batch.nodes) * len(prompt.nodes) > CELLS:
+            batch = batch.thinned(max(int(CELLS**0.5), CELLS // len(prompt.nodes)))
+            prompt = prompt.thinned(CELLS // len(batch.nodes))
+        return Axes(batch, prompt, self.output, self.points)
 
     @property
     def steps(self) -> float:

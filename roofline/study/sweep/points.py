@@ -114,6 +114,11 @@ class Points:
             self._answers[key] = Until.of(contexts, self.prompt), last
         return self._answers[key]
 
+    @property
+    def on_nodes(self) -> bool:
+        """Whether all of them are priced, none between others."""
+        return self.batches.share is None and self.prompts.share is None
+
     def __len__(self) -> int:
         """Points."""
         return len(self.batch)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from roofline.cost.work import Array
 from roofline.study.sweep.columns import Columns, Prices
 from roofline.study.sweep.gridded import remembering
-from roofline.study.sweep.lane import How, Lane, tabled
+from roofline.study.sweep.lane import Axes, Axis, How, Lane, tabled
 from roofline.study.sweep.points import Points
 
 
@@ -29,8 +29,9 @@ def priced(lane: Lane, how: How = "auto") -> Prices:
     What fits is known at once; times are priced when they are first asked for, and only then a
     device that lacks the arithmetic is refused with `roofline.errors.MissingRateError`.
     """
-    lane = replace(lane, deployment=remembering(lane.deployment))
-    return Prices(lane, tabled(lane, how))
+    by_tables = tabled(lane, how)
+    lane = replace(lane, deployment=remembering(lane.deployment), axes=lane.axes.thinned())
+    return Prices(lane, by_tables)
 
 
 def within(lane: Lane, prompt: Array, output: Array) -> NDArray[np.bool_]:
@@ -71,4 +72,9 @@ def price(
     if prices.lane.deployment.architecture.is_encoder:
         output = np.ones_like(output)
     where = np.arange(len(batch), dtype=np.int64) if index is None else index
-    return Columns(prices, where, Points.of(prices.lane.axes, batch, prompt, output))
+    points = Points.of(prices.lane.axes, batch, prompt, output)
+    if not (prices.by_tables or points.on_nodes):
+        a, b, c = (Axis.exactly(each) for each in (batch, prompt, output))
+        lane = replace(prices.lane, axes=Axes(a, b, c, prices.lane.axes.points))
+        return price(Prices(lane, by_tables=False), numbers, index)
+    return Columns(prices, where, points)

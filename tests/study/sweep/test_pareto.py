@@ -9,9 +9,9 @@ from roofline.study.sweep.pareto import Cells, unbeaten
 
 def by_pairs(values: Array) -> list[bool]:
     """Whether nothing is nowhere worse and somewhere better."""
-    return [
-        not any(np.all(other <= one) and np.any(other < one) for other in values) for one in values
-    ]
+    as_good = np.all(values[:, None] <= values[None, :], axis=2)
+    better = np.any(values[:, None] < values[None, :], axis=2)
+    return [not beaten for beaten in (as_good & better).any(axis=0).tolist()]
 
 
 @pytest.mark.parametrize("objectives", [1, 2, 3, 4])

@@ -1,5 +1,6 @@
 """Points priced together are what static batches of them are, one by one."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from roofline.cost.offload import Offload
 from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch
 from roofline.study.sweep.columns import SPREADS, Columns
-from roofline.study.sweep.lane import Lane
+from roofline.study.sweep.lane import Axes, Axis, Lane
 from roofline.study.sweep.pricing import price, priced, within
 from roofline.table import BASES
 from tests.study.sweep.lanes import alone, lane, numbers
@@ -170,3 +171,37 @@ def test_large_lanes_are_tabled_whatever_part_is_asked() -> None:
     large = lane("llama-3.1-8b", batch=tuple(range(1, 200)), output=(1000,))
     assert not priced(small).by_tables
     assert priced(large).by_tables
+
+
+def test_axes_of_many_values_are_priced_between_some_of_them() -> None:
+    """A sweep of millions of points of one deployment takes no longer than one of thousands."""
+    where = lane("llama-3.1-8b")
+    axes = Axes(Axis.between(1, 400), Axis.between(1, 16_000), Axis.between(1, 500), 10**9)
+    where = replace(where, axes=axes)
+    random = np.random.default_rng(0)
+    asked = {
+        "batch": np.floor(random.uniform(1, 401, 30)),
+        "prompt": np.floor(random.uniform(1, 16_001, 30)),
+        "output": np.floor(random.uniform(2, 501, 30)),
+    }
+    found, exact = (price(priced(where, how), asked) for how in ("tables", "exact"))
+    assert len(found.prices.lane.axes.batch.nodes) < 200
+    for row in range(0, 30, 6):
+        batch = alone(where, asked, row)
+        for name in ("ttft_s", "tpot_s", "latency_s"):
+            assert exact[name][row] == pytest.approx(getattr(batch, name), rel=1e-9)
+        assert found["free_bytes"][row] == pytest.approx(batch.memory.free, rel=1e-12)
+    for name in ("ttft_s", "tpot_s", "latency_s"):
+        assert found[name] == pytest.approx(exact[name], rel=0.02), name
+
+
+def test_a_small_lane_is_priced_once_whatever_part_is_asked() -> None:
+    where = lane("llama-3.1-8b", batch=(1, 4), prompt=(100, 200), output=(1, 20))
+    asked = numbers(where)
+    whole = price(priced(where), asked)
+    assert not whole.prices.by_tables
+    for row in range(len(asked["batch"])):
+        part = price(priced(where), {name: each[[row]] for name, each in asked.items()})
+        for name in whole:
+            if name != "index":
+                assert np.array_equal(part[name], whole[name][[row]], equal_nan=True), name
