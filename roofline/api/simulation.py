@@ -1,10 +1,11 @@
 """What users of a deployment feel under traffic: requests come, wait, are served."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from roofline.api.calibration import AUTO, with_profile
+from roofline.api.calibration import AUTO, engine_misses, with_profile
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -28,6 +29,8 @@ from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_parts, one_of, refuse_unused
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests
+from roofline.serving.run.doubt import Doubt, doubt_of
+from roofline.serving.run.intervals import intervals
 from roofline.serving.run.result import Run, result_of
 from roofline.serving.run.serve import Fleet, saturation, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
@@ -80,6 +83,7 @@ def simulate(
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
     with_requests: bool = False,
+    with_intervals: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
     """Serve traffic in simulation: latencies and their percentiles, promises, queue, cache, price.
@@ -116,6 +120,9 @@ def simulate(
         shipped ones.
     with_requests
         Whether there is a table of every request.
+    with_intervals
+        Whether figures have a central 80 %, and promises a chance; it takes seven times as long.
+        None have it at datasheet rates.
     progress
         Told how many requests are done, of how many.
 
@@ -198,7 +205,22 @@ def simulate(
         seed,
         said,
     )
+    if measured is not None and with_intervals:
+        run = replace(run, sure=intervals(run, _doubt(run)))
     return result_of(run, with_requests=with_requests)
+
+
+def _doubt(run: Run) -> Doubt:
+    """What is not known of the prices of a run's steps, with what is in them on average."""
+    totals, requests, server = run.served.totals, run.requests, run.fleet.server
+    prompt = float(requests.prompt.mean())
+    return doubt_of(
+        run.deployment,
+        batch=totals.decoded_tokens / totals.steps,
+        context=prompt + float(requests.output.mean()) / 2.0,
+        prompt=min(prompt, server.token_budget or prompt),
+        misses=engine_misses(run.deployment),
+    )
 
 
 def _idle(policy: Policy | None, timeout_s: float) -> bool:

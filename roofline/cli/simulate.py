@@ -117,6 +117,10 @@ def simulate(
     overlap: options.Overlap = 0.0,
     memory_utilization: options.MemoryUtilization = None,
     price: options.Price = None,
+    intervals: Annotated[
+        bool,
+        typer.Option("--intervals/--no-intervals", help="Say how sure it is: seven runs in all."),
+    ] = True,
     out: Annotated[
         Path | None, typer.Option(help="Write every request here: .parquet or .csv.")
     ] = None,
@@ -177,6 +181,7 @@ def simulate(
         overlap=overlap,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
+        with_intervals=intervals,
         with_requests=out is not None or timeline is not None,
         progress=_progress(),
     )
