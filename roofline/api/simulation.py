@@ -22,7 +22,7 @@ from roofline.api.workload import Wanted, drawn
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.moe import UNIFORM, Routing
-from roofline.errors import InputError
+from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
@@ -39,6 +39,7 @@ from roofline.serving.simulate.server import POLICIES, Policy
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.table import Result
+from roofline.units import parse
 
 
 def simulate(
@@ -64,6 +65,7 @@ def simulate(
     preemption: Literal["recompute", "swap"] = "recompute",
     contiguous: bool = False,
     prefix_caching: bool | None = None,
+    host_cache: str = "0 B",
     node: str | Node | None = None,
     gpus: int | None = None,
     layout: str = "",
@@ -118,6 +120,8 @@ def simulate(
     profile
         File of the engine's constants, as `roofline.api.learn_engine` writes it, in place of the
         shipped ones.
+    host_cache
+        Room on the host for prefixes that leave the devices of a replica: ``"256 GB"``. [B]
     with_requests
         Whether there is a table of every request.
     with_intervals
@@ -179,6 +183,7 @@ def simulate(
         preemption,
         contiguous,
         prefix_caching,
+        _room(host_cache),
     )
     page = page_of(engine_named(engine), sharing=True)
     wanted = Wanted(workload, trace, rate, cv, concurrency, prompt, output, requests, warmup)
@@ -208,6 +213,17 @@ def simulate(
     if measured is not None and with_intervals:
         run = replace(run, sure=intervals(run, _doubt(run)))
     return result_of(run, with_requests=with_requests)
+
+
+def _room(asked: str) -> float:
+    """Room on the host. [B]"""
+    try:
+        room = parse(asked, "B")
+    except QuantityError as error:
+        raise InputError(f"host cache: {error.message}", hint="write 256GB") from None
+    if room < 0:
+        raise InputError(f"host cache of {asked}", hint="give 0 or more")
+    return room
 
 
 def _doubt(run: Run) -> Doubt:

@@ -95,6 +95,9 @@ def simulate(
         bool | None,
         typer.Option("--prefix-caching/--no-prefix-caching", help="Keep equal prefixes once."),
     ] = None,
+    host_cache: Annotated[
+        str, typer.Option(help="Host memory of a replica for prefixes that leave the GPU: 256GB.")
+    ] = "0 B",
     node: options.Node = None,
     gpus: options.Gpus = None,
     layout: options.LayoutOf = "",
@@ -163,6 +166,7 @@ def simulate(
         preemption=preemption.value,
         contiguous=contiguous,
         prefix_caching=prefix_caching,
+        host_cache=host_cache,
         node=node,
         gpus=gpus,
         layout=layout,

@@ -78,11 +78,12 @@ LABELS = {
     "prefilled_tokens": "prefilled",
     "decoded_tokens": "decoded",
     "prefix_hits": "prefix hits",
+    "loaded_tokens": "loaded",
     "preemptions": "preemptions",
     "recomputed_tokens": "recomputed",
     "swapped_tokens": "swapped",
 }
-_SILENT = ("preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits")
+_SILENT = ("preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits", "loaded_tokens")
 """Not worth a line where they are 0."""
 
 

@@ -272,3 +272,15 @@ def test_networks_that_do_not_decode_are_refused(cli: Any) -> None:
     ran = cli("simulate bert-base-uncased")
     assert ran.code == 2
     assert "does not answer token by token" in ran.err
+
+
+def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
+    assert cli(f"{SMALL} --rate 5 --host-cache 10furlongs").code == 2
+    assert cli(f"{SMALL} --rate 5 --host-cache 1GB --no-prefix-caching").code == 2
+    line = "simulate llama-3.1-8b --workload multi-turn --requests 60 --memory-utilization 0.25"
+    bare = cli(f"{line} --format json --no-intervals").result
+    tier = cli(f"{line} --format json --no-intervals --host-cache 256GB").result
+    loaded = tier["server"]["loaded_tokens"]["value"]
+    assert loaded > bare["server"]["loaded_tokens"]["value"] == 0
+    hits = [each["server"]["prefix_hits"]["value"] for each in (bare, tier)]
+    assert hits[0] < hits[1]

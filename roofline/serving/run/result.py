@@ -272,6 +272,13 @@ def notes(run: Run) -> tuple[str, ...]:
             f"Prefixes are shared in pages of {server.page} tokens; {run.deployment.engine.title} "
             f"has pages of {run.deployment.engine.block_tokens:g}."
         )
+    if server.tier_tokens:
+        out.append(
+            f"Prefixes that leave the GPU wait on the host, which has room for "
+            f"{server.tier_tokens:,} tokens, and come back at "
+            f"{1.0 / server.swap_s_per_token:,.0f} tokens a second while nothing else runs; "
+            "leaving is taken to go on beside the steps."
+        )
     out.append(
         f"Power is taken to grow from {IDLE_SHARE:.0%} of board power without work to all of it in "
         "a step; both are assumed."

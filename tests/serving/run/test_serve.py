@@ -25,7 +25,7 @@ PRICES = step_prices(on("llama-3.1-8b"), sequences=32, longest=4096)
 SERVER = Server(token_budget=2048, max_sequences=32, kv_tokens=200_000)
 ONE = Fleet(PRICES, SERVER)
 LOAD = Traffic(Uniform(100, 900), Uniform(20, 120), Poisson(5.0), requests=300)
-NOTHING = Totals(1, 1.0, 1.0, *([0] * 7), *([0.0] * 5))
+NOTHING = Totals(1, 1.0, 1.0, *([0] * 8), *([0.0] * 5))
 
 
 def columns(start: list[float], begun: list[float], end: list[float]) -> Served:
