@@ -18,6 +18,7 @@ from roofline.api.setting import (
     network_of,
     options_of,
 )
+from roofline.api.speculation import drafted, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
@@ -27,19 +28,24 @@ from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_parts, one_of, refuse_unused
+from roofline.serving.draft_trees import chain
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests
 from roofline.serving.run.doubt import Doubt, doubt_of
 from roofline.serving.run.intervals import intervals
 from roofline.serving.run.result import Run, result_of
-from roofline.serving.run.serve import Fleet, saturation, serve
+from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
+from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import POLICIES, Policy
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.table import Result
 from roofline.units import parse
+
+USUAL_DRAFT = 4
+"""Tokens drafted in a row, if nothing is said."""
 
 
 def simulate(
@@ -66,6 +72,9 @@ def simulate(
     contiguous: bool = False,
     prefix_caching: bool | None = None,
     host_cache: str = "0 B",
+    draft: str | Architecture = "",
+    acceptance: str | float = "",
+    draft_length: int = 0,
     node: str | Node | None = None,
     gpus: int | None = None,
     layout: str = "",
@@ -122,6 +131,9 @@ def simulate(
         shipped ones.
     host_cache
         Room on the host for prefixes that leave the devices of a replica: ``"256 GB"``. [B]
+    draft, acceptance, draft_length
+        What drafts, how often that is accepted, and tokens drafted in a row, 4 if not stated: as
+        for `roofline.api.speculate`. Nothing drafts if not stated. [1] [token]
     with_requests
         Whether there is a table of every request.
     with_intervals
@@ -144,6 +156,9 @@ def simulate(
     if policy is not None:
         one_of("policy", policy, POLICIES)
     refuse_unused("a policy without batches that wait", {"--timeout": _idle(policy, timeout_s)})
+    if not draft:
+        unused = {"--acceptance": acceptance != "", "--draft-length": bool(draft_length)}
+        refuse_unused("plain decoding", unused)
     check_share(memory_utilization)
     promises = parse_slo(slo) if slo is not None else None
     network = network_of(model)
@@ -198,6 +213,10 @@ def simulate(
         engine=EngineCosts() if measured is None else measured.costs,
     )
     fleet = Fleet(prices, server, replicas)
+    if draft:
+        drafts = drafted(draft, deployment, None, None, calibration)
+        tree = chain(rates_of(acceptance), draft_length or USUAL_DRAFT)
+        fleet = drafting_fleet(fleet, deployment, made, Drafting(drafts, tree, seed))
     served = serve(fleet, made, concurrency=load.concurrency, progress=progress)
     run = Run(
         deployment,

@@ -284,3 +284,14 @@ def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
     assert loaded > bare["server"]["loaded_tokens"]["value"] == 0
     hits = [each["server"]["prefix_hits"]["value"] for each in (bare, tier)]
     assert hits[0] < hits[1]
+
+
+def test_drafts_make_answers_faster_and_are_told(cli: Any) -> None:
+    line = f"{SMALL} --concurrency 4 --no-intervals"
+    plain = cli(f"{line} --format json").result["metrics"]["tpot_s"]["mean"]
+    ran = cli(f"{line} --format json --draft eagle --acceptance 0.8 --draft-length 3")
+    assert ran.result["metrics"]["tpot_s"]["mean"] < plain
+    told = cli(f"{line} --draft ngram --acceptance 0.5")
+    assert "1.94 tokens a round are expected" in " ".join(told.out.split())
+    assert cli(f"{line} --acceptance 0.5").code == 2
+    assert cli(f"{line} --draft ngram").code == 2

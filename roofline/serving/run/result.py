@@ -272,6 +272,14 @@ def notes(run: Run) -> tuple[str, ...]:
             f"Prefixes are shared in pages of {server.page} tokens; {run.deployment.engine.title} "
             f"has pages of {run.deployment.engine.block_tokens:g}."
         )
+    if run.fleet.drafting is not None:
+        drafting = run.fleet.drafting
+        out.append(
+            f"Drafted by {drafting.draft.title}: {drafting.tree}, of which "
+            f"{drafting.tree.tokens:.2f} tokens a round are expected, drawn for every round. A "
+            "step is a round. Contexts and pages grow as they do on average, and drafted tokens "
+            "take nothing of the token budget."
+        )
     if server.tier_tokens:
         out.append(
             f"Prefixes that leave the GPU wait on the host, which has room for "
