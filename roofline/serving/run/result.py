@@ -9,6 +9,7 @@ from roofline.cost.deployment import Deployment
 from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept
 from roofline.serving.requests import Requests
 from roofline.serving.run import tables
+from roofline.serving.run.formed import formed
 from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
 from roofline.serving.running_cost import IDLE_SHARE
@@ -280,6 +281,8 @@ def notes(run: Run) -> tuple[str, ...]:
             "step is a round. Contexts and pages grow as they do on average, and drafted tokens "
             "take nothing of the token budget."
         )
+    if said := formed(run):
+        out.append(said)
     if server.tier_tokens:
         out.append(
             f"Prefixes that leave the GPU wait on the host, which has room for "

@@ -127,10 +127,11 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
     Raises
     ------
     InputError
-        There are no requests, or the policy has no closed form.
+        There are no requests, or there is no closed form: batches that nobody joins, prefixes.
     """
-    if server.policy in BATCHED or server.sharing:
-        what = "shared prefixes" if server.sharing else f"{server.policy} batches"
+    shared = server.sharing and len(given.hashes) > 0
+    if server.policy in BATCHED or shared:
+        what = "shared prefixes" if shared else f"{server.policy} batches"
         raise InputError(f"there is no closed form for {what}", hint="simulate it")
     if not len(given):
         raise InputError("there are no requests", hint="give at least one")
