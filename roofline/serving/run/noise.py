@@ -72,8 +72,8 @@ def _rate_error(done: Finished, number: int) -> float:
     place = np.searchsorted(ends, done.finish)
     tokens = np.bincount(place, weights=done.output, minlength=number)
     # The first and the last part see the run begin and end.
-    inside = tokens[1:-1] if number > 4 else tokens
-    return _error(list(inside)) / float(inside.mean())
+    inside = tokens[1:-1] if tokens[1:-1].any() else tokens
+    return _error(inside.tolist()) / float(inside.mean())
 
 
 def _rows(done: Finished, rows: NDArray[np.intp]) -> Finished:

@@ -169,6 +169,15 @@ def test_noise_is_that_of_other_requests() -> None:
     assert 0.5 * np.std(means) <= said <= 2.0 * np.std(means)
 
 
+def test_answers_that_all_end_together_have_a_rate_too() -> None:
+    run = crowd()
+    whole = replace(run.fleet, server=replace(run.fleet.server, policy="static", max_sequences=32))
+    made = replace(run.requests, arrival=np.zeros(len(run.requests)))
+    once = replace(run, requests=made, served=serve(whole, made))
+    for given in (once, replace(once, served=replace(once.served, finish=np.full(400, 9.0)))):
+        assert np.isfinite(noise_of(given)["throughput_tok_s", "value"])
+
+
 def test_errors_of_kernels_of_one_kind_go_together() -> None:
     doubt = doubt_of(MEASURED, batch=16.0, context=1000.0, prompt=800.0, misses={})
     decode = slowest(through(MEASURED, Group(np.array(16.0), 1.0, 1000.0))).parts

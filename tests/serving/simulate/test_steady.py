@@ -14,10 +14,11 @@ from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Served
-from roofline.serving.simulate.server import Server
+from roofline.serving.simulate.server import BATCHED, Server
 from roofline.serving.simulate.steady import ERRORS, Share, arriving, closed, share_of
 from tests.serving.deployments import on
-from tests.serving.simulate.cases import requests
+from tests.serving.simulate.cases import prices, requests, some_engine
+from tests.serving.simulate.cases import server as some_server
 
 COUNT = 8000
 SERVERS = {
@@ -240,3 +241,29 @@ def test_loads_that_make_no_sense_are_refused(wrong: float) -> None:
         arriving(share, wrong)
     with pytest.raises(InputError, match="clients"):
         closed(share, 0)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_server_has_a_long_run(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, 50))
+    given = requests(np.zeros(count), random.integers(1, 40, count), random.integers(1, 30, count))
+    server = some_server(random, 2)
+    if server.policy in BATCHED:
+        server = replace(server, policy="chunked", token_budget=max(server.token_budget, 40))
+    share = share_of(given, prices(random, some_engine(random)), server)
+    most = float(arriving(share, 1e-9).saturation_per_s[0])
+    assert 0 < most < np.inf
+    for steady in (
+        arriving(share, np.array([1e-6, 0.3, 0.9, 0.999]) * most),
+        closed(share, np.array([1.0, 2.0, 50.0, 5000.0])),
+    ):
+        assert steady.stable.all()
+        for name in ("ttft_s", "tpot_s", "latency_s", "queue_s", "present"):
+            values = getattr(steady, name)
+            assert np.isfinite(values).all(), name
+            assert (values >= 0).all(), name
+        assert (steady.requests_per_s <= most * (1 + 1e-9)).all()
+        assert ((steady.utilisation >= 0) & (steady.utilisation <= 1)).all()
+        assert (steady.ttft_percentile(50) <= steady.ttft_percentile(99)).all()
+        assert np.isfinite(steady.tpot_percentile(99)).all()
