@@ -77,9 +77,11 @@ def open_loop(share: Share, most: Most, rate: Array) -> Means:
     are: π(k) ∝ Π λ·m·S(j) / j, with S(j) the mean step of j. Prompts come and go much faster than
     sequences, so that at each j they are in the long run; but a sequence begins to decode when
     prompts have come during its own, and those are prefilled first. Beyond the most sequences
-    requests wait in a geometric row, longer by half of 1 + cv² of answers. Sources: Kelly 1979,
-    Reversibility and Stochastic Networks, chapter 3; Allen 1990, Probability, Statistics and
-    Queueing Theory, section 5.4.
+    requests wait in a geometric row, longer by half of 1 + cv² of answers. Where sequences hold
+    more and less of a memory that is short, it is as if there were fewer and larger ones
+    (Hayward). Sources: Kelly 1979, Reversibility and Stochastic Networks, chapter 3; Allen 1990,
+    Probability, Statistics and Queueing Theory, section 5.4; Fredericks 1980, Bell System
+    Technical Journal 59(6).
     """
     batches = _batches(share, most)
     lam, grid = rate[:, None], np.broadcast_to(batches, (len(rate), len(batches)))
@@ -226,7 +228,8 @@ def _states(
     last = np.minimum(load, 1.0 - 2.0**-40)
     if not share.steps:
         return np.ones((len(rate), 1)), np.zeros_like(rate)
-    every = np.arange(batches[-1] + 1.0)
+    # Where memory is short and sequences take more or less of it, as of so many fewer.
+    every = np.linspace(0.0, batches[-1], max(round(batches[-1] / share.lump), 1) + 1)
     steps = np.stack([np.interp(every, batches, row) for row in step])
     ratio = rate[:, None] * share.steps * steps[:, 1:] / every[1:]
     ratio[:, -1] = last  # with all sequences, as it saturates

@@ -40,8 +40,9 @@ class Share:
         Whether all requests are equally long.
     decode_first
         Whether prompts go beside decode; else they have steps of their own.
-    most
-        Sequences that run at once, as far as they are allowed and have memory. [1]
+    most, lump
+        Sequences that run at once, as far as they are allowed and have memory; where that is
+        memory, how many of them one that takes as much as they do at random is like. [1]
     batches
         Points of the columns below, from 0 to ``most``. [1]
     decode_s
@@ -73,6 +74,7 @@ class Share:
     uniform: bool
     decode_first: bool
     most: int
+    lump: float
     batches: Array
     decode_s: Array
     beside_s: Array
@@ -139,7 +141,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
 
     prompt, steps = given.prompt.astype(np.float64), given.output.astype(np.float64) - 1.0
     context, left = _contexts(prompt, steps, prices.window)
-    most = _most(given, server, context)
+    most, lump = _most(given, server, context)
     table = dense(prices, most + 1)
     batches = np.unique(np.rint(np.geomspace(1, most + 1, POINTS))) - 1.0
     rows = batches.astype(int)
@@ -162,6 +164,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         # Without decode both are the same.
         decode_first=server.first == "decode" or not steps.any(),
         most=most,
+        lump=lump,
         batches=batches,
         decode_s=decode_s,
         beside_s=_row(table.contexts, table.mixed[rows], context) + seen,
@@ -188,8 +191,8 @@ def _contexts(prompt: Array, steps: Array, window: int) -> tuple[float, float]:
     return float(seen.sum()) / whole, float(inside.sum()) / whole
 
 
-def _most(given: Requests, server: Server, context: float) -> int:
-    """Sequences that run at once. [1]
+def _most(given: Requests, server: Server, context: float) -> tuple[int, float]:
+    """Sequences that run at once, and how uneven what they hold is: E[h²] / E[h]² in time. [1]
 
     A sequence holds memory for as long as it runs, so that those with long answers count more. The
     one that waits for memory leaves some free: half of what it needs, and what needs much waits
@@ -205,7 +208,9 @@ def _most(given: Requests, server: Server, context: float) -> int:
         needs = given.prompt + server.reservation * (given.output - 1.0) + server.page / 2.0
         held = max(context + server.page / 2.0, float((needs * stays).sum() / stays.sum()))
     free = float((needs**2).sum() / needs.sum()) / 2.0
-    return max(min(limit, int((server.kv_tokens - free) / held)), 1)
+    room = max(int((server.kv_tokens - free) / held), 1)
+    uneven = float((needs**2 * stays).sum() / stays.sum()) / held**2
+    return min(limit, room), max(uneven, 1.0) if room < limit else 1.0
 
 
 def _room(server: Server, batches: Array, lengths: Array, most: int) -> tuple[Array, Array]:
