@@ -17,6 +17,7 @@ from roofline.cost.kernels import processor
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu
+from roofline.model.architecture import Mla, Moe
 
 NAMED: Final = ("gemm", "pointwise", "quantize")
 """Kinds with a form for each variant."""
@@ -113,3 +114,16 @@ def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
         )
     costs = _costs(deployment.engine.name, Path(profile))
     return replace(deployment, calibration=replace(known, costs=costs))
+
+
+def engine_misses(deployment: Deployment) -> Mapping[str, float]:
+    """How far predictions of the deployment's engine were off end to end: log sd by metric. [1]"""
+    from roofline.bench.end_to_end.profiles import misses_of
+
+    blocks = deployment.architecture.kinds
+    kind = "dense"
+    if any(isinstance(block.mixer, Mla) for block in blocks):
+        kind = "latent"
+    elif any(isinstance(block.feedforward, Moe) for block in blocks):
+        kind = "mixture"
+    return misses_of(deployment.engine.name, kind)

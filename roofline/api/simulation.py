@@ -1,10 +1,11 @@
 """What users of a deployment feel under traffic: requests come, wait, are served."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from roofline.api.calibration import AUTO, with_profile
+from roofline.api.calibration import AUTO, engine_misses, with_profile
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -17,25 +18,34 @@ from roofline.api.setting import (
     network_of,
     options_of,
 )
+from roofline.api.speculation import drafted, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.moe import UNIFORM, Routing
-from roofline.errors import InputError
+from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
 from roofline.serving.asking import check_parts, one_of, refuse_unused
+from roofline.serving.draft_trees import chain
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests
+from roofline.serving.run.doubt import Doubt, doubt_of
+from roofline.serving.run.intervals import intervals
 from roofline.serving.run.result import Run, result_of
-from roofline.serving.run.serve import Fleet, saturation, serve
+from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
+from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.server import POLICIES, Policy
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.table import Result
+from roofline.units import parse
+
+USUAL_DRAFT = 4
+"""Tokens drafted in a row, if nothing is said."""
 
 
 def simulate(
@@ -61,6 +71,10 @@ def simulate(
     preemption: Literal["recompute", "swap"] = "recompute",
     contiguous: bool = False,
     prefix_caching: bool | None = None,
+    host_cache: str = "0 B",
+    draft: str | Architecture = "",
+    acceptance: str | float = "",
+    draft_length: int = 0,
     node: str | Node | None = None,
     gpus: int | None = None,
     layout: str = "",
@@ -80,6 +94,7 @@ def simulate(
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
     with_requests: bool = False,
+    with_intervals: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
     """Serve traffic in simulation: latencies and their percentiles, promises, queue, cache, price.
@@ -114,8 +129,16 @@ def simulate(
     profile
         File of the engine's constants, as `roofline.api.learn_engine` writes it, in place of the
         shipped ones.
+    host_cache
+        Room on the host for prefixes that leave the devices of a replica: ``"256 GB"``. [B]
+    draft, acceptance, draft_length
+        What drafts, how often that is accepted, and tokens drafted in a row, 4 if not stated: as
+        for `roofline.api.speculate`. Nothing drafts if not stated. [1] [token]
     with_requests
         Whether there is a table of every request.
+    with_intervals
+        Whether figures have a central 80 %, and promises a chance; it takes seven times as long.
+        None have it at datasheet rates.
     progress
         Told how many requests are done, of how many.
 
@@ -133,6 +156,9 @@ def simulate(
     if policy is not None:
         one_of("policy", policy, POLICIES)
     refuse_unused("a policy without batches that wait", {"--timeout": _idle(policy, timeout_s)})
+    if not draft:
+        unused = {"--acceptance": acceptance != "", "--draft-length": bool(draft_length)}
+        refuse_unused("plain decoding", unused)
     check_share(memory_utilization)
     promises = parse_slo(slo) if slo is not None else None
     network = network_of(model)
@@ -172,6 +198,7 @@ def simulate(
         preemption,
         contiguous,
         prefix_caching,
+        _room(host_cache),
     )
     page = page_of(engine_named(engine), sharing=True)
     wanted = Wanted(workload, trace, rate, cv, concurrency, prompt, output, requests, warmup)
@@ -186,6 +213,10 @@ def simulate(
         engine=EngineCosts() if measured is None else measured.costs,
     )
     fleet = Fleet(prices, server, replicas)
+    if draft:
+        drafts = drafted(draft, deployment, None, None, calibration)
+        tree = chain(rates_of(acceptance), draft_length or USUAL_DRAFT)
+        fleet = drafting_fleet(fleet, deployment, made, Drafting(drafts, tree, seed))
     served = serve(fleet, made, concurrency=load.concurrency, progress=progress)
     run = Run(
         deployment,
@@ -198,7 +229,33 @@ def simulate(
         seed,
         said,
     )
+    if measured is not None and with_intervals:
+        run = replace(run, sure=intervals(run, _doubt(run)))
     return result_of(run, with_requests=with_requests)
+
+
+def _room(asked: str) -> float:
+    """Room on the host. [B]"""
+    try:
+        room = parse(asked, "B")
+    except QuantityError as error:
+        raise InputError(f"host cache: {error.message}", hint="write 256GB") from None
+    if room < 0:
+        raise InputError(f"host cache of {asked}", hint="give 0 or more")
+    return room
+
+
+def _doubt(run: Run) -> Doubt:
+    """What is not known of the prices of a run's steps, with what is in them on average."""
+    totals, requests, server = run.served.totals, run.requests, run.fleet.server
+    prompt = float(requests.prompt.mean())
+    return doubt_of(
+        run.deployment,
+        batch=totals.decoded_tokens / totals.steps,
+        context=prompt + float(requests.output.mean()) / 2.0,
+        prompt=min(prompt, server.token_budget or prompt),
+        misses=engine_misses(run.deployment),
+    )
 
 
 def _idle(policy: Policy | None, timeout_s: float) -> bool:

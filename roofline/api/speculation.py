@@ -107,7 +107,7 @@ def speculate(
     RooflineError
         Anything the user can mend.
     """
-    rates = _rates(acceptance)
+    rates = rates_of(acceptance)
     options = options_of(mla=mla, routing=routing, overlap=overlap)
     network = network_of(model)
     check_parts(network, mla, routing)
@@ -145,7 +145,7 @@ def speculate(
     )
 
 
-def _rates(acceptance: str | float) -> Acceptance:
+def rates_of(acceptance: str | float) -> Acceptance:
     """How often drafts are accepted: as given, as nothing stands for all text."""
     if isinstance(acceptance, str) and not acceptance.strip():
         known = PUBLISHED[0]

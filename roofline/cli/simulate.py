@@ -95,6 +95,16 @@ def simulate(
         bool | None,
         typer.Option("--prefix-caching/--no-prefix-caching", help="Keep equal prefixes once."),
     ] = None,
+    host_cache: Annotated[
+        str, typer.Option(help="Host memory of a replica for prefixes that leave the GPU: 256GB.")
+    ] = "0 B",
+    draft: Annotated[
+        str, typer.Option(help="What drafts: mtp, eagle, medusa, ngram, or a network like MODEL.")
+    ] = "",
+    acceptance: Annotated[
+        str, typer.Option(help="How often a drafted token is accepted: 0.7; 0.73,0.71 by position.")
+    ] = "",
+    draft_length: Annotated[int, typer.Option(help="Tokens drafted in a row; 0 for 4.")] = 0,
     node: options.Node = None,
     gpus: options.Gpus = None,
     layout: options.LayoutOf = "",
@@ -117,6 +127,10 @@ def simulate(
     overlap: options.Overlap = 0.0,
     memory_utilization: options.MemoryUtilization = None,
     price: options.Price = None,
+    intervals: Annotated[
+        bool,
+        typer.Option("--intervals/--no-intervals", help="Say how sure it is: seven runs in all."),
+    ] = True,
     out: Annotated[
         Path | None, typer.Option(help="Write every request here: .parquet or .csv.")
     ] = None,
@@ -159,6 +173,10 @@ def simulate(
         preemption=preemption.value,
         contiguous=contiguous,
         prefix_caching=prefix_caching,
+        host_cache=host_cache,
+        draft=draft,
+        acceptance=acceptance,
+        draft_length=draft_length,
         node=node,
         gpus=gpus,
         layout=layout,
@@ -177,6 +195,7 @@ def simulate(
         overlap=overlap,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
+        with_intervals=intervals,
         with_requests=out is not None or timeline is not None,
         progress=_progress(),
     )

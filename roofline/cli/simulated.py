@@ -78,11 +78,12 @@ LABELS = {
     "prefilled_tokens": "prefilled",
     "decoded_tokens": "decoded",
     "prefix_hits": "prefix hits",
+    "loaded_tokens": "loaded",
     "preemptions": "preemptions",
     "recomputed_tokens": "recomputed",
     "swapped_tokens": "swapped",
 }
-_SILENT = ("preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits")
+_SILENT = ("preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits", "loaded_tokens")
 """Not worth a line where they are 0."""
 
 
@@ -94,38 +95,58 @@ def _time(seconds: float) -> str:
 
 
 def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None:
+    sure = "mean_low" in table.columns
+    figures = ["mean", "p50", "p90", "p95", "p99"]
+    if sure:
+        figures = ["mean", "mean_low", "mean_high", "p50", "p90", "p99", "p99_low", "p99_high"]
     rows = [
         [LABELS[row["metric"]]]
-        + [_time(row[name]) for name in ("mean", "p50", "p90", "p95", "p99")]
-        + [row["meaning"]]
+        + [_time(row[name]) for name in figures]
+        + ([] if sure else [row["meaning"]])
         for row in table.rows()
     ]
     title = "What users feel" + (" (overloaded: grows with the length of the run)" * overloaded)
-    header = ["", "mean", "p50", "p90", "p95", "p99", "what it is"]
-    print_rows(rows, header, style, title)
+    names = [name.split("_")[-1] for name in figures]
+    print_rows(rows, ["", *names] + ([] if sure else ["what it is"]), style, title)
 
 
 def _print_objectives(table: "Table", style: Format) -> None:
-    rows = [
-        [
-            row["objective"],
-            _time(row["limit_s"]),
-            _time(row["value_s"]),
-            f"{row['attainment']:.1%}",
-            "yes" if row["met"] else "no",
-        ]
-        for row in table.rows()
-    ]
-    print_rows(rows, ["", "limit", "value", "requests within", "kept"], style, "Promises")
+    sure = "chance" in table.columns
+    rows = []
+    for row in table.rows():
+        cells = [row["objective"], _time(row["limit_s"]), _time(row["value_s"])]
+        if sure:
+            cells += [_time(row["value_low"]), _time(row["value_high"])]
+        cells.append(f"{row['attainment']:.1%}")
+        if sure:
+            cells += [f"{row['attainment_low']:.1%}", f"{row['attainment_high']:.1%}"]
+            cells.append(f"{row['chance']:.0%}")
+        rows.append([*cells, "yes" if row["met"] else "no"])
+    header = ["", "limit", "value", "requests within", "kept"]
+    if sure:
+        header = ["", "limit", "value", "low", "high", "within", "low", "high", "chance", "kept"]
+    print_rows(rows, header, style, "Promises")
 
 
 def _print_figures(table: "Table", style: Format, title: str) -> None:
-    rows = [
-        [LABELS[row["metric"]], _quantity(row["value"], row["unit"]), row["meaning"]]
-        for row in table.rows()
-        if row["value"] or row["metric"] not in _SILENT
-    ]
-    print_rows(rows, ["", "value", "what it is"], style, title)
+    sure = "low" in table.columns
+    rows = []
+    for row in table.rows():
+        if not row["value"] and row["metric"] in _SILENT:
+            continue
+        cells = [LABELS[row["metric"]], _quantity(row["value"], row["unit"])]
+        if sure:
+            cells += [_bound(row, "low"), _bound(row, "high")]
+        rows.append([*cells, row["meaning"]])
+    header = ["", "value", "low", "high", "what it is"] if sure else ["", "value", "what it is"]
+    print_rows(rows, header, style, title)
+
+
+def _bound(row: dict[str, Any], end: str) -> str:
+    """An end of an interval; nothing where it is the figure itself."""
+    if row[end] is None or row["low"] == row["high"]:
+        return ""
+    return _quantity(row[end], row["unit"])
 
 
 def _quantity(value: float, unit: str) -> str:

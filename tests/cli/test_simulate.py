@@ -272,3 +272,26 @@ def test_networks_that_do_not_decode_are_refused(cli: Any) -> None:
     ran = cli("simulate bert-base-uncased")
     assert ran.code == 2
     assert "does not answer token by token" in ran.err
+
+
+def test_prefixes_that_leave_the_gpu_wait_on_the_host(cli: Any) -> None:
+    assert cli(f"{SMALL} --rate 5 --host-cache 10furlongs").code == 2
+    assert cli(f"{SMALL} --rate 5 --host-cache 1GB --no-prefix-caching").code == 2
+    line = "simulate llama-3.1-8b --workload multi-turn --requests 60 --memory-utilization 0.25"
+    bare = cli(f"{line} --format json --no-intervals").result
+    tier = cli(f"{line} --format json --no-intervals --host-cache 256GB").result
+    loaded = tier["server"]["loaded_tokens"]["value"]
+    assert loaded > bare["server"]["loaded_tokens"]["value"] == 0
+    hits = [each["server"]["prefix_hits"]["value"] for each in (bare, tier)]
+    assert hits[0] < hits[1]
+
+
+def test_drafts_make_answers_faster_and_are_told(cli: Any) -> None:
+    line = f"{SMALL} --concurrency 4 --no-intervals"
+    plain = cli(f"{line} --format json").result["metrics"]["tpot_s"]["mean"]
+    ran = cli(f"{line} --format json --draft eagle --acceptance 0.8 --draft-length 3")
+    assert ran.result["metrics"]["tpot_s"]["mean"] < plain
+    told = cli(f"{line} --draft ngram --acceptance 0.5")
+    assert "1.94 tokens a round are expected" in " ".join(told.out.split())
+    assert cli(f"{line} --acceptance 0.5").code == 2
+    assert cli(f"{line} --draft ngram").code == 2

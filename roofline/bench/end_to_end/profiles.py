@@ -13,6 +13,7 @@ from roofline.bench import atomic
 from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, FOLDER, KERNELS, SHARED, Constant
 from roofline.bench.end_to_end.fitting import NAMES, PLACE, priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
+from roofline.bench.end_to_end.modes import CLOSED
 from roofline.content import shipped
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
@@ -287,3 +288,28 @@ def costs_of(name: str, own: Path | None = None) -> EngineCosts:
         decode_gain=value("decode_gain"),
         prefill_gain=value("prefill_gain"),
     )
+
+
+def misses_of(name: str, kind: str) -> Mapping[str, float]:
+    """Log standard deviation of measured from predicted by metric, in a closed loop. [1]
+
+    Parameters
+    ----------
+    name
+        As of the catalog of engines.
+    kind
+        ``"dense"``, ``"mixture"`` or ``"latent"``.
+
+    Notes
+    -----
+    Of groups of device, engine and network that the constants were not fitted to; of all engines
+    where this one has too few. Source: the profiles' spreads.
+    """
+    if name not in {engine.name for engine in ENGINES}:
+        return {}
+    _, spreads = load()
+    out = {}
+    for metric in ("ttft_s", "tpot_s"):
+        keys = ((name, CLOSED, metric, kind), (name, CLOSED, metric), (CLOSED, metric, kind))
+        out[metric] = next(spreads[key] for key in (*keys, (CLOSED, metric)) if key in spreads)
+    return out

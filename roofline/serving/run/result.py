@@ -1,6 +1,7 @@
 """A run as a result: what users feel, what was promised, what the server did, what it costs."""
 
 from dataclasses import dataclass, field, replace
+from math import exp
 from typing import Final
 
 import roofline
@@ -8,9 +9,12 @@ from roofline.cost.deployment import Deployment
 from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept
 from roofline.serving.requests import Requests
 from roofline.serving.run import tables
+from roofline.serving.run.formed import formed
+from roofline.serving.run.intervals import Intervals
 from roofline.serving.run.serve import Fleet
 from roofline.serving.running_cost import IDLE_SHARE
 from roofline.serving.simulate.served import Served
+from roofline.serving.static import CENTRAL
 from roofline.table import Result
 from roofline.units import show, significant
 
@@ -18,6 +22,8 @@ NEAR: Final = 0.9
 """Share of the rate of saturation from which queues are long and depend on chance."""
 
 
+SURE: Final = 0.99
+"""Probability from which nothing is said of it."""
 LONG: Final = 1.25
 """Time of a run over that in which requests come, from which its end counts for much."""
 
@@ -69,6 +75,8 @@ class Run:
         Of the requests. [1]
     notes
         What the requests rest on.
+    sure
+        Where the figures lie; None where prices are the least possible.
     """
 
     deployment: Deployment
@@ -80,6 +88,7 @@ class Run:
     objectives: tuple[Objective, ...] = ()
     seed: int = 0
     notes: tuple[str, ...] = ()
+    sure: Intervals | None = field(default=None, repr=False)
 
     @property
     def finished(self) -> Finished:
@@ -119,9 +128,9 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
     done = run.finished
     promises = _kept(run, done)
     every = {
-        "headline": tables.latencies(done, basis(run), run.load.statistic),
+        "headline": tables.latencies(done, basis(run), run.load.statistic, run.sure),
         "throughput": tables.throughput(run, done),
-        "objectives": tables.objectives(promises),
+        "objectives": tables.objectives(promises, run.sure),
         "server": tables.server(run),
         "cache": tables.cache(run),
         "workload": tables.workload(run),
@@ -166,6 +175,7 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             "offered_requests_per_s": run.load.rate or None,
             "saturation_requests_per_s": run.saturation or None,
             "met": all(promise.met for promise in promises) if promises else None,
+            "chance_stable": run.sure.stable if run.sure is not None and run.load.rate else None,
             "summary": sentences(run, done, promises),
         },
     )
@@ -219,6 +229,12 @@ def _load(run: Run) -> str:
             "a run of this length only."
         )
     share = load.rate / run.saturation
+    unsure = run.sure is not None and run.sure.stable < SURE
+    if unsure and run.sure is not None:
+        return (
+            f"Holds the load, with a probability of {run.sure.stable:.0%}: {offered} requests/s "
+            f"come in, and it saturates at {limit} requests/s, if prices are right."
+        )
     close = " So close to it queues are long and depend on chance." if share > NEAR else ""
     return (
         f"Holds the load: {offered} requests/s come in, and it saturates at {limit} requests/s "
@@ -245,6 +261,8 @@ def notes(run: Run) -> tuple[str, ...]:
         )
     else:
         out.append(_grounds(run.deployment))
+    if run.sure is not None:
+        out.append(_sureness(run.sure))
     if run.saturation:
         out.append(
             "Saturation is what the same server does with the same requests when it never waits"
@@ -255,6 +273,23 @@ def notes(run: Run) -> tuple[str, ...]:
             f"Prefixes are shared in pages of {server.page} tokens; {run.deployment.engine.title} "
             f"has pages of {run.deployment.engine.block_tokens:g}."
         )
+    if run.fleet.drafting is not None:
+        drafting = run.fleet.drafting
+        out.append(
+            f"Drafted by {drafting.draft.title}: {drafting.tree}, of which "
+            f"{drafting.tree.tokens:.2f} tokens a round are expected, drawn for every round. A "
+            "step is a round. Contexts and pages grow as they do on average, and drafted tokens "
+            "take nothing of the token budget."
+        )
+    if said := formed(run):
+        out.append(said)
+    if server.tier_tokens:
+        out.append(
+            f"Prefixes that leave the GPU wait on the host, which has room for "
+            f"{server.tier_tokens:,} tokens, and come back at "
+            f"{1.0 / server.swap_s_per_token:,.0f} tokens a second while nothing else runs; "
+            "leaving is taken to go on beside the steps."
+        )
     out.append(
         f"Power is taken to grow from {IDLE_SHARE:.0%} of board power without work to all of it in "
         "a step; both are assumed."
@@ -262,6 +297,26 @@ def notes(run: Run) -> tuple[str, ...]:
     if not run.deployment.node.gpu.usd_per_hour:
         out.append("No price is assumed for this device: give one with --price.")
     return tuple(out)
+
+
+def _sureness(sure: Intervals) -> str:
+    """What low and high, and chances, rest on."""
+    doubt = sure.doubt
+    said = (
+        "Low and high hold a figure in 4 of 5 cases, if the requests are like these: steps that "
+        f"decode are known to ± {_within(doubt.decode_sd)}, what prompts add to ± "
+        f"{_within(doubt.prefill_sd)}, and all steps are off together"
+    )
+    if "ttft_s" in doubt.misses:
+        said += (
+            "; TTFT is at least as unsure as predictions for this engine were on serving that "
+            f"they had not seen, ± {_within(doubt.misses['ttft_s'])}"
+        )
+    return f"{said}."
+
+
+def _within(log_sd: float) -> str:
+    return f"{exp(CENTRAL * log_sd) - 1.0:.0%}"
 
 
 def _grounds(deployment: Deployment) -> str:

@@ -6,8 +6,17 @@ from typing import Final
 
 import numpy as np
 
+from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.serving.requests import Requests
+from roofline.serving.simulate.drafting import (
+    Drafting,
+    ahead,
+    in_rounds,
+    in_tokens,
+    round_prices,
+    round_server,
+)
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.served import Served, Totals
@@ -33,11 +42,39 @@ class Fleet:
         Of each.
     replicas
         How many; requests go to them in turn, those of a session to the same. [1]
+    drafting
+        What is drafted: then prices are of rounds. None where decoding is plain.
     """
 
     prices: StepPrices
     server: Server
     replicas: int = 1
+    drafting: Drafting | None = None
+
+
+def drafting_fleet(
+    fleet: Fleet, deployment: Deployment, requests: Requests, drafting: Drafting
+) -> Fleet:
+    """The fleet with speculative decoding.
+
+    Parameters
+    ----------
+    fleet, deployment
+        That decodes plainly, and what each replica of it is.
+    requests
+        What will come, of which the lengths say how long sequences are.
+    drafting
+        What is drafted.
+    """
+    rounds = in_rounds(requests, drafting)
+    later, prompt = ahead(requests, rounds), float(requests.prompt.mean())
+    context = prompt + float(rounds.output.mean()) / 2.0
+    return replace(
+        fleet,
+        prices=round_prices(drafting, deployment, fleet.prices, later=later, prompt=prompt),
+        server=round_server(drafting, deployment, fleet.server, context=context, later=later),
+        drafting=drafting,
+    )
 
 
 def serve(
@@ -62,6 +99,9 @@ def serve(
         Told how many requests are done, of how many.
     """
     every, done = [], 0
+    asked = requests
+    if fleet.drafting is not None:
+        requests = in_rounds(asked, fleet.drafting)
     for replica in range(fleet.replicas):
         rows = np.flatnonzero(turn(requests) % fleet.replicas == replica)
         if not len(rows):
@@ -76,7 +116,8 @@ def serve(
                 progress(done, len(requests))
         whole = served_joined(parts)
         every.append(replace(whole, number=rows[whole.number]))
-    return _together(every)
+    whole = _together(every)
+    return whole if fleet.drafting is None else in_tokens(whole, asked)
 
 
 def turn(requests: Requests) -> Ints:
@@ -122,6 +163,8 @@ def saturation(fleet: Fleet, requests: Requests) -> float:
         arrival=np.zeros(copies * len(single)),
         think=np.zeros(copies * len(single)),
     )
+    if fleet.drafting is not None:
+        ready = in_rounds(ready, fleet.drafting)
     clients = 2 * fleet.server.max_sequences
     served = simulate(ready, fleet.prices, fleet.server, concurrency=clients)
     finish = np.sort(served.finish)

@@ -60,6 +60,8 @@ class Asked:
         Whether each sequence has one region as long as the longest request, as before paging.
     sharing
         Whether equal prefixes are kept once.
+    tier_bytes
+        Of the host, for prefixes that leave the devices of a replica. [B]
     """
 
     policy: Policy | None = None
@@ -70,6 +72,7 @@ class Asked:
     preemption: Literal["recompute", "swap"] = "recompute"
     contiguous: bool = False
     sharing: bool | None = None
+    tier_bytes: float = 0.0
 
 
 def server_of(
@@ -107,6 +110,11 @@ def server_of(
             hint="leave out --prefix-caching",
         )
     sharing = not alone and not asked.contiguous and asked.sharing is not False
+    if asked.tier_bytes and not sharing:
+        raise InputError(
+            "room on the host for prefixes that nobody shares",
+            hint="leave out --host-cache, or share prefixes",
+        )
     tokens = asked.token_budget
     if tokens is None:
         tokens = int(deployment.engine.step_tokens) * groups
@@ -124,7 +132,11 @@ def server_of(
         sharing=sharing,
     )
     placed = placing.server_of(
-        deployment, server, context=_typical(requests), utilization=utilization
+        deployment,
+        server,
+        context=_typical(requests),
+        utilization=utilization,
+        tier_bytes=asked.tier_bytes,
     )
     return replace(placed, token_budget=server.token_budget)
 

@@ -14,6 +14,7 @@ from roofline.table import Column, Table, table
 from roofline.units import MILLION
 
 if TYPE_CHECKING:
+    from roofline.serving.run.intervals import Intervals
     from roofline.serving.run.result import Run
 
 _LATENCIES: Final = (
@@ -25,12 +26,13 @@ _LATENCIES: Final = (
 SPREAD_UNITS: Final = dict.fromkeys(("reported", "mean", "p50", "p90", "p95", "p99"), "s")
 
 
-def latencies(done: Finished, basis: str, statistic: str) -> Table:
+def latencies(done: Finished, basis: str, statistic: str, sure: "Intervals | None" = None) -> Table:
     """Mean and percentiles over requests; nothing of what no request has.
 
-    ``reported`` is the one figure that a benchmark with that statistic would print.
+    ``reported`` is the one figure that a benchmark with that statistic would print. Where prices
+    were measured, ``low`` and ``high`` are its central 80 %, and others have theirs: ``p99_low``.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, attribute, meaning in _LATENCIES:
         if (made := spread(getattr(done, attribute))) is not None:
             rows.append(
@@ -48,7 +50,17 @@ def latencies(done: Finished, basis: str, statistic: str) -> Table:
                     "meaning": meaning,
                 }
             )
-    return table(rows, SPREAD_UNITS, basis)
+    if sure is None:
+        return table(rows, SPREAD_UNITS, basis)
+    for row in rows:
+        for figure in SPREAD_UNITS:
+            named = "" if figure == "reported" else f"{figure}_"
+            row[f"{named}low"], row[f"{named}high"] = sure.of(row["metric"], figure)
+    return table(rows, {name: "s" for name in rows[0] if _timed(name)}, basis)
+
+
+def _timed(name: str) -> bool:
+    return name in SPREAD_UNITS or name.endswith(("low", "high"))
 
 
 def throughput(run: "Run", done: Finished) -> Table:
@@ -83,6 +95,9 @@ def throughput(run: "Run", done: Finished) -> Table:
         watts = power(gpu.tdp_w * run.devices, run.served.totals.busy_s / _paid(run))
         joule = float(joule_per_token(watts, seconds, tokens))
         add("joule_per_token", joule, "J", "per output token, idle time included")
+    if run.sure is not None:
+        for row in rows:
+            row["low"], row["high"] = run.sure.of(row["metric"], "value")
     return table(rows, {})
 
 
@@ -91,9 +106,9 @@ def _paid(run: "Run") -> float:
     return run.served.totals.makespan_s * run.fleet.replicas
 
 
-def objectives(promises: tuple[Kept, ...]) -> Table:
-    """Promises and how they were kept."""
-    rows = [
+def objectives(promises: tuple[Kept, ...], sure: "Intervals | None" = None) -> Table:
+    """Promises and how they were kept; where prices were measured, with what chance they are."""
+    rows: list[dict[str, Any]] = [
         {
             "objective": promise.objective.name,
             "limit_s": promise.objective.limit_s,
@@ -103,7 +118,16 @@ def objectives(promises: tuple[Kept, ...]) -> Table:
         }
         for promise in promises
     ]
-    return table(rows, {"limit_s": "s", "value_s": "s"})
+    units = ["limit_s", "value_s"]
+    if sure is not None:
+        for row in rows:
+            name = row["objective"]
+            for figure in ("value_s", "attainment"):
+                stem = figure.removesuffix("_s")
+                row[f"{stem}_low"], row[f"{stem}_high"] = sure.of(name, figure)
+            row["chance"] = sure.chances[name]
+        units += ["value_low", "value_high"]
+    return table(rows, dict.fromkeys(units, "s"))
 
 
 def server(run: "Run") -> Table:
@@ -128,6 +152,7 @@ def server(run: "Run") -> Table:
     add("decoded_tokens", totals.decoded_tokens, "token", "computed in decode")
     found = float(served.cached.sum()) / float(served.prompt.sum())
     add("prefix_hits", found, "", "share of prompt tokens found in the cache")
+    add("loaded_tokens", totals.loaded_tokens, "token", "of them: back from the host")
     add("preemptions", totals.preemptions, "", "sequences that lost their place for want of memory")
     add("recomputed_tokens", totals.recomputed_tokens, "token", "computed again after that")
     add("swapped_tokens", totals.swapped_tokens, "token", "moved to the host and back after that")

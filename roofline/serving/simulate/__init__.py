@@ -6,7 +6,7 @@ from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.served import Served, Totals
 from roofline.serving.simulate.server import POLICIES, Server
-from roofline.serving.simulate.steady import Steady, arriving, closed
+from roofline.serving.simulate.steady import Share, Steady, arriving, closed, share_of
 
 __all__ = [
     "IDEAL",
@@ -14,12 +14,14 @@ __all__ = [
     "EngineCosts",
     "Served",
     "Server",
+    "Share",
     "Steady",
     "StepPrices",
     "Totals",
     "arriving",
     "closed",
     "server_of",
+    "share_of",
     "simulate",
     "step_prices",
     "stream",

@@ -83,6 +83,7 @@ def rules(server: Server, prices: StepPrices, concurrency: int, *, uniform: bool
         host_tokens=server.host_tokens,
         swap_s=float(server.swap_s_per_token),
         sharing=server.sharing,
+        tier_pages=server.tier_pages,
         request_s=float(prices.engine.request_s),
         concurrency=concurrency,
         uniform=uniform,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from roofline.cost.deployment import Deployment
 from roofline.cost.layers.loading import outside_bytes_per_s
 from roofline.cost.memory import budget
-from roofline.errors import InfeasibleError
+from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.links import host_link
 from roofline.serving.simulate.server import BATCHED, Server
 from roofline.serving.workload import MOST_TOKENS
@@ -18,6 +18,7 @@ def server_of(
     *,
     context: int,
     utilization: float | None = None,
+    tier_bytes: float = 0.0,
 ) -> Server:
     """A server with the cache that is left on a deployment's devices.
 
@@ -33,8 +34,13 @@ def server_of(
     utilization
         Share of device memory the engine takes; None for its default. [1]
 
+    tier_bytes
+        Of the host, for prefixes that leave the devices. [B]
+
     Raises
     ------
+    InputError
+        There is no link to the host whose rate is known.
     InfeasibleError
         Nothing is left, or less than a page.
 
@@ -65,9 +71,15 @@ def server_of(
     wired = host_link(deployment.node.gpu) is not None
     moved = memory.kv / context / groups
     joined = server.policy not in BATCHED
+    if tier_bytes and not (wired and moved):
+        raise InputError(
+            f"a cache on the host of {deployment.node.gpu.name}",
+            hint="give a device whose link to the host is known, and a network with a cache",
+        )
     return replace(
         server,
         kv_tokens=int(room),
         token_budget=max(limit, server.max_sequences) if limit and joined else limit,
         swap_s_per_token=moved / outside_bytes_per_s(deployment) if wired else 0.0,
+        tier_tokens=int(tier_bytes / (moved * deployment.devices)) if tier_bytes else 0,
     )

@@ -26,6 +26,7 @@ def empty(g: Rules) -> State:
     counts["partial"] = -1
     none = np.zeros(0, dtype=np.int64)
     table, blocks = prefix.prefixes(0)
+    tier_table, tier_blocks = prefix.prefixes(0)
     return State(
         rows=np.zeros(0, dtype=ROW),
         counts=counts,
@@ -36,6 +37,8 @@ def empty(g: Rules) -> State:
         hashes=none,
         table=table,
         blocks=blocks,
+        tier_table=tier_table,
+        tier_blocks=tier_blocks,
     )
 
 
@@ -82,8 +85,24 @@ def extended(
     )
     counts["root"] = 0
     hashes = np.concatenate([hashes, given.hashes.astype(np.int64)])
-    table, blocks = _room(g, s, len(given.hashes))
-    return State(rows, counts, lists, roots, s.phases, s.fills, hashes, table, blocks)
+    more = len(given.hashes)
+    # What is on the device, or will be, may all have to leave it.
+    leaving = len(s.blocks) - 1 - int(s.blocks[-1]["users"]) + more
+    table, blocks = _room(g.pages * g.sharing, s.table, s.blocks, more)
+    tier_table, tier_blocks = _room(g.tier_pages, s.tier_table, s.tier_blocks, leaving)
+    return State(
+        rows,
+        counts,
+        lists,
+        roots,
+        s.phases,
+        s.fills,
+        hashes,
+        table,
+        blocks,
+        tier_table,
+        tier_blocks,
+    )
 
 
 def _records(given: Requests, first: int, ranks: Integers, transferred: bool) -> Records:
@@ -115,15 +134,15 @@ def _kept(s: State, stay: Integers, place: Integers) -> tuple[Records, Integers]
     return old, np.concatenate([*ids, s.hashes[:0]])
 
 
-def _room(g: Rules, s: State, more: int) -> tuple[Integers, Records]:
+def _room(pages: int, table: Integers, blocks: Records, more: int) -> tuple[Integers, Records]:
     """A table of prefixes that has room for so many more blocks, or for all pages."""
-    most = len(s.blocks) - 1
-    wanted = min(g.pages, most - int(s.blocks[most]["users"]) + more)
-    if not g.sharing or wanted <= most:
-        return s.table, s.blocks
-    table, blocks = prefix.prefixes(min(g.pages, 2 * wanted))
-    prefix.moved(s.blocks, table, blocks)
-    return table, blocks
+    most = len(blocks) - 1
+    wanted = min(pages, most - int(blocks[most]["users"]) + more)
+    if wanted <= most:
+        return table, blocks
+    larger, kept = prefix.prefixes(min(pages, 2 * wanted))
+    prefix.moved(blocks, larger, kept)
+    return larger, kept
 
 
 def finished(g: Rules, s: State, start_s: float) -> Served:
@@ -169,6 +188,7 @@ def _totals(g: Rules, s: State, start_s: float) -> Totals:
         decoded_tokens=int(n["decoded_tokens"]),
         recomputed_tokens=int(n["recomputed_tokens"]),
         swapped_tokens=int(n["swapped_tokens"]),
+        loaded_tokens=int(n["loaded_tokens"]),
         copied_pages=int(n["copied"]),
         kv_peak_tokens=int(n["peak"]) * (1 if g.batched else g.page),
         kv_held_tokens=mean(n["held_steps"]),

@@ -28,6 +28,8 @@ class Totals:
         again. [token]
     recomputed_tokens, swapped_tokens
         Cache that was dropped, and that went to the host. [token]
+    loaded_tokens
+        Of prompts, which came back from the host and were not computed again. [token]
     copied_pages
         Shared pages of which a sequence took a copy to write to. [1]
     kv_peak_tokens
@@ -50,6 +52,7 @@ class Totals:
     decoded_tokens: int
     recomputed_tokens: int
     swapped_tokens: int
+    loaded_tokens: int
     copied_pages: int
     kv_peak_tokens: int
     kv_held_tokens: float

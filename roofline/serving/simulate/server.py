@@ -64,12 +64,17 @@ class Server:
         Time to move a token's cache between device and host, during which nothing runs. [s]
     sharing
         Whether pages of equal prefixes are kept once, and kept on as long as there is room.
+    tier_tokens
+        Room on the host for such pages that had to leave the device; those used last are kept.
+        They come back as fast as a cache that is swapped does, before the step that needs them
+        and while nothing else runs; leaving goes on beside the steps. 0 for none. [token]
 
     Notes
     -----
     Source: Yu et al. 2022 (Orca, OSDI) for batches that sequences join and leave; Kwon et al. 2023
     (arXiv 2309.06180) for pages, preemption and the regions of contiguous memory; Agrawal et al.
-    2024 (arXiv 2403.02310) for chunked prefill.
+    2024 (arXiv 2403.02310) for chunked prefill; Gao et al. 2024 (CachedAttention, arXiv 2403.19708)
+    for caches that are kept on the host.
     """
 
     policy: Policy = "chunked"
@@ -87,6 +92,7 @@ class Server:
     host_tokens: int = UNLIMITED
     swap_s_per_token: float = 0.0
     sharing: bool = False
+    tier_tokens: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -103,7 +109,14 @@ class Server:
                 )
         _at_least(self, 1, "max_sequences", "kv_tokens", "page")
         _at_least(
-            self, 0, "token_budget", "timeout_s", "longest", "host_tokens", "swap_s_per_token"
+            self,
+            0,
+            "token_budget",
+            "timeout_s",
+            "longest",
+            "host_tokens",
+            "swap_s_per_token",
+            "tier_tokens",
         )
         if self.max_sequences > MOST_SEQUENCES:
             raise InputError(
@@ -133,6 +146,10 @@ class Server:
                 "the longest context is not given",
                 hint="every sequence takes so much: say how long a context may become",
             )
+        if self.tier_tokens and not self.sharing:
+            raise InputError(
+                "room on the host for prefixes that nobody shares", hint="share prefixes"
+            )
         if self.sharing and self.policy in BATCHED:
             raise InputError(
                 f"prefixes are not shared in {self.policy} batches",
@@ -143,6 +160,11 @@ class Server:
     def pages(self) -> int:
         """Whole pages of the cache. [1]"""
         return self.kv_tokens // self.page
+
+    @property
+    def tier_pages(self) -> int:
+        """Whole pages that the host keeps. [1]"""
+        return self.tier_tokens // self.page
 
     def most_tokens(self, prompt: int, output: int) -> int:
         """Cache that a request takes at most, its last page or its region included. [token]

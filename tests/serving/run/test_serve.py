@@ -13,7 +13,7 @@ from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Served, Totals
 from roofline.serving.simulate.server import Server
-from roofline.serving.simulate.steady import arriving
+from roofline.serving.simulate.steady import arriving, share_of
 from roofline.serving.traffic.arrivals import Poisson
 from roofline.serving.traffic.columns import picked_rows, requests
 from roofline.serving.traffic.draw import draw
@@ -25,7 +25,7 @@ PRICES = step_prices(on("llama-3.1-8b"), sequences=32, longest=4096)
 SERVER = Server(token_budget=2048, max_sequences=32, kv_tokens=200_000)
 ONE = Fleet(PRICES, SERVER)
 LOAD = Traffic(Uniform(100, 900), Uniform(20, 120), Poisson(5.0), requests=300)
-NOTHING = Totals(1, 1.0, 1.0, *([0] * 7), *([0.0] * 5))
+NOTHING = Totals(1, 1.0, 1.0, *([0] * 8), *([0.0] * 5))
 
 
 def columns(start: list[float], begun: list[float], end: list[float]) -> Served:
@@ -142,7 +142,7 @@ def test_saturation_is_that_of_the_closed_form(capsys: pytest.CaptureFixture[str
     for load in (LOAD, replace(LOAD, prompt=Uniform(20, 60))):
         made = draw(replace(load, requests=3000), 1)
         simulated = saturation(ONE, made)
-        formed = arriving(made, PRICES, SERVER, 0.1).saturation_per_s
+        formed = float(arriving(share_of(made, PRICES, SERVER), 0.1).saturation_per_s[0])
         with capsys.disabled():
             sys.stdout.write(f"\nsaturates at {simulated:.2f}, closed form {formed:.2f} a second\n")
         assert simulated == pytest.approx(formed, rel=0.05)

@@ -142,6 +142,7 @@ def server(random: np.random.Generator, block: int) -> Server:
     contiguous = joined and random.random() < 0.2
     budget = int(random.integers(most, 40))
     short = int(random.integers(64, 110))
+    sharing = bool(joined and not contiguous and random.random() < 0.5)
     return Server(
         policy=policy,  # type: ignore[arg-type]
         first=str(random.choice(["decode", "prefill"])),  # type: ignore[arg-type]
@@ -157,5 +158,6 @@ def server(random: np.random.Generator, block: int) -> Server:
         preemption=str(random.choice(["recompute", "swap"])),  # type: ignore[arg-type]
         host_tokens=int(random.choice([0, 60, 2**30])),
         swap_s_per_token=float(random.choice([0.0, 0.01])),
-        sharing=bool(joined and not contiguous and random.random() < 0.5),
+        sharing=sharing,
+        tier_tokens=int(random.choice([0, 3 * block, 60, 2**30])) if sharing else 0,
     )

@@ -64,6 +64,7 @@ class Outcome:
     decoded: int = 0
     recomputed: int = 0
     swapped: int = 0
+    loaded: int = 0
     copied: int = 0
     peak: int = 0
     held: int = 0
@@ -110,6 +111,7 @@ class Reference:
         self.partial: Asked | None = None
         self.kept: OrderedDict[int, Page] = OrderedDict()  # by id
         self.idle: OrderedDict[int, Page] = OrderedDict()  # those nobody uses, oldest first
+        self.host: OrderedDict[int, None] = OrderedDict()  # ids of pages, oldest first
         self.open = 0
         self.now = 0.0
         self.swapping = 0.0
@@ -161,19 +163,35 @@ class Reference:
             if self.free_pages() < 1:
                 key, _page = self.idle.popitem(last=False)
                 del self.kept[key]
+                self.keep_on_host(key)
             one.pages.append(Page())
 
-    def known(self, one: Asked) -> tuple[list[int], int]:
-        """Ids of leading pages that are there, and the tokens that need not be computed."""
+    def keep_on_host(self, key: int) -> None:
+        most = self.server.tier_tokens // self.server.page
+        if key in self.host:
+            self.host.move_to_end(key)
+        elif most:
+            if len(self.host) == most:
+                self.host.popitem(last=False)
+            self.host[key] = None
+
+    def known(self, one: Asked) -> tuple[list[int], list[int], int]:
+        """Ids of leading pages that are there, of those that the host has after them, and the
+        tokens that need not be computed.
+        """
         hits: list[int] = []
+        loads: list[int] = []
         if self.server.sharing:
             for key in one.blocks:
-                if key not in self.kept:
+                if key in self.kept and not loads:
+                    hits.append(key)
+                elif key in self.host:
+                    loads.append(key)
+                else:
                     break
-                hits.append(key)
-        if hits and len(hits) * self.server.page >= one.goal:
-            return hits[:-1], one.goal - 1
-        return hits, len(hits) * self.server.page
+                if (len(hits) + len(loads)) * self.server.page >= one.goal:
+                    return (hits if loads else hits[:-1]), loads, one.goal - 1
+        return hits, loads, (len(hits) + len(loads)) * self.server.page
 
     def pledged(self, one: Asked) -> int:
         share = one.prompt + int(self.server.reservation * (one.output - 1))
@@ -183,7 +201,7 @@ class Reference:
         server = self.server
         if server.kv == "contiguous":
             return self.lay(one)
-        hits, done = ([], one.goal) if one.swapped else self.known(one)
+        hits, loads, done = ([], [], one.goal) if one.swapped else self.known(one)
         needed = math.ceil(one.goal / server.page) - len(hits)
         unused = sum(self.kept[key].users == 0 for key in hits)
         if needed > self.free_pages() + len(self.idle) - unused - self.begun:
@@ -193,7 +211,11 @@ class Reference:
             promised = sum(self.pledged(other) for other in self.running)
             if promised + self.pledged(one) > server.pages:
                 return False
-        self.outcome.copied += done > len(hits) * server.page and not one.swapped
+        self.outcome.copied += done > len(hits) * server.page and not (one.swapped or loads)
+        for key in loads:
+            self.keep_on_host(key)
+        self.outcome.loaded += len(loads) * server.page
+        self.swapping += len(loads) * server.page * server.swap_s_per_token
         for key in hits:
             page = self.kept[key]
             page.users += 1
@@ -305,7 +327,7 @@ class Reference:
             one = self.waiting[0]
             one.goal = one.prompt + one.made - one.swapped
             cut = self.server.policy == "chunked"
-            if not cut and chunks and not one.swapped and one.goal - self.known(one)[1] > left:
+            if not cut and chunks and not one.swapped and one.goal - self.known(one)[2] > left:
                 break
             if not self.admit(one):
                 return chunks, True

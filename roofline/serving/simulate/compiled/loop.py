@@ -131,7 +131,7 @@ def _prefill(p: Prices, g: Rules, s: State, decoding: int) -> tuple[int, int, fl
         r[i].goal = r[i].prompt + r[i].made - ready
         # A prompt that is not cut is the first of its step, or has room in what is left.
         whole = chunks and not g.chunked and not ready
-        if whole and r[i].goal - memory.matched(g, s, i)[2] > left:
+        if whole and r[i].goal - memory.matched(g, s, i)[3] > left:
             break
         if not memory.admit(g, s, i, ready):
             return new, chunks, attention_s, True

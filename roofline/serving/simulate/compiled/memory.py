@@ -37,30 +37,50 @@ def make_room(g: Rules, s: State) -> None:
     n = s.counts[0]
     over = n.own + n.used + n.idle - g.pages
     while over > 0 and n.idle > 0:
+        if g.tier_pages:
+            keep_on_host(s, prefix.oldest(s.blocks))
         prefix.evict(s.table, s.blocks)
         n.idle -= 1
         over -= 1
 
 
 @compiled
-def matched(g: Rules, s: State, i: int) -> tuple[int, int, int]:
-    """Leading pages of a prompt that are kept, how many nobody uses, and the tokens known by them.
+def keep_on_host(s: State, key: int) -> None:
+    """Keep a page that leaves the device, as the newest of those there."""
+    entry = prefix.find(s.tier_table, s.tier_blocks, key)
+    if entry >= 0:
+        prefix.use(s.tier_blocks, entry)
+    else:
+        if prefix.full(s.tier_blocks):
+            prefix.evict(s.tier_table, s.tier_blocks)
+        entry = prefix.insert(s.tier_table, s.tier_blocks, key)
+    prefix.leave(s.tier_blocks, entry)
 
+
+@compiled
+def matched(g: Rules, s: State, i: int) -> tuple[int, int, int, int]:
+    """Pages at the start of a prompt that are kept, and the tokens known by them.
+
+    Those on the device, how many of them nobody uses, and those after them that the host has.
     At least one token is computed. Where the pages hold the whole prompt, that is the last one, in
     a copy of the last page: the sequence will write to it.
     """
-    r, hits, idle = s.rows, 0, 0
+    r, hits, idle, loads = s.rows, 0, 0, 0
     if not g.sharing:
-        return 0, 0, 0
+        return 0, 0, 0, 0
     for at in range(r[i].blocks, r[i].blocks_end):
-        entry = prefix.find(s.table, s.blocks, s.hashes[at])
+        entry = -1 if loads else prefix.find(s.table, s.blocks, s.hashes[at])
         if entry < 0:
-            break
-        if (hits + 1) * g.page >= r[i].goal:
-            return hits, idle, r[i].goal - 1
-        hits += 1
-        idle += s.blocks[entry].users == 0
-    return hits, idle, hits * g.page
+            there = g.tier_pages and prefix.find(s.tier_table, s.tier_blocks, s.hashes[at]) >= 0
+            if not there:
+                break
+            loads += 1
+        if (hits + loads + (entry >= 0)) * g.page >= r[i].goal:
+            return hits, idle, loads, r[i].goal - 1
+        if entry >= 0:
+            hits += 1
+            idle += s.blocks[entry].users == 0
+    return hits, idle, loads, (hits + loads) * g.page
 
 
 @compiled
@@ -85,7 +105,7 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
         n.stored += r[i].done
         n.running += 1
         return True
-    hits, idle, done = (0, 0, r[i].goal) if ready else matched(g, s, i)
+    hits, idle, loads, done = (0, 0, 0, r[i].goal) if ready else matched(g, s, i)
     needed = pages(g, r[i].goal) - hits
     if needed > g.pages - taken(s) - n.begun - idle:
         return False
@@ -93,12 +113,16 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
     pledge = pages(g, kept) - hits
     if g.reservation > 0.0 and n.pledged + pledge > g.pages and n.running > 0:
         return False
-    n.copied += not ready and done > hits * g.page
+    n.copied += not ready and not loads and done > hits * g.page
     for at in range(r[i].blocks, r[i].blocks + hits):
         if prefix.use(s.blocks, prefix.find(s.table, s.blocks, s.hashes[at])):
             n.idle -= 1
             n.used += 1
             n.stored += g.page
+    for at in range(r[i].blocks + hits, r[i].blocks + hits + loads):
+        keep_on_host(s, s.hashes[at])
+    n.loaded_tokens += loads * g.page
+    n.swapping += loads * g.page * g.swap_s
     r[i].shared, r[i].pledged = hits, pledge
     r[i].done = done
     n.own += needed

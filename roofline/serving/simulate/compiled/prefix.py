@@ -89,6 +89,18 @@ def leave(blocks: Records, entry: int) -> bool:
 
 
 @compiled
+def oldest(blocks: Records) -> int:
+    """Id of the block that nobody has used for longest; there is one that nobody uses."""
+    return int(blocks[blocks[len(blocks) - 1].newer].key)
+
+
+@compiled
+def full(blocks: Records) -> bool:
+    """Whether there is no room for another block."""
+    return bool(blocks[len(blocks) - 1].users == 0)
+
+
+@compiled
 def evict(table: Integers, blocks: Records) -> None:
     """Drop the entry that nobody has used for longest."""
     end = len(blocks) - 1

@@ -37,6 +37,7 @@ class Rules(NamedTuple):
     host_tokens: int
     swap_s: float
     sharing: bool
+    tier_pages: int
     request_s: float
     concurrency: int
     uniform: bool
@@ -117,6 +118,7 @@ COUNTS: Final = np.dtype(
         ("steps", "i8"),
         ("preemptions", "i8"),
         ("swapped_tokens", "i8"),
+        ("loaded_tokens", "i8"),
         ("recomputed_tokens", "i8"),
         ("prefilled_tokens", "i8"),
         ("decoded_tokens", "i8"),
@@ -165,6 +167,8 @@ class State(NamedTuple):
         Ids of blocks.
     table, blocks
         Of prefixes: see `prefix`.
+    tier_table, tier_blocks
+        Of those on the host, which nobody uses.
     """
 
     rows: Records
@@ -176,3 +180,5 @@ class State(NamedTuple):
     hashes: Integers
     table: Integers
     blocks: Records
+    tier_table: Integers
+    tier_blocks: Records

@@ -1,0 +1,192 @@
+"""Where the figures of a run lie: the same requests, over prices that are off as prices are.
+
+Seven runs: as predicted, and at six points around it at the 10th and 90th percentile of what is
+not known of decode and of prefill. A quadric through them says what a figure is at any other
+prices, and so how it spreads. To that comes what another run with other requests would say; and,
+of TTFT and TPOT, what predictions of the engine were off by for reasons that no price has.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.serving.objectives import Finished, Objective, kept
+from roofline.serving.run import tables
+from roofline.serving.run.doubt import Doubt
+from roofline.serving.run.noise import Name, noise_of
+from roofline.serving.run.serve import saturation, serve
+from roofline.serving.static import CENTRAL
+from roofline.serving.traffic.columns import Ints, part
+
+if TYPE_CHECKING:
+    from roofline.serving.run.result import Run
+
+MOST: Final = 32_768
+"""Requests that are served again at other prices; of more, the first ones."""
+ANGLES: Final = np.arange(6) * np.pi / 3.0
+AROUND: Final = CENTRAL * np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
+"""Prices that are tried beside those predicted, in standard deviations."""
+POINTS: Final = 24
+"""Of each direction and of the noise, equally likely."""
+PLACES: Final = np.array([NormalDist().inv_cdf((i + 0.5) / POINTS) for i in range(POINTS)])
+SATURATION: Final = ("saturation_requests_per_s", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Central 80 % of the figures of a run, and how likely promises are kept.
+
+    Attributes
+    ----------
+    doubt
+        What is not known of prices.
+    bounds
+        Low and high, by figure.
+    chances
+        Probability that a promise is kept, by name. [1]
+    stable
+        That the load can be served at all. [1]
+    """
+
+    doubt: Doubt
+    bounds: Mapping[Name, tuple[float, float]]
+    chances: Mapping[str, float]
+    stable: float
+
+    def of(self, metric: str, figure: str) -> tuple[float | None, float | None]:
+        """Low and high of a figure; none where it has no interval."""
+        return self.bounds.get((metric, figure), (None, None))
+
+
+def intervals(run: "Run", doubt: Doubt) -> Intervals:
+    """Serve the requests of a run again at other prices.
+
+    Parameters
+    ----------
+    run
+        As predicted.
+    doubt
+        What is not known of its prices.
+
+    Notes
+    -----
+    Everything but the prices is the same. Of a figure above zero the logarithm is taken.
+    """
+    short = _shortened(run)
+    there = figures(run)
+    center = there if short is run else figures(short)
+    others = [figures(_again(short, doubt, *point)) for point in AROUND.tolist()]
+    noise, terms = noise_of(run), _terms(*np.meshgrid(PLACES, PLACES))
+    # All values that a figure may have: by prices, and by noise.
+    values: dict[Name, Array] = {}
+    for name, value in there.items():
+        if all(name in some for some in (center, *others)):
+            tried = np.array([center[name], *(other[name] for other in others)])
+            values[name] = _values(value, tried, terms, noise.get(name, 0.0), _miss(doubt, name))
+    served = np.ones(len(terms))
+    if run.load.rate:
+        served = (values[SATURATION] > run.load.rate).mean(axis=1)
+    chances = {}
+    for promise in run.objectives:
+        within = (values[promise.name, "value_s"] <= promise.limit_s).mean(axis=1)
+        chances[promise.name] = float((within * served).mean())
+        name = (promise.name, "attainment")
+        values[name] = values[name] + _shift(
+            run.finished, promise, _miss(doubt, (promise.name, "value_s"))
+        )
+    bounds = {name: _bounds(each, name) for name, each in values.items()}
+    return Intervals(doubt, bounds, chances, float(served.mean()))
+
+
+def figures(run: "Run") -> dict[Name, float]:
+    """Every figure that has an interval."""
+    done = run.finished
+    out: dict[Name, float] = {}
+    for row in tables.latencies(done, "", run.load.statistic).rows():
+        for name in tables.SPREAD_UNITS:
+            out[row["metric"], name] = row[name]
+    for row in tables.throughput(run, done).rows():
+        out[row["metric"], "value"] = row["value"]
+    for promise in kept(done, run.objectives):
+        out[promise.objective.name, "value_s"] = promise.value_s
+        out[promise.objective.name, "attainment"] = promise.attainment
+    return out
+
+
+def _miss(doubt: Doubt, name: Name) -> float:
+    """What predictions of that metric were off by, of a time. [1]"""
+    if name[1] == "attainment":
+        return 0.0
+    return doubt.misses.get(name[0].split("_")[0] + "_s", 0.0)
+
+
+def _values(value: float, tried: Array, terms: Array, noise: float, miss: float) -> Array:
+    """What a figure may be, of shape (prices, noise), all equally likely.
+
+    It is ``value`` as predicted; ``tried`` are that of the runs that were repeated.
+    """
+    if min(value, float(tried.min())) <= 0:
+        shifted: Array = (value + terms @ _quadric(tried - tried[0]))[:, None] + noise * PLACES
+        return shifted
+    found: Array = float(np.log(value)) + terms @ _quadric(np.log(tried / tried[0]))
+    # Misses have those of prices in them: the rest is added.
+    wide = (noise / value) ** 2 + max(miss**2 - float(found.var()), 0.0)
+    spread = found[:, None] + sqrt(wide) * PLACES
+    return np.exp(spread)
+
+
+def _quadric(values: Array) -> Array:
+    """Weights of the terms that come closest to the seven runs."""
+    z = np.concatenate([np.zeros((1, 2)), AROUND])
+    return np.asarray(np.linalg.lstsq(_terms(*z.T), values, rcond=None)[0], dtype=np.float64)
+
+
+def _terms(first: Array, second: Array) -> Array:
+    x, y = first.ravel(), second.ravel()
+    return np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)
+
+
+def _shift(done: Finished, promise: Objective, miss: float) -> Array:
+    """What misses change of the share of requests within a limit. [1]"""
+    seconds = getattr(done, promise.metric)
+    late = [(seconds * factor > promise.limit_s).mean() for factor in np.exp(miss * PLACES)]
+    shifted: Array = (seconds > promise.limit_s).mean() - np.array(late)
+    return shifted
+
+
+def _bounds(values: Array, name: Name) -> tuple[float, float]:
+    """Central 80 %: nothing below 0, no share above 1."""
+    low, high = (max(float(each), 0.0) for each in np.quantile(values, (0.1, 0.9)))
+    return (min(low, 1.0), min(high, 1.0)) if name[1] == "attainment" else (low, high)
+
+
+def _shortened(run: "Run") -> "Run":
+    """The run, or that of its first requests alone."""
+    if len(run.requests) <= MOST:
+        return run
+    first = part(run.requests, 0, _whole(run.requests.after, MOST))
+    return replace(
+        run, requests=first, served=serve(run.fleet, first, concurrency=run.load.concurrency)
+    )
+
+
+def _whole(after: Ints, most: int) -> int:
+    """Rows up to the last session that ends by then. [1]"""
+    starts = np.flatnonzero(after < 0)
+    return int(starts[np.searchsorted(starts, most, side="right") - 1]) or len(after)
+
+
+def _again(run: "Run", doubt: Doubt, first: float, second: float) -> "Run":
+    """The run at other prices."""
+    fleet = replace(run.fleet, prices=doubt.scaled(run.fleet.prices, first, second))
+    return replace(
+        run,
+        fleet=fleet,
+        served=serve(fleet, run.requests, concurrency=run.load.concurrency),
+        saturation=saturation(fleet, run.requests) if run.load.rate else 0.0,
+    )

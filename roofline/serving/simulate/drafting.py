@@ -1,0 +1,186 @@
+"""Speculative decoding of traffic: rounds in place of decode steps.
+
+A round drafts, and one step of the target verifies; each sequence has as many tokens from it as
+were accepted, and one. How many is drawn for every round of a request before it is served: nothing
+else of the load changes it. The loop then serves requests of as many steps as they have rounds, at
+the price of a round.
+
+What that leaves out: contexts and pages grow by a token a round in the loop. Rounds are priced, and
+the cache is cut, for how much longer sequences are on average; drafted tokens take nothing of the
+token budget, and a later turn finds fewer pages of an answer. Of a batch that nobody joins the time
+between tokens is that of `roofline.serving.speculative` within 1 %.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.memory import kv_bytes_per_sequence
+from roofline.cost.step import Group
+from roofline.cost.work import Array
+from roofline.errors import InfeasibleError, InputError
+from roofline.serving.draft_trees import Tree
+from roofline.serving.drafts import Draft, held, pass_
+from roofline.serving.requests import Requests
+from roofline.serving.rounds import drafter, verification
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.server import UNLIMITED, Server
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """What is drafted, and how what is accepted is drawn.
+
+    Attributes
+    ----------
+    draft, tree
+        What drafts, and what.
+    seed
+        Same seed, same rounds. [1]
+    """
+
+    draft: Draft
+    tree: Tree
+    seed: int = 0
+
+    @property
+    def chances(self) -> Array:
+        """Probability of 1, 2, … tokens of a round. [1]"""
+        reached = np.array([1.0, *(level.reached for level in self.tree.levels), 0.0])
+        falls: Array = np.maximum(reached[:-1] - reached[1:], 0.0)
+        return falls
+
+
+def in_rounds(given: Requests, drafting: Drafting) -> Requests:
+    """Requests whose answers are counted in rounds, the prefill's token apart.
+
+    Parameters
+    ----------
+    given
+        In tokens.
+    drafting
+        How many tokens a round has; the last one is cut where the answer ends.
+    """
+    random = np.random.default_rng(drafting.seed)
+    chances = drafting.chances / drafting.chances.sum()
+    left, rounds = given.output - 1, np.zeros(len(given), np.int64)
+    open_ = np.flatnonzero(left > 0)
+    while len(open_):
+        left[open_] -= 1 + random.choice(len(chances), len(open_), p=chances)
+        rounds[open_] += 1
+        open_ = open_[left[open_] > 0]
+    return replace(given, output=1 + rounds)
+
+
+def in_tokens(served: Served, given: Requests) -> Served:
+    """What was served in rounds, with the tokens that it had.
+
+    Parameters
+    ----------
+    served
+        As the loop says.
+    given
+        As they came, in tokens.
+    """
+    output = given.output[served.number]
+    totals = replace(served.totals, decoded_tokens=int((output - 1).sum()))
+    return replace(served, output=output, totals=totals)
+
+
+def ahead(given: Requests, rounds: Requests) -> float:
+    """Tokens that a sequence has in a round beyond one for each before it, on average. [token]
+
+    Parameters
+    ----------
+    given, rounds
+        Requests in tokens, and in rounds.
+
+    Notes
+    -----
+    Tokens come evenly over the rounds r of an answer: (m / r − 1)·(r − 1) / 2. Source: arithmetic.
+    """
+    number, made = rounds.output - 1.0, given.output - 1.0
+    whole = float(number.sum())
+    return float(((made - number) * (number - 1.0) / 2.0).sum()) / whole if whole else 0.0
+
+
+def round_prices(
+    drafting: Drafting, target: Deployment, prices: StepPrices, *, later: float, prompt: float
+) -> StepPrices:
+    """Prices with rounds in place of decode steps, and with prompts that pass the draft too.
+
+    Parameters
+    ----------
+    drafting, target
+        What drafts what, for whom.
+    prices
+        Of the target alone.
+    later, prompt
+        Tokens that sequences have beyond one a round; of a prompt. [token]
+
+    Raises
+    ------
+    InputError
+        The layout has stages or shares contexts.
+    """
+    if target.layout.pp != 1 or target.layout.cp != 1:
+        raise InputError(
+            f"speculative decoding under {target.layout} is not priced",
+            hint="use tensor, expert and attention data parallelism",
+        )
+    tree, draft = drafting.tree, drafting.draft
+    shape = (len(prices.batches), len(prices.contexts))
+    batch = np.repeat(prices.batches, shape[1])
+    cached = np.tile(prices.contexts, shape[0]) - 1.0 + later
+    whole = verification(target, tree, batch, cached).seconds()
+    for each in drafter(draft, target, batch, cached)(tree):
+        whole = whole + each.seconds
+    others = prices.others_s
+    if draft.sequential:
+        count = np.maximum(prices.tokens / prompt, 1.0)
+        length = prices.tokens / count
+        others = others + pass_(draft, target, Group(count, length, length)).seconds(target)
+    return replace(
+        prices,
+        decode_s=np.broadcast_to(whole, batch.shape).reshape(shape).copy(),
+        window=0,
+        windows=np.ones(1),
+        window_s=np.zeros((shape[0], 1)),
+        others_s=others,
+    )
+
+
+def round_server(
+    drafting: Drafting, target: Deployment, server: Server, *, context: float, later: float
+) -> Server:
+    """The server whose memory holds what drafts too, and longer sequences than the loop knows.
+
+    Parameters
+    ----------
+    drafting, target
+        What drafts for whom.
+    server
+        Of the target alone.
+    context, later
+        Of a sequence in the loop, and tokens that it has beyond. [token]
+
+    Raises
+    ------
+    InfeasibleError
+        What drafts leaves no room.
+    """
+    if server.kv_tokens >= UNLIMITED:
+        return server
+    depth, groups = drafting.tree.depth, target.layout.dp
+    weights, cache = held(drafting.draft, target, int(groups), round(context), depth)
+    token = kv_bytes_per_sequence(target, context) / context
+    pool = server.kv_tokens / groups * token - weights
+    room = groups * pool / (token + cache / context) * context / (context + later)
+    if room < server.page:
+        raise InfeasibleError(
+            f"{drafting.draft.title} leaves no room for a cache",
+            hint="draft with less, give more devices, or a narrower format",
+        )
+    return replace(server, kv_tokens=int(room))

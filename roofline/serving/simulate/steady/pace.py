@@ -1,0 +1,142 @@
+"""How often a step carries prompts, and how long steps are.
+
+With x prompts for each step and room for κ of them in one, a step carries prompts with probability
+φ, and then x·p/φ of their tokens. A prompt that is alone takes c steps. Where prompts have steps of
+their own, x and φ are for each step that decodes.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.serving.simulate.steady.share import Share
+
+LEAST: Final = 2.0**-60
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Steps of a batch while prompts come; all of one shape.
+
+    Attributes
+    ----------
+    loaded
+        φ. [1]
+    plain_s, loaded_s
+        A step that only decodes, and one with prompts. [s]
+    mean_s
+        For each step that may decode, prefill included. [s]
+    rest_s, rest_square
+        What is left of the step that somebody finds who comes at any time, and its mean square.
+        [s] [s²]
+    variance
+        Of ``mean_s``. [s²]
+    fixed_s, each_s
+        Of a step with prompts: what does not depend on how many there are, and what one adds. [s]
+    """
+
+    loaded: Array
+    plain_s: Array
+    loaded_s: Array
+    mean_s: Array
+    rest_s: Array
+    rest_square: Array
+    variance: Array
+    fixed_s: Array
+    each_s: Array
+
+
+def pace(share: Share, batch: Array, beside: Array, x: Array, loaded: Array) -> Pace:
+    """Steps at a load.
+
+    Parameters
+    ----------
+    share
+        Work of requests.
+    batch, beside
+        Sequences that decode in a step without prompts, and in one with them. [1]
+    x, loaded
+        Prompts for each step, and φ. [1]
+
+    Notes
+    -----
+    The variance of tokens in a step is that of a Poisson number of prompts, and no more than where
+    steps are full or empty. What is left of a step is E[S²] / 2·E[S], its square E[S³] / 3·E[S].
+    """
+    tokens, prompts = x * share.prompt / loaded, x / loaded
+    plain = share.at(share.decode_s, batch)
+    full = share.prefill(beside, tokens, prompts)
+    slope = share.prefill(beside, tokens + share.prompt, prompts + 1.0) - full
+    slope = np.maximum(slope / share.prompt, 0.0)
+    spread = prompts * (share.square + x * share.prompt**2) - tokens**2
+    room = share.at(share.full, beside) * share.prompt
+    spread = np.clip(spread, 0.0, np.maximum(tokens * (room - tokens), 0.0))
+    vague = slope**2 * spread
+    alone = 1.0 - loaded if share.decode_first else np.ones_like(loaded)
+    whole = alone * plain + loaded * full
+    squares = alone * plain**2 + loaded * (full**2 + vague)
+    cubes = alone * plain**3 + loaded * full * (full**2 + 3.0 * vague)
+    each, fixed = slope * share.prompt, np.maximum(full - slope * tokens, 0.0)
+    if share.decode_first:
+        variance = squares - whole**2
+    else:
+        variance = x * slope**2 * share.square + np.maximum(loaded * (1.0 - loaded), 0.0) * fixed**2
+    return Pace(
+        loaded=loaded,
+        plain_s=plain,
+        loaded_s=full,
+        mean_s=whole,
+        rest_s=squares / np.maximum(2.0 * whole, LEAST),
+        rest_square=cubes / np.maximum(3.0 * whole, LEAST),
+        variance=np.maximum(variance, 0.0),
+        fixed_s=fixed,
+        each_s=each,
+    )
+
+
+def coming(share: Share, batch: Array, x: Array) -> Array:
+    """φ where prompts come by themselves (Poisson). [1]
+
+    Notes
+    -----
+    1 − (1 − x/κ)·exp(−x·(c − 1/κ)): prompts that come in one step go together, and chunks of one
+    prompt follow each other. In steps of their own y prompts come in each, x = y·exp(y).
+    """
+    from scipy.special import lambertw
+
+    full, beyond = _cut(share, batch)
+    if share.decode_first:
+        return np.clip(1.0 - (1.0 - x / full) * np.exp(-x * beyond), LEAST, 1.0)
+    each: Array = np.real(lambertw(np.maximum(x, LEAST)))
+    found: Array = np.maximum(x / full + (x / each - 1.0) * beyond, LEAST)
+    return found
+
+
+def turning(share: Share, batch: Array, x: Array, running: Array) -> Array:
+    """φ where the next prompt comes when a request ends. [1]
+
+    Notes
+    -----
+    As `coming`, of a binomial number: each of those that run ends with the same probability. Where
+    all are equally long, those that began together end together.
+    """
+    full, beyond = _cut(share, batch)
+    running = np.maximum(running, 1.0)
+    if share.uniform:
+        together = np.maximum(np.floor(np.minimum(full, running)), 1.0)
+        often = np.maximum(x * share.chunks(batch) / together, x / full)
+    elif share.decode_first:
+        stays = np.clip(1.0 - 1.0 / (share.steps + share.chunks(batch)), 0.0, 1.0)
+        often = 1.0 - (1.0 - x / full) * stays ** (running * beyond)
+    else:
+        stay = max(1.0 - 1.0 / share.steps, 0.0)
+        often = np.maximum(x / full + (1.0 - stay**running) * beyond, x / running)
+    return np.clip(often, LEAST, 1.0 if share.decode_first else None)
+
+
+def _cut(share: Share, batch: Array) -> tuple[Array, Array]:
+    """κ, and what a prompt that is alone takes of steps beyond its tokens. [1]"""
+    full = share.at(share.full, batch)
+    return full, np.maximum(share.chunks(batch) - 1.0 / full, 0.0)

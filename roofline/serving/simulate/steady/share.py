@@ -1,0 +1,263 @@
+"""What requests ask of a server on average, and what its steps take at every load of them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from roofline.cost.work import Array
+from roofline.errors import InputError
+from roofline.serving.requests import Requests
+from roofline.serving.simulate.integers import Integers
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
+
+if TYPE_CHECKING:
+    from roofline.serving.simulate.compiled.lookup import Prices
+
+SAMPLE: Final = 128
+"""Requests whose lengths stand for those of all, spread evenly over them."""
+POINTS: Final = 32
+"""Batches at which steps are priced; between them they are straight lines."""
+CUTS: Final = 64
+"""Least share of the token budget that is left for a chunk, beside the sequences that decode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Means over requests, and prices of steps at the context that they decode at on average.
+
+    Attributes
+    ----------
+    steps, prompt, output
+        Decode steps; tokens of a prompt and of an answer. [1] [token]
+    lengths, answers
+        Prompts and decode steps of some requests. [token] [1]
+    square, varying
+        Mean square of prompts, and the squared coefficient of variation of decode steps.
+        [token²] [1]
+    uniform
+        Whether all requests are equally long.
+    decode_first
+        Whether prompts go beside decode; else they have steps of their own.
+    most, lump
+        Sequences that run at once, as far as they are allowed and have memory; where that is
+        memory, how many of them one that takes as much as they do at random is like. [1]
+    batches
+        Points of the columns below, from 0 to ``most``. [1]
+    decode_s
+        A step that only decodes. [s]
+    beside_s
+        What decode adds to a step that prefills, without what is computed per token. [s]
+    chunk
+        Tokens of the longest chunk of a prompt; those of the longest prompt where none is cut.
+        [token]
+    full
+        Prompts for which a step has room. [1]
+    attention_s
+        Attention of prompts for each of their tokens. [s]
+    others_s, slope_s
+        By new tokens, what is no attention; beyond the last, for each. [s]
+    head_s
+        By rows of logits. [s]
+    prefill_s, front_end_s, request_s
+        Costs of the engine. [s]
+    """
+
+    steps: float
+    prompt: float
+    output: float
+    lengths: Array
+    answers: Array
+    square: float
+    varying: float
+    uniform: bool
+    decode_first: bool
+    most: int
+    lump: float
+    batches: Array
+    decode_s: Array
+    beside_s: Array
+    chunk: Array
+    full: Array
+    attention_s: Array
+    others_s: Array
+    slope_s: float
+    head_s: Array
+    prefill_s: float
+    front_end_s: float
+    request_s: float
+
+    def at(self, column: Array, batch: Array) -> Array:
+        """A column between two of its points."""
+        found: Array = np.interp(batch, self.batches, column)
+        return found
+
+    def prefill(self, batch: Array, tokens: Array, prompts: Array) -> Array:
+        """A step of so many sequences that decode, with tokens of so many prompts. [s]"""
+        beside = batch if self.decode_first else np.zeros_like(batch)
+        new, last = beside + tokens, len(self.others_s) - 1
+        total = np.interp(new, np.arange(last + 1), self.others_s)
+        total = total + self.slope_s * np.maximum(new - last, 0.0)
+        rows = beside + np.minimum(prompts, self.most)
+        total = total + np.interp(rows, np.arange(len(self.head_s)), self.head_s)
+        total = total + tokens * self.at(self.attention_s, batch) + self.prefill_s
+        total = total + self.at(self.beside_s, beside)
+        floored: Array = np.maximum(total, self.front_end_s * beside)
+        return floored
+
+    def stay(self, batch: Array) -> Array:
+        """Steps that a sequence runs, those of its prompt included where they decode too. [1]"""
+        return self.steps + self.chunks(batch) * self.decode_first
+
+    def chunks(self, batch: Array) -> Array:
+        """Steps that a prompt is spread over where it is alone, mean of all. [1]"""
+        cut = np.ceil(self.lengths[:, None] / self.chunk).mean(axis=0)
+        return self.at(cut, batch)
+
+
+def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
+    """Mean work of requests.
+
+    Parameters
+    ----------
+    given
+        Their lengths.
+    prices, server
+        Who serves them.
+
+    Raises
+    ------
+    InputError
+        There are no requests, or there is no closed form: batches that nobody joins, prefixes.
+    """
+    shared = server.sharing and len(given.hashes) > 0
+    if server.policy in BATCHED or shared:
+        what = "shared prefixes" if shared else f"{server.policy} batches"
+        raise InputError(f"there is no closed form for {what}", hint="simulate it")
+    if not len(given):
+        raise InputError("there are no requests", hint="give at least one")
+    from roofline.serving.simulate.dense import dense
+
+    prompt, steps = given.prompt.astype(np.float64), given.output.astype(np.float64) - 1.0
+    context, left = _contexts(prompt, steps, prices.window)
+    most, lump = _most(given, server, context)
+    table = dense(prices, most + 1)
+    batches = np.unique(np.rint(np.geomspace(1, most + 1, POINTS))) - 1.0
+    rows = batches.astype(int)
+    seen = _row(table.windows, table.seen[rows], left)
+    decode_s = _row(table.contexts, table.alone[rows], context) + seen
+    decode_s = np.maximum(decode_s, table.front_end_s * batches)
+    decode_s[0] = 0.0
+    evenly = (np.arange(SAMPLE) + 0.5) / SAMPLE
+    lengths = np.quantile(prompt, evenly, method="nearest")
+    chunk, full = _room(server, batches, lengths, most)
+    return Share(
+        steps=float(steps.mean()),
+        prompt=float(prompt.mean()),
+        output=float(given.output.mean()),
+        lengths=lengths,
+        answers=np.quantile(steps, evenly, method="nearest"),
+        square=float((lengths**2).mean()),
+        varying=float(steps.var() / max(steps.mean(), 1.0) ** 2),
+        uniform=bool(np.ptp(prompt) == 0 and np.ptp(steps) == 0),
+        # Without decode both are the same.
+        decode_first=server.first == "decode" or not steps.any(),
+        most=most,
+        lump=lump,
+        batches=batches,
+        decode_s=decode_s,
+        beside_s=_row(table.contexts, table.mixed[rows], context) + seen,
+        chunk=chunk,
+        full=full,
+        attention_s=np.array([_attention_s(table, lengths, size) for size in chunk]),
+        others_s=table.others,
+        slope_s=table.others_slope,
+        head_s=table.head,
+        prefill_s=table.prefill_s,
+        front_end_s=table.front_end_s,
+        request_s=prices.engine.request_s,
+    )
+
+
+def _contexts(prompt: Array, steps: Array, window: int) -> tuple[float, float]:
+    """Keys that a sequence sees in decode on average, and what a window leaves of them. [token]"""
+    whole = float(steps.sum())
+    if not whole:
+        return 1.0, 0.0
+    seen = steps * (prompt + 1.0) + steps * (steps - 1.0) / 2.0
+    filling = np.clip(window - prompt, 0.0, steps)
+    inside = filling * prompt + filling * (filling + 1.0) / 2.0 + (steps - filling) * window
+    return float(seen.sum()) / whole, float(inside.sum()) / whole
+
+
+def _most(given: Requests, server: Server, context: float) -> tuple[int, float]:
+    """Sequences that run at once, and how uneven what they hold is: E[h²] / E[h]² in time. [1]
+
+    A sequence holds memory for as long as it runs, so that those with long answers count more. The
+    one that waits for memory leaves some free: half of what it needs, and what needs much waits
+    more often.
+    """
+    limit = min(server.max_sequences, server.token_budget or UNLIMITED)
+    stays = given.output.astype(float)
+    if server.kv == "contiguous" or server.reservation == 1.0:
+        pairs = zip(given.prompt.tolist(), given.output.tolist(), strict=True)
+        needs = np.array([server.most_tokens(*pair) for pair in pairs], dtype=float)
+        held = float((needs * stays).sum() / stays.sum())
+    else:
+        needs = given.prompt + server.reservation * (given.output - 1.0) + server.page / 2.0
+        held = max(context + server.page / 2.0, float((needs * stays).sum() / stays.sum()))
+    free = float((needs**2).sum() / needs.sum()) / 2.0
+    room = max(int((server.kv_tokens - free) / held), 1)
+    uneven = float((needs**2 * stays).sum() / stays.sum()) / held**2
+    return min(limit, room), max(uneven, 1.0) if room < limit else 1.0
+
+
+def _room(server: Server, batches: Array, lengths: Array, most: int) -> tuple[Array, Array]:
+    """Tokens of the longest chunk, and prompts for which a step has room, by batch."""
+    longest = np.full(len(batches), lengths[-1])
+    if not server.token_budget:
+        return longest, np.full(len(batches), float(most))
+    beside = batches if server.first == "decode" else np.zeros_like(batches)
+    left = np.maximum(server.token_budget - beside, server.token_budget / CUTS)
+    if server.policy == "chunked":
+        return left, np.minimum(left / lengths.mean(), most)
+    # Prompts that come in any order, each in the step of the one before if it has room there.
+    order = np.random.default_rng(0).permutation(lengths)
+    return longest, np.array([min(_packed(order, room), most) for room in left])
+
+
+def _packed(lengths: Array, room: float) -> float:
+    """Prompts of a step that are not cut: the first, and others that fit beside it. [1]"""
+    steps, used = 0, np.inf
+    for length in lengths.tolist():
+        if used + length > room:
+            steps, used = steps + 1, 0.0
+        used += length
+    return len(lengths) / steps
+
+
+def _row(points: Array, rows: Array, x: float) -> Array:
+    """Rows of a table at a point, straight on beyond the last."""
+    i = int(np.clip(np.searchsorted(points, x, side="right") - 1, 0, len(points) - 2))
+    share = (x - points[i]) / (points[i + 1] - points[i])
+    found: Array = rows[:, i] + share * (rows[:, i + 1] - rows[:, i])
+    return found
+
+
+def _attention_s(table: "Prices", lengths: Array, chunk: float) -> float:
+    """Attention of prompts in chunks of that size, for each of their tokens. [s]"""
+    counts = np.ceil(lengths / chunk).astype(int)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    before = (np.arange(int(counts.sum())) - first) * chunk
+    new = np.minimum(np.repeat(lengths, counts) - before, chunk)
+    i, x = _place(table.chunks, new)
+    j, y = _place(table.cached, before)
+    low = (1.0 - x) * table.attention[i, j] + x * table.attention[i + 1, j]
+    high = (1.0 - x) * table.attention[i, j + 1] + x * table.attention[i + 1, j + 1]
+    return float((new * (low + y * (high - low))).sum() / lengths.sum())
+
+
+def _place(points: Array, x: Array) -> tuple[Integers, Array]:
+    i: Integers = np.clip(np.searchsorted(points, x, side="right") - 1, 0, len(points) - 2)
+    return i, (x - points[i]) / (points[i + 1] - points[i])

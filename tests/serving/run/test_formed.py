@@ -1,0 +1,33 @@
+"""What is said of the closed form beside a run."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from roofline.serving.run.formed import formed
+from roofline.serving.run.result import result_of
+from tests.serving.run.test_intervals import alone, crowd
+
+
+def test_it_is_near_what_was_simulated_and_says_how_near_it_usually_is() -> None:
+    run = crowd(rate=10.0, count=2000)
+    said = formed(run)
+    ttft, tpot = (float(share) for share in re.findall(r"\(([+-]\d+)%", said))
+    assert abs(ttft) <= 10
+    assert abs(tpot) <= 16
+    assert "± 10%" in said
+    assert "± 16%" in said
+    assert said in result_of(run).notes
+
+
+def test_nothing_is_said_where_it_does_not_hold() -> None:
+    run = crowd(rate=10.0)
+    assert not formed(alone())
+    assert not formed(crowd(rate=10 * run.saturation))
+    batches = replace(run.fleet, server=replace(run.fleet.server, policy="packed", token_budget=0))
+    assert not formed(replace(run, fleet=batches))
+    blocks = replace(run.requests, hashes=np.zeros(1, np.int64))
+    shared = replace(run.fleet, server=replace(run.fleet.server, sharing=True))
+    assert not formed(replace(run, requests=blocks, fleet=shared))
+    assert formed(replace(run, fleet=shared))

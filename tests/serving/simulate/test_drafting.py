@@ -1,0 +1,150 @@
+"""Speculation in traffic against its closed form, and as laws."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline.errors import InfeasibleError, InputError
+from roofline.serving.acceptance import parse
+from roofline.serving.draft_trees import best, chain
+from roofline.serving.drafts import NGRAM, Draft, eagle
+from roofline.serving.requests import Requests
+from roofline.serving.run.serve import Fleet, drafting_fleet, saturation, serve
+from roofline.serving.simulate.drafting import Drafting, ahead, in_rounds, round_server
+from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.server import Server
+from roofline.serving.speculation import expected_tokens
+from roofline.serving.speculative import speculate
+from roofline.serving.workload import Workload
+from tests.serving.deployments import on
+from tests.serving.simulate.cases import requests
+from tests.serving.simulate.reference import reference
+
+TARGET = on()
+TABLE = step_prices(TARGET, sequences=64)
+SERVER = Server(max_sequences=64, token_budget=8192)
+PLAIN = Fleet(TABLE, SERVER)
+
+
+def drafting(acceptance: str = "0.7", length: int = 4, draft: Draft = NGRAM) -> Drafting:
+    return Drafting(draft, chain(parse(acceptance), length), 1)
+
+
+def fleet(given: Requests, what: Drafting) -> Fleet:
+    return drafting_fleet(PLAIN, TARGET, given, what)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize("length", [1, 4])
+def test_rounds_yield_what_the_closed_form_expects(alpha: float, length: int) -> None:
+    given = requests(0.0, [100] * 400, 1001)
+    rounds = in_rounds(given, drafting(str(alpha), length)).output - 1
+    expected = float(expected_tokens(alpha, length))
+    # The last round is cut: by less than one of them in some hundred.
+    error = 4 * np.sqrt(length**2 / rounds.sum()) / expected + length / 1000
+    assert 1000 / rounds.mean() == pytest.approx(expected, rel=error)
+
+
+def test_positions_and_trees_are_drawn_as_they_are_accepted() -> None:
+    # 1, 2, 3 tokens: refused at once; after one; all accepted.
+    np.testing.assert_allclose(drafting("0.8,0.5", 2).chances, [0.2, 0.4, 0.4])
+    tree = best(parse("0.6+0.2,0.5+0.1"), 4)
+    assert Drafting(NGRAM, tree).chances @ np.arange(1, tree.depth + 2) == pytest.approx(
+        tree.tokens
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 8, 32])
+@pytest.mark.parametrize("draft", [NGRAM, eagle(TARGET)])
+def test_time_between_tokens_is_that_of_rounds_in_closed_form(batch: int, draft: Draft) -> None:
+    what = drafting("0.7", 3, draft)
+    work = Workload(batch=batch, prompt=1000, output=601)
+    formed = speculate(TARGET, draft, parse("0.7"), work, length=3).round.tpot_s
+    # A batch that nobody joins: all begin together, and most end together.
+    given = requests(0.0, [1000] * batch * 8, 601)
+    alone = Fleet(TABLE, Server(policy="packed", max_sequences=batch))
+    served = serve(drafting_fleet(alone, TARGET, given, what), given)
+    found = float((served.finish - served.first_token).mean() / 600)
+    # 8 batches of 600 tokens; the sequence that is last in a batch has it for itself.
+    print(f"\n  batch {batch}, {draft.title}: {found / formed - 1.0:+.1%}", end="")
+    assert found == pytest.approx(formed, rel=0.01)
+
+
+def test_a_draft_that_is_never_right_is_never_faster() -> None:
+    given = requests(np.zeros(60), [300, 900] * 30, [50, 80, 5] * 20)
+    plain = serve(PLAIN, given)
+    wrong = serve(fleet(given, drafting("0", 3)), given)
+    assert wrong.totals.steps == plain.totals.steps
+    assert (wrong.finish >= plain.finish * (1 - 1e-12)).all()
+
+
+def test_more_acceptance_is_faster_and_more_drafting_is_not_free() -> None:
+    given = requests(np.zeros(40), 500, 200)
+    times = [
+        serve(fleet(given, drafting(alpha, 4)), given, concurrency=8).totals.makespan_s
+        for alpha in ("0.1", "0.5", "0.9", "1.0")
+    ]
+    assert times == sorted(times, reverse=True)
+    cheap, dear = (
+        serve(fleet(given, drafting("0.7", 4, draft)), given, concurrency=8).totals.makespan_s
+        for draft in (NGRAM, eagle(TARGET))
+    )
+    assert cheap < dear
+
+
+def test_answers_have_all_their_tokens_and_single_ones_are_not_drafted() -> None:
+    given = requests(np.zeros(6), 100, [1, 2, 3, 50, 1, 7])
+    served = serve(fleet(given, drafting("1.0", 4)), given)
+    assert served.output.tolist() == [1, 2, 3, 50, 1, 7]
+    assert served.totals.decoded_tokens == given.output.sum() - 6
+    rounds = in_rounds(given, drafting("1.0", 4)).output - 1
+    assert rounds.tolist() == [0, 1, 1, 10, 0, 2]  # five at a time
+    np.testing.assert_array_equal(served.finish[[0, 4]], served.first_token[[0, 4]])
+
+
+def test_how_much_longer_sequences_are_than_rounds_by_hand() -> None:
+    # 9 tokens in 3 rounds: 0, 2, 4 ahead as they begin.
+    given = requests(0.0, [10], 10)
+    assert ahead(given, replace(given, output=np.array([4]))) == pytest.approx(2.0)
+    assert ahead(given, given) == 0.0
+
+
+def test_the_reference_serves_rounds_too() -> None:
+    given = requests(np.linspace(0, 0.5, 30), [200, 700, 50] * 10, [40, 3, 90] * 10)
+    what = fleet(given, drafting("0.6", 3, eagle(TARGET)))
+    served = serve(what, given)
+    steps = reference(in_rounds(given, drafting("0.6", 3)), what.prices, what.server)
+    finish = np.array([one.finish for one in steps.requests])
+    np.testing.assert_allclose(served.finish, finish, rtol=1e-9)
+    assert served.totals.steps == steps.steps
+
+
+def test_saturation_counts_requests_in_rounds() -> None:
+    given = requests(np.zeros(100), 200, 100)
+    plain, right, wrong = (
+        saturation(each, given)
+        for each in (PLAIN, fleet(given, drafting("0.9")), fleet(given, drafting("0")))
+    )
+    assert wrong < plain < right
+
+
+def test_what_drafts_takes_memory() -> None:
+    server, draft = replace(SERVER, kv_tokens=100_000), eagle(TARGET)
+    given: dict[str, Any] = {"context": 1000.0, "later": 0.0}
+    assert round_server(drafting(), TARGET, server, **given).kv_tokens == 100_000
+    less = round_server(drafting(draft=draft), TARGET, server, **given).kv_tokens
+    assert less < 100_000
+    longer = {**given, "later": 1000.0}
+    assert round_server(drafting(), TARGET, server, **longer).kv_tokens == 50_000
+    with pytest.raises(InfeasibleError, match="no room"):
+        round_server(drafting(draft=draft), TARGET, replace(server, kv_tokens=2000), **given)
+
+
+def test_pipelines_are_refused() -> None:
+    from roofline.cost.layout import Layout
+
+    target = on(layout=Layout(pp=2), device="h100-sxm")
+    with pytest.raises(InputError, match="not priced"):
+        drafting_fleet(PLAIN, target, requests(0.0, [10], 10), drafting())
