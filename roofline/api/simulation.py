@@ -18,7 +18,7 @@ from roofline.api.setting import (
     network_of,
     options_of,
 )
-from roofline.api.speculation import drafted, rates_of
+from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
@@ -214,7 +214,7 @@ def simulate(
     )
     fleet = Fleet(prices, server, replicas)
     if draft:
-        drafts = drafted(draft, deployment, None, None, calibration)
+        drafts = draft_of(draft, deployment, None, None, calibration)
         tree = chain(rates_of(acceptance), draft_length or USUAL_DRAFT)
         fleet = drafting_fleet(fleet, deployment, made, Drafting(drafts, tree, seed))
     served = serve(fleet, made, concurrency=load.concurrency, progress=progress)

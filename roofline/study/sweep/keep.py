@@ -110,6 +110,8 @@ class Kept:
         """Points that fit and keep to the limits; the others are counted."""
         columns = self._those(columns, MEMORY, columns["fits"])
         for limit in self.limits:
+            if not columns.rows:  # figures of nothing are not priced
+                break
             columns = self._those(columns, limit.column, limit.kept(columns[limit.column]))
         self.missed[""] = self.missed.get("", 0) + columns.rows
         return columns
