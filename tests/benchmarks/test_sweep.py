@@ -38,9 +38,11 @@ MODELS: Final = (
     "deepseek-v3",
 )
 GPUS: Final = ("a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "l40s")
-LAYOUTS: Final = ("tp1", "tp2", "tp4", "tp8", "tp4-pp2", "tp2-dp2")
+LAYOUTS: Final = ("tp1", "tp2", "tp4", "tp8", "tp4-pp2", "tp2-pp2")
 FORMATS: Final = tuple(product(("bf16", "fp8"), ("bf16", "fp8")))
-BATCHES: Final = np.array([*range(1, 5), *range(6, 17, 2), *range(20, 65, 4), 96, 128, 192, 256.0])
+BATCHES: Final = np.array(
+    [*range(1, 5), *range(6, 17, 2), *range(20, 65, 4), 96, 128, 160, 192, 224, 256.0]
+)
 PROMPTS: Final = np.array([128 * n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128.0)])
 OUTPUTS: Final = np.array([16 * n for n in range(1, 33)], float)
 AXES: Final = Axes(

@@ -20,8 +20,12 @@ from roofline.study.sweep.lane import Lane
 from roofline.study.sweep.points import Points, Until
 from roofline.table import BASES
 
-PER_OCTAVE: Final = 6
-"""Contexts that are priced from one to twice as many."""
+PER_OCTAVE: Final = 4
+"""Contexts that are priced from one to twice as many, beside those of `MOST_PROMPTS`."""
+PER_OCTAVE_ALONE: Final = 8
+"""The same where there are more prompts."""
+MOST_PROMPTS: Final = 32
+"""Prompts behind each of which contexts are priced, so that short answers are near one."""
 MOST_SPANS: Final = 64
 """Spans of attention in chunks whose ends are priced."""
 
@@ -169,5 +173,10 @@ def _contexts(lane: Lane) -> Array:
         if chunk := getattr(block.mixer, "chunk", None):
             ends = float(chunk) * np.arange(1, min(high // chunk, MOST_SPANS) + 1)
             bends |= {*ends.tolist(), *(ends + 1.0).tolist()}
+    each = PER_OCTAVE_ALONE
+    if len(axes.prompt.nodes) <= MOST_PROMPTS:
+        each = PER_OCTAVE
+        for length in (2.0, axes.output.high):  # where answers begin, and where they end
+            bends |= set((axes.prompt.nodes + length - 1.0).tolist())
     inside = [bend for bend in sorted(bends) if low < bend < high]
-    return np.union1d(spaced(low, high, PER_OCTAVE), inside)
+    return np.union1d(spaced(low, high, each), inside)

@@ -11,7 +11,7 @@ from roofline.study.sweep.tables import Sums
 from tests.study.sweep.lanes import lane, numbers
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 25), min_size=2, max_size=6, unique=True).map(sorted))
 def test_sums_of_straight_lines_are_those_of_every_context(nodes: list[int]) -> None:
     at = np.array(nodes, float)
