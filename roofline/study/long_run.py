@@ -14,7 +14,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Policy, Server
-from roofline.serving.simulate.steady import Steady, arriving, closed
+from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.study.scenario.lane import Lane
 from roofline.study.sweep.keep import MEMORY
@@ -67,29 +67,22 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
     out["gpus"] = np.full(len(values), float(lane.deployment.devices))
     limit = out["limit"] = np.full(len(values), "", "U32")
     try:
-        given, server, prices = _server(lane, lane.deployment, seed)
+        share = share_of(*_server(lane, lane.deployment, seed))
     except InfeasibleError:
         limit[:] = MEMORY
     except RooflineError:
         limit[:] = "context"
     else:
-        for place, value in enumerate(values):
-            try:
-                if kind == "concurrency":
-                    found = closed(given, prices, server, int(value))
-                else:
-                    found = arriving(given, prices, server, float(value))
-            except InfeasibleError:
-                limit[place] = "saturation"
-                continue
-            for name, figure in _figures(found, lane.deployment).items():
-                out[name][place] = figure
+        found = closed(share, values) if kind == "concurrency" else arriving(share, values)
+        limit[~found.stable] = "saturation"
+        for name, column in _figures(found, lane.deployment).items():
+            out[name] = np.where(found.stable, column, np.nan)
     out["fits"] = limit != MEMORY
     return out
 
 
-def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, Server, StepPrices]:
-    """Requests, who serves them, and what its steps take."""
+def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, StepPrices, Server]:
+    """Requests, what steps take, and who serves them."""
     assert lane.traffic is not None
     given = draw(lane.traffic, seed, block=page_of(deployment.engine, sharing=False))
     most = deployment.architecture.max_context
@@ -105,15 +98,15 @@ def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, Se
         longest=server.longest,
         engine=EngineCosts() if measured is None else measured.costs,
     )
-    return given, server, prices
+    return given, prices, server
 
 
-def _figures(found: Steady, deployment: Deployment) -> dict[str, float]:
-    out = {name: float(getattr(found, name)) for name in STEADY}
+def _figures(found: Steady, deployment: Deployment) -> dict[str, Array]:
+    out = {name: getattr(found, name) for name in STEADY}
     devices, rate = deployment.devices, out["output_tok_s"]
     price = deployment.node.gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate * MILLION
     return {
         **out,
         "output_per_gpu_tok_s": rate / devices,
-        "usd_per_mtok": price or np.nan,
+        "usd_per_mtok": np.where(price > 0, price, np.nan),
     }
