@@ -10,10 +10,11 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError, RooflineError
+from roofline.serving.requests import Requests
 from roofline.serving.run.setup import Asked, page_of, server_of
-from roofline.serving.simulate.prices import step_prices
-from roofline.serving.simulate.server import Policy
-from roofline.serving.simulate.steady import Share, Steady, arriving, closed, share_of
+from roofline.serving.simulate.prices import StepPrices, step_prices
+from roofline.serving.simulate.server import Policy, Server
+from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.study.scenario.lane import Lane
 from roofline.study.sweep.keep import MEMORY
@@ -66,26 +67,22 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
     out["gpus"] = np.full(len(values), float(lane.deployment.devices))
     limit = out["limit"] = np.full(len(values), "", "U32")
     try:
-        share = _share(lane, lane.deployment, seed)
+        share = share_of(*_server(lane, lane.deployment, seed))
     except InfeasibleError:
         limit[:] = MEMORY
     except RooflineError:
         limit[:] = "context"
     else:
-        try:
-            found = closed(share, values) if kind == "concurrency" else arriving(share, values)
-        except InfeasibleError:  # there is one rate
-            limit[:] = "saturation"
-        else:
-            limit[~found.stable] = "saturation"
-            for name, figures in _figures(found, lane.deployment).items():
-                out[name] = np.where(found.stable, figures, np.nan)
+        found = closed(share, values) if kind == "concurrency" else arriving(share, values)
+        limit[~found.stable] = "saturation"
+        for name, column in _figures(found, lane.deployment).items():
+            out[name] = np.where(found.stable, column, np.nan)
     out["fits"] = limit != MEMORY
     return out
 
 
-def _share(lane: Lane, deployment: Deployment, seed: int) -> Share:
-    """Mean work of requests for who serves them."""
+def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, StepPrices, Server]:
+    """Requests, what steps take, and who serves them."""
     assert lane.traffic is not None
     given = draw(lane.traffic, seed, block=page_of(deployment.engine, sharing=False))
     most = deployment.architecture.max_context
@@ -101,11 +98,11 @@ def _share(lane: Lane, deployment: Deployment, seed: int) -> Share:
         longest=server.longest,
         engine=EngineCosts() if measured is None else measured.costs,
     )
-    return share_of(given, prices, server)
+    return given, prices, server
 
 
 def _figures(found: Steady, deployment: Deployment) -> dict[str, Array]:
-    out = {name: np.asarray(getattr(found, name)) for name in STEADY}
+    out = {name: getattr(found, name) for name in STEADY}
     devices, rate = deployment.devices, out["output_tok_s"]
     price = deployment.node.gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate * MILLION
     return {
