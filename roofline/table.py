@@ -1,14 +1,46 @@
 """What crosses rooms: a table of named columns with units, and a result made of tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pandas
+    import plotly.graph_objects
 
 BASES = ("measured", "interpolated", "extrapolated", "transferred", "datasheet", "assumed")
 """How a figure is known, from best to worst. The worst input decides for what is built from it."""
+
+
+class Notebook(Protocol):
+    """What shows results in a notebook; it is in a room that this one does not see."""
+
+    def html(self, shown: "Result | Table | Derivation") -> str:
+        """Fragment of HTML, without scripts."""
+        ...
+
+    def plot(self, result: "Result", name: str) -> "plotly.graph_objects.Figure":
+        """Figure of a result."""
+        ...
+
+
+_notebooks: list[Callable[[], Notebook]] = []
+
+
+def shown_by(load: Callable[[], Notebook]) -> None:
+    """Say what shows results in a notebook.
+
+    Parameters
+    ----------
+    load
+        Gives it; called when something is shown, as drawing takes libraries that the rest does not.
+    """
+    _notebooks[:] = [load]
+
+
+def _notebook() -> Notebook:
+    assert _notebooks, "roofline.api says what shows results"
+    return _notebooks[0]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +94,10 @@ class Table:
         frame.attrs["units"] = {name: column.unit for name, column in self.columns.items()}
         frame.attrs["basis"] = {name: column.basis for name, column in self.columns.items()}
         return frame
+
+    def _repr_html_(self) -> str:
+        """Table as a notebook shows it."""
+        return _notebook().html(self)
 
 
 def table(rows: Sequence[Mapping[str, Any]], units: Mapping[str, str], basis: str = "") -> Table:
@@ -136,6 +172,36 @@ class Derivation:
             out["inputs"] = [entry.to_json() for entry in self.inputs]
         return out
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Tree as a data frame: a row for each entry, its place in the tree under ``depth``.
+
+        Examples
+        --------
+        >>> bytes_ = Derivation("bytes", 2.0, "B")
+        >>> Derivation("time", 1.0, "s", formula="B / BW", inputs=(bytes_,)).to_pandas()["depth"]
+        0    0
+        1    1
+        Name: depth, dtype: int64
+        """
+        import pandas as pd
+
+        fields = ("name", "value", "unit", "formula", "substituted", "basis", "source", "note")
+        rows = [
+            {"depth": depth} | {key: getattr(entry, key) for key in fields}
+            for depth, entry in self.walk()
+        ]
+        return pd.DataFrame(rows)
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, "Derivation"]]:
+        """This entry and all under it, each before its inputs, with their depth."""
+        yield depth, self
+        for entry in self.inputs:
+            yield from entry.walk(depth + 1)
+
+    def _repr_html_(self) -> str:
+        """Tree as a notebook shows it."""
+        return _notebook().html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -164,3 +230,24 @@ class Result:
     def to_pandas(self) -> "dict[str, pandas.DataFrame]":
         """Each table as a data frame, by name."""
         return {name: entry.to_pandas() for name, entry in self.tables.items()}
+
+    def plot(self, name: str = "") -> "plotly.graph_objects.Figure":
+        """A figure of the report, to look at in a notebook or to change.
+
+        Parameters
+        ----------
+        name
+            Which: ``"roofline-chart"``; empty for the first. A notebook names them under the result.
+
+        Raises
+        ------
+        InputError
+            No figure is drawn of such results.
+        UnknownNameError
+            None has that name.
+        """
+        return _notebook().plot(self, name)
+
+    def _repr_html_(self) -> str:
+        """Result as a notebook shows it: what it says, its tables, its notes."""
+        return _notebook().html(self)

@@ -40,17 +40,17 @@ def render(result: Result) -> str:
     MissingEnvironmentError
         plotly.js is not installed.
     """
-    blocks = [block for build in sections.builders() if (block := build(result))]
+    blocks = sections.blocks(result)
     folder = shipped("reports")
     style = (folder / "report.css").read_text("utf-8")
     needed = ["report.js", *(block.script for block in blocks if block.script)]
     script = "".join((folder / name).read_text("utf-8") for name in needed)
     plotly = library() if any(block.figures for block in blocks) else None
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
-            page=_page(result),
+            page=page_of(result),
             blocks=blocks,
             figures={figure.key: figure for block in blocks for figure in block.figures},
             grids={grid.key: grid for block in blocks for grid in block.grids},
@@ -77,7 +77,8 @@ def _policy(style: str, script: str, plotly: str) -> str:
     )
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Templates, in which every text is escaped and cleaned."""
     environment = Environment(
         loader=FileSystemLoader(shipped("reports") / "templates"),
         autoescape=True,
@@ -99,7 +100,8 @@ def _embedded(value: Any) -> Markup:
     return Markup(to_json(value))
 
 
-def _page(result: Result) -> Page:
+def page_of(result: Result) -> Page:
+    """Title of a result, and how it was asked for."""
     given: Mapping[str, Any] = result.metadata
     name, device = given.get("model", result.kind), given.get("gpu_title") or given.get("gpu", "")
     name = given.get("title", name)

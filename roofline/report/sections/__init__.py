@@ -19,3 +19,8 @@ def builders() -> tuple[Builder, ...]:
     modules = [import_module(f"{__name__}.{entry.name}") for entry in iter_modules(__path__)]
     ordered = sorted(modules, key=lambda module: (module.ORDER, module.__name__))
     return tuple(module.build for module in ordered)
+
+
+def blocks(result: Result) -> list[Block]:
+    """Sections of a result, in the order of the page."""
+    return [block for build in builders() if (block := build(result))]

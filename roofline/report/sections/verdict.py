@@ -124,7 +124,9 @@ def verdict_facts(result: Result) -> VerdictFacts:
     """Verdict and headline figures of a result."""
     given = result.metadata
     fits, predicted = given.get("fits"), calibrated(result)
-    rows = result.tables["headline"].rows() if "headline" in result.tables else ()
+    headline = result.tables.get("headline")
+    # Percentiles, say, have a headline of their own shape.
+    rows = headline.rows() if headline is not None and "value" in headline.columns else ()
     known = {str(row["metric"]): _headline(row, result) for row in rows}
     cards = [known[name] for name in CARDS if name in known and known[name].value.number != "–"]
     return VerdictFacts(

@@ -1,0 +1,235 @@
+"""Results in a notebook: what they say and their tables as HTML, the report's figures in plotly."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from roofline.content import shipped
+from roofline.errors import InputError, UnknownNameError
+from roofline.report import sections
+from roofline.report.block import Cell, Figure, Head, Key, cell
+from roofline.report.page import environment, page_of
+from roofline.report.text import amount, is_number, label, percent
+from roofline.table import Derivation, Result, Table
+
+if TYPE_CHECKING:
+    import plotly.graph_objects
+
+MOST_ROWS: Final = 20
+"""Rows of a table that are shown: a notebook keeps what it shows."""
+OF_ROW: Final = ("value", "serial", "low", "high", "roof", "without", "rate")
+"""Columns whose unit stands in the row."""
+HEAD: Final = 100
+"""Room for title and legend. [px]"""
+TITLE: Final = 40
+"""Of which the title. [px]"""
+MARKERS: Final[Mapping[str, str]] = {
+    "square": "square",
+    "hatched": "square-cross-open",
+    "crossed": "square-x-open",
+    "dotted": "square-open-dot",
+    "open": "square-open",
+    "circle": "circle",
+    "diamond": "diamond",
+    "band": "square",
+    "stem": "line-ns-open",
+    "whisker": "line-ew-open",
+}
+"""Marker that stands for a shape of a legend."""
+_THEME: Final = re.compile(r"theme:([a-z]+)(?:/([\d.]+))?")
+_NAMED: Final = re.compile(r"--([a-z]+): (#[0-9a-f]{6});")
+_AXIS: Final = re.compile(r"[xy]axis\d*")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A table as text: heads, the first rows, and how many there are."""
+
+    name: str
+    heads: tuple[Head, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    length: int
+
+    @property
+    def counted(self) -> str:
+        """Number of rows in words."""
+        return "1 row" if self.length == 1 else f"{self.length:,} rows"
+
+
+def html(shown: Result | Table | Derivation) -> str:
+    """Fragment of HTML: no script, no style sheet, and every text of the result escaped.
+
+    Parameters
+    ----------
+    shown
+        A result, with what it says above and its tables folded up after the first; a table, or a
+        derivation as the tree that it is.
+    """
+    template = environment().get_template("notebook.html")
+    if isinstance(shown, Table):
+        return template.render(table=shown_table("", shown), result=None, tree=())
+    if isinstance(shown, Derivation):
+        return template.render(table=None, result=None, tree=tuple(_tree(shown)))
+    return template.render(
+        table=None,
+        result=shown,
+        tree=(),
+        page=page_of(shown),
+        said=shown.metadata.get("summary") or (),
+        tables=[shown_table(name, entry) for name, entry in shown.tables.items() if len(entry)],
+        figures=list(_figures(shown)),
+    )
+
+
+def plot(result: Result, name: str = "") -> "plotly.graph_objects.Figure":
+    """A figure of the report as plotly's own object, in the report's light colours.
+
+    Parameters
+    ----------
+    result
+        What to draw.
+    name
+        Key of the figure: ``"roofline-chart"``; empty for the first.
+
+    Raises
+    ------
+    InputError
+        The report draws nothing of such results.
+    UnknownNameError
+        It draws no figure of that name.
+    """
+    drawn = _figures(result)
+    if not drawn:
+        raise InputError(
+            f"no figure is drawn of a result of {result.kind}",
+            hint=f"its tables can be drawn by pandas: .to_pandas() has {', '.join(result.tables)}",
+        )
+    if name and name not in drawn:
+        raise UnknownNameError(f"no figure {name!r:.80}", hint=f"figures: {', '.join(drawn)}")
+    return _interactive(drawn[name] if name else next(iter(drawn.values())))
+
+
+def shown_table(name: str, table: Table) -> Shown:
+    """Table as text, in the words of its units; a column of units is told with the numbers."""
+    columns = dict(table.columns)
+    if set(OF_ROW) & set(columns):
+        columns.pop("unit", None)
+    rows = list(islice(table.rows(), MOST_ROWS))
+    return Shown(
+        name,
+        tuple(Head(key, any(is_number(row[key]) for row in rows)) for key in columns),
+        tuple(
+            tuple(_cell(row, key, column.unit) for key, column in columns.items()) for row in rows
+        ),
+        len(table),
+    )
+
+
+def _cell(row: Mapping[str, Any], key: str, unit: str) -> Cell:
+    value = row[key]
+    if isinstance(value, bool):
+        return Cell("yes" if value else "no")
+    if is_number(value) and (key == "share" or key.endswith("_share")):
+        return Cell(percent(float(value)))
+    if not unit and key in OF_ROW:
+        unit = str(row.get("unit") or "")
+    return cell(amount(value, unit))
+
+
+def _tree(entry: Derivation) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """Lines of a derivation: depth, what it is, and what is said about it."""
+    for depth, part in entry.walk():
+        said = [f"= {text}" for text in (part.formula, part.substituted) if text]
+        said += [f"from {part.source}"] if part.source else []
+        said += [f"note: {part.note}"] if part.note else []
+        yield depth, f"{part.name} = {amount(part.value, part.unit)}", tuple(said)
+
+
+def _figures(result: Result) -> dict[str, Figure]:
+    return {figure.key: figure for block in sections.blocks(result) for figure in block.figures}
+
+
+def _interactive(figure: Figure) -> "plotly.graph_objects.Figure":
+    """A figure that carries its title and legend, which the page sets in HTML, and can be zoomed."""
+    import plotly.graph_objects as go
+
+    theme = _theme()
+    height = figure.spec["layout"]["height"] + HEAD
+    spec = _coloured(figure.spec, theme)
+    layout = {key: _free(key, entry) for key, entry in spec["layout"].items()} | {
+        "autosize": True,
+        "dragmode": "zoom",
+        "height": height,
+        "margin": {**spec["layout"].get("margin", {}), "t": HEAD},
+        "showlegend": True,
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1 - TITLE / height,
+            "yref": "container",
+            "yanchor": "top",
+        },
+        "title": {
+            "text": figure.title,
+            "x": 0,
+            "xref": "paper",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 12},
+        },
+    }
+    data = [{**trace, "showlegend": False} for trace in spec["data"]]
+    legend = [_entry(key, theme) for key in figure.legend]
+    return go.Figure({"data": [*data, *legend], "layout": layout})
+
+
+def _entry(key: Key, theme: Mapping[str, str]) -> dict[str, Any]:
+    """A trace without points, for the legend."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [None],
+        "y": [None],
+        "name": label(key.text, len(key.text)),
+        "marker": {"symbol": MARKERS[key.shape], "color": theme[key.tint], "size": 10},
+    }
+
+
+def _free(key: str, part: Any) -> Any:
+    """A part of the layout: axes can be zoomed, and names keep off the slopes they are on.
+
+    The page turns these names until they are parallel, which takes a script.
+    """
+    if _AXIS.fullmatch(key):
+        return {**part, "fixedrange": False}
+    if key == "annotations":
+        beside = {"xshift": 12, "yanchor": "middle"}
+        return [entry | (beside if entry.get("name") == "slope" else {}) for entry in part]
+    return part
+
+
+def _coloured(value: Any, theme: Mapping[str, str], is_colour: bool = False) -> Any:
+    """A specification with the colours of the theme put in where a key asks for a colour."""
+    if isinstance(value, Mapping):
+        return {key: _coloured(entry, theme, key.endswith("color")) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_coloured(entry, theme, is_colour) for entry in value]
+    if is_colour and isinstance(value, str) and (found := _THEME.fullmatch(value)):
+        return _mixed(theme[found[1]], found[2])
+    return value
+
+
+def _mixed(colour: str, opacity: str | None) -> str:
+    if not opacity:
+        return colour
+    channels = ",".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
+    return f"rgba({channels},{opacity})"
+
+
+def _theme() -> dict[str, str]:
+    """Light colours of the style sheet, which come first in it."""
+    style = (shipped("reports") / "report.css").read_text("utf-8")
+    return dict(_NAMED.findall(style.partition("@media")[0]))
