@@ -193,7 +193,7 @@ class Derivation:
         return pd.DataFrame(rows)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, "Derivation"]]:
-        """This entry and all under it, each before its inputs, with their depth."""
+        """Entry and all under it, each before its inputs, with their depth."""
         yield depth, self
         for entry in self.inputs:
             yield from entry.walk(depth + 1)
@@ -237,7 +237,7 @@ class Result:
         Parameters
         ----------
         name
-            Which: ``"roofline-chart"``; empty for the first. A notebook names them under the result.
+            Which: ``"roofline-chart"``; empty for the first. The result in a notebook names them.
 
         Raises
         ------

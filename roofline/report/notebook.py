@@ -152,7 +152,7 @@ def _figures(result: Result) -> dict[str, Figure]:
 
 
 def _interactive(figure: Figure) -> "plotly.graph_objects.Figure":
-    """A figure that carries its title and legend, which the page sets in HTML, and can be zoomed."""
+    """A figure with its title and legend in it, where the page has HTML, and axes to zoom."""
     import plotly.graph_objects as go
 
     theme = _theme()

@@ -15,7 +15,8 @@ from tests.report.hostile import HOSTILE, poisoned
 from tests.report.pages import Page, taken_apart
 
 ALLOWED = {
-    "b", "br", "code", "details", "div", "p", "summary", "table", "tbody", "td", "th", "thead", "tr",
+    "b", "br", "code", "details", "div", "p", "summary",
+    "table", "tbody", "td", "th", "thead", "tr",
 }  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def test_a_hostile_derivation_and_column_are_inert(text: str) -> None:
 
 
 def test_cells_are_in_the_words_of_their_units() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"part": "a", "bytes": 16.1e9, "share": 0.25, "fits": True},
         {"part": "b", "bytes": None, "share": 0.0, "fits": False},
     ]
@@ -135,9 +136,9 @@ def test_a_figure_that_is_not_there_is_one_error(result: Result) -> None:
     with pytest.raises(UnknownNameError, match="no figure 'nothing'") as found:
         result.plot("nothing")
     assert "roofline-chart" in found.value.hint
-    with pytest.raises(InputError, match="no figure is drawn of a result of x") as found:
+    with pytest.raises(InputError, match="no figure is drawn of a result of x") as refused:
         Result("x", {"t": table([{"a": 1}], {})}).plot()
-    assert found.value.hint.endswith("has t")
+    assert refused.value.hint.endswith("has t")
 
 
 KINDS: dict[str, tuple[Any, ...]] = {
