@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofline.api.saved import result_of
 from roofline.api.sweeps import sweep
 from roofline.errors import RooflineError
 from roofline.hardware import catalog as hardware
@@ -44,7 +43,7 @@ def around(result: Result) -> Result:
         return result
     try:
         found = sweep(scenario_of(Document(_scenario(given), "the page"), Path()), workers=1)
-        priced = result_of(found.table)
+        priced = found.result()
     except RooflineError:
         return result  # the page has everything else
     start = {name: given[name] for name in ("gpu", "weights", "kv", "layout", "batch", "prompt")}

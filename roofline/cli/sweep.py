@@ -61,7 +61,6 @@ def sweep(
 
     Exits with 1 if no configuration keeps to all constraints.
     """
-    from roofline.api.saved import result_of
     from roofline.api.sweeps import estimate
     from roofline.api.sweeps import sweep as swept
     from roofline.cli.swept import print_estimate, print_sweep
@@ -83,7 +82,7 @@ def sweep(
         typer.echo(f"\nerror: interrupted\nhint: {hint}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     if report is not None:
-        write_page(context, result_of(found.table), report)
+        write_page(context, found.result(), report)
     print_sweep(found, format_, top)
     if found.path is not None:
         typer.echo(f"wrote {found.path}", err=True)

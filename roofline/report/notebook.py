@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from roofline.content import shipped
 from roofline.errors import InputError, UnknownNameError
 from roofline.report import sections
-from roofline.report.block import Cell, Figure, Head, Key, cell
+from roofline.report.block import Cell, Figure, Head, Key
 from roofline.report.page import environment, page_of
 from roofline.report.text import amount, is_number, label, percent
+from roofline.report.words import written
 from roofline.table import Derivation, Result, Table
 
 if TYPE_CHECKING:
@@ -129,13 +130,12 @@ def shown_table(name: str, table: Table) -> Shown:
 
 def _cell(row: Mapping[str, Any], key: str, unit: str) -> Cell:
     value = row[key]
-    if isinstance(value, bool):
-        return Cell("yes" if value else "no")
-    if is_number(value) and (key == "share" or key.endswith("_share")):
+    if is_number(value) and key.endswith("_share"):
         return Cell(percent(float(value)))
     if not unit and key in OF_ROW:
         unit = str(row.get("unit") or "")
-    return cell(amount(value, unit))
+    shown = written(key, value, unit)
+    return Cell(shown.number, shown.unit)
 
 
 def _tree(entry: Derivation) -> Iterator[tuple[int, str, tuple[str, ...]]]:

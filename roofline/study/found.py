@@ -3,19 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.study.points import result_of
 from roofline.study.pricing import FEASIBLE
 from roofline.study.rows import columns
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.sweep.keep import losses
+from roofline.table import Result
 
 if TYPE_CHECKING:
     import pandas
+    import plotly.graph_objects
     import pyarrow as pa
+
+SHOWN: Final = 10_000
+"""Rows that a notebook draws: the best. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,41 @@ class Sweep:
         most
             How many of them, of which alone all columns are read; 0 for all. [1]
         """
+        return self._frame(self._taken(self._ordered()[: most or None]))
+
+    def result(self) -> Result:
+        """Rows as a table of a result, which a page is made of."""
+        return result_of(self.table)
+
+    def plot(self, name: str = "") -> "plotly.graph_objects.Figure":
+        """A figure of the report, to look at in a notebook or to change.
+
+        Where very many rows were kept, the best of them are drawn.
+
+        Parameters
+        ----------
+        name
+            Which: ``"pareto"``; empty for the first.
+
+        Raises
+        ------
+        InputError
+            No figure is drawn of so few rows, or none has that name.
+        """
+        return self._best().plot(name)
+
+    def _repr_html_(self) -> str:
+        """Sweep as a notebook shows it: what was asked, its rows, its figures by name."""
+        return self._best()._repr_html_()
+
+    def _best(self) -> Result:
+        """All rows in the order of the grid; the best ones, in theirs, where there are many."""
+        if self.rows <= SHOWN:
+            return self.result()
+        return result_of(self._taken(self._ordered()[:SHOWN]), rows=self.rows)
+
+    def _ordered(self) -> NDArray[np.intp]:
+        """Places of the rows by the objectives, the first one first."""
         import pyarrow.parquet as pq
 
         wanted = self.scenario.objectives
@@ -80,8 +121,7 @@ class Sweep:
         )
         good = keys["feasible"].to_numpy()
         values = losses({name: keys[name].to_numpy() for name in names}, wanted)
-        order = np.lexsort([*values.T[::-1], ~good])
-        return self._frame(self._taken(order[: most or None]))
+        return np.lexsort([*values.T[::-1], ~good])
 
     def _frame(self, table: "pa.Table") -> "pandas.DataFrame":
         frame: pandas.DataFrame = table.to_pandas()

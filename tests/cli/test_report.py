@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from roofline.api.saved import KEY, read_result, result_of, together
+from roofline.api.saved import read_result, together
 from roofline.cli import run
 from roofline.errors import DocumentError, InputError
+from roofline.study.points import result_of
+from roofline.study.store.merging import KEY
 from tests.report.pages import taken_apart
 
 SCENARIO = """

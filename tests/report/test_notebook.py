@@ -1,7 +1,7 @@
 """Results in a notebook: HTML that is inert, and figures that are plotly's."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import plotly.graph_objects as go
 import pytest
@@ -83,7 +83,7 @@ def test_cells_are_in_the_words_of_their_units() -> None:
     ]
     assert _cells(table(rows, {"bytes": "B"})) == [
         ["part", "bytes", "share", "fits"],
-        ["a", "16.1 GB", "25 %", "yes"],
+        ["a", "15.0 GiB", "25 %", "yes"],
         ["b", "–", "0 %", "no"],
     ]
 
@@ -171,10 +171,23 @@ def test_every_answer_shows_itself_and_is_frames(name: str) -> None:
     }
 
 
-def test_every_public_question_is_shown_here() -> None:
-    asked = {question.__name__ for question, _ in KINDS.values()}
-    public = {name for name in roofline.__all__ if callable(getattr(roofline, name))}
-    assert public <= asked | {"explain"}
+@pytest.mark.parametrize("name", [name for name in roofline.__all__ if name[0] != "_"])
+def test_every_public_question_is_answered_by_what_shows_itself(name: str) -> None:
+    answer = get_type_hints(getattr(roofline, name))["return"]
+    for way in ("_repr_html_", "to_pandas", "plot"):
+        assert callable(getattr(answer, way, None)), way
+
+
+def test_a_sweep_shows_its_rows_and_draws_them() -> None:
+    found = api.sweep("gpus")
+    page = taken_apart(found._repr_html_())
+    assert {entry.tag for entry in page.elements} <= ALLOWED
+    assert f"{len(found.to_pandas())} rows" in found._repr_html_()
+    names = [entry.text for entry in page.all("code") if entry.text.startswith(".plot")]
+    assert '.plot("pareto")' in names
+    drawn = found.plot("pareto")
+    points = sum(len(trace.x) for trace in drawn.data if trace.mode == "markers" and trace.x[0])
+    assert points == len(found.to_pandas())
 
 
 def test_showing_takes_no_plotly() -> None:
