@@ -6,6 +6,11 @@ The questions people ask are functions of `roofline.api`, reachable from here:
 >>> result = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=1, prompt=512, output=2)
 >>> result.kind
 'analyze'
+
+Answers are made of tables (`roofline.table`). Machines and networks are given by name, by file or
+as what `roofline.hardware.catalog` and `roofline.model.catalog` return, sweeps as in
+`roofline.study.scenario`. What is wrong with a question is one of `roofline.errors`. The closed
+forms of the lecture are in `roofline.cost.textbook`, quantities as text in `roofline.units`.
 """
 
 from typing import TYPE_CHECKING, Any

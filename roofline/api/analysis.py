@@ -279,6 +279,18 @@ def _share(asked: float | str) -> float:
 def explain(result: Result, metric: str) -> Derivation:
     """Derivation of a metric of a result: formula, numbers put in, source of each.
 
+    Parameters
+    ----------
+    result
+        Answer to a question.
+    metric
+        ``"tpot"``, ``"kv"``: a key of its derivations.
+
+    Returns
+    -------
+    Derivation
+        A tree that ends in facts with sources.
+
     Raises
     ------
     UnknownNameError
