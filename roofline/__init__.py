@@ -15,6 +15,8 @@ forms of the lecture are in `roofline.cost.textbook`, quantities as text in `roo
 
 from typing import TYPE_CHECKING, Any
 
+from roofline.table import Notebook, shown_by
+
 __version__ = "0.1.0"
 __all__ = [
     "__version__",
@@ -58,3 +60,13 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _notebook() -> Notebook:
+    """What shows answers in a notebook, imported when one is shown."""
+    from roofline.report import notebook
+
+    return notebook
+
+
+shown_by(_notebook)

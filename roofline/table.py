@@ -39,7 +39,7 @@ def shown_by(load: Callable[[], Notebook]) -> None:
 
 
 def _notebook() -> Notebook:
-    assert _notebooks, "roofline.api says what shows results"
+    assert _notebooks, "the package says what shows results"
     return _notebooks[0]()
 
 

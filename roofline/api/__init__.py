@@ -15,7 +15,6 @@ from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Conventi
 from roofline.api.simulation import simulate
 from roofline.api.speculation import speculate
 from roofline.api.sweeps import sweep
-from roofline.table import Notebook, shown_by
 
 __all__ = [
     "DEFAULT_GPU",
@@ -39,12 +38,3 @@ __all__ = [
     "speculate",
     "sweep",
 ]
-
-
-def _notebook() -> Notebook:
-    from roofline.report import notebook
-
-    return notebook
-
-
-shown_by(_notebook)

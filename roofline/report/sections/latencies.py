@@ -1,0 +1,159 @@
+"""Percentiles of what users wait for, with what was promised."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import Block, Figure, Key
+from roofline.report.figures import axis, colour, layout, lines, log_ticks
+from roofline.report.text import amount, between, is_number, label
+from roofline.report.words import heading
+from roofline.table import Result
+
+ORDER: Final = 33
+LOOKS: Final = (
+    ("p50", "prefill", "circle"),
+    ("p90", "compute", "square"),
+    ("p99", "decode", "diamond"),
+)
+"""Percentiles that are drawn, with their colour and symbol."""
+ROW: Final = 44
+"""Height of a latency. [px]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """One latency over all requests.
+
+    Attributes
+    ----------
+    values
+        By percentile. [s]
+    ends
+        Ends of the central 80 % of each, where there are any. [s]
+    limits
+        Promises about it: statistic and most. [s]
+    """
+
+    name: str
+    values: dict[str, float]
+    ends: dict[str, tuple[float, float]]
+    limits: tuple[tuple[str, float], ...]
+
+
+def latency_facts(result: Result) -> tuple[Latency, ...]:
+    """Latencies that took time, in the order of the result."""
+    promises = result.tables.get("objectives")
+    limits = [] if promises is None else list(promises.rows())
+    found = []
+    for row in result.tables["headline"].rows():
+        metric = str(row["metric"]).removesuffix("_s")
+        values = {name: row[name] for name, _, _ in LOOKS}
+        if not all(is_number(value) and value > 0 for value in values.values()):
+            continue
+        ends = {
+            name: (row[f"{name}_low"], row[f"{name}_high"])
+            for name in values
+            if is_number(row.get(f"{name}_low")) and is_number(row.get(f"{name}_high"))
+        }
+        said = [(str(each["objective"]).rpartition("_"), each["limit_s"]) for each in limits]
+        of_it = tuple((name[2], limit) for name, limit in said if name[0] == metric)
+        found.append(Latency(heading(str(row["metric"])), values, ends, of_it))
+    return tuple(found)
+
+
+def draw_latencies(facts: tuple[Latency, ...]) -> Figure:
+    """A row for each latency on one axis of time, a mark for each percentile."""
+    every = [value for each in facts for value in each.values.values()]
+    every += [end for each in facts for pair in each.ends.values() for end in pair if end > 0]
+    every += [limit for each in facts for _, limit in each.limits]
+    edges = min(every) / 1.3, max(every) * 1.3
+    data = [_marks(facts, *look) for look in LOOKS]
+    legend = [Key(name, tint, symbol) for name, tint, symbol in LOOKS]
+    if any(each.limits for each in facts):
+        data.append(_promises(facts))
+        legend.append(Key("promised", "bad", "stem"))
+    spec = {
+        "data": data,
+        "layout": layout(
+            60 + ROW * len(facts),
+            xaxis=axis("", type="log", **log_ticks(*edges, "s")),
+            yaxis=axis(
+                "",
+                tickvals=list(range(len(facts))),
+                ticktext=[label(each.name) for each in facts],
+                range=[len(facts) - 0.5, -0.5],
+                showgrid=False,
+            ),
+        ),
+    }
+    summary = "; ".join(
+        f"{each.name} {amount(each.values['p50'], 's')} in the middle, "
+        f"{amount(each.values['p99'], 's')} for one in a hundred"
+        for each in facts
+    )
+    return Figure("latencies", "What users wait for", f"{summary}.", spec, tuple(legend))
+
+
+def _marks(facts: tuple[Latency, ...], name: str, tint: str, symbol: str) -> dict[str, Any]:
+    ends = [each.ends.get(name, (each.values[name],) * 2) for each in facts]
+    values = [each.values[name] for each in facts]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": values,
+        "y": list(range(len(facts))),
+        "marker": {"color": colour(tint), "symbol": symbol, "size": 9},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
+            "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
+            "color": colour(tint, 0.6),
+            "thickness": 1.2,
+            "width": 4,
+        },
+        "hovertext": [
+            lines(
+                [
+                    f"{label(each.name)}, {name}: {amount(each.values[name], 's')}",
+                    *([f"80 % in {between(*each.ends[name], 's')}"] if name in each.ends else []),
+                ]
+            )
+            for each in facts
+        ],
+        "hoverinfo": "text",
+    }
+
+
+def _promises(facts: tuple[Latency, ...]) -> dict[str, Any]:
+    kept = [(place, name, most) for place, each in enumerate(facts) for name, most in each.limits]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "promised",
+        "x": [most for _, _, most in kept],
+        "y": [place for place, _, _ in kept],
+        "marker": {
+            "symbol": "line-ns-open",
+            "size": 26,
+            "color": colour("bad"),
+            "line": {"width": 2, "color": colour("bad")},
+        },
+        "hovertext": [
+            f"{label(facts[place].name)}, {label(name)}: at most {amount(most, 's')}"
+            for place, name, most in kept
+        ],
+        "hoverinfo": "text",
+    }
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    headline = result.tables.get("headline")
+    if headline is None or not {name for name, _, _ in LOOKS} <= set(headline.columns):
+        return None
+    facts = latency_facts(result)
+    if not facts:
+        return None
+    return Block("latencies", "Latencies", "figures.html", facts, (draw_latencies(facts),))

@@ -1,0 +1,88 @@
+"""What each variant changes against the base, as factors side by side."""
+
+from typing import Any, Final
+
+from roofline.report.block import Block, Figure, Key
+from roofline.report.figures import axis, colour, layout, linear_ticks
+from roofline.report.text import is_number, label
+from roofline.report.words import heading
+from roofline.table import Result, Table
+
+ORDER: Final = 36
+LOOKS: Final = (
+    ("ttft_s", "prefill", "circle"),
+    ("tpot_s", "decode", "diamond"),
+    ("throughput_tok_s", "ink", "square"),
+    ("usd_per_mtok", "compute", "open"),
+)
+ROW: Final = 40
+"""Height of a variant. [px]"""
+
+
+def draw_variants(table: Table) -> Figure:
+    """A row for each variant on one axis of factors; 1 is the base."""
+    names = [str(name) for name in table["variant"]]
+    found = [look for look in LOOKS if look[0] in table.columns and _numbers(table, look[0])]
+    every = [value for name, _, _ in found for value in table[name] if is_number(value)]
+    most = max(1.0, *every)
+    even = {"color": colour("faint"), "width": 1, "dash": "dash"}
+    spec = {
+        "data": [_marks(table, *look) for look in found],
+        "layout": layout(
+            70 + ROW * len(names),
+            xaxis=axis(
+                "Factor on the base", range=[0, most * 1.08], **linear_ticks(most * 1.05, "")
+            ),
+            yaxis=axis(
+                "",
+                tickvals=list(range(len(names))),
+                ticktext=[label(name) for name in names],
+                range=[len(names) - 0.5, -0.5],
+            ),
+            shapes=[
+                {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": 1, "x1": 1, "line": even}
+            ],
+        ),
+    }
+    summary = "; ".join(
+        f"{row['variant']}: "
+        + ", ".join(f"{heading(name)} × {row[name]:.2f}" for name, _, _ in found if row[name])
+        for row in table.rows()
+    )
+    legend = tuple(Key(heading(name), tint, symbol) for name, tint, symbol in found)
+    return Figure("variants", "What each variant changes", f"{summary}.", spec, legend)
+
+
+def _numbers(table: Table, name: str) -> bool:
+    return any(is_number(value) and value > 0 for value in table[name])
+
+
+def _marks(table: Table, name: str, tint: str, symbol: str) -> dict[str, Any]:
+    known = [(place, row) for place, row in enumerate(table.rows()) if is_number(row[name])]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": heading(name),
+        "x": [row[name] for _, row in known],
+        "y": [place for place, _ in known],
+        "marker": {
+            "color": colour(tint),
+            "symbol": "square-open" if symbol == "open" else symbol,
+            "size": 10,
+            "line": {"width": 2 if symbol == "open" else 0, "color": colour(tint)},
+        },
+        "hovertext": [
+            f"{label(row['variant'])}: {heading(name)} × {row[name]:.2f}" for _, row in known
+        ],
+        "hoverinfo": "text",
+    }
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    table = result.tables.get("factors")
+    if table is None or not len(table) or "variant" not in table.columns:
+        return None
+    if not any(name in table.columns and _numbers(table, name) for name, _, _ in LOOKS):
+        return None
+    return Block("variants", "Variants", "figures.html", figures=(draw_variants(table),))
