@@ -23,6 +23,7 @@ from roofline.cli import (
     models,
     paging,
     parse_command,
+    plan,
     report,
     schema,
     serve_command,
@@ -48,6 +49,7 @@ app.command()(disaggregate.disaggregate)
 app.command()(speculate.speculate)
 app.command()(paging.paging)
 app.command()(simulate.simulate)
+app.command()(plan.plan)
 app.command()(report.report)
 app.command()(serve_command.serve_command)
 app.command()(parse_command.parse_command)

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from roofline import schema
 from roofline.cost.moe import Routing
-from roofline.errors import DocumentError, InputError
+from roofline.errors import DocumentError, InputError, QuantityError
 from roofline.model import catalog
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface import from_config
+from roofline.units import parse
 
 _MOST_STDIN = 2**20 + 1  # one more than a document may have, so that its size is refused
 
@@ -48,3 +49,16 @@ def numbers(option: str, text: str) -> tuple[int, ...]:
             f"{option} {text!r:.60} is not a list of whole numbers", hint="write 20,21,20"
         )
     return tuple(int(word) for word in words)
+
+
+def tokens(option: str, text: str | None) -> float | None:
+    """A number of tokens: ``15T``, ``2e12``; None where none is given."""
+    if text is None:
+        return None
+    try:
+        value = parse(f"{text.strip().removesuffix('tokens').removesuffix('token').strip()}t", "t")
+    except QuantityError as error:
+        raise InputError(f"{option} {text!r:.60}: {error.message}", hint="write 15T") from None
+    if value <= 0:
+        raise InputError(f"{option} {text!r:.60} is no number of tokens", hint="write 15T")
+    return value

@@ -48,7 +48,7 @@ class Priced:
         return shown
 
 
-def through(deployment: Deployment, group: Group) -> tuple[Priced, ...]:
+def through(deployment: Deployment, group: Group | Sequence[Group]) -> tuple[Priced, ...]:
     """Price a step on every stage, in order; equal stages are priced once.
 
     Parameters
@@ -56,7 +56,7 @@ def through(deployment: Deployment, group: Group) -> tuple[Priced, ...]:
     deployment
         What runs.
     group
-        One micro-batch; numbers may be arrays over the scenario axis.
+        One micro-batch, or the groups of a mixed one; numbers may be arrays over the scenario axis.
     """
     stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
     keys = [

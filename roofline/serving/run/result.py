@@ -1,6 +1,6 @@
 """A run as a result: what users feel, what was promised, what the server did, what it costs."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import exp
 from typing import Final
 
@@ -93,16 +93,7 @@ class Run:
     @property
     def finished(self) -> Finished:
         """Requests that count."""
-        served = self.served
-        every = Finished(
-            served.arrival,
-            served.admitted,
-            served.first_token,
-            served.finish,
-            served.prompt,
-            served.output,
-        )
-        return counted(every, self.load.warmup)
+        return counted(finished(self.served), self.load.warmup)
 
     @property
     def overloaded(self) -> bool:
@@ -113,6 +104,11 @@ class Run:
     def devices(self) -> int:
         """Devices of all replicas. [1]"""
         return self.fleet.replicas * self.deployment.devices
+
+
+def finished(served: Served) -> Finished:
+    """Requests of a simulation, for the statistics of what users feel."""
+    return Finished(*(getattr(served, each.name) for each in fields(Finished)))
 
 
 def result_of(run: Run, *, with_requests: bool = False) -> Result:

@@ -137,7 +137,7 @@ def turn(requests: Requests) -> Ints:
     return out
 
 
-def saturation(fleet: Fleet, requests: Requests) -> float:
+def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -> float:
     """Requests a second that all replicas serve where the queue is never empty. [1/s]
 
     Parameters
@@ -147,6 +147,8 @@ def saturation(fleet: Fleet, requests: Requests) -> float:
     requests
         What comes, of which the lengths and what is shared count; they are repeated until the
         server was filled often enough.
+    transferred
+        Whether the cache of each prompt and the first token come with the request.
 
     Notes
     -----
@@ -166,7 +168,9 @@ def saturation(fleet: Fleet, requests: Requests) -> float:
     if fleet.drafting is not None:
         ready = in_rounds(ready, fleet.drafting)
     clients = 2 * fleet.server.max_sequences
-    served = simulate(ready, fleet.prices, fleet.server, concurrency=clients)
+    served = simulate(
+        ready, fleet.prices, fleet.server, concurrency=clients, transferred=transferred
+    )
     finish = np.sort(served.finish)
     low, high = len(finish) // 4, (3 * len(finish)) // 4
     span = float(finish[high] - finish[low])

@@ -134,7 +134,7 @@ def server_of(
     placed = placing.server_of(
         deployment,
         server,
-        context=_typical(requests),
+        context=typical(requests),
         utilization=utilization,
         tier_bytes=asked.tier_bytes,
     )
@@ -147,7 +147,7 @@ def page_of(engine: Engine, *, sharing: bool) -> int:
     return max(page, SHARED_PAGE) if sharing else page
 
 
-def _typical(requests: Requests) -> int:
+def typical(requests: Requests) -> int:
     """Context that a cached token is of, on average: long sequences have more of them. [token]"""
     whole = (requests.prompt + requests.output).astype(np.float64)
     return max(round(float((whole * whole).sum() / whole.sum())), 1)

@@ -1,0 +1,247 @@
+"""The cheapest deployments that keep promises to users under traffic."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from roofline.api.amounts import headroom_of, prices_of, share_of
+from roofline.api.calibration import AUTO, engine_misses
+from roofline.api.setting import (
+    DEFAULT_GPU,
+    DEFAULT_MODEL,
+    Form,
+    check_gpus,
+    check_share,
+    deployed,
+    machine_of,
+    network_of,
+    options_of,
+    roomiest,
+)
+from roofline.api.workload import Wanted, drawn
+from roofline.cost.deployment import Deployment
+from roofline.cost.moe import UNIFORM, Routing
+from roofline.errors import InputError, MissingRateError, RooflineError
+from roofline.hardware.engine import engine as engine_named
+from roofline.hardware.machine import Gpu, Node
+from roofline.model.architecture import Architecture
+from roofline.serving.asking import check_parts
+from roofline.serving.objectives import parse_slo
+from roofline.serving.requests import Requests
+from roofline.serving.run.setup import page_of
+from roofline.serving.traffic.lengths import Lengths
+from roofline.serving.traffic.traffic import Traffic
+from roofline.study.plan.demand import Demand, Goal
+from roofline.study.plan.kinds import Doubt, Kind
+from roofline.study.plan.plan import plan as planned
+from roofline.study.plan.result import result_of
+from roofline.table import Result
+
+REQUESTS: Final = 8000
+"""Requests that a plan is confirmed with."""
+
+
+def plan(
+    model: str | Architecture = DEFAULT_MODEL,
+    gpu: str | Gpu | Sequence[str | Gpu] = DEFAULT_GPU,
+    *,
+    gpus: int = 8,
+    workload: str | Traffic = "",
+    trace: str | Path = "",
+    rate: float | None = None,
+    cv: float | None = None,
+    prompt: int | str | Lengths | None = None,
+    output: int | str | Lengths | None = None,
+    requests: int | None = None,
+    warmup: int | None = None,
+    slo: str | None = None,
+    headroom: float | str = 0.0,
+    sure: float | str = 0.0,
+    seed: int = 0,
+    node: str | Node | None = None,
+    weights: str | Sequence[str] | None = None,
+    kv: str | Sequence[str] = "auto",
+    engine: str = "vllm",
+    calibration: str = AUTO,
+    disaggregated: bool = True,
+    mla: Form = "auto",
+    routing: Routing = UNIFORM,
+    overlap: float = 0.0,
+    memory_utilization: float | None = None,
+    usd_per_hour: float | Sequence[float] | None = None,
+    training_tokens: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Result:
+    """Find the cheapest deployment that carries traffic and keeps promises to users.
+
+    Parameters
+    ----------
+    model, engine, calibration, mla, routing, overlap, memory_utilization
+        As for `roofline.api.analyze`.
+    gpu, weights, kv
+        What may be used; several of each to choose among.
+    gpus
+        Most devices. [1]
+    workload, trace, rate, cv, prompt, output, warmup, seed
+        As for `roofline.api.simulate`; requests come in an open loop.
+    requests
+        How many are simulated to confirm a plan; None for 8000, or all of a trace. [1]
+    slo
+        Promises, ``"ttft_p99=450ms,tpot_p99=40ms"``; None for those of the workload.
+    headroom
+        Share by which traffic may grow before a promise breaks, ``0.3`` or ``"30%"``; or
+        ``"n+1"`` for replicas that may be lost.
+    sure
+        Least probability that all promises hold, ``"90%"``; 0 to plan for what is expected.
+    node
+        That the devices are in; None for the usual ones.
+    disaggregated
+        Whether prefill and decode may have instances of their own.
+    usd_per_hour
+        Price of a device, one for all kinds or one for each; None for the assumed ones. [$/h]
+    training_tokens
+        That the network was trained on, to compare training with inference. [token]
+    progress
+        Told what is being done.
+
+    Returns
+    -------
+    Result
+        Tables ``verdict``, ``objectives``, ``runners_up``, ``frontier``, ``gpus_by_rate``,
+        ``sensitivity``, ``break_even``, ``candidates``, ``assumptions``; ``lifts`` where nothing
+        fits. Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
+
+    Raises
+    ------
+    RooflineError
+        Anything the user can mend.
+    """
+    check_gpus(gpus)
+    check_share(memory_utilization)
+    share, spares = headroom_of(headroom)
+    surely = share_of("sure", sure, "write 90%")
+    network = network_of(model)
+    check_parts(network, mla, routing)
+    if network.is_encoder or not network.causal:
+        raise InputError(
+            f"{network.name} does not answer token by token",
+            hint="give a network that decodes; roofline analyze prices a batch of this one",
+        )
+    options = options_of(mla=mla, routing=routing, overlap=overlap)
+    devices = (gpu,) if isinstance(gpu, (str, Gpu)) else tuple(dict.fromkeys(gpu))
+    stores = (weights,) if weights is None or isinstance(weights, str) else tuple(weights)
+    caches = (kv,) if isinstance(kv, str) else tuple(kv)
+    prices = prices_of(usd_per_hour, len(devices))
+    page = page_of(engine_named(engine), sharing=True)
+    wanted = Wanted(
+        workload,
+        trace,
+        rate,
+        cv,
+        prompt=prompt,
+        output=output,
+        requests=requests or (None if trace else REQUESTS),
+        warmup=warmup,
+    )
+    made, load, usual, said = drawn(wanted, seed, page)
+    if load.concurrency:
+        raise InputError(
+            f"{load.name} has clients that wait for answers, and no rate of its own",
+            hint="give --rate: requests a second",
+        )
+    _check_contexts(network, made)
+    promises = parse_slo(usual if slo is None else slo)
+    demand = Demand(made, load.rate, load.rate, load.warmup, load.name)
+    refused: list[str] = []
+
+    def kinds(most: int, narrower: str | None) -> tuple[Kind, ...]:
+        """Kinds with room for so many devices, that can be."""
+        out: list[Kind] = []
+        errors: list[RooflineError] = []
+        for each, price in zip(devices, prices, strict=True):
+            device, box = machine_of(each, node, price)
+            for stored in (narrower,) if narrower else stores:
+                for cache in caches:
+                    try:
+                        base = deployed(
+                            network,
+                            device,
+                            box or roomiest(device, most),
+                            weights=stored,
+                            kv=cache,
+                            engine=engine,
+                            options=options,
+                            calibration=calibration,
+                        )
+                    except MissingRateError as error:
+                        errors.append(error)
+                        continue
+                    doubt = _doubt(base)
+                    out.append(Kind(base, device.usd_per_hour, memory_utilization, doubt))
+        if not out:
+            raise errors[0]
+        refused.extend(f"Left out: {error.message}." for error in errors)
+        return tuple({kind.name: kind for kind in out}.values())
+
+    every = kinds(gpus, None)
+    if surely and any(kind.base.calibration is None for kind in every):
+        raise InputError(
+            "datasheet rates do not say how sure they are",
+            hint="leave --sure out, or plan with measured kernels",
+        )
+    notes = (*said, *dict.fromkeys(refused))
+    found = planned(
+        every,
+        demand,
+        Goal(promises, gpus, share, spares, surely),
+        pools=disaggregated,
+        tell=progress or (lambda _: None),
+    )
+    given = {
+        "model": network.name,
+        "gpus_allowed": gpus,
+        "gpu_names": [kind.gpu for kind in {k.gpu: k for k in every}.values()],
+        "gpu_titles": [k.base.node.gpu.title for k in {k.gpu: k for k in every}.values()],
+        "weights": list(dict.fromkeys(kind.weights for kind in every)),
+        "kv": list(dict.fromkeys(kind.kv for kind in every)),
+        "engine": engine,
+        "engine_title": every[0].base.engine.title,
+        "workload": load.name,
+        "workload_title": load.title,
+        "arrivals": load.arrivals,
+        "prompt": load.prompt,
+        "output": load.output,
+        "rate_per_s": load.rate,
+        "slo": ",".join(f"{each.name}={each.limit_s:g}s" for each in promises),
+        "headroom": share,
+        "spares": spares,
+        "sure": surely,
+        "seed": seed,
+        "training_tokens": training_tokens,
+    }
+    return result_of(
+        found,
+        kinds,
+        given=given,
+        training_tokens=training_tokens,
+        pools=disaggregated,
+        notes=notes,
+    )
+
+
+def _doubt(base: Deployment) -> Doubt:
+    """How far predictions of the engine were off where it was not fitted."""
+    misses = engine_misses(base) if base.calibration is not None else {}
+    if not misses:
+        return Doubt()
+    source = f"hwspecs/calibrations/engines/{base.engine.name}.yaml, spreads on groups left out"
+    return Doubt(misses["tpot_s"], misses["ttft_s"], source)
+
+
+def _check_contexts(network: Architecture, requests: Requests) -> None:
+    limit, longest = network.max_context, int((requests.prompt + requests.output).max())
+    if limit is not None and longest > limit:
+        raise InputError(
+            f"the longest request has {longest:,} tokens, {network.name} is made for {limit:,}",
+            hint="give --prompt and --output, another workload, or a network with more context",
+        )

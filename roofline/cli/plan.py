@@ -1,0 +1,174 @@
+"""``roofline plan``: the cheapest deployments that keep promises under traffic."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from roofline.cli import completing, options
+from roofline.cli.page import write_page
+from roofline.cli.render import Format, print_json
+
+
+def plan(
+    context: typer.Context,
+    model: options.Model = "llama-3.1-8b",
+    gpu: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="GPU by name, or a YAML file; several times to choose among them.",
+            autocompletion=completing.gpus,
+        ),
+    ] = None,
+    gpus: Annotated[int, typer.Option(help="Most devices.")] = 8,
+    workload: Annotated[
+        str,
+        typer.Option(
+            help="Workload by name, or a YAML file; chat if nothing is said.",
+            autocompletion=completing.workloads,
+        ),
+    ] = "",
+    trace: Annotated[
+        str, typer.Option(help="Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.")
+    ] = "",
+    rate: Annotated[float | None, typer.Option(help="Requests a second.")] = None,
+    cv: Annotated[
+        float | None, typer.Option(help="Spread of the gaps: 0 even, 1 Poisson, more in bursts.")
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="Tokens of the prompts: 2048, or 1638..2048.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(help="Tokens of the answers: 256, or 205..256.")
+    ] = None,
+    requests: Annotated[
+        int | None, typer.Option(help="Requests that a plan is confirmed with.")
+    ] = None,
+    warmup: Annotated[
+        int | None, typer.Option(help="First requests that are left out of the figures.")
+    ] = None,
+    slo: Annotated[
+        str | None,
+        typer.Option(help="Promises, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s."),
+    ] = None,
+    headroom: Annotated[
+        str,
+        typer.Option(help="Share by which traffic may grow: 30%; or replicas to spare: n+1."),
+    ] = "0%",
+    sure: Annotated[
+        str, typer.Option(help="Least probability that all promises hold, like 90%.")
+    ] = "0%",
+    seed: Annotated[int, typer.Option(help="Same seed, same requests.")] = 0,
+    node: options.Node = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option(help="Number format of the weights; several times to choose among them."),
+    ] = None,
+    kv: Annotated[
+        list[str] | None,
+        typer.Option(help="Number format of the KV cache; several times to choose among them."),
+    ] = None,
+    engine: options.Engine = "vllm",
+    calibration: options.Calibrated = "auto",
+    disaggregated: Annotated[
+        bool,
+        typer.Option(
+            "--disaggregated/--aggregated",
+            help="Let prefill and decode have GPUs of their own, or not.",
+        ),
+    ] = True,
+    mla: options.MlaOf = options.Mla.AUTO,
+    routing_skew: options.RoutingSkew = 0.0,
+    expert_loads: options.ExpertLoads = None,
+    overlap: options.Overlap = 0.0,
+    memory_utilization: options.MemoryUtilization = None,
+    price: Annotated[
+        list[float] | None,
+        typer.Option(help="Dollars for a device and hour; one, or one for each --gpu."),
+    ] = None,
+    training_tokens: Annotated[
+        str | None, typer.Option(help="Tokens it was trained on, like 15T, to compare with.")
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="Derive gpus, price, cost, capacity, headroom.")
+    ] = None,
+    report: options.Report = None,
+    format_: options.FormatOf = Format.TABLE,
+) -> None:
+    """Find the cheapest deployment that carries traffic and keeps promises to users.
+
+    Exits with 1 if nothing fits, and says what would.
+    """
+    import time
+
+    from roofline import api
+    from roofline.cli.answer import print_derivation
+    from roofline.cli.inputs import network, routing, tokens
+    from roofline.cli.planned import print_plan, to_json
+    from roofline.study.plan.explain import check
+
+    if explain is not None:
+        check(explain)
+    began = time.monotonic()
+    result = api.plan(
+        network(model),
+        gpu or api.DEFAULT_GPU,
+        gpus=gpus,
+        workload=workload,
+        trace=trace,
+        rate=rate,
+        cv=cv,
+        prompt=prompt,
+        output=output,
+        requests=requests,
+        warmup=warmup,
+        slo=slo,
+        headroom=headroom,
+        sure=sure,
+        seed=seed,
+        node=node,
+        weights=weights or None,
+        kv=kv or "auto",
+        engine=engine,
+        calibration=calibration,
+        disaggregated=disaggregated,
+        mla=mla.value,
+        routing=routing(routing_skew, expert_loads),
+        overlap=overlap,
+        memory_utilization=memory_utilization,
+        usd_per_hour=price or None,
+        training_tokens=tokens("--training-tokens", training_tokens),
+        progress=_progress(),
+    )
+    meta = result.metadata
+    typer.echo(
+        f"{meta['layouts']:,} layouts bounded, {meta['tabulated']} tabulated, "
+        f"{meta['simulated']:,} runs simulated in {time.monotonic() - began:.1f} s",
+        err=True,
+    )
+    derivation = api.explain(result, explain) if explain else None
+    write_page(context, result, report)
+    if format_ is Format.JSON:
+        print_json("plan", to_json(result, derivation), result.notes)
+    elif derivation is not None:
+        print_derivation(derivation)
+    else:
+        print_plan(result, format_)
+    if not result.metadata["fits"]:
+        raise typer.Exit(1)
+
+
+def _progress() -> Callable[[str], None]:
+    """Tell on stderr what is being done; on a terminal in one line."""
+    from roofline.cli.render import WIDTH, clean
+
+    terminal = sys.stderr.isatty()
+
+    def tell(what: str) -> None:
+        if terminal:
+            sys.stderr.write(f"\r{clean(what)[: WIDTH - 1]:<{WIDTH - 1}}\r")
+            sys.stderr.flush()
+
+    typer.echo("planning (the first run on a machine compiles the simulator)", err=True)
+    return tell

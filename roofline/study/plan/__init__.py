@@ -1,0 +1,1 @@
+"""The cheapest deployments that keep promises to users under traffic."""

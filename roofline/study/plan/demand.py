@@ -1,0 +1,181 @@
+"""What a deployment is asked to carry: requests that can come faster or slower, and promises."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.work import Array
+from roofline.errors import InputError
+from roofline.serving.objectives import Objective
+from roofline.serving.requests import Requests
+from roofline.serving.traffic.columns import part, picked_rows
+
+SUREST: Final = 0.99
+"""Probability beyond which an interval of so few measurements says nothing."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Traffic in an open loop.
+
+    Attributes
+    ----------
+    requests
+        As drawn, or as recorded.
+    drawn_per_s
+        Rate at which they come as they are. [1/s]
+    rate
+        Rate that is asked for. [1/s]
+    warmup
+        First requests that do not count. [1]
+    name
+        What the requests are called: of one name, they are the same.
+    """
+
+    requests: Requests = field(repr=False)
+    drawn_per_s: float
+    rate: float
+    warmup: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no rate."""
+        if not (0 < self.rate < np.inf and 0 < self.drawn_per_s < np.inf):
+            raise InputError(
+                f"traffic of {self.rate:g} requests per second", hint="give a --rate above 0"
+            )
+
+    def at(self, rate: float) -> Requests:
+        """The same requests, coming at another rate; how long people think stays as it is.
+
+        Parameters
+        ----------
+        rate
+            Requests a second. [1/s]
+        """
+        return replace(self.requests, arrival=self.requests.arrival * (self.drawn_per_s / rate))
+
+    def first(self, number: int) -> "Demand":
+        """The demand of its first requests, up to the end of a session.
+
+        Parameters
+        ----------
+        number
+            Requests that are enough. [1]
+        """
+        starts = np.flatnonzero(self.requests.after < 0)
+        later = starts[starts >= number]
+        if not len(later):
+            return self
+        cut = int(later[0])
+        return replace(self, requests=part(self.requests, 0, cut), name=f"{self.name} first {cut}")
+
+    def scaled(self, prompt: float = 1.0, output: float = 1.0) -> "Demand":
+        """The demand with longer or shorter prompts or answers; what prompts share stays.
+
+        Parameters
+        ----------
+        prompt, output
+            Factors on lengths. [1]
+        """
+        made = self.requests
+        shared = np.diff(made.prefix) * made.block
+        new = np.maximum(np.rint(made.prompt * prompt).astype(np.int64), np.maximum(shared, 1))
+        answers = np.maximum(np.rint(made.output * output).astype(np.int64), 1)
+        longer = replace(made, prompt=new, output=answers)
+        return replace(self, requests=longer, name=f"{self.name} {prompt:g} × {output:g}")
+
+    def prompts(self) -> "Demand":
+        """The demand of its prompts alone, each with its first token as the answer."""
+        made = self.requests
+        alone = replace(made, output=np.ones_like(made.output))
+        return replace(self, requests=alone, name=f"{self.name} prompts")
+
+    def answers(self) -> "Demand":
+        """The demand of what is decoded: requests with more than a first token."""
+        rows = np.flatnonzero(self.requests.output > 1)
+        return replace(self, requests=picked_rows(self.requests, rows), name=f"{self.name} answers")
+
+    @cached_property
+    def new_tokens(self) -> NDArray[np.int64]:
+        """Tokens of each prompt that no cache can have. [token]"""
+        made = self.requests
+        new: NDArray[np.int64] = np.maximum(made.prompt - np.diff(made.prefix) * made.block, 1)
+        return new
+
+    @property
+    def longest(self) -> int:
+        """Longest context. [token]"""
+        return int((self.requests.prompt + self.requests.output).max())
+
+    @property
+    def output(self) -> float:
+        """Mean tokens of an answer. [token]"""
+        return float(self.requests.output.mean())
+
+    @property
+    def prompt(self) -> float:
+        """Mean tokens of a prompt. [token]"""
+        return float(self.requests.prompt.mean())
+
+    def context(self, window: int | None = None) -> float:
+        """Keys that a decode step sees of a sequence, mean over all steps. [token]
+
+        Parameters
+        ----------
+        window
+            Most that are seen; None for all. [token]
+        """
+        prompt, steps = self.requests.prompt.astype(float), self.requests.output - 1.0
+        whole = float(steps.sum())
+        if not whole:
+            return float(prompt.mean())
+        filling = steps if window is None else np.clip(window - prompt, 0.0, steps)
+        seen: Array = filling * (prompt + (filling + 1.0) / 2.0)
+        if window is not None:
+            seen = seen + (steps - filling) * window
+        return float(seen.sum()) / whole
+
+    @property
+    def steps(self) -> float:
+        """Mean decode steps of an answer. [1]"""
+        return float(self.requests.output.mean()) - 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a plan has to keep to.
+
+    Attributes
+    ----------
+    promises
+        To users; none for a queue that is stable.
+    gpus
+        Most devices. [1]
+    headroom
+        Share by which traffic may grow before a promise breaks. [1]
+    spares
+        Replicas that may be lost before a promise breaks. [1]
+    sure
+        Least probability that all promises hold; 0 to plan for what is expected. [1]
+    """
+
+    promises: tuple[Objective, ...]
+    gpus: int
+    headroom: float = 0.0
+    spares: int = 0
+    sure: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what has no meaning."""
+        if not 0 <= self.headroom <= 100:
+            raise InputError(f"headroom is {self.headroom:g}", hint="give a share like 30%")
+        if not 0 <= self.spares <= 1000:
+            raise InputError(f"{self.spares} spare replicas", hint="give 0 or more, like n+1")
+        if not 0 <= self.sure <= SUREST:
+            raise InputError(
+                f"sure to {self.sure:.1%}", hint=f"give a probability up to {SUREST:.0%}"
+            )

@@ -1,0 +1,172 @@
+"""An option as a row: what it is made of, what it costs, what users of it feel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final
+
+from roofline.serving.objectives import Objective
+from roofline.study.plan.confirm import Confirmed
+from roofline.study.plan.option import Option
+from roofline.units import MILLION, SECONDS_PER_HOUR, show, significant
+
+UNITS: Final = {
+    "usd_per_hour": "$/h",
+    "usd_per_mtok": "$",
+    "rate_per_s": "request/s",
+    "capacity_per_s": "request/s",
+    "saturation_per_s": "request/s",
+    "ttft_s": "s",
+    "tpot_s": "s",
+}
+ROLES: Final = {"all": "", "prefill": "prefill ", "decode": "decode "}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Names of the latencies by which options are compared: of promises, where there are any."""
+
+    ttft: str
+    tpot: str
+
+
+def named(promises: Sequence[Objective]) -> Named:
+    """The first promise about each, else the 99th percentile."""
+
+    def first(metric: str) -> str:
+        return next((each.name for each in promises if each.metric == metric), f"{metric}_p99")
+
+    return Named(first("ttft"), first("tpot"))
+
+
+def shape(option: Option) -> str:
+    """Layouts and instances: ``"tp4 × 2"``, ``"prefill tp4 × 1 + decode tp2 × 2"``."""
+    apart = len({pool.kind.gpu for pool in option.pools}) > 1
+    return " + ".join(
+        f"{ROLES[pool.role]}{pool.candidate.layout.spelled} × {pool.instances}"
+        + (f" on {pool.kind.gpu}" if apart else "")
+        for pool in option.pools
+    )
+
+
+def usd_per_mtok(option: Option, output: float) -> float | None:
+    """Price of a million output tokens at the load; None where no price is known. [$]
+
+    Parameters
+    ----------
+    option
+        What is paid for.
+    output
+        Tokens of an answer, mean. [token]
+    """
+    if not option.usd_per_hour:
+        return None
+    return option.usd_per_hour / SECONDS_PER_HOUR / (option.rate * output) * MILLION
+
+
+def deployment(option: Option, output: float) -> dict[str, Any]:
+    """What an option is made of and what it costs."""
+    first, last = option.pools[0], option.pools[-1]
+    return {
+        "gpu": gpu(option),
+        "gpus": option.gpus,
+        "shape": shape(option),
+        "mode": option.mode,
+        "layout": first.candidate.layout.spelled,
+        "instances": first.instances,
+        "decode_layout": last.candidate.layout.spelled if option.wires else "",
+        "decode_instances": last.instances if option.wires else 0,
+        "weights": weights(option),
+        "kv": first.kind.kv,
+        "max_sequences": last.server.max_sequences,
+        "token_budget": first.server.token_budget,
+        "usd_per_hour": option.usd_per_hour or None,
+        "usd_per_mtok": usd_per_mtok(option, output),
+    }
+
+
+def load(option: Option, names: Named) -> dict[str, Any]:
+    """What an option carries, and what users feel at the load."""
+    return {
+        "rate_per_s": option.rate,
+        "capacity_per_s": option.capacity,
+        "headroom": option.headroom,
+        "saturation_per_s": option.saturation,
+        "binds": option.binds,
+        "ttft_s": option.seconds(names.ttft),
+        "tpot_s": option.seconds(names.tpot),
+    }
+
+
+def gpu(option: Option) -> str:
+    """Devices of an option; of two pools, where they differ, both."""
+    return " + ".join(dict.fromkeys(pool.kind.gpu for pool in option.pools))
+
+
+def weights(option: Option) -> str:
+    """Formats of the weights of an option; of two pools, where they differ, both."""
+    return " + ".join(dict.fromkeys(pool.kind.weights for pool in option.pools))
+
+
+def differences(base: Confirmed, other: Confirmed, names: Named) -> tuple[str, str]:
+    """What another option gives up beside the base, and what it gains, in words with numbers.
+
+    Parameters
+    ----------
+    base, other
+        Options that carry the same traffic, simulated.
+    names
+        Latencies that are compared.
+    """
+    worse: list[str] = []
+    better: list[str] = []
+
+    def add(what: str, old: float, new: float, text: str, less: bool = True) -> None:
+        if abs(new - old) <= NEAR * max(abs(old), abs(new)):
+            return
+        (worse if (new > old) == less else better).append(f"{what} {text}")
+
+    cost, more = base.option.usd_per_hour, other.option.usd_per_hour
+    if cost and more:
+        add("$/h", cost, more, f"{cost:,.2f} → {more:,.2f} ({_change(cost, more)})")
+    had, has = base.option.gpus, other.option.gpus
+    add("GPUs", had, has, f"{had} → {has}")
+    for name in (names.ttft, names.tpot):
+        old, new = (each.seconds(name).kept.value_s for each in (base, other))
+        add(name, old, new, f"{show(old, 's')} → {show(new, 's')} ({_change(old, new)})")
+    old, new = base.option.capacity, other.option.capacity
+    add("carries", old, new, f"{significant(old)} → {significant(new)} req/s", less=False)
+    return "; ".join(worse), "; ".join(better)
+
+
+NEAR: Final = 0.01
+"""Share by which figures may differ and still be called the same."""
+
+
+def _change(old: float, new: float) -> str:
+    return f"{new / old - 1:+.0%}" if old and isfinite(new) else "from nothing"
+
+
+def simulated(done: Confirmed, output: float, names: Named) -> dict[str, Any]:
+    """An option as a row, with latencies as simulated."""
+    return {
+        **deployment(done.option, output),
+        **load(done.option, names),
+        "ttft_s": done.seconds(names.ttft).kept.value_s,
+        "tpot_s": done.seconds(names.tpot).kept.value_s,
+    }
+
+
+def verdict(done: Confirmed, output: float, names: Named) -> dict[str, Any]:
+    """The recommended deployment as a row."""
+    ttft, tpot = done.seconds(names.ttft), done.seconds(names.tpot)
+    return {
+        **simulated(done, output, names),
+        "ttft_low_s": ttft.low_s,
+        "ttft_high_s": ttft.high_s,
+        "tpot_low_s": tpot.low_s,
+        "tpot_high_s": tpot.high_s,
+        "utilisation": done.utilisation,
+        "slo_met": done.met,
+        "probability": done.probability,
+    }

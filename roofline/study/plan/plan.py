@@ -1,0 +1,108 @@
+"""The whole of a plan: candidates, search, pools, confirmation, and what follows from them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from roofline.serving.objectives import Objective, parse_slo
+from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.choose import chosen
+from roofline.study.plan.confirm import MEAN, Confirmed
+from roofline.study.plan.demand import Demand, Goal
+from roofline.study.plan.kinds import Kind
+from roofline.study.plan.option import Option
+from roofline.study.plan.pools import disaggregated
+from roofline.study.plan.question import Question
+from roofline.study.plan.screen import screen
+from roofline.study.plan.search import LEAST, Found, search
+from roofline.study.plan.tabled import Tables, Tell
+
+QUICK: Final = 2000
+"""Requests of a curve."""
+USUAL: Final = ("ttft_p99", "tpot_p99", MEAN)
+"""Latencies that are looked at beside those that are promised."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was planned, and everything that was looked at on the way.
+
+    Attributes
+    ----------
+    kinds, full, question
+        What was compared, the traffic with all requests, and the question, with fewer.
+    candidates, found
+        Layouts, and what the search said of them.
+    pooled
+        Options with pools of their own for prefill and decode.
+    best
+        The cheapest deployment that keeps all promises in simulation; None where there is none.
+    others
+        Other options that are enough, cheapest first.
+    tables
+        What was tabulated and simulated.
+    """
+
+    kinds: tuple[Kind, ...]
+    full: Demand
+    question: Question
+    candidates: tuple[Candidate, ...] = field(repr=False)
+    found: Found = field(repr=False)
+    pooled: tuple[Option, ...] = field(repr=False)
+    best: Confirmed | None
+    others: tuple[Option, ...] = field(repr=False)
+    tables: Tables = field(repr=False)
+
+    @property
+    def goal(self) -> Goal:
+        """What has to be kept."""
+        return self.question.goal
+
+
+def plan(
+    kinds: Sequence[Kind],
+    full: Demand,
+    goal: Goal,
+    *,
+    pools: bool = True,
+    least: int = LEAST,
+    tables: Tables | None = None,
+    tell: Tell = lambda _: None,
+) -> Plan:
+    """Find the cheapest deployment that carries traffic and keeps promises.
+
+    Parameters
+    ----------
+    kinds
+        Devices and formats that are compared.
+    full
+        The traffic.
+    goal
+        What has to be kept.
+    pools
+        Whether prefill and decode may have instances of their own.
+    least
+        Layouts that are tabulated even if they cannot be the cheapest. [1]
+    tables
+        Of the same kinds and requests, to go on with; None to begin anew.
+    tell
+        Told what is being done.
+    """
+    probes = probes_of(goal.promises)
+    tables = Tables(probes, tell) if tables is None else tables
+    question = Question(full.first(QUICK), goal)
+    candidates: tuple[Candidate, ...] = ()
+    for kind in kinds:
+        tell(f"{kind.name}: bounds of all layouts")
+        candidates += screen(kind, question.demand, goal.gpus, probes)
+    found = search(candidates, question, tables, least=least)
+    pooled = disaggregated(tables.made, question, tables) if pools else ()
+    best, others = chosen((*found.options, *pooled), question, full, tables)
+    return Plan(tuple(kinds), full, question, candidates, found, pooled, best, others, tables)
+
+
+def probes_of(promises: Sequence[Objective]) -> tuple[Objective, ...]:
+    """Latencies that curves are of: those that are promised, and the usual ones."""
+    have = {each.name for each in promises}
+    usual = [parse_slo(f"{name}=1s")[0] for name in USUAL if name not in have]
+    return (*promises, *usual)

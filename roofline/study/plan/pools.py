@@ -1,0 +1,121 @@
+"""Prefill and decode on instances of their own, made of the layouts that were tabulated.
+
+TTFT is that of the prefill pool and TPOT that of the decode pool, so that each is made large enough
+by itself, and the cheapest of both together are the cheapest.
+
+Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670), section 4.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from roofline.errors import RooflineError
+from roofline.serving.kv_transfer import Wires
+from roofline.serving.simulate.disaggregated import Handover, handover
+from roofline.study.plan.curve import SHARES, Role
+from roofline.study.plan.option import Option, Pool
+from roofline.study.plan.question import Question
+from roofline.study.plan.search import sized
+from roofline.study.plan.tabled import Replica, Tables
+
+WIRES = "wires"
+"""What binds where caches are not carried away fast enough."""
+
+
+def disaggregated(
+    replicas: Iterable[Replica], question: Question, tables: Tables
+) -> tuple[Option, ...]:
+    """The cheapest pair of pools for each format of the cache that is enough.
+
+    Parameters
+    ----------
+    replicas
+        What was tabulated.
+    question, tables
+        As for `roofline.study.plan.search.search`.
+
+    Notes
+    -----
+    Conversations, and promises about the whole of an answer, are not planned on two pools.
+    """
+    goal, demand = question.goal, question.demand
+    sessions = bool((demand.requests.after >= 0).any())
+    answers = bool((demand.requests.output > 1).any())
+    if sessions or not answers or any(each.metric == "e2e" for each in goal.promises):
+        return ()
+    by_cache: dict[str, list[Replica]] = {}
+    for replica in replicas:
+        by_cache.setdefault(replica.candidate.kind.kv, []).append(replica)
+    made = (_pair(some, question, tables) for some in by_cache.values())
+    return tuple(each for each in made if each is not None)
+
+
+def _pair(replicas: list[Replica], question: Question, tables: Tables) -> Option | None:
+    prefill = _cheapest("prefill", replicas, question, tables)
+    decode = _cheapest("decode", replicas, question, tables)
+    if prefill is None or decode is None:
+        return None
+    option = Option((prefill, decode), question.demand.rate)
+    wires = _wires(option, question)
+    if wires is None:
+        return None
+    option = _carried(replace(option, wires=wires), question)
+    return option if option.gpus <= question.goal.gpus else None
+
+
+def _cheapest(
+    role: Role, replicas: list[Replica], question: Question, tables: Tables
+) -> Pool | None:
+    """The cheapest pool, by branch and bound as for whole replicas."""
+    best: Pool | None = None
+    for least, carries, replica in sorted(
+        _bounds(role, replicas, question), key=lambda each: (each[0], -each[1])
+    ):
+        if best is not None and (least, -carries) >= _order(best, question):
+            break
+        pool = sized(role, replica, question, tables)
+        if pool.carries > 0 and (best is None or _order(pool, question) < _order(best, question)):
+            best = pool
+    return best
+
+
+def _bounds(
+    role: Role, replicas: list[Replica], question: Question
+) -> Iterator[tuple[float, float, Replica]]:
+    """What a pool of each replica costs at least, and what it could carry."""
+    for replica in replicas:
+        candidate, goal = replica.candidate, question.goal
+        each = candidate.bound(question.demand, goal.promises, question.factor, role)
+        if each:
+            number = question.replicas(each)
+            yield question.least_cost(candidate, number), each * number, replica
+
+
+def _order(pool: Pool, question: Question) -> tuple[float, float]:
+    return question.cost(Option((pool,), question.demand.rate)), -pool.carries * pool.instances
+
+
+def _wires(option: Option, question: Question) -> Handover | None:
+    """What the cache goes over: the node's own wires where it holds all; None where none do."""
+    prefill, decode = (pool.replica.deployment for pool in option.pools)
+    inside = prefill.node.name == decode.node.name and option.gpus <= prefill.node.gpus
+    wires: Wires = "link" if inside else "network"
+    try:
+        return handover(prefill, decode, max(round(question.demand.prompt), 1), wires)
+    except RooflineError:
+        return None
+
+
+def _carried(option: Option, question: Question) -> Option:
+    """The option with instances enough for its wires."""
+    prompt = question.demand.prompt
+    assert option.wires is not None, "pools without wires"
+    sides = (option.wires.send_s_per_token, option.wires.receive_s_per_token)
+    pools = []
+    for pool, each in zip(option.pools, sides, strict=True):
+        most = SHARES[-1] / (each * prompt) if each else pool.carries
+        if most < pool.carries:
+            instances = question.replicas(most)
+            pool = replace(pool, carries=most, binds=WIRES, instances=instances)
+        pools.append(pool)
+    return replace(option, pools=tuple(pools))

@@ -1,0 +1,229 @@
+"""A plan as a result: what the command line prints, and what JSON and reports carry."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import roofline
+from roofline.study.plan import tables
+from roofline.study.plan.break_even import UNITS as BREAK_EVEN
+from roofline.study.plan.break_even import break_even
+from roofline.study.plan.curve import SHARES
+from roofline.study.plan.explain import derivations
+from roofline.study.plan.figures import Named, named, shape, usd_per_mtok
+from roofline.study.plan.frontier import frontier
+from roofline.study.plan.lifts import MEMORY, RATE, Remake, lifts, limit
+from roofline.study.plan.plan import Plan
+from roofline.study.plan.rates import steps
+from roofline.study.plan.runners_up import RunnerUp, runners_up
+from roofline.study.plan.sensitivity import tornado
+from roofline.table import Result, Table, table
+from roofline.units import show, significant
+
+SURE: Final = 0.8
+"""Probability below which a plan says that it is not sure."""
+
+
+def result_of(
+    plan: Plan,
+    remake: Remake,
+    *,
+    given: Mapping[str, Any],
+    training_tokens: float | None = None,
+    pools: bool = True,
+    notes: tuple[str, ...] = (),
+) -> Result:
+    """Tables, derivations, notes and inputs of a plan.
+
+    Parameters
+    ----------
+    plan
+        What was planned.
+    remake
+        Makes other kinds, where nothing fits.
+    given
+        How it was asked, for the record.
+    training_tokens
+        That the network was trained on, to compare with; None to leave that out. [token]
+    pools
+        Whether prefill and decode may have instances of their own.
+    notes
+        What requests and formats rest on.
+    """
+    names, basis = named(plan.goal.promises), _basis(plan)
+    options = (*plan.found.options, *plan.pooled)
+    best = plan.best
+    out: dict[str, Table] = {
+        "verdict": tables.verdict(plan, names, basis),
+        "objectives": tables.objectives(best, len(plan.goal.promises), basis),
+    }
+    found = () if best is not None else lifts(plan, remake)
+    if best is None:
+        out["lifts"] = tables.lifts(plan, found)
+    others: tuple[RunnerUp, ...] = ()
+    if best is not None:
+        others = runners_up(best.option, plan.others, plan.question, plan.full, plan.tables)
+    out["runners_up"] = tables.runners_up(plan, others, names, basis)
+    points = frontier(options, plan.question, names)
+    out["frontier"] = tables.frontier(plan, points, names, basis)
+    able = [each for each in (*options, *plan.found.short) if each.capacity > 0]
+    by_rate = steps(able, plan.question, plan.tables, pools=pools)
+    out["gpus_by_rate"] = tables.gpus_by_rate(plan, by_rate)
+    bars = tornado(best, plan.others, plan.question, plan.tables, pools=pools) if best else ()
+    out["sensitivity"] = tables.sensitivity(plan, bars)
+    even = []
+    if best is not None and training_tokens is not None:
+        even = break_even(best, plan.full, training_tokens)
+    out["break_even"] = table(even, BREAK_EVEN, "assumed")
+    out["candidates"] = tables.candidates(plan, basis)
+    out["assumptions"] = _assumptions(plan)
+    return Result(
+        kind="plan",
+        tables=out,
+        derivations={} if best is None else derivations(best, plan.full, plan.goal),
+        notes=(*notes, *_notes(plan)),
+        metadata={
+            "version": roofline.__version__,
+            **given,
+            "fits": best is not None,
+            "limit": "" if best is not None else limit(plan),
+            "ttft_statistic": names.ttft,
+            "tpot_statistic": names.tpot,
+            "prompt_mean": plan.full.prompt,
+            "output_mean": plan.full.output,
+            "requests": len(plan.full.requests),
+            "layouts": len(plan.candidates),
+            "tabulated": len(plan.tables.made),
+            "simulated": len(plan.tables.curves) * len(SHARES),
+            "basis": basis,
+            "summary": _summary(plan, names, found),
+        },
+    )
+
+
+def _basis(plan: Plan) -> str:
+    bare = any(kind.base.calibration is None for kind in plan.kinds)
+    return "datasheet" if bare else "interpolated"
+
+
+def _summary(plan: Plan, names: Named, found: tuple[Any, ...]) -> tuple[str, ...]:
+    """What a reader should take away."""
+    best = plan.best
+    if best is None:
+        return (_nothing(plan), *_ways(found))
+    option = best.option
+    price = ""
+    if option.usd_per_hour:
+        each = usd_per_mtok(option, plan.full.output)
+        price = f", {option.usd_per_hour:,.2f} $/h, {each:,.2f} $ per million output tokens"
+    first = option.kind
+    out = [
+        f"{option.gpus} × {first.base.node.gpu.title}: {shape(option)}, {first.weights} weights"
+        f"{price}."
+    ]
+    room = f"It carries {significant(option.capacity)} requests/s, {option.headroom:.0%} more"
+    promised = ", ".join(
+        f"{each.kept.objective.name} {show(each.kept.value_s, 's')} of "
+        f"{show(each.kept.objective.limit_s, 's')}"
+        for each in best.promises[: len(plan.goal.promises)]
+    )
+    reason = "the queue grows without end" if option.binds == RATE else f"{option.binds} breaks"
+    out.append(f"{room} than is asked for, before {reason}." if promised else f"{room}.")
+    if promised:
+        sure = "" if best.probability is None else f"; {best.probability:.0%} sure that all hold"
+        out.append(f"In simulation {promised}{sure}.")
+    return tuple(out)
+
+
+def _nothing(plan: Plan) -> str:
+    binds = limit(plan)
+    kinds = " or ".join(dict.fromkeys(kind.base.node.gpu.title for kind in plan.kinds))
+    what = f"Nothing fits on {plan.goal.gpus} × {kinds}"
+    if binds == MEMORY:
+        return f"{what}: the memory does not hold the weights and the longest request."
+    if binds == RATE:
+        return f"{what}: they do not carry {significant(plan.full.rate)} requests/s."
+    limit_s = next(each.limit_s for each in plan.goal.promises if each.name == binds)
+    return f"{what}: {binds} is above {show(limit_s, 's')} even where there is nobody else."
+
+
+def _ways(found: tuple[Any, ...]) -> tuple[str, ...]:
+    if not found:
+        return ("Nothing that was tried lifts that.",)
+    return tuple(
+        f"It would with {each.change} ({each.asked}): {shape(each.option)}." for each in found
+    )
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    """What must be known to read the figures right."""
+    out = [
+        f"{len(plan.candidates):,} layouts were bounded, {len(plan.tables.made)} tabulated and "
+        f"simulated under {len(plan.tables.curves)} growing loads; what cannot be cheaper than the "
+        "best is left out.",
+        f"No replica is planned for more than {SHARES[-1]:.0%} of the load at which its queue "
+        "grows without end.",
+        f"GPUs by rate and what-ifs are planned again over those {len(plan.tables.made)} layouts.",
+        "Sizes rest on one replica under load; several, among which requests take turns, do a "
+        "little better. What is recommended, and the deployments beside it, were simulated whole.",
+    ]
+    bare = [kind.gpu for kind in plan.kinds if kind.base.calibration is None]
+    if bare:
+        out.append(
+            f"Steps on {', '.join(dict.fromkeys(bare))} are priced at the datasheet roofline, the "
+            "least the hardware allows: real deployments need more, and how sure this is nobody "
+            "can say."
+        )
+    unpriced = [kind.gpu for kind in plan.kinds if not kind.usd_per_hour]
+    if unpriced:
+        names = ", ".join(dict.fromkeys(unpriced))
+        out.append(f"No price is assumed for {names}: a device counts as 1 $/h. Give --price.")
+    if any(_assumed(kind) for kind in plan.kinds):
+        out.append("Prices are assumed: give --price for those you pay.")
+    if plan.best is not None and plan.best.probability is not None and plan.best.probability < SURE:
+        out.append("That is not very sure: --sure 90% plans until it is, for a price.")
+    return tuple(out)
+
+
+def _assumed(kind: Any) -> bool:
+    fact = kind.base.node.gpu.facts.get("price.per_hour")
+    return fact is not None and fact.basis == "assumed"
+
+
+def _assumptions(plan: Plan) -> Table:
+    """What the figures rest on, with the source of each."""
+    rows = []
+
+    def add(what: str, value: str, basis: str, source: str, note: str = "") -> None:
+        rows.append({"what": what, "value": value, "basis": basis, "source": source, "note": note})
+
+    for kind in plan.kinds:
+        fact = kind.base.node.gpu.facts.get("price.per_hour")
+        value = f"{kind.usd_per_hour:g} $/h" if kind.usd_per_hour else "none"
+        add(
+            f"price of {kind.gpu}",
+            value,
+            fact.basis if fact else "given",
+            ", ".join(t for t in (fact.source, fact.where) if t) if fact else "command",
+            fact.note if fact else "",
+        )
+        add(f"node of {kind.gpu}", kind.base.node.title, "datasheet", kind.base.node.name)
+        measured = kind.base.calibration
+        named = "datasheet rates" if measured is None else measured.name
+        add(f"kernels of {kind.name}", named, _basis(plan), "calibration")
+        if kind.doubt.source:
+            add(
+                f"errors of {kind.base.engine.name} predictions",
+                f"{kind.doubt.step:.1%} between tokens, {kind.doubt.first:.1%} to the first",
+                "measured",
+                kind.doubt.source,
+                "log standard deviation on serving that was not fitted to",
+            )
+    add("load of a replica", f"up to {SHARES[-1]:.0%} of saturation", "assumed", "planner")
+    add(
+        "requests simulated",
+        f"{len(plan.question.demand.requests):,} for curves, "
+        f"{len(plan.full.requests):,} to confirm",
+        "assumed",
+        "planner",
+    )
+    return table([dict(t) for t in {tuple(row.items()): None for row in rows}], {})

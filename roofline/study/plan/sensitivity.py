@@ -1,0 +1,153 @@
+"""What a plan hangs on: each input lower and higher, and planned again."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from roofline.study.plan.confirm import Confirmed
+from roofline.study.plan.option import Option
+from roofline.study.plan.question import Question
+from roofline.study.plan.replan import at_rate, replanned
+from roofline.study.plan.tabled import Replica, Tables
+
+STEP: Final = 0.2
+"""Share by which inputs are moved."""
+FEW: Final = 3
+"""Layouts that are simulated again where requests or the speed of devices change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One input moved to both sides.
+
+    Attributes
+    ----------
+    what
+        The input.
+    said
+        Where it was moved to, low and high, in words.
+    low, base, high
+        The cheapest option there; None where none of those looked at is enough.
+    outputs
+        Mean tokens of an answer there. [token]
+    prices
+        Of a device by kind there, where it is not that of the kind. [$/h]
+    """
+
+    what: str
+    said: tuple[str, str]
+    low: Option | None
+    base: Option
+    high: Option | None
+    outputs: tuple[float, float]
+    prices: tuple[Mapping[str, float], Mapping[str, float]]
+
+
+def tornado(
+    best: Confirmed, others: Sequence[Option], question: Question, tables: Tables, *, pools: bool
+) -> tuple[Bar, ...]:
+    """Every input moved, what moves the price most first.
+
+    Parameters
+    ----------
+    best, others
+        What is recommended, and what else is enough.
+    question, tables
+        What was planned for, and what was tabulated.
+    pools
+        Whether prefill and decode may have instances of their own.
+
+    Notes
+    -----
+    Traffic, prices and promises are planned again over all layouts that were tabulated; lengths and
+    the speed of devices over the best few of them, as each has to be simulated again.
+    """
+    every = tables.made
+    few = _few(best.option, others)
+    base = best.option
+
+    def bar(
+        what: str, said: tuple[str, str], asked: Sequence[Question], some: Sequence[Replica]
+    ) -> Bar:
+        tables.tell(f"what if: {what} {said[0]}, {said[1]}")
+        low, high = (replanned(some, each, tables, pools=pools) for each in asked)
+        outputs = (asked[0].demand.output, asked[1].demand.output)
+        return Bar(what, said, low, base, high, outputs, (asked[0].prices, asked[1].prices))
+
+    share = (f"−{STEP:.0%}", f"+{STEP:.0%}")
+    ends = (1.0 - STEP, 1.0 + STEP)
+    bars = [
+        bar("traffic", share, [at_rate(question, question.demand.rate * x) for x in ends], every)
+    ]
+    if question.goal.promises:
+        bars.append(bar("limits promised", share, [_limits(question, x) for x in ends], every))
+    for kind in {pool.kind.name: pool.kind for pool in base.pools}.values():
+        if kind.usd_per_hour:
+            asked = [replace(question, prices={kind.name: kind.usd_per_hour * x}) for x in ends]
+            bars.append(bar(f"price of {kind.gpu}", share, asked, every))
+    for what, name in (("prompts", "prompt"), ("answers", "output")):
+        asked = [_lengths(question, name, x) for x in ends]
+        bars.append(bar(what, share, asked, few))
+    if best.step_sd:
+        sd = best.step_sd
+        asked = [replace(question, factor=float(np.exp(x * sd))) for x in (-1.0, 1.0)]
+        slow = (f"{np.exp(-sd) - 1:+.1%}".replace("-", "−"), f"{np.exp(sd) - 1:+.1%}")
+        bars.append(bar("time of steps, 1 σ", slow, asked, few))
+    return tuple(sorted(bars, key=lambda each: -_swing(each, question)))
+
+
+def _limits(question: Question, factor: float) -> Question:
+    goal = question.goal
+    promises = tuple(replace(each, limit_s=each.limit_s * factor) for each in goal.promises)
+    return replace(question, goal=replace(goal, promises=promises))
+
+
+def _lengths(question: Question, name: str, factor: float) -> Question:
+    demand = question.demand
+    longer = demand.scaled(prompt=factor) if name == "prompt" else demand.scaled(output=factor)
+    return replace(question, demand=longer)
+
+
+def _few(best: Option, others: Sequence[Option]) -> list[Replica]:
+    """Replicas of the best options, each only as the engine runs it and as it was best run."""
+    found: dict[int, Replica] = {}
+    for option in (best, *others):
+        if len(found) >= FEW and option is not best:
+            break
+        for pool in option.pools:
+            ways = dict.fromkeys((pool.replica.servers[0], pool.server))
+            had = found.get(id(pool.replica))
+            ways = dict.fromkeys((*(had.servers if had else ()), *ways))
+            found[id(pool.replica)] = replace(pool.replica, servers=tuple(ways))
+    return list(found.values())
+
+
+def _swing(bar: Bar, question: Question) -> float:
+    """How far the price of a token moves, from one side to the other."""
+    return float(np.ptp(list(_costs(bar, question))))
+
+
+def _costs(bar: Bar, question: Question) -> Iterator[float]:
+    for option, output, prices in zip((bar.low, bar.high), bar.outputs, bar.prices, strict=True):
+        if option is not None:
+            yield option.cost(prices) / (option.rate * output)
+    yield question.cost(bar.base) / (bar.base.rate * question.demand.output)
+
+
+def changed(bar_option: Option | None, base: Option) -> bool:
+    """Whether another deployment is the best: other devices, formats, layouts or pools.
+
+    Parameters
+    ----------
+    bar_option, base
+        The best there, and the recommended one.
+    """
+    if bar_option is None:
+        return True
+    one, other = (
+        [(pool.kind.name, pool.candidate.layout, pool.role) for pool in option.pools]
+        for option in (bar_option, base)
+    )
+    return one != other

@@ -1,0 +1,256 @@
+"""Tables of a plan; what is printed, and what JSON and reports carry."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from roofline.study.plan import figures
+from roofline.study.plan.confirm import Confirmed
+from roofline.study.plan.curve import SATURATION
+from roofline.study.plan.figures import Named
+from roofline.study.plan.frontier import Point
+from roofline.study.plan.lifts import Lift
+from roofline.study.plan.option import Option, Pool
+from roofline.study.plan.plan import Plan
+from roofline.study.plan.rates import Step
+from roofline.study.plan.runners_up import RunnerUp
+from roofline.study.plan.sensitivity import Bar, changed
+from roofline.study.plan.tabled import key_of
+from roofline.table import Table, table
+from roofline.units import significant
+
+UNITS: Final = {
+    **figures.UNITS,
+    **dict.fromkeys(("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s"), "s"),
+}
+
+
+def verdict(plan: Plan, names: Named, basis: str) -> Table:
+    """The recommended deployment; no row where nothing fits."""
+    rows = []
+    if plan.best is not None:
+        rows = [figures.verdict(plan.best, plan.full.output, names)]
+    return table(rows, UNITS, basis)
+
+
+def objectives(done: Confirmed | None, promised: int, basis: str) -> Table:
+    """Promises of the recommended deployment, as simulated."""
+    units = dict.fromkeys(("limit_s", "value_s", "low_s", "high_s"), "s")
+    rows = []
+    for each in () if done is None else done.promises[:promised]:
+        limit, value = each.kept.objective.limit_s, each.kept.value_s
+        rows.append(
+            {
+                "objective": each.kept.objective.name,
+                "limit_s": limit,
+                "value_s": value,
+                "low_s": each.low_s,
+                "high_s": each.high_s,
+                "margin": 1.0 - value / limit,
+                "attainment": each.kept.attainment,
+                "met": each.kept.met,
+                "probability": each.probability,
+            }
+        )
+    return table(rows, units, basis)
+
+
+def frontier(plan: Plan, points: Sequence[Point], names: Named, basis: str) -> Table:
+    """Options that nothing cheaper beats in some aim."""
+    best = None if plan.best is None else plan.best.option
+    rows = [
+        {
+            **figures.deployment(point.option, plan.full.output),
+            **figures.load(point.option, names),
+            "best_in": ", ".join(point.best_in),
+            "chosen": best is not None and point.option.same(best),
+        }
+        for point in points
+    ]
+    return table(rows, UNITS, basis)
+
+
+def runners_up(plan: Plan, every: Sequence[RunnerUp], names: Named, basis: str) -> Table:
+    """Other deployments that keep all promises, and what each gives up beside the best."""
+    rows: list[dict[str, Any]] = []
+    for each in every:
+        assert plan.best is not None, "others beside nothing"
+        base, option = plan.best.option, each.done.option
+        worse, better = figures.differences(plan.best, each.done, names)
+        rows.append(
+            {
+                "why": each.why,
+                **figures.simulated(each.done, plan.full.output, names),
+                "extra_usd_per_hour": option.usd_per_hour - base.usd_per_hour,
+                "extra_gpus": option.gpus - base.gpus,
+                "gives_up": worse,
+                "gains": better,
+            }
+        )
+    return table(rows, {**UNITS, "extra_usd_per_hour": "$/h"}, basis)
+
+
+def candidates(plan: Plan, basis: str) -> Table:
+    """Every layout of every kind: its bounds, and what became of it."""
+    sized = {key_of(o.pools[0].candidate): o for o in (*plan.found.options, *plan.found.short)}
+    best = () if plan.best is None else plan.best.option.pools
+    chosen = {key_of(pool.candidate): pool for pool in best}
+    rows: list[dict[str, Any]] = []
+    for each in plan.candidates:
+        key = key_of(each)
+        option = sized.get(key)
+        if key in chosen:
+            # What the layout has in what is recommended, where it may do one phase only.
+            option = Option((chosen[key],), plan.full.rate)
+        bound = each.bound(plan.question.demand, plan.goal.promises)
+        rows.append(
+            {
+                "gpu": each.kind.gpu,
+                "weights": each.kind.weights,
+                "kv": each.kind.kv,
+                "layout": each.layout.spelled,
+                "devices": each.devices,
+                "status": _status(plan, option, chosen=key in chosen),
+                "reason": _chosen(chosen[key])
+                if key in chosen
+                else plan.found.dropped.get(key) or _said(plan, option),
+                "sequences": each.sequences,
+                "tpot_floor_s": each.floor_s,
+                "ttft_floor_s": min(each.first_s.values(), default=None),
+                "bound_per_s": bound,
+                "capacity_per_s": None if option is None else option.capacity,
+                "replicas": None if option is None else option.pools[0].instances,
+                "gpus": None if option is None else option.gpus,
+                "usd_per_hour": (option.usd_per_hour or None) if option else None,
+            }
+        )
+    rows.sort(key=_place)
+    units = {
+        "tpot_floor_s": "s",
+        "ttft_floor_s": "s",
+        "bound_per_s": "request/s",
+        "capacity_per_s": "request/s",
+        "usd_per_hour": "$/h",
+    }
+    return table(rows, units, basis)
+
+
+def _place(row: dict[str, Any]) -> tuple[int, float]:
+    """Where a candidate is shown: the chosen first, then what costs least."""
+    order = ("chosen", "enough", "short", "dropped")
+    return order.index(row["status"]), row["usd_per_hour"] or row["gpus"] or 0.0
+
+
+def _status(plan: Plan, option: Option | None, *, chosen: bool) -> str:
+    if chosen:
+        return "chosen"
+    if option is None:
+        return "dropped"
+    return "enough" if any(option is each for each in plan.found.options) else "short"
+
+
+def _chosen(pool: Pool) -> str:
+    """What a layout does that was chosen."""
+    what = {"all": "serves", "prefill": "prefills", "decode": "decodes"}
+    return f"{what[pool.role]} in {pool.instances}; {_bound(pool)}"
+
+
+def _bound(pool: Pool) -> str:
+    """What is in the way of more load on an instance, in words."""
+    what = "saturation" if pool.binds == SATURATION else pool.binds
+    return f"{what} limits each to {significant(pool.carries)} requests/s"
+
+
+def _said(plan: Plan, option: Option | None) -> str:
+    """What a layout that was tabulated comes to, in words."""
+    if option is None:
+        return ""
+    if option.capacity <= 0:
+        return f"{option.binds}: broken however low the load"
+    if option.gpus > plan.goal.gpus:
+        return f"rate: {option.gpus} GPUs, {plan.goal.gpus} are allowed"
+    return _bound(option.pools[0])
+
+
+def sensitivity(plan: Plan, bars: Sequence[Bar]) -> Table:
+    """Every input lower and higher, and what is then the best."""
+    rows = []
+    # Answers of the few requests of a curve are not quite as long as those of all.
+    longer = plan.full.output / plan.question.demand.output
+    for bar in bars:
+        row: dict[str, Any] = {"what": bar.what, "low": bar.said[0], "high": bar.said[1]}
+        base = figures.usd_per_mtok(bar.base, plan.full.output)
+        row |= {"usd_per_mtok_base": base, "gpus_base": bar.base.gpus}
+        row["usd_per_hour_base"] = bar.base.usd_per_hour or None
+        for end, option, output in (
+            ("low", bar.low, bar.outputs[0]),
+            ("high", bar.high, bar.outputs[1]),
+        ):
+            priced = None if option is None else _price(bar, end, option)
+            row[f"usd_per_hour_{end}"] = priced
+            row[f"usd_per_mtok_{end}"] = (
+                None
+                if option is None or not priced
+                else priced / option.usd_per_hour * (_mtok(option, output * longer))
+            )
+            row[f"gpus_{end}"] = None if option is None else option.gpus
+            row[f"shape_{end}"] = "" if option is None else figures.shape(option)
+            row[f"gpu_{end}"] = "" if option is None else figures.gpu(option)
+            row[f"weights_{end}"] = "" if option is None else figures.weights(option)
+            row[f"changes_{end}"] = changed(option, bar.base)
+        rows.append(row)
+    units = {f"usd_per_mtok_{end}": "$" for end in ("base", "low", "high")}
+    units |= {f"usd_per_hour_{end}": "$/h" for end in ("base", "low", "high")}
+    return table(rows, units, "assumed")
+
+
+def _mtok(option: Option, output: float) -> float:
+    return figures.usd_per_mtok(option, output) or 0.0
+
+
+def _price(bar: Bar, end: str, option: Option) -> float | None:
+    """Dollars for an hour at the price that was assumed there."""
+    prices = bar.prices[0 if end == "low" else 1]
+    return option.cost(prices) if option.usd_per_hour else None
+
+
+def gpus_by_rate(plan: Plan, every: Sequence[Step]) -> Table:
+    """Steps of the rate, and what is the cheapest on each."""
+    rate = plan.full.rate
+    rows = [
+        {
+            "rate_from_per_s": each.low,
+            "rate_to_per_s": each.high,
+            "gpus": each.option.gpus,
+            "usd_per_hour": each.option.usd_per_hour or None,
+            "usd_per_mtok": figures.usd_per_mtok(each.option, plan.full.output),
+            "gpu": figures.gpu(each.option),
+            "weights": figures.weights(each.option),
+            "shape": figures.shape(each.option),
+            "asked": each.low < rate <= each.high,
+        }
+        for each in every
+    ]
+    units = {
+        "rate_from_per_s": "request/s",
+        "rate_to_per_s": "request/s",
+        "usd_per_hour": "$/h",
+        "usd_per_mtok": "$",
+    }
+    return table(rows, units, "assumed")
+
+
+def lifts(plan: Plan, every: Sequence[Lift]) -> Table:
+    """Ways out where nothing fits."""
+    rows = [
+        {
+            "change": each.change,
+            "asked": each.asked,
+            "gpus": each.option.gpus,
+            "shape": figures.shape(each.option),
+            "gpu": figures.gpu(each.option),
+            "weights": figures.weights(each.option),
+            "usd_per_hour": each.option.usd_per_hour or None,
+        }
+        for each in every
+    ]
+    return table(rows, {"usd_per_hour": "$/h"}, "assumed")

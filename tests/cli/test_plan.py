@@ -1,0 +1,289 @@
+"""``roofline plan``: what it prints, what it refuses, and that what it says of ways out is true."""
+
+import csv
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.cli import run
+from roofline.hardware import catalog
+
+SMALL = (
+    "plan llama-3.1-8b --calibration none --prompt 400 --output 20..40 --requests 600 "
+    "--slo ttft=200ms,tpot=20ms"
+)
+TABLES = {
+    "verdict",
+    "objectives",
+    "runners_up",
+    "frontier",
+    "gpus_by_rate",
+    "sensitivity",
+    "break_even",
+    "candidates",
+    "assumptions",
+}
+
+
+class Ran:
+    """What a command did."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def result(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.out)
+        assert document["schema"] == "roofline/result/1"
+        assert document["command"] == "plan"
+        result: dict[str, Any] = document["result"]
+        return result
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Any:
+    def command(line: str) -> Ran:
+        code = run(shlex.split(line))
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return command
+
+
+def rows(result: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = result["tables"][name]["rows"]
+    return found
+
+
+def test_the_table_fits_a_page_and_says_what_to_buy(cli: Any) -> None:
+    ran = cli(f"{SMALL} --rate 40 --gpus 4 --training-tokens 15T")
+    assert ran.code == 0
+    for title in (
+        "Promises",
+        "Deployments",
+        "What more money buys",
+        "GPUs by rate",
+        "What it hangs on",
+        "Training once, inference again and again",
+        "Layouts, ",
+    ):
+        assert f"\n{title}" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 100
+    assert "layouts bounded" in ran.err
+    assert "layouts bounded," not in ran.out
+
+
+def test_json_carries_every_table_with_its_units(cli: Any) -> None:
+    result = cli(f"{SMALL} --rate 40 --gpus 4 --training-tokens 15T --format json").result
+    assert set(result["tables"]) == TABLES
+    (verdict,) = rows(result, "verdict")
+    assert verdict["slo_met"] is True
+    assert result["fits"] is True
+    assert result["tables"]["verdict"]["units"]["ttft_s"] == "s"
+    assert set(result["derivations"]) == {"gpus", "price", "cost", "capacity", "headroom"}
+    assert result["derivations"]["gpus"]["value"] == verdict["gpus"]
+    assert result["derivations"]["cost"]["value"] == pytest.approx(verdict["usd_per_mtok"])
+    assert sum(row["chosen"] for row in rows(result, "frontier")) <= 1
+    assert sum(row["asked"] for row in rows(result, "gpus_by_rate")) == 1
+    for name, entry in result["tables"].items():
+        for row in entry["rows"]:
+            assert list(row) == entry["columns"], name
+
+
+def test_what_is_recommended_keeps_its_promises_when_it_is_simulated(cli: Any) -> None:
+    result = cli(f"{SMALL} --rate 40 --gpus 4 --aggregated --format json").result
+    (verdict,) = rows(result, "verdict")
+    again = roofline.simulate(
+        "llama-3.1-8b",
+        calibration="none",
+        prompt=400,
+        output="20..40",
+        requests=600,
+        rate=40.0,
+        slo="ttft=200ms,tpot=20ms",
+        gpus=verdict["gpus"],
+        layout=verdict["layout"],
+        max_sequences=verdict["max_sequences"],
+        token_budget=verdict["token_budget"],
+    )
+    assert again.metadata["met"] is True
+    simulated = {row["objective"]: row["value_s"] for row in again.tables["objectives"].rows()}
+    planned = {row["objective"]: row["value_s"] for row in rows(result, "objectives")}
+    assert planned == simulated
+
+
+def test_a_plan_has_a_page_at_once_and_from_its_json(cli: Any, tmp_path: Path) -> None:
+    saved, first, again = (tmp_path / name for name in ("plan.json", "one.html", "two.html"))
+    ran = cli(f"{SMALL} --rate 40 --gpus 4 --format json --report {first}")
+    saved.write_text(ran.out, encoding="utf-8")
+    assert cli(f"report {saved} --out {again}").code == 0
+    (verdict,) = rows(ran.result, "verdict")
+    for page in (first, again):
+        text = page.read_text(encoding="utf-8")
+        assert verdict["shape"] in text
+        assert "What it depends on" in text
+        assert "If traffic grows" in text
+
+
+def test_to_be_surer_never_costs_less(cli: Any) -> None:
+    line = SMALL.replace("--calibration none", "") + " --rate 70 --gpus 8 --aggregated"
+    expected = cli(f"{line} --format json").result
+    sure = cli(f"{line} --sure 95% --format json").result
+    assert rows(sure, "verdict")[0]["probability"] >= 0.95
+    assert rows(sure, "verdict")[0]["gpus"] >= rows(expected, "verdict")[0]["gpus"]
+
+
+def test_a_trace_is_planned_for(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    lines = [f"{i * 0.05:.2f},{300 + i % 50},{10 + i % 30}" for i in range(400)]
+    path.write_text("\n".join(["arrival_s,prompt,output", *lines]) + "\n", encoding="utf-8")
+    line = f"plan llama-3.1-8b --calibration none --gpus 2 --slo ttft=200ms --trace {path}"
+    result = cli(f"{line} --format json").result
+    assert result["rate_per_s"] == pytest.approx(20.0)
+    assert result["requests"] == 400
+    assert result["fits"] is True
+
+
+def test_the_same_question_has_the_same_answer(cli: Any) -> None:
+    line = f"{SMALL} --rate 20 --gpus 2 --format json"
+    assert cli(line).out == cli(line).out
+
+
+@pytest.mark.parametrize("style", ["csv", "md"])
+def test_other_formats(cli: Any, style: str) -> None:
+    ran = cli(f"{SMALL} --rate 20 --gpus 2 --format {style}")
+    assert ran.code == 0
+    if style == "csv":
+        (row,) = csv.DictReader(ran.out.splitlines())
+        assert int(row["gpus"]) >= 1
+    else:
+        assert "| recommended |" in ran.out
+
+
+def test_a_figure_explains_itself(cli: Any) -> None:
+    ran = cli(f"{SMALL} --rate 40 --gpus 4 --explain gpus")
+    assert ran.code == 0
+    assert ran.out.startswith("GPUs = ")
+    assert "⌈rate · (1 + headroom) / requests of each⌉ + spares" in ran.out
+    assert cli(f"{SMALL} --rate 20 --gpus 2 --explain nothing").code == 2
+
+
+WAYS = (
+    ("--gpus 2 --rate 20 --slo ttft=1ms,tpot=20ms", "ttft_p99"),
+    ("--gpus 2 --rate 20 --slo ttft=200ms,tpot=1ms", "tpot_p99"),
+    ("--gpus 1 --rate 300", "rate"),
+)
+
+
+@pytest.mark.parametrize(("asked", "limit"), WAYS)
+def test_ways_out_are_ways_out(cli: Any, asked: str, limit: str) -> None:
+    ran = cli(f"{SMALL} {asked} --format json")
+    assert ran.code == 1
+    assert ran.result["limit"] == limit
+    found = rows(ran.result, "lifts")
+    assert found
+    for row in found:
+        if not row["asked"].endswith("--output"):
+            again = cli(f"{SMALL} {asked} {row['asked']} --aggregated --format json")
+            assert again.code == 0, row
+
+
+def test_memory_is_said_and_lifted(cli: Any) -> None:
+    line = SMALL.replace("llama-3.1-8b", "llama-3.1-70b") + " --gpus 1 --rate 2"
+    ran = cli(f"{line} --format json")
+    assert ran.code == 1
+    assert ran.result["limit"] == "memory"
+    found = {row["asked"] for row in rows(ran.result, "lifts")}
+    assert any(each.startswith("--gpus") for each in found)
+    for asked in found:
+        assert cli(f"{line} {asked} --format json").code == 0
+    shown = cli(line).out
+    assert "the memory does not hold" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_two_kinds_are_compared_and_priced(cli: Any) -> None:
+    line = f"{SMALL} --rate 20 --gpus 2 --gpu h100-sxm --gpu h200-sxm --format json"
+    dear = cli(f"{line} --price 1 --price 100").result
+    cheap = cli(f"{line} --price 100 --price 1").result
+    assert rows(dear, "verdict")[0]["gpu"] == "h100-sxm"
+    assert rows(cheap, "verdict")[0]["gpu"] == "h200-sxm"
+
+
+def test_more_headroom_and_more_surety_never_cost_less(cli: Any) -> None:
+    costs = [
+        rows(cli(f"{SMALL} --rate 60 --gpus 8 --headroom {share} --format json").result, "verdict")
+        for share in ("0%", "50%", "n+2")
+    ]
+    gpus = [found[0]["gpus"] for found in costs]
+    assert gpus[0] <= gpus[1]
+    assert gpus[0] < gpus[2]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{SMALL} --rate 0",
+        f"{SMALL} --rate 20 --headroom lots",
+        f"{SMALL} --rate 20 --headroom n+x",
+        f"{SMALL} --rate 20 --headroom nan",
+        f"{SMALL} --rate 20 --sure 90%",
+        f"{SMALL} --rate 20 --gpus 0",
+        f"{SMALL} --rate 20 --gpu h100-sxm --gpu l40s --price 1 --price 2 --price 3",
+        f"{SMALL} --rate 20 --training-tokens many",
+        "plan llama-3.1-8b --workload batch",
+        "plan bert-base-uncased --rate 1",
+        "plan llama-3.1-8b --rate 1 --slo soon",
+        "plan llama-3.1-8b --rate 1 --prompt 200000",
+        "plan llama-3.1-8b --gpu warp-drive",
+        "plan '\x1b[31mred\x07'",
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_two_lines(cli: Any, line: str) -> None:
+    ran = cli(line)
+    assert ran.code == 2
+    assert ran.out == ""
+    error = [text for text in ran.err.splitlines() if not text.startswith("planning")]
+    assert error[0].startswith("error: ")
+    assert error[1].startswith("hint: ")
+    assert "\x1b" not in ran.err
+
+
+def test_hostile_names_steer_no_terminal(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    guess = "source: assumed, note: a guess"
+    path.write_text(
+        'schema_version: 1\nname: "m\\e[31m|ine"\ntitle: "=cmd() <script>"\n'
+        f"prompt: {{kind: constant, tokens: {{value: 300 token, {guess}}}}}\n"
+        f"output: {{kind: constant, tokens: {{value: 20 token, {guess}}}}}\n"
+        f"arrivals: {{kind: poisson, rate: {{value: 20 request/s, {guess}}}}}\n",
+        encoding="utf-8",
+    )
+    line = f"plan llama-3.1-8b --calibration none --gpus 1 --requests 300 --workload {path}"
+    for style in ("table", "md", "csv"):
+        ran = cli(f"{line} --format {style}")
+        assert ran.code in (0, 2)
+        assert "\x1b" not in ran.out + ran.err
+
+
+def test_an_interrupted_plan_says_so(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("roofline.study.plan.plan.search", stop)
+    ran = cli(f"{SMALL} --rate 20")
+    assert ran.code == 130
+    assert ran.out == ""
+
+
+def test_prices_are_said_to_be_assumed(cli: Any) -> None:
+    ran = cli(f"{SMALL} --rate 20 --gpus 2 --format json")
+    notes = json.loads(ran.out)["notes"]
+    assert "Prices are assumed: give --price for those you pay." in notes
+    assert catalog.gpu("h100-sxm").facts["price.per_hour"].basis == "assumed"
+    paid = cli(f"{SMALL} --rate 20 --gpus 2 --price 2 --format json")
+    assert not any("Prices are assumed" in note for note in json.loads(paid.out)["notes"])

@@ -1,0 +1,85 @@
+"""Curves: what one replica carries, as simulated."""
+
+import numpy as np
+import pytest
+
+from roofline.serving.objectives import Objective
+from roofline.study.plan.curve import SHARES, Curve
+from roofline.study.plan.tabled import Replica
+from tests.study.plan import cases
+
+
+def made(*seconds: float) -> Curve:
+    loads = np.arange(1.0, len(seconds) + 1.0)
+    return Curve(10.0, loads, {"ttft_p99": np.array(seconds)}, 1)
+
+
+def test_what_is_carried_lies_between_the_loads_around_the_limit() -> None:
+    promise = Objective("ttft", 2.5, 99.0)
+    assert made(1.0, 2.0, 4.0).carries([promise]) == (2.25, "ttft_p99")
+
+
+def test_a_promise_that_holds_everywhere_leaves_the_rate() -> None:
+    assert made(1.0, 2.0, 2.5).carries([Objective("ttft", 2.5, 99.0)]) == (3.0, "rate")
+    assert made(1.0, 2.0, 2.5).carries([]) == (3.0, "rate")
+
+
+def test_a_promise_that_is_broken_when_idle_carries_nothing() -> None:
+    assert made(3.0, 4.0).carries([Objective("ttft", 2.5, 99.0)]) == (0.0, "ttft_p99")
+
+
+@pytest.fixture(scope="module")
+def replica() -> Replica:
+    candidate = next(c for c in cases.candidates() if c.layout.spelled == "tp1")
+    found = cases.tables().replica(candidate, cases.demand())
+    assert isinstance(found, Replica)
+    return found
+
+
+def test_latency_never_falls_with_load(replica: Replica) -> None:
+    for role in ("all", "prefill", "decode"):
+        found = cases.tables().curve(role, replica, replica.servers[0], cases.demand(), 1.0)
+        for seconds in found.seconds.values():
+            assert (np.diff(seconds) >= 0).all()
+        assert np.allclose(found.loads, np.array(SHARES) * found.saturation)
+
+
+def test_slower_devices_carry_less(replica: Replica) -> None:
+    some = [
+        cases.tables().curve("all", replica, replica.servers[0], cases.demand(), factor)
+        for factor in (0.8, 1.0, 1.25)
+    ]
+    carried = [each.carries(cases.SLO)[0] for each in some]
+    assert carried[0] > carried[1] > carried[2]
+    # Without an engine's own costs twice as slow is half as much.
+    assert some[0].saturation / some[2].saturation == pytest.approx(1.25 / 0.8, rel=0.01)
+
+
+def test_each_phase_alone_carries_more_than_both(replica: Replica) -> None:
+    both, prefill, decode = (
+        cases.tables().curve(role, replica, replica.servers[0], cases.demand(), 1.0).saturation
+        for role in ("all", "prefill", "decode")
+    )
+    assert min(prefill, decode) > both
+    # The time that a request takes of a server is that of both of its phases, or less where they
+    # share a step.
+    assert 1 / both <= 1.02 * (1 / prefill + 1 / decode)
+
+
+def test_curves_are_made_once(replica: Replica) -> None:
+    tables = cases.tables()
+    first = tables.curve("all", replica, replica.servers[0], cases.demand(), 1.0)
+    again = tables.curve("all", replica, replica.servers[0], cases.demand(99.0), 1.0)
+    assert again is first
+
+
+def test_ways_to_run_differ_in_one_thing(replica: Replica) -> None:
+    usual, *others = replica.servers
+    for server in others:
+        differs = [
+            server.max_sequences != usual.max_sequences,
+            server.token_budget != usual.token_budget,
+        ]
+        assert sum(differs) == 1
+    assert all(s.max_sequences == usual.max_sequences for s in replica.ways("prefill"))
+    assert all(s.token_budget == usual.token_budget for s in replica.ways("decode"))

@@ -1,0 +1,152 @@
+"""Laws of a search: what costs more, what never does, and that nothing cheaper was left out."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from roofline.study.plan.option import Option
+from roofline.study.plan.plan import plan
+from roofline.study.plan.question import Question
+from roofline.study.plan.search import Found, search
+from roofline.study.plan.tabled import Replica
+from tests.study.plan import cases
+
+RATES = (2.0, 10.0, 23.0, 37.0, 52.0, 80.0)
+
+
+def found(question: Question) -> Found:
+    return search(cases.candidates(), question, cases.tables())
+
+
+def best(question: Question) -> Option:
+    option = found(question).best
+    assert option is not None
+    return option
+
+
+def test_more_traffic_never_needs_fewer_gpus() -> None:
+    gpus = [best(cases.question(rate)).gpus for rate in RATES]
+    assert gpus == sorted(gpus)
+    assert gpus[-1] > gpus[0]
+
+
+@pytest.mark.parametrize("rate", [30.0, 52.0])
+def test_looser_promises_never_cost_more(rate: float) -> None:
+    costs = [
+        best(cases.question(rate, cases.looser(factor))).usd_per_hour
+        for factor in (0.6, 0.8, 1.0, 1.5, 3.0, 10.0)
+    ]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < costs[0]
+
+
+def test_headroom_and_spares_never_cost_less() -> None:
+    asked = [cases.question(40.0, headroom=share) for share in (0.0, 0.1, 0.3, 1.0)]
+    gpus = [best(each).gpus for each in asked]
+    assert gpus == sorted(gpus)
+    assert gpus[-1] > gpus[0]
+    spared = [best(cases.question(10.0, spares=number)).gpus for number in (0, 1, 2)]
+    assert spared[0] < spared[1] < spared[2]
+
+
+def test_headroom_is_the_same_as_more_traffic() -> None:
+    grown = best(cases.question(26.0))
+    asked = best(cases.question(20.0, headroom=0.3))
+    assert [pool.instances for pool in asked.pools] == [pool.instances for pool in grown.pools]
+    assert asked.layout == grown.layout
+    assert asked.headroom >= 0.3
+
+
+def exhaustive(question: Question) -> float:
+    """Least cost of all layouts run in all ways, none left out by its bound."""
+    tables, goal = cases.tables(), question.goal
+    least = math.inf
+    for candidate in cases.candidates():
+        replica = tables.replica(candidate, question.demand)
+        if not isinstance(replica, Replica):
+            continue
+        for server in replica.servers:
+            curve = tables.curve("all", replica, server, question.demand, 1.0)
+            carries, _ = curve.carries(goal.promises)
+            if carries > 0:
+                wanted = question.demand.rate * (1.0 + goal.headroom)
+                replicas = math.ceil(wanted / carries - 1e-9) + goal.spares
+                if replicas * candidate.devices <= goal.gpus:
+                    least = min(least, replicas * candidate.devices * candidate.kind.usd_per_hour)
+    return least
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.8, 1.0, 2.0])
+def test_nothing_cheaper_was_left_out(factor: float) -> None:
+    for rate in (2.0, 23.0, 52.0):
+        question = cases.question(rate, cases.looser(factor))
+        option = found(question).best
+        cost = math.inf if option is None else option.usd_per_hour
+        assert cost == exhaustive(question), rate
+
+
+def test_a_bound_is_never_less_than_what_is_carried() -> None:
+    for factor in (0.8, 1.0, 3.0, 100.0):
+        asked = cases.question(20.0, cases.looser(factor))
+        for replica in cases.tables().made:
+            bound = replica.candidate.bound(asked.demand, asked.goal.promises)
+            for server in replica.servers:
+                curve = cases.tables().curve("all", replica, server, asked.demand, 1.0)
+                carries, _ = curve.carries(asked.goal.promises)
+                assert carries <= bound, (replica.candidate.layout, factor)
+
+
+@pytest.mark.parametrize("model", ["qwen3-30b-a3b", "gemma-3-12b"])
+def test_bounds_hold_for_experts_and_for_windows(model: str) -> None:
+    some = [c for c in cases.candidates(model) if c.layout.spelled in ("tp2", "pp2", "tp4-ep4")]
+    assert len(some) >= 2
+    for candidate in some:
+        tables = cases.tables(model)
+        replica = tables.replica(candidate, cases.demand())
+        assert isinstance(replica, Replica)
+        for factor in (0.5, 2.0, 100.0):
+            promises = cases.looser(factor)
+            bound = candidate.bound(cases.demand(), promises)
+            curve = tables.curve("all", replica, replica.servers[0], cases.demand(), 1.0)
+            assert curve.carries(promises)[0] <= bound
+
+
+def test_every_layout_has_an_option_or_a_reason() -> None:
+    result = found(cases.question(20.0))
+    sized = [option.layout for option in (*result.options, *result.short)]
+    dropped = [layout for _, layout in result.dropped]
+    assert sorted(sized + dropped) == sorted(each.layout.spelled for each in cases.candidates())
+    assert all(result.dropped.values())
+
+
+def test_a_dearer_device_is_left_for_a_cheaper_one() -> None:
+    every = (*cases.candidates(), *cases.candidates(device="l40s"))
+    prices = {cases.kind().name: 3.0, cases.kind(device="l40s").name: 3.0}
+    asked = replace(cases.question(5.0, cases.looser(3.0)), prices=prices)
+    dear = search(every, asked, cases.tables()).best
+    assert dear is not None
+    assert dear.kind.gpu == "h100-sxm"
+    cheap = {**prices, cases.kind(device="l40s").name: 0.01}
+    found = search(every, replace(asked, prices=cheap), cases.tables()).best
+    assert found is not None
+    assert found.kind.gpu == "l40s"
+
+
+def test_fewer_gpus_than_needed_are_refused_with_the_number() -> None:
+    result = found(cases.question(500.0))
+    assert result.best is None
+    assert all(
+        reason.startswith(("rate: ", "memory: ", "ttft_p99: ", "tpot_p99: "))
+        for reason in result.dropped.values()
+    )
+
+
+def test_what_is_planned_keeps_its_promises_in_simulation() -> None:
+    for rate in (10.0, 37.0):
+        asked = cases.question(rate)
+        done = plan([cases.kind()], cases.demand(rate), asked.goal, pools=False).best
+        assert done is not None
+        assert done.met
+        for each in done.promises[: len(cases.SLO)]:
+            assert each.kept.value_s <= each.kept.objective.limit_s
