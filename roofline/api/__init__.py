@@ -11,7 +11,7 @@ from roofline.api.measured import compare_measured
 from roofline.api.measured_rows import Given
 from roofline.api.pages import paging
 from roofline.api.placing import layouts
-from roofline.api.plan import plan
+from roofline.api.planning import plan
 from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
 from roofline.api.simulation import simulate
 from roofline.api.speculation import speculate

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from roofline.cli import completing, options
+from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, print_json
 from roofline.cli.simulated import print_run, to_json
 
@@ -38,6 +39,7 @@ class Preemption(StrEnum):
 
 
 def simulate(
+    context: typer.Context,
     model: options.Model = "llama-3.1-8b",
     gpu: options.Gpu = "h100-sxm",
     workload: Annotated[
@@ -137,6 +139,7 @@ def simulate(
     timeline: Annotated[
         Path | None, typer.Option(help="Write a trace for Perfetto or chrome://tracing here.")
     ] = None,
+    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Simulate traffic: TTFT, TPOT and latency by percentile, promises, queue, cache, price.
@@ -205,6 +208,7 @@ def simulate(
     if timeline is not None:
         requests_out.write_timeline(result.tables["requests"], timeline)
         typer.echo(f"wrote {clean(str(timeline))}", err=True)
+    write_page(context, result, report)
     if format_ is Format.JSON:
         print_json("simulate", to_json(result), result.notes)
     else:
