@@ -8,7 +8,6 @@ import typer
 
 from roofline.cli import completing, options
 from roofline.cli.page import write_page
-from roofline.cli.page import write_page
 from roofline.cli.render import Format, print_json
 
 
@@ -95,7 +94,6 @@ def plan(
         str | None, typer.Option(help="Derive gpus, price, cost, capacity, headroom.")
     ] = None,
     report: options.Report = None,
-    report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Find the cheapest deployment that carries traffic and keeps promises to users.
@@ -150,7 +148,6 @@ def plan(
         err=True,
     )
     derivation = api.explain(result, explain) if explain else None
-    write_page(context, result, report)
     write_page(context, result, report)
     if format_ is Format.JSON:
         print_json("plan", to_json(result, derivation), result.notes)
