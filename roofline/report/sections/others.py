@@ -24,9 +24,12 @@ ELSEWHERE: Final = frozenset(
         "roofs",
         "what_if",
     }
-    | {"verdict", "objectives", "lifts", "runners_up", "frontier", "gpus_by_rate", "sensitivity"}
 )
 """Tables that have a section of their own."""
+PLANNED: Final = frozenset(
+    {"verdict", "objectives", "lifts", "runners_up", "frontier", "gpus_by_rate", "sensitivity"}
+)
+"""Those of a plan."""
 EMPTY: Final = Column(())
 MOST: Final = 200
 """Rows of a table that a page has room for."""
@@ -77,9 +80,10 @@ def listing(key: str, title: str, table: Table) -> Grid:
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
+    elsewhere = ELSEWHERE | (PLANNED if "verdict" in result.tables else frozenset())
     grids = tuple(
         grid(f"table-{place}", clean(heading(name)), table)
         for place, (name, table) in enumerate(result.tables.items())
-        if name not in ELSEWHERE and len(table)
+        if name not in elsewhere and len(table)
     )
     return Block("tables", "Tables", "folded.html", grids=grids) if grids else None
