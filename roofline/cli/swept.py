@@ -51,6 +51,8 @@ FIGURES: Final = {
     "free_bytes": "free",
     "utilisation": "busy",
     "queue_s": "queue",
+    "ttft_p99_s": "TTFT p99",
+    "tpot_p99_s": "TPOT p99",
     "requests_per_s": "served/s",
     "saturation_per_s": "at most/s",
     "output_tok_s": "tok/s",
@@ -282,6 +284,6 @@ def _notes(found: "Sweep") -> list[str]:
     if found.scenario.kind == "traffic":
         notes.append(
             "Closed form of the long run, Poisson arrivals or clients that ask again; prefixes are "
-            "not shared. `roofline simulate` gives percentiles."
+            "not shared. `roofline simulate` serves request by request."
         )
     return notes

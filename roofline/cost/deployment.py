@@ -15,6 +15,7 @@ from roofline.cost.offload import KEPT, Offload
 from roofline.cost.work import Number
 from roofline.errors import InputError
 from roofline.hardware.engine import Engine
+from roofline.hardware.links import host_link
 from roofline.hardware.machine import Node
 from roofline.model.architecture import (
     UNQUANTISED,
@@ -113,6 +114,12 @@ class Deployment:
             raise InputError(
                 "context parallelism is not priced with scores in memory",
                 hint="leave --attention at flash",
+            )
+        moved = self.offload.any or self.offload.least
+        if moved and host_link(self.node.gpu) is None:
+            raise InputError(
+                f"{self.node.gpu.name} has no wires to a host in its file",
+                hint="keep everything in its memory, or add links.pcie to a file of your own",
             )
         if not self.layout.is_axis:
             placement.check(self.architecture, self.layout, self.node)

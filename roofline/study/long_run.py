@@ -30,7 +30,7 @@ STEADY: Final = (
     "latency_s",
     "output_tok_s",
 )
-DERIVED: Final = ("output_per_gpu_tok_s", "usd_per_mtok")
+DERIVED: Final = ("ttft_p99_s", "tpot_p99_s", "output_per_gpu_tok_s", "usd_per_mtok")
 _POLICIES: Final[Mapping[str, Policy | None]] = {
     "auto": None,
     "continuous": "continuous",
@@ -57,7 +57,8 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
 
     Notes
     -----
-    Prefixes are not shared: that has no closed form.
+    Prefixes are not shared: that has no closed form. How far it is off is in
+    `roofline.serving.simulate.steady.ERRORS`.
     """
     assert lane.deployment is not None
     ((kind, values),) = numbers.items()
@@ -77,6 +78,7 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
         limit[~found.stable] = "saturation"
         for name, column in _figures(found, lane.deployment).items():
             out[name] = np.where(found.stable, column, np.nan)
+        out["saturation_per_s"] = found.saturation_per_s
     out["fits"] = limit != MEMORY
     return out
 
@@ -107,6 +109,8 @@ def _figures(found: Steady, deployment: Deployment) -> dict[str, Array]:
     price = deployment.node.gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate * MILLION
     return {
         **out,
+        "ttft_p99_s": found.ttft_percentile(99.0),
+        "tpot_p99_s": found.tpot_percentile(99.0),
         "output_per_gpu_tok_s": rate / devices,
         "usd_per_mtok": np.where(price > 0, price, np.nan),
     }

@@ -18,6 +18,7 @@ from roofline.cost.weights import layer_bytes
 from roofline.errors import InputError
 from tests.cost.networks import total
 from tests.cost.spread import DENSE, NETWORKS, laid, spreads
+from tests.serving.deployments import on
 
 SEVERAL = settings(max_examples=50, deadline=None)
 PREFILL, DECODE = prefill(8.0, 24.0), decode(8.0, 31.0)
@@ -134,3 +135,11 @@ def test_shares_are_from_nothing_to_everything(share: float) -> None:
     for part, outside in BY_PART.items():
         with pytest.raises(InputError, match=f"offloaded share of {part}"):
             outside(share)
+
+
+@pytest.mark.parametrize("moved", [Offload(weights=0.5), Offload(kv=0.5), Offload(least=True)])
+def test_nothing_is_kept_on_a_host_that_a_device_has_no_wires_to(moved: Offload) -> None:
+    placed = on("llama-3.2-1b", "tpu-v5e")
+    assert not placed.node.gpu.links.get("pcie")
+    with pytest.raises(InputError, match="no wires to a host"):
+        replace(placed, offload=moved)

@@ -64,6 +64,8 @@ _PLAIN: Final[Mapping[Kind, Mapping[str, Figure]]] = {
         "saturation_per_s": Figure("request/s", larger=True),
         "utilisation": Figure(""),
         "queue_s": Figure("s"),
+        "ttft_p99_s": Figure("s"),
+        "tpot_p99_s": Figure("s"),
         "output_tok_s": Figure("tok/s", larger=True),
         "output_per_gpu_tok_s": Figure("tok/s", larger=True),
     },
