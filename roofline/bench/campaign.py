@@ -106,7 +106,7 @@ def measure(
     recorder = begin(folder, where.backend.name, where.environment, probes)
     before = where.noise()
     rest = budget_s - min(max(RESERVE_S, FIT_S * len(probes)), RESERVE_SHARE * budget_s)
-    mine = rest * max(LEAST_SHARE, 1.0 - before.taken) if before else rest
+    mine = rest * max(LEAST_SHARE, 1.0 - before.lost) if before else rest
     stop = stop_for(probes, mine)
     wanted = [entry.probe for entry in probes]
     planned = plan(wanted, where.backend, where.published.of, mine, stop)
@@ -117,7 +117,7 @@ def measure(
 
     def keep(measurement: Measurement) -> None:
         nonlocal finished
-        finished += 1
+        finished += measurement.point.name not in recorder.done
         recorder.keep(measurement)
         progress(finished, len(waiting), measurement)
 

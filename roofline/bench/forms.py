@@ -103,14 +103,15 @@ def columns(rows: Sequence[Record], form: str, published: Published | None = Non
 
     Notes
     -----
-    ``rows`` are runs of an array that are passed over one by one; ``cold`` is 1 where arguments
-    come from memory.
+    ``rows`` are runs of an array that are passed over one by one; ``reuse`` is what is touched
+    between two uses of what is streamed; ``cold`` is 1 where that is far beyond the cache.
     """
     out = {name: np.array([float(row.at[name]) for row in rows]) for name in rows[0].at}
     moved_bytes = ("weight_bytes", "activation_bytes", "kv_bytes")
     out["bytes"] = np.array([sum(row.work[name] for name in moved_bytes) for row in rows])
     out["flops"] = np.array([row.work["flops"] for row in rows])
     out["cold"] = np.array([float(row.state == "cold") for row in rows])
+    out["reuse"] = np.array([row.reuse for row in rows])
     out["rows"] = out.get("m", np.ones(len(rows))) * out.get("heads", 1.0)
     family, _, _ = form.partition("-")
     if family in _MORE:

@@ -19,8 +19,8 @@ class Noise(Protocol):
         """Whether times can be trusted to a few percent."""
 
     @property
-    def taken(self) -> float:
-        """Share of the time in which others had the device. [1]"""
+    def lost(self) -> float:
+        """Share of the time in which others make the device useless. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
