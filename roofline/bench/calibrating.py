@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,9 @@ from roofline.bench.fit import cross_validate, families_of, fit
 from roofline.bench.forms import columns, form_of
 from roofline.bench.held_out import Errors, Labels, coverage, errors
 from roofline.bench.published import Published
+from roofline.bench.quiet import OTHERS
 from roofline.bench.records import Record, Records
+from roofline.bench.stopping import SLOWED
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Dims, Form, Machine
@@ -77,13 +80,31 @@ def fit_records(records: Records, published: Published) -> tuple[list[Fitted], l
         if not rows:
             notes.append(f"{probe} was not measured.")
             continue
+        fit_of = partial(
+            fit_probe,
+            published=published,
+            version=entry.version,
+            provider=records.header.provider,
+            form=entry.form,
+        )
+        alone = [row for row in rows if not _with_others(row)]
         try:
-            fits.append(
-                fit_probe(rows, published, entry.version, records.header.provider, entry.form)
-            )
+            fits.append(fit_of(alone))
+            if len(alone) < len(rows):
+                notes.append(f"{len(rows) - len(alone)} points of {probe} do not count: {OTHERS}.")
+            continue
+        except InputError:
+            pass
+        try:
+            fits.append(fit_of(rows))
         except InputError as error:
             notes.append(f"{probe} is measured, not fitted: {error.message}.")
     return fits, notes
+
+
+def _with_others(row: Record) -> bool:
+    """Whether others on the device slowed all of a row's samples down."""
+    return row.stopped == SLOWED and OTHERS in row.dropped
 
 
 def fit_probe(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -107,7 +107,8 @@ def measure(
     before = where.noise()
     rest = budget_s - min(max(RESERVE_S, FIT_S * len(probes)), RESERVE_SHARE * budget_s)
     mine = rest * max(LEAST_SHARE, 1.0 - before.lost) if before else rest
-    stop = stop_for(probes, mine)
+    # Where others use the device, it is better to come back than to wait.
+    stop = replace(stop_for(probes, mine), patience=1 if where.backend.shared else Stop().patience)
     wanted = [entry.probe for entry in probes]
     planned = plan(wanted, where.backend, where.published.of, mine, stop)
     # A plan is cautious: what it had no time for comes last, and is measured if there is some.

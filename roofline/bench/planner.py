@@ -23,6 +23,8 @@ TRAFFIC: Final = 10.0
 """Times the datasheet's roofline that a point is expected to take, by what binds it; assumed."""
 OVERHEAD_S: Final = parse("15 ms", "s")
 """Of a point besides its samples: arguments, and a file on the disk; assumed."""
+NEAREST: Final = 0.5
+"""Share of the last-level cache in which what is touched surely stays."""
 SETTLING: Final = 3
 """Runs before the first sample."""
 POINT_SHARE: Final = 0.015
@@ -94,6 +96,9 @@ def plan(
             continue
         footing = footprint(point, backend.cache_bytes, backend.memory_bytes)
         needs = footing.total_bytes
+        if point.state == "near" and needs > NEAREST * backend.cache_bytes:
+            dropped.append(Dropped(point, "leaves the last-level cache"))
+            continue
         if needs > backend.memory_bytes:
             dropped.append(Dropped(point, "does not fit into memory"))
             continue
