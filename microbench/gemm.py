@@ -1,7 +1,8 @@
 """Linear layer in single precision: ``Y[m, n] = X[m, k] · W[k, n]``.
 
 Activations stay in the cache, as an engine leaves them there; weights are others every time, from
-memory or from the last-level cache: whether a network's stay there is for its size to say. Widths are those of small published networks.
+memory or from the last-level cache: whether a network's stay there is for its size to say. Widths
+are those of small published networks.
 """
 
 from roofline.bench.probe import Maker, Probe, Shape

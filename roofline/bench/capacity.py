@@ -1,7 +1,7 @@
 """How much of the last-level cache a process gets, as times of reading tell.
 
-Operating systems tell the size of the cache. Where a socket is shared, others fill part of it, and a
-virtual machine sees the size of the whole.
+Operating systems tell the size of the cache. Where a socket is shared, others fill part of it, and
+a virtual machine sees the size of the whole.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,7 +88,9 @@ def capacity(touched: Array, seconds_per_byte: Array, nominal: float) -> float:
         if own > last / 2.0:
             continue
         levels = [np.ones_like(touched), missed(touched, own), missed(touched, last)]
-        times, off = nnls(np.stack(levels, axis=-1) / seconds_per_byte[:, None], np.ones(len(touched)))
+        times, off = nnls(
+            np.stack(levels, axis=-1) / seconds_per_byte[:, None], np.ones(len(touched))
+        )
         if off < best:
             best, seen = off, times[2] > SEEN * (times[0] + times[1])
             found = float(last) if seen else nominal

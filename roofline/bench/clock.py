@@ -152,9 +152,9 @@ class Noise:
     def __str__(self) -> str:
         """In percent."""
         return (
-            f"others slowed the core for {self.slowed:.0%} of the time (calm: {CALM:.0%}) and had it "
-            f"for {self.taken:.0%}, equal copies in memory differed by {self.memory:.1%} "
-            f"(calm: {CALM_MEMORY:.0%})"
+            f"others slowed the core for {self.slowed:.0%} of the time (calm: {CALM:.0%}) "
+            f"and had it for {self.taken:.0%}, equal copies in memory differed by "
+            f"{self.memory:.1%} (calm: {CALM_MEMORY:.0%})"
         )
 
 
@@ -169,7 +169,9 @@ def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
         How long. [s]
     """
     many = np.ones((2, int(BEYOND * backend.cache_bytes) // CHUNK, CHUNK // 4), dtype=np.float32)
-    timer = backend.timer([partial(np.copyto, many[1, i], many[0, i]) for i in range(many.shape[1])])
+    timer = backend.timer(
+        [partial(np.copyto, many[1, i], many[0, i]) for i in range(many.shape[1])]
+    )
     timer(many.shape[1])
     began, began_here = time.perf_counter(), time.process_time()
     blocks = [_block(timer, backend.slowed, seconds / BLOCKS) for _ in range(BLOCKS)]

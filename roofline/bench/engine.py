@@ -13,8 +13,8 @@ from roofline.bench.stopping import SLOWED, Median, Stop, median, sample
 from roofline.errors import InputError, MissingEnvironmentError
 
 FILLED: Final[Mapping[str, float]] = {"near": 0.25, "cold": 3.0}
-"""Times the last-level cache that argument sets fill together: far from leaving it, and so that none
-is left when its turn comes."""
+"""Times the last-level cache that argument sets fill together: far from leaving it, and so that
+none is left when its turn comes."""
 MOST_SETS: Final = 1024
 MOST_RUNS: Final = 10_000
 POOL: Final = 4.0

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from roofline.bench.backend import Backend
 from roofline.bench.engine import SPENT as SPENT
@@ -23,7 +23,7 @@ TRAFFIC: Final = 10.0
 """Times the datasheet's roofline that a point is expected to take, by what binds it; assumed."""
 OVERHEAD_S: Final = parse("15 ms", "s")
 """Of a point besides its samples: arguments, and a file on the disk; assumed."""
-NEAREST: Final = 0.5
+STAYING: Final = 0.5
 """Share of the last-level cache in which what is touched surely stays."""
 SETTLING: Final = 3
 """Runs before the first sample."""
@@ -88,20 +88,10 @@ def plan(
     """
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []
-    dropped: list[Dropped] = []
+    able, dropped = _able(probes, backend)
     most = max(POINT_SHARE * budget_s, OVERHEAD_S + 2.0 * stop.budget_s)
-    for point in _ordered(probes, backend):
-        if refusal := backend.refusal(point):
-            dropped.append(Dropped(point, refusal))
-            continue
-        footing = footprint(point, backend.cache_bytes, backend.memory_bytes)
+    for point, footing in _ordered(able, backend):
         needs = footing.total_bytes
-        if point.state == "near" and needs > NEAREST * backend.cache_bytes:
-            dropped.append(Dropped(point, "leaves the last-level cache"))
-            continue
-        if needs > backend.memory_bytes:
-            dropped.append(Dropped(point, "does not fit into memory"))
-            continue
         cost = seconds(point, backend, machine(point.probe.arithmetic), stop, footing)
         cost += max(0.0, needs - reserved) / backend.fill_bytes_per_s
         if cost > most:
@@ -138,23 +128,45 @@ def seconds(
     return OVERHEAD_S + max(stop.budget_s, (stop.least + SETTLING) * once)
 
 
-def _ordered(probes: Iterable[Probe], backend: Backend) -> list[Point]:
-    """Points of all probes that can run there, the most important first."""
-    queues: dict[tuple[str, str], list[Point]] = {}
-    for probe in probes:
-        if backend.name in probe.backends:
-            for point in points(probe):
-                queues.setdefault((probe.name, point.regime), []).append(point)
+_Able: TypeAlias = tuple[Point, Footprint]
+
+
+def _able(probes: Iterable[Probe], backend: Backend) -> tuple[list[_Able], list[Dropped]]:
+    """Points that can be measured there, with what they take, and the others."""
+    able: list[_Able] = []
+    dropped: list[Dropped] = []
+    for point in (p for probe in probes if backend.name in probe.backends for p in points(probe)):
+        footing = footprint(point, backend.cache_bytes, backend.memory_bytes)
+        if refusal := _refusal(point, footing, backend):
+            dropped.append(Dropped(point, refusal))
+        else:
+            able.append((point, footing))
+    return able, dropped
+
+
+def _refusal(point: Point, footing: Footprint, backend: Backend) -> str:
+    if footing.total_bytes > backend.memory_bytes:
+        return "does not fit into memory"
+    if point.state == "near" and footing.total_bytes > STAYING * backend.cache_bytes:
+        return "does not stay in the last-level cache"
+    return backend.refusal(point)
+
+
+def _ordered(able: Iterable[_Able], backend: Backend) -> list[_Able]:
+    """The most important first."""
+    queues: dict[tuple[str, str], list[_Able]] = {}
+    for point, footing in able:
+        queues.setdefault((point.probe.name, point.regime), []).append((point, footing))
     regimes = Counter(probe for probe, _ in queues)
     turns = [
         (
-            _turn(turn, len(queue), math.ceil(_needed(queue[0], backend) / regimes[probe])),
+            _turn(turn, len(queue), math.ceil(_needed(queue[0][0], backend) / regimes[probe])),
             queue[place],
         )
         for (probe, _), queue in queues.items()
         for turn, place in enumerate(spread(len(queue)))
     ]
-    return [point for _, point in sorted(turns, key=lambda entry: entry[0])]
+    return [entry for _, entry in sorted(turns, key=lambda turn: turn[0])]
 
 
 def _needed(point: Point, backend: Backend) -> int:

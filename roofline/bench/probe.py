@@ -258,7 +258,9 @@ def _check(probe: Probe, path: Path) -> None:
     if probe.launch is only_kernels and "numpy" in probe.backends:
         raise refuse("NumPy has nothing to launch", 'give it a launch, or backends=("cupy",)')
     if {"near", "cold"}.intersection(probe.states) and not probe.streamed:
-        raise refuse("it can be near or cold but streams nothing", "name arguments in streamed=(...)")
+        raise refuse(
+            "it can be near or cold but streams nothing", "name arguments in streamed=(...)"
+        )
     try:
         first = next(points(probe))
         work = probe.work(first.at)

@@ -186,11 +186,12 @@ def progress() -> "Callable[[int, int, Measurement], None]":
 def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], Path]":
     """Fit a run, write the calibration and read it back."""
     from roofline.bench.calibrating import fit_records
+    from roofline.bench.capacity import as_measured
     from roofline.bench.profile import profile, write
     from roofline.bench.profile_file import folders, load
     from roofline.bench.published import of_run
 
-    published = of_run(records.header.environment)
+    published = as_measured(of_run(records.header.environment), records.rows)
     fits, notes = fit_records(records, published)
     made = profile(records, fits, published)
     path = out or folders()[0] / f"{made.name}.yaml"

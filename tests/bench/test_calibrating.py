@@ -27,8 +27,11 @@ PLANTED: Mapping[str, Mapping[str, float]] = {
     "gemm": {
         "start": 4e-6,
         "read": 22e9,
+        "memory": 30e9,
         "row": 2e-8,
         "packing": 7e9,
+        "unpacked": 12e9,
+        "hiding": 50.0,
         "sweep": 60e9,
         "compute": 90e9,
     },
@@ -36,6 +39,7 @@ PLANTED: Mapping[str, Mapping[str, float]] = {
         "start": 9e-6,
         "call": 3e-7,
         "read": 18e9,
+        "memory": 30e9,
         "packing_keys": 4e9,
         "packing_values": 9e9,
         "score": 4e-10,
@@ -50,9 +54,25 @@ PLANTED: Mapping[str, Mapping[str, float]] = {
         "capacity": 2e7,
         "compute": 80e9,
     },
-    "rmsnorm": {"start": 7e-6, "row": 3e-8, "cache": 13e9, "memory": 6e9, "capacity": 1.5e7},
-    "copy": {"start": 4e-7, "row": 1e-8, "cache": 90e9, "memory": 25e9, "capacity": 3e7},
+    "rmsnorm": {
+        "start": 7e-6,
+        "row": 3e-8,
+        "cache": 13e9,
+        "shared": 20e9,
+        "memory": 6e9,
+        "capacity": 2e6,
+    },
+    "copy": {
+        "start": 2e-6,
+        "row": 1e-8,
+        "cache": 90e9,
+        "shared": 40e9,
+        "memory": 25e9,
+        "capacity": 1e6,
+    },
 }
+REUSE: Mapping[str, float] = {"near": 2.0**23, "cold": 3 * 2.0**25}
+"""Touched between two uses, by state. [B]"""
 
 
 def planted(name: str, noise: float = 0.0) -> list[Record]:
@@ -61,7 +81,8 @@ def planted(name: str, noise: float = 0.0) -> list[Record]:
     form = FORMS[OF_KIND[found.kind]]
     random = np.random.default_rng(1)
     for point in points(found):
-        time = float(form.seconds(dims_of(point), MACHINE, PLANTED[name])[0])
+        dims = dims_of(point, reuse=REUSE.get(point.state, 0.0))
+        time = float(form.seconds(dims, MACHINE, PLANTED[name])[0])
         time *= float(np.exp(random.normal(0.0, noise)))
         work = found.work(point.at)
         rows.append(
@@ -74,6 +95,7 @@ def planted(name: str, noise: float = 0.0) -> list[Record]:
                 found.arithmetic,
                 point.at,
                 {key: float(getattr(work, key)) for key in WORK},
+                float(dims["reuse"][0]),
                 (time,),
                 "converged",
             )
@@ -129,7 +151,7 @@ def header(*names: str) -> Header:
     environment = {"machine": "toy", "processor": "Toy", "threads": "1", "date": "2025-01-01"}
     return Header.model_validate(
         {
-            "schema_version": 1,
+            "schema_version": 2,
             "run": "0123456789",
             "provider": "numpy",
             "environment": environment,
@@ -170,7 +192,7 @@ def test_a_calibration_survives_its_file(found: Profile, tmp_path: Path) -> None
 
 def test_a_person_can_read_a_calibration(found: Profile) -> None:
     written = text(found)
-    assert "GB/s, meaning: weights that are packed}" in written
+    assert "GB/s, meaning: 'weights that are packed, in the last-level cache'}" in written
     assert "GFLOP/s, meaning: multiplies and adds of large products}" in written
 
 
@@ -262,4 +284,4 @@ def test_the_naive_time_is_the_larger_of_both() -> None:
 
 def test_measurements_know_their_median() -> None:
     point = next(points(find("call").probe))
-    assert Measurement(point, (3.0, 1.0, 2.0), 1, 1, "time").median.value == 2.0
+    assert Measurement(point, (3.0, 1.0, 2.0), 1, 1, 1.0, "time").median.value == 2.0

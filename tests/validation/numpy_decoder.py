@@ -22,6 +22,7 @@ from roofline.bench.predicting import naive, predict, touched
 from roofline.bench.probe import Point, Probe, find, probes
 from roofline.bench.profile import Profile, profile, write
 from roofline.bench.profile_file import load
+from roofline.bench.records import Record
 from roofline.bench.stopping import SLOWED, Samples, Stop, median, sample
 from roofline.cost.kernels.form import Machine
 
@@ -299,7 +300,7 @@ def loop(budget_s: float, say: Callable[[str], object]) -> None:
             "datasheet": naive(found.machine, launched),
         }
         say(json.dumps(row))
-    every = [*before.values(), *after.values(), *done.records.rows]
+    every: list[Samples | Record] = [*before.values(), *after.values(), *done.records.rows]
     about = {
         "slowed": sum(entry.stopped == SLOWED for entry in every) / len(every),
         "noise": str(done.after),

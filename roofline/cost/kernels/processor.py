@@ -4,9 +4,9 @@ A processor has no datasheet that tells its rates, so they are constants with bo
 not shares of a published one. Single precision throughout; one kernel after the other.
 
 Where an operand is found follows from what is touched between two uses of it, ``reuse``: of weights
-and caches that is all that a step reads. What exceeds the last-level cache, as far as a process gets
-it, comes from memory. Source: Mattson, Gecsei, Slutz and Traiger 1970, IBM Systems Journal 9, for
-the distance; Ilic, Pratas and Sousa 2014, Cache-aware Roofline, for a rate for each level.
+and caches that is all that a step reads. What exceeds the last-level cache, as far as a process
+gets it, comes from memory. Source: Mattson, Gecsei, Slutz and Traiger 1970, IBM Systems Journal 9,
+for the distance; Ilic, Pratas and Sousa 2014, Cache-aware Roofline, for a rate for each level.
 """
 
 from collections.abc import Mapping
@@ -49,9 +49,10 @@ def _compute() -> Constant:
     return Constant("compute", low, high, prior, "FLOP/s", "multiplies and adds of large products")
 
 
-def _capacity() -> Constant:
-    low, high, prior = parse("64 KiB", "B"), parse("1 GiB", "B"), parse("2 MiB", "B")
-    return Constant("capacity", low, high, prior, "B", "touched, where half misses a core's caches")
+def _capacity(prior: str, meaning: str) -> Constant:
+    """Of a cache, from a core's own to that of a socket."""
+    low, high = parse("64 KiB", "B"), parse("1 GiB", "B")
+    return Constant("capacity", low, high, parse(prior, "B"), "B", meaning)
 
 
 def product(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -93,8 +94,9 @@ def product_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 def decode(dims: Dims, machine: Machine, constants: Values) -> Array:
     """One query per sequence: a product with the keys and one with the values for each key head.
 
-    Both caches are read once, what is not in the processor's from memory. Where a group of queries is too large for the kernels that do not
-    pack, they are packed, keys and values each at a rate of their own.
+    Both are read once, what the processor's caches do not hold from memory. Where a group of
+    queries is too large for the kernels that do not pack, they are packed, keys and values each at
+    a rate of their own.
     """
     count, kv, width, context = (dims[i] for i in ("count", "kv_heads", "head_dim", "context"))
     group = dims["heads"] / kv
@@ -245,7 +247,7 @@ FORMS: Final[Mapping[str, Form]] = {
             _time("row", "50 ns", "each query of each head"),
             _time("score", "1 ns", "mask and softmax of a score"),
             _time("miss", "0.3 ns", "the same, where it is not in the caches, in addition"),
-            _capacity(),
+            _capacity("16 MiB", "scores of which half are not in the caches"),
             _compute(),
         ),
         prefill,
@@ -260,7 +262,7 @@ FORMS: Final[Mapping[str, Form]] = {
             _bytes("cache", "20 GB/s", "what is counted, in a core's own caches"),
             _bytes("shared", "40 GB/s", "what misses those, in addition"),
             _bytes("memory", "40 GB/s", "what misses the last-level cache, in addition"),
-            _capacity(),
+            _capacity("2 MiB", "touched, where half misses a core's own caches"),
         ),
         passes,
         ("rows", "bytes"),
