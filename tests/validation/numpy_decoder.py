@@ -99,6 +99,10 @@ def kernels(step: Step) -> Iterator[tuple[Point, float]]:
         yield Point(probe("prefill-attention"), at, "warm"), float(LAYERS)
 
 
+NEEDED: Final = frozenset(point.probe.name for step in STEPS for point, _ in kernels(step))
+MEMORY: Final = ("copy", "read")
+
+
 class Weights:
     """Of all layers; steps share them."""
 
@@ -246,8 +250,9 @@ def timed(decoders: Mapping[Step, Decoder], backend: Backend) -> dict[Step, Samp
 def calibrated(
     place: campaign.Place, budget_s: float, folder: Path
 ) -> tuple[Profile, campaign.Run]:
-    """Probe, fit, write, read."""
-    done = campaign.measure(place, probes(), budget_s, folder, lambda *_: None)
+    """Probe, fit, write, read: what the steps launch, and what tells rates of memory."""
+    chosen = [entry for entry in probes() if entry.probe.name in {*NEEDED, *MEMORY}]
+    done = campaign.measure(place, chosen, budget_s, folder, lambda *_: None)
     published = as_measured(place.published, done.records.rows)
     fits, _ = fit_records(done.records, published)
     made = profile(done.records, fits, published)
@@ -262,7 +267,7 @@ def fastest(done: campaign.Run, machine: Machine, reuse: float) -> Machine:
     """
     rows = done.records.rows
     flops = max(row.work["flops"] / row.median.value for row in rows)
-    passed = [row for row in rows if row.probe in ("copy", "read")]
+    passed = [row for row in rows if row.probe in MEMORY]
     reached = min(reuse, max(row.reuse for row in passed))
     moved = max(
         row.work["activation_bytes"] / row.median.value for row in passed if row.reuse >= reached
@@ -279,8 +284,7 @@ def loop(budget_s: float, say: Callable[[str], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found, done = calibrated(place, budget_s, Path(folder))
     after = timed(decoders, place.backend)
-    needed = {point.probe.name for step in STEPS for point, _ in kernels(step)}
-    if missing := sorted(needed - set(found.fits)):
+    if missing := sorted(NEEDED - set(found.fits)):
         noise = f"in {budget_s:.0f} s too little was measured of {', '.join(missing)}; {done.after}"
         say(json.dumps({"noise": noise}))
         return
