@@ -1,4 +1,4 @@
-"""``--calibration auto``: the user's own measurements of a GPU first, what is shipped for the rest."""
+"""``--calibration auto``: the user's own measurements of a GPU first, then what is shipped."""
 
 import json
 from dataclasses import replace
@@ -129,12 +129,11 @@ def test_the_latest_of_several_is_taken(home: Path, capsys: Captured) -> None:
 def test_an_engine_s_own_attention_stays_where_it_was_measured(
     home: Path, capsys: Captured
 ) -> None:
-    """The probe's attention is no engine's; it stands for those of engines that have none here."""
-    before = {
-        engine: seconds(answer(capsys, f"--engine {engine}")) for engine in ("vllm", "sglang")
-    }
+    """The probe's attention is no engine's: it stands in for those that were not measured."""
+    asked = {engine: f"--engine {engine}" for engine in ("vllm", "sglang")}
+    before = {engine: seconds(answer(capsys, words)) for engine, words in asked.items()}
     mine(home, probes=("paged-decode",), scale=10.0)
-    after = {engine: seconds(answer(capsys, f"--engine {engine}")) for engine in before}
+    after = {engine: seconds(answer(capsys, words)) for engine, words in asked.items()}
     op = ("decode", "attention")
     assert after["vllm"][op] == before["vllm"][op]
     assert after["sglang"][op] > 5.0 * before["sglang"][op]

@@ -23,8 +23,9 @@ from tests.validation.numpy_decoder import STEPS, Decoder, Step, Weights, kernel
 BUDGET_S: Final = float(os.environ.get("ROOFLINE_LOOP_S", "0"))
 MEDIAN: Final = 0.10
 """Bound of the median error on a calm machine."""
-MOVED: Final = 0.05
-"""Most that the median step may take longer or shorter after the calibration than before."""
+MOVED: Final = 0.10
+"""Most that the median step may take longer or shorter after the calibration than before. What is
+compared is in the middle: the machine itself then moved it by half the bound at most."""
 SLOWED: Final = 0.5
 """Share of points and steps that others may have slowed down all the time."""
 ROOT: Final = Path(__file__).parents[2]
