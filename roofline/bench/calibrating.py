@@ -1,6 +1,6 @@
 """From records to fitted forms, each with its errors on families of shapes that it did not see."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -87,22 +87,23 @@ def fit_records(records: Records, published: Published) -> tuple[list[Fitted], l
             provider=records.header.provider,
             form=entry.form,
         )
-        alone = [row for row in rows if not _with_others(row)]
         try:
-            fits.append(fit_of(alone))
-            if len(alone) < len(rows):
-                notes.append(f"{len(rows) - len(alone)} points of {probe} do not count: {OTHERS}.")
-            continue
-        except InputError:
-            pass
-        try:
-            fits.append(fit_of(rows))
+            fits.append(_with_few(fit_of, rows))
         except InputError as error:
             notes.append(f"{probe} is measured, not fitted: {error.message}.")
     return fits, notes
 
 
-def _with_others(row: Record) -> bool:
+def _with_few(fit_of: Callable[[Sequence[Record]], Fitted], rows: Sequence[Record]) -> Fitted:
+    """Fit of the rows that others let alone; of all where those are too few."""
+    alone = [row for row in rows if not with_others(row)]
+    try:
+        return fit_of(alone or rows)
+    except InputError:
+        return fit_of(rows)
+
+
+def with_others(row: Record) -> bool:
     """Whether others on the device slowed all of a row's samples down."""
     return row.stopped == SLOWED and OTHERS in row.dropped
 

@@ -66,10 +66,14 @@ def form_of(kind: str, arithmetic: str, provider: str, named: str = "") -> str:
     return PRODUCTS[arithmetic] if kind == "gemm" else ON_GPU.get(kind, "roof")
 
 
+def least(form: str) -> int:
+    """Points of a probe with which its form can be fitted at all. [1]"""
+    return math.ceil(SPARE * (2 * len(FORMS[form].constants) + LEAST))
+
+
 def needed(form: str) -> int:
     """Points of a probe with which its form can be fitted and validated. [1]"""
-    least = 2 * len(FORMS[form].constants) + LEAST
-    return max(USUAL, math.ceil(SPARE * least))
+    return max(USUAL, least(form))
 
 
 SHARES: Final[Mapping[str, str]] = {

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from roofline.bench.backend import Backend
 from roofline.bench.engine import SPENT as SPENT
 from roofline.bench.engine import Footprint, footprint
-from roofline.bench.forms import form_of, needed
+from roofline.bench.forms import form_of, least, needed
 from roofline.bench.probe import Point, Probe, points
 from roofline.bench.stopping import Stop
 from roofline.cost.kernels.form import Machine
@@ -81,10 +81,10 @@ def plan(
     Notes
     -----
     Every regime of every probe gives its first point, then its second, until each probe has as
-    many as its fit needs; then those that have many points give more of them in a round, as
-    the square root of their number. Each gives them in an order that spreads over its axes from
-    the first on. A point that does not fit is left out, and the next one tried: one dear point
-    does not end the plan.
+    many as can be fitted, then as many as its fit needs; then those that have many points give more
+    of them in a round, as the square root of their number. Each gives them in an order that spreads
+    over its axes from the first on. A point that does not fit is left out, and the next one tried:
+    one dear point does not end the plan.
     """
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []
@@ -159,26 +159,28 @@ def _ordered(able: Iterable[_Able], backend: Backend) -> list[_Able]:
         queues.setdefault((point.probe.name, point.regime), []).append((point, footing))
     regimes = Counter(probe for probe, _ in queues)
     turns = [
-        (
-            _turn(turn, len(queue), math.ceil(_needed(queue[0][0], backend) / regimes[probe])),
-            queue[place],
-        )
+        (_turn(turn, len(queue), _wanted(queue[0][0], backend, regimes[probe])), queue[place])
         for (probe, _), queue in queues.items()
         for turn, place in enumerate(spread(len(queue)))
     ]
     return [entry for _, entry in sorted(turns, key=lambda turn: turn[0])]
 
 
-def _needed(point: Point, backend: Backend) -> int:
+def _wanted(point: Point, backend: Backend, regimes: int) -> tuple[int, int]:
+    """Points of each of so many regimes with which a form can be fitted at all, and well."""
     probe = point.probe
-    return needed(form_of(probe.kind, probe.arithmetic, backend.name, probe.form))
+    form = form_of(probe.kind, probe.arithmetic, backend.name, probe.form)
+    return math.ceil(least(form) / regimes), math.ceil(needed(form) / regimes)
 
 
-def _turn(place: int, length: int, needed: int) -> float:
-    """When a point of a queue has its turn: up to 1 for those that a fit needs, then later."""
-    if place < needed:
-        return place / needed
-    return 1.0 + (place - needed + 0.5) / math.sqrt(length)
+def _turn(place: int, length: int, wanted: tuple[int, int]) -> float:
+    """When a point of a queue has its turn: up to 1, to 2, or later than those that are wanted."""
+    few, enough = wanted
+    if place < few:
+        return place / few
+    if place < enough:
+        return 1.0 + (place - few) / (enough - few)
+    return 2.0 + (place - enough + 0.5) / math.sqrt(length)
 
 
 def spread(count: int) -> list[int]:

@@ -5,7 +5,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -190,9 +190,17 @@ def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], P
     from roofline.bench.profile import profile, write
     from roofline.bench.profile_file import folders, load
     from roofline.bench.published import of_run
+    from roofline.units import show_binary
 
     published = as_measured(of_run(records.header.environment), records.rows)
     fits, notes = fit_records(records, published)
+    nominal = of_run(records.header.environment).machine.l2_bytes
+    if (had := published.machine.l2_bytes) < nominal:
+        notes.insert(
+            0,
+            f"This process gets {show_binary(had)} of the last-level cache of "
+            f"{show_binary(nominal)}: reading more than that takes the time of memory.",
+        )
     made = profile(records, fits, published)
     path = out or folders()[0] / f"{made.name}.yaml"
     write(made, path)
@@ -201,6 +209,7 @@ def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], P
 
 def notes_of(run: "Run") -> list[str]:
     """What a reader must know about a run."""
+    from roofline.bench.calibrating import with_others
     from roofline.bench.campaign import LEFT_OUT
     from roofline.bench.stopping import CONVERGED, SLOWED
 
@@ -213,13 +222,20 @@ def notes_of(run: "Run") -> list[str]:
     slow = reasons.pop(SLOWED, 0)
     loose = sum(count for reason, count in reasons.items() if reason != CONVERGED)
     notes.append(f"{loose} of them stopped before their median was known to 1%, out of time.")
-    if slow:
+    others = [row for row in run.records.rows if with_others(row)]
+    if slow := slow - len(others):
         notes.append(
             f"{slow} of them were measured with the clock held down all the time "
             f"({_held(run.records.rows)}): that is what the device gives within its limits."
         )
+    if others:
+        notes.append(
+            f"{len(others)} of them were slowed down by others all the time, and count only where "
+            "there are too few points without them."
+        )
     if aside := sum(sum(row.dropped.values()) for row in run.records.rows if row.stopped != SLOWED):
-        notes.append(f"{aside} samples do not count, since the driver held the clock down.")
+        held = _held(row for row in run.records.rows if row.stopped != SLOWED)
+        notes.append(f"{aside} samples do not count, since the device was slowed down: {held}.")
     if run.dropped:
         counts = Counter(entry.point.probe.name for entry in run.dropped)
         listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
@@ -233,8 +249,8 @@ def notes_of(run: "Run") -> list[str]:
     return notes
 
 
-def _held(rows: "Sequence[Record]") -> str:
-    """Reasons for which clocks were held down, the most frequent first."""
+def _held(rows: "Iterable[Record]") -> str:
+    """Reasons for which the device was slowed down, the most frequent first."""
     reasons: Counter[str] = Counter()
     for row in rows:
         reasons.update(row.dropped)

@@ -15,6 +15,7 @@ from roofline.bench.profile import Profile, profile, text, write
 from roofline.bench.profile_file import find as find_profile
 from roofline.bench.profile_file import load
 from roofline.bench.published import Published
+from roofline.bench.quiet import OTHERS
 from roofline.bench.records import WORK, Header, Record, Records
 from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.form import Machine
@@ -174,6 +175,28 @@ def test_too_few_rows_are_a_note_and_no_fit() -> None:
     fits, notes = fit_records(Records(header("gemm"), tuple(rows)), PUBLISHED)
     assert fits == []
     assert notes[0].startswith("gemm is measured, not fitted: ")
+
+
+def test_rows_that_others_slowed_down_count_only_where_there_are_too_few_others() -> None:
+    rows = planted("rmsnorm")
+    slow = [
+        replace(row, samples=(3.0 * row.samples[0],), stopped="slowed", dropped={OTHERS: 20})
+        for row in rows[::6]
+    ]
+    mixed = [slow[i // 6] if i % 6 == 0 else row for i, row in enumerate(rows)]
+    (fitted,), _ = fit_records(Records(header("rmsnorm"), tuple(mixed)), PUBLISHED)
+    assert fitted.model.rows == len(rows) - len(slow)
+    assert fitted.model.constants["start"] == pytest.approx(7e-6, rel=0.1)
+    few = [*slow, *rows[1:15:1]]
+    every = [*few, *(replace(row, stopped="slowed", dropped={OTHERS: 20}) for row in rows[15:])]
+    (fitted,), _ = fit_records(Records(header("rmsnorm"), tuple(every)), PUBLISHED)
+    assert fitted.model.rows == len(every)
+
+
+def test_a_clock_that_a_driver_held_down_is_the_device_s_own() -> None:
+    rows = [replace(row, stopped="slowed", dropped={"power cap": 20}) for row in planted("rmsnorm")]
+    (fitted,), _ = fit_records(Records(header("rmsnorm"), tuple(rows)), PUBLISHED)
+    assert fitted.model.rows == len(rows)
 
 
 def test_a_calibration_survives_its_file(found: Profile, tmp_path: Path) -> None:
