@@ -23,6 +23,8 @@ TRAFFIC: Final = 10.0
 """Times the datasheet's roofline that a point is expected to take, by what binds it; assumed."""
 OVERHEAD_S: Final = parse("15 ms", "s")
 """Of a point besides its samples: arguments, and a file on the disk; assumed."""
+FIRST: Final = ("gemm", "decode-attention", "prefill-attention")
+"""Kinds that have their points before the others."""
 STAYING: Final = 0.5
 """Share of the last-level cache in which what is touched surely stays."""
 SETTLING: Final = 3
@@ -80,11 +82,12 @@ def plan(
 
     Notes
     -----
-    Every regime of every probe gives its first point, then its second, until each probe has as
-    many as can be fitted, then as many as its fit needs; then those that have many points give more
-    of them in a round, as the square root of their number. Each gives them in an order that spreads
-    over its axes from the first on. A point that does not fit is left out, and the next one tried:
-    one dear point does not end the plan.
+    Every regime of every probe gives its first point. Then one probe after the other gives as many
+    as can be fitted, those first that a network spends its time on: little time then makes few fits
+    rather than none. Then all of them, in rounds, give as many as their fits need; then those that
+    have many points give more of them in a round, as the square root of their number. Each gives
+    them in an order that spreads over its axes from the first on. A point that does not fit is left
+    out, and the next one tried: one dear point does not end the plan.
     """
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []
@@ -159,7 +162,15 @@ def _ordered(able: Iterable[_Able], backend: Backend) -> list[_Able]:
         queues.setdefault((point.probe.name, point.regime), []).append((point, footing))
     regimes = Counter(probe for probe, _ in queues)
     turns = [
-        (_turn(turn, len(queue), _wanted(queue[0][0], backend, regimes[probe])), queue[place])
+        (
+            _turn(
+                turn,
+                len(queue),
+                _wanted(queue[0][0], backend, regimes[probe]),
+                (_rank(queue[0][0]), list(regimes).index(probe)),
+            ),
+            queue[place],
+        )
         for (probe, _), queue in queues.items()
         for turn, place in enumerate(spread(len(queue)))
     ]
@@ -173,14 +184,24 @@ def _wanted(point: Point, backend: Backend, regimes: int) -> tuple[int, int]:
     return math.ceil(least(form) / regimes), math.ceil(needed(form) / regimes)
 
 
-def _turn(place: int, length: int, wanted: tuple[int, int]) -> float:
-    """When a point of a queue has its turn: up to 1, to 2, or later than those that are wanted."""
+def _rank(point: Point) -> int:
+    """Place of a probe among those that one after the other get what can be fitted."""
+    kind = point.probe.kind
+    return FIRST.index(kind) if kind in FIRST else len(FIRST)
+
+
+def _turn(
+    place: int, length: int, wanted: tuple[int, int], probe: tuple[int, int]
+) -> tuple[float, ...]:
+    """When a point of a queue has its turn: the first, for a fit, for a good one, or later."""
     few, enough = wanted
+    if place == 0:
+        return (0.0,)
     if place < few:
-        return place / few
+        return 1.0, *probe, place / few
     if place < enough:
-        return 1.0 + (place - few) / (enough - few)
-    return 2.0 + (place - enough + 0.5) / math.sqrt(length)
+        return 2.0, (place - few) / (enough - few)
+    return 3.0, (place - enough + 0.5) / math.sqrt(length)
 
 
 def spread(count: int) -> list[int]:

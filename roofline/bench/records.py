@@ -230,7 +230,8 @@ def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         about = (table.schema.metadata or {}).get(KEY)
         columns: dict[str, list[Any]] = table.to_pydict()
     except (pa.ArrowException, OSError, ValueError, UnicodeError) as error:
-        raise _damaged(path, " ".join(str(error).split())[:100]) from None
+        told = " ".join(str(error).split()).rpartition(f"{path}': ")[2]
+        raise _damaged(path, told[:100].strip()) from None
     if about is None:
         raise _refused(path, "it is not a record of this program", "remove it from the folder")
     try:

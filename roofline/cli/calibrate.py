@@ -101,7 +101,12 @@ def calibrate(
         folder = records or campaign.folder_for(where)
         said(where.title)
         done = campaign.measure(where, probes(), seconds, folder, progress())
-    found, notes, path = fitted(done.records, out)
+    try:
+        found, notes, path = fitted(done.records, out)
+    except InputError:
+        for note in notes_of(done):
+            said(wrap(note, "  "))
+        raise
     report(found, [*notes_of(done), *notes], format_)
     said(f"measurements in {folder}")
     said(f"wrote {path}")
@@ -184,7 +189,13 @@ def progress() -> "Callable[[int, int, Measurement], None]":
 
 
 def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], Path]":
-    """Fit a run, write the calibration and read it back."""
+    """Fit a run, write the calibration and read it back.
+
+    Raises
+    ------
+    InputError
+        Too little was measured to fit anything.
+    """
     from roofline.bench.calibrating import fit_records
     from roofline.bench.capacity import as_measured
     from roofline.bench.profile import profile, write
@@ -194,6 +205,11 @@ def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], P
 
     published = as_measured(of_run(records.header.environment), records.rows)
     fits, notes = fit_records(records, published)
+    if not fits:
+        raise InputError(
+            f"{len(records.rows)} points are too few to fit anything",
+            hint="go on with them: roofline calibrate --records FOLDER, or give a larger --budget",
+        )
     nominal = of_run(records.header.environment).machine.l2_bytes
     if (had := published.machine.l2_bytes) < nominal:
         notes.insert(
