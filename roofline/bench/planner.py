@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from roofline.bench.backend import Backend
 from roofline.bench.engine import SPENT as SPENT
@@ -91,19 +91,14 @@ def plan(
     """
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []
-    able, dropped = _able(probes, backend)
-    most = max(POINT_SHARE * budget_s, OVERHEAD_S + 2.0 * stop.budget_s)
-    for point, footing in _ordered(able, backend):
-        needs = footing.total_bytes
-        cost = seconds(point, backend, machine(point.probe.arithmetic), stop, footing)
-        cost += max(0.0, needs - reserved) / backend.fill_bytes_per_s
-        if cost > most:
-            dropped.append(Dropped(point, f"takes about {cost:.1f} s, too long for one point"))
-        elif spent + cost > budget_s:
-            dropped.append(Dropped(point, SPENT))
+    able, dropped = _able(probes, backend, machine, budget_s, stop)
+    for each in _ordered(able, backend):
+        cost = each.seconds + max(0.0, each.needs - reserved) / backend.fill_bytes_per_s
+        if spent + cost > budget_s:
+            dropped.append(Dropped(each.point, SPENT))
         else:
-            spent, reserved = spent + cost, max(reserved, needs)
-            chosen.append(point)
+            spent, reserved = spent + cost, max(reserved, each.needs)
+            chosen.append(each.point)
     return Plan(tuple(chosen), tuple(dropped), spent)
 
 
@@ -131,19 +126,36 @@ def seconds(
     return OVERHEAD_S + max(stop.budget_s, (stop.least + SETTLING) * once)
 
 
-_Able: TypeAlias = tuple[Point, Footprint]
+@dataclass(frozen=True, slots=True)
+class _Able:
+    """A point that can be measured, memory that it needs [B] and time that it takes [s]."""
+
+    point: Point
+    needs: float
+    seconds: float
 
 
-def _able(probes: Iterable[Probe], backend: Backend) -> tuple[list[_Able], list[Dropped]]:
-    """Points that can be measured there, with what they take, and the others."""
+def _able(
+    probes: Iterable[Probe],
+    backend: Backend,
+    machine: Callable[[str], Machine],
+    budget_s: float,
+    stop: Stop,
+) -> tuple[list[_Able], list[Dropped]]:
+    """Points that can be measured there without taking too much of the budget, and the others."""
+    most = max(POINT_SHARE * budget_s, OVERHEAD_S + 2.0 * stop.budget_s)
     able: list[_Able] = []
     dropped: list[Dropped] = []
     for point in (p for probe in probes if backend.name in probe.backends for p in points(probe)):
         footing = footprint(point, backend.cache_bytes, backend.memory_bytes)
-        if refusal := _refusal(point, footing, backend):
+        cost = seconds(point, backend, machine(point.probe.arithmetic), stop, footing)
+        refusal = _refusal(point, footing, backend)
+        if not refusal and cost > most:
+            refusal = f"takes about {cost:.1f} s, too long for one point"
+        if refusal:
             dropped.append(Dropped(point, refusal))
         else:
-            able.append((point, footing))
+            able.append(_Able(point, footing.total_bytes, cost))
     return able, dropped
 
 
@@ -158,16 +170,16 @@ def _refusal(point: Point, footing: Footprint, backend: Backend) -> str:
 def _ordered(able: Iterable[_Able], backend: Backend) -> list[_Able]:
     """The most important first."""
     queues: dict[tuple[str, str], list[_Able]] = {}
-    for point, footing in able:
-        queues.setdefault((point.probe.name, point.regime), []).append((point, footing))
+    for each in able:
+        queues.setdefault((each.point.probe.name, each.point.regime), []).append(each)
     regimes = Counter(probe for probe, _ in queues)
     turns = [
         (
             _turn(
                 turn,
                 len(queue),
-                _wanted(queue[0][0], backend, regimes[probe]),
-                (_rank(queue[0][0]), list(regimes).index(probe)),
+                _wanted(queue[0].point, backend, regimes[probe]),
+                (_rank(queue[0].point), list(regimes).index(probe)),
             ),
             queue[place],
         )
