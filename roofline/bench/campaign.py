@@ -110,8 +110,9 @@ def measure(
     # Where others use the device, it is better to come back than to wait.
     stop = replace(stop_for(probes, mine), patience=1 if where.backend.shared else Stop().patience)
     wanted = [entry.probe for entry in probes]
-    planned = plan(wanted, where.backend, where.published.of, mine, stop)
-    # A plan is cautious: what it had no time for comes last, and is measured if there is some.
+    # Points come in order of importance: what others leave no time for is the least loss. A plan is
+    # cautious: what it had no time for comes last, and is measured if there is some.
+    planned = plan(wanted, where.backend, where.published.of, rest, stop)
     spare = [entry.point for entry in planned.dropped if entry.reason == SPENT]
     waiting = [p for p in (*planned.points, *spare) if p.name not in recorder.done]
     finished = 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from roofline.bench.backend import Launch, Timer
 from roofline.bench.published import Published
-from roofline.bench.records import Record
+from roofline.bench.records import Records
 from roofline.cost.kernels.processor import missed
 from roofline.cost.work import Array
 from roofline.units import PREFIX
@@ -26,8 +26,10 @@ STEP: Final = 2.0**0.5
 REPEATS: Final = 3
 SEEN: Final = 0.1
 """Share that misses of a cache must add to the time of a byte to be seen."""
-FEWEST: Final = 6
-"""Times that three levels take. [1]"""
+FEWEST: Final = 10
+"""Times that tell three levels apart. [1]"""
+HAD: Final = "cache had"
+"""Key of a run's environment: what `look` found when it began. [B]"""
 
 
 def look(timer: Callable[[Sequence[Launch]], Timer], nominal: float) -> float:
@@ -97,21 +99,23 @@ def capacity(touched: Array, seconds_per_byte: Array, nominal: float) -> float:
     return found
 
 
-def as_measured(published: Published, rows: Sequence[Record]) -> Published:
-    """Rates of a processor with the capacity of its last-level cache as the rows of a run tell it.
+def as_measured(published: Published, records: Records) -> Published:
+    """Rates of a processor with the capacity of its last-level cache as a run tells it.
 
     Parameters
     ----------
     published
         With the size that the operating system tells.
-    rows
-        Of any probes; those of `PROBE` tell.
+    records
+        Of the run: rows of `PROBE`, or what was looked up when it began, where they are too few.
     """
-    mine = [row for row in rows if row.probe == PROBE and row.reuse >= LEAST]
-    if not mine:
+    if HAD not in records.header.environment:
         return published
-    size = np.array([row.work["activation_bytes"] for row in mine])
-    time = np.array([row.median.value for row in mine])
-    touched = np.array([row.reuse for row in mine])
-    found = capacity(touched, time / size, published.machine.l2_bytes)
+    mine = [row for row in records.of(PROBE) if row.reuse >= LEAST]
+    found = float(records.header.environment[HAD])
+    if len(mine) >= FEWEST:
+        size = np.array([row.work["activation_bytes"] for row in mine])
+        time = np.array([row.median.value for row in mine])
+        touched = np.array([row.reuse for row in mine])
+        found = capacity(touched, time / size, published.machine.l2_bytes)
     return replace(published, machine=replace(published.machine, l2_bytes=found))

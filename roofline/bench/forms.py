@@ -38,8 +38,9 @@ KERNEL: Final = "roofline"
 """Whose schedule decoding in ``microbench/cuda`` has, a key of `roofline.cost.kernels.decode`."""
 PATHS: Final = {"send_recv": "direct"}
 """Algorithm that the bytes of a collective are counted by, where it is not a ring."""
-SPARE: Final = 1.2
-"""Points that a form gets for each that it needs: some are left out for lack of memory."""
+SPARE: Final = 1.5
+"""Points that a form gets for each that it needs: a fifth of them is left out of every fit that
+validates it, families are uneven, and some points cannot be measured."""
 USUAL: Final = 28
 """Points of a probe with which most forms can be fitted and validated."""
 

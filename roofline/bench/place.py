@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from roofline.bench import clock, environment, processor
 from roofline.bench.backend import Backend
+from roofline.bench.capacity import HAD
 from roofline.bench.published import Published, of_processor
 from roofline.errors import InputError, MissingEnvironmentError
 
@@ -56,7 +57,10 @@ def numpy_place() -> Place:
     return Place(
         backend,
         of_processor(here, backend.threads),
-        environment.describe(here, backend.threads, kind),
+        {
+            **environment.describe(here, backend.threads, kind),
+            HAD: str(round(backend.cache_bytes)),
+        },
         lambda: clock.noise(backend),
         f"{here.title}, {backend.threads} thread(s)",
     )

@@ -4,8 +4,7 @@ What is left out is listed with its reason: a cut is never silent.
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -169,37 +168,42 @@ def _refusal(point: Point, footing: Footprint, backend: Backend) -> str:
 
 def _ordered(able: Iterable[_Able], backend: Backend) -> list[_Able]:
     """The most important first."""
-    queues: dict[tuple[str, str], list[_Able]] = {}
+    queues: dict[str, dict[str, list[_Able]]] = {}
+    probes: dict[str, Probe] = {}
     for each in able:
-        queues.setdefault((each.point.probe.name, each.point.regime), []).append(each)
-    regimes = Counter(probe for probe, _ in queues)
+        probe, regime = each.point.probe, each.point.regime
+        probes[probe.name] = probe
+        queues.setdefault(probe.name, {}).setdefault(regime, []).append(each)
     turns = [
-        (
-            _turn(
-                turn,
-                len(queue),
-                _wanted(queue[0].point, backend, regimes[probe]),
-                (_rank(queue[0].point), list(regimes).index(probe)),
-            ),
-            queue[place],
-        )
-        for (probe, _), queue in queues.items()
+        (_turn(turn, len(queue), wanted, (_rank(probes[name]), index)), queue[place])
+        for index, (name, regimes) in enumerate(queues.items())
+        for wanted in [_wanted(probes[name], [len(queue) for queue in regimes.values()], backend)]
+        for queue in regimes.values()
         for turn, place in enumerate(spread(len(queue)))
     ]
     return [entry for _, entry in sorted(turns, key=lambda turn: turn[0])]
 
 
-def _wanted(point: Point, backend: Backend, regimes: int) -> tuple[int, int]:
-    """Points of each of so many regimes with which a form can be fitted at all, and well."""
-    probe = point.probe
+def _wanted(probe: Probe, lengths: Sequence[int], backend: Backend) -> tuple[int, int]:
+    """Points of each regime with which a probe's form can be fitted at all, and well."""
     form = form_of(probe.kind, probe.arithmetic, backend.name, probe.form)
-    return math.ceil(least(form) / regimes), math.ceil(needed(form) / regimes)
+    return _each(lengths, least(form)), _each(lengths, needed(form))
 
 
-def _rank(point: Point) -> int:
+def _each(lengths: Sequence[int], wanted: int) -> int:
+    """So many of each queue are together as many as are wanted; all, if there are not so many.
+
+    >>> _each([2, 10, 10], 12), _each([2, 10, 10], 100)
+    (5, 10)
+    """
+    levels = range(1, max(lengths))
+    enough = (k for k in levels if sum(min(k, length) for length in lengths) >= wanted)
+    return next(enough, max(lengths))
+
+
+def _rank(probe: Probe) -> int:
     """Place of a probe among those that one after the other get what can be fitted."""
-    kind = point.probe.kind
-    return FIRST.index(kind) if kind in FIRST else len(FIRST)
+    return FIRST.index(probe.kind) if probe.kind in FIRST else len(FIRST)
 
 
 def _turn(

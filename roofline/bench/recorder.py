@@ -9,9 +9,10 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roofline.bench import atomic
+from roofline.bench.capacity import HAD
 from roofline.bench.engine import Measurement
 from roofline.bench.probe import Loaded
 from roofline.bench.records import (
@@ -27,6 +28,9 @@ from roofline.bench.records import (
 )
 from roofline.content import label
 from roofline.errors import InputError
+
+MOVING: Final = ("date", HAD)
+"""Of an environment: what may differ from one beginning of a run to the next."""
 
 
 @dataclass(slots=True)
@@ -101,7 +105,7 @@ def begin(
 
 def _same(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> None:
     for name, value in now.items():
-        if name != "date" and before.get(name) != value:
+        if name not in MOVING and before.get(name) != value:
             raise InputError(
                 f"{label(folder)} was measured with {name} {before.get(name, 'unknown')}, "
                 f"here it is {value}",

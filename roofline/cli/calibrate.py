@@ -203,7 +203,7 @@ def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], P
     from roofline.bench.published import of_run
     from roofline.units import show_binary
 
-    published = as_measured(of_run(records.header.environment), records.rows)
+    published = as_measured(of_run(records.header.environment), records)
     fits, notes = fit_records(records, published)
     if not fits:
         raise InputError(

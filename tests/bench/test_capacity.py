@@ -1,15 +1,15 @@
 """The capacity of a cache is found in times of reading, and only where they show one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from roofline.bench.backend import Launch, Timer
-from roofline.bench.capacity import as_measured, capacity, look
+from roofline.bench.capacity import HAD, as_measured, capacity, look
 from roofline.bench.published import Published
-from roofline.bench.records import Record
+from roofline.bench.records import Header, Record, Records
 from roofline.cost.kernels.form import Machine
 from roofline.cost.kernels.processor import missed
 from roofline.cost.work import Array
@@ -39,7 +39,7 @@ def test_noise_moves_it_by_no_more_than_half_an_octave() -> None:
 
 def test_the_nominal_size_stands_where_no_step_is_seen() -> None:
     assert capacity(SIZES, np.full(SIZES.shape, 1e-10), NOMINAL) == NOMINAL
-    assert capacity(SIZES[:3], times(2.0**21)[:3], NOMINAL) == NOMINAL
+    assert capacity(SIZES[:9], times(2.0**21)[:9], NOMINAL) == NOMINAL
 
 
 def test_a_look_reads_each_size_some_times_up_to_the_nominal_one() -> None:
@@ -66,8 +66,15 @@ def record(size: float, probe: str = "read") -> Record:
 
 def test_a_machine_has_the_capacity_that_its_rows_tell() -> None:
     nominal = Published("cpu-generic", Machine(1e11, 1e11, NOMINAL, 0.0, 1.0))
-    rows = [record(size) for size in SIZES]
-    found = as_measured(nominal, rows)
+    had = {HAD: str(2.0**24)}
+    found = as_measured(nominal, run(had, [record(size) for size in SIZES]))
     assert np.log2(found.machine.l2_bytes) == pytest.approx(26.0, abs=0.25)
     assert replace(found, machine=nominal.machine) == nominal
-    assert as_measured(nominal, [record(size, "copy") for size in SIZES]) == nominal
+    for few in ([record(size) for size in SIZES[:5]], [record(size, "copy") for size in SIZES]):
+        assert as_measured(nominal, run(had, few)).machine.l2_bytes == 2.0**24
+    assert as_measured(nominal, run({}, [record(size) for size in SIZES])) == nominal
+
+
+def run(environment: Mapping[str, str], rows: Sequence[Record]) -> Records:
+    about = {"schema_version": 2, "run": "0123456789", "provider": "numpy", "probes": {}}
+    return Records(Header.model_validate({**about, "environment": environment}), tuple(rows))

@@ -253,7 +253,7 @@ def calibrated(
     """Probe, fit, write, read: what the steps launch, and what tells rates of memory."""
     chosen = [entry for entry in probes() if entry.probe.name in {*NEEDED, *MEMORY}]
     done = campaign.measure(place, chosen, budget_s, folder, lambda *_: None)
-    published = as_measured(place.published, done.records.rows)
+    published = as_measured(place.published, done.records)
     fits, _ = fit_records(done.records, published)
     made = profile(done.records, fits, published)
     write(made, folder / "calibration.yaml")
