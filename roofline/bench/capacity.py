@@ -23,6 +23,8 @@ PROBE: Final = "read"
 LEAST: Final = 1.0 * PREFIX["Mi"]
 """Arrays below it are all start. [B]"""
 STEP: Final = 2.0**0.5
+BEYOND: Final = 2.0
+"""Times the nominal size of the cache up to which is read: where it ends then shows."""
 REPEATS: Final = 3
 SEEN: Final = 0.1
 """Share that misses of a cache must add to the time of a byte to be seen."""
@@ -33,7 +35,7 @@ HAD: Final = "cache had"
 
 
 def look(timer: Callable[[Sequence[Launch]], Timer], nominal: float) -> float:
-    """Capacity by reading arrays of growing size, each some times. [B]
+    """Capacity by reading arrays of growing size, up to twice the nominal one, some times. [B]
 
     Parameters
     ----------
@@ -42,7 +44,8 @@ def look(timer: Callable[[Sequence[Launch]], Timer], nominal: float) -> float:
     nominal
         Size of the cache as the operating system tells it. [B]
     """
-    sizes = LEAST * STEP ** np.arange(max(1.0, np.log(nominal / LEAST) / np.log(STEP) + 1.0))
+    octaves = max(0.0, np.log2(BEYOND * nominal / LEAST))
+    sizes = LEAST * STEP ** np.arange(octaves / np.log2(STEP) + 1.0)
     numbers, out = np.ones(int(sizes[-1]) // 4, dtype=np.float32), np.empty(1, dtype=np.float32)
 
     def once(size: float) -> float:
@@ -69,9 +72,9 @@ def capacity(touched: Array, seconds_per_byte: Array, nominal: float) -> float:
     Notes
     -----
     The time of a byte is that in a core's own caches, and what missing those adds, and what missing
-    the last one adds; none can be negative. Capacities are searched on a grid of half octaves, the
-    three times by least squares of relative errors. Source: Lawson and Hanson 1974, Solving Least
-    Squares Problems, chapter 23.
+    the last one adds; none can be negative, and the last one that adds something tells. Capacities
+    are searched on a grid of half octaves, the three times by least squares of relative errors.
+    Source: Lawson and Hanson 1974, Solving Least Squares Problems, chapter 23.
 
     Examples
     --------
@@ -94,8 +97,8 @@ def capacity(touched: Array, seconds_per_byte: Array, nominal: float) -> float:
             np.stack(levels, axis=-1) / seconds_per_byte[:, None], np.ones(len(touched))
         )
         if off < best:
-            best, seen = off, times[2] > SEEN * (times[0] + times[1])
-            found = float(last) if seen else nominal
+            best, least = off, SEEN * times[0]
+            found = float(last) if times[2] > least else float(own) if times[1] > least else nominal
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from roofline.bench.calibrating import Fitted, fit_probe, fit_records
 from roofline.bench.engine import Measurement
-from roofline.bench.predicting import dims_of, naive, predict
+from roofline.bench.predicting import dims_of, naive, predict, touched
 from roofline.bench.probe import Point, find, points
 from roofline.bench.profile import Profile, profile, text, write
 from roofline.bench.profile_file import find as find_profile
@@ -288,6 +288,43 @@ def test_shapes_between_those_measured_are_interpolated(found: Profile) -> None:
     beyond = predict(found, [(outside, 1.0)])
     assert beyond.basis == "extrapolated"
     assert beyond.log_sd > predict(found, [(inside, 1.0)]).log_sd
+
+
+def test_what_a_step_touches_between_two_uses_is_its_weights_and_caches() -> None:
+    gemm = Point(find("gemm").probe, {"m": 3, "n": 100, "k": 50}, "cold")
+    norm = Point(find("rmsnorm").probe, {"m": 3, "width": 100}, "warm")
+    heads = {"count": 2, "heads": 4, "kv_heads": 2, "head_dim": 8, "context": 10}
+    attention = Point(find("decode-attention").probe, heads, "cold")
+    weights, gain, cache = 4 * 100 * 50, 4 * 100, 4 * 2 * 2 * 2 * 8 * (10 + 1)
+    found = touched([(gemm, 6.0), (norm, 2.0), (attention, 3.0)])
+    assert found == pytest.approx(6 * weights + 2 * gain + 3 * cache, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["gemm", "decode-attention"])
+def test_weights_and_caches_are_as_near_as_what_is_touched_between_their_uses(name: str) -> None:
+    """Below the capacity of the cache as near ones, far beyond as cold ones; steadily between."""
+    form = FORMS[OF_KIND[find(name).probe.kind]]
+    for point in list(points(find(name).probe))[::7]:
+        times = [
+            float(form.seconds(dims_of(point, reuse=reuse), MACHINE, PLANTED[name])[0])
+            for reuse in 2.0**25 * 2.0 ** np.arange(-4, 6)
+        ]
+        assert times == sorted(times)
+        own = float(dims_of(point, reuse=0.0)["reuse"][0])
+        if own > 2.0**21:
+            continue
+        work = point.probe.work(point.at)
+        moved = float(work.weight_bytes + work.kv_bytes)
+        assert times[-1] - times[0] <= moved / 12e9 * 1.01
+        assert times[-1] > times[0]
+
+
+def test_activations_do_not_care_for_what_else_a_step_touches(found: Profile) -> None:
+    norm = [(Point(find("rmsnorm").probe, {"m": 100, "width": 700}, "warm"), 1.0)]
+    gemm = [(Point(find("gemm").probe, {"m": 1, "n": 700, "k": 700}, "cold"), 1.0)]
+    assert predict(found, norm, 1e9).seconds == predict(found, norm, 1e6).seconds
+    assert predict(found, gemm, 1e9).seconds > predict(found, gemm, 1e6).seconds
+    assert predict(found, gemm).seconds == predict(found, gemm, touched(gemm)).seconds
 
 
 def test_a_kernel_without_a_fit_is_refused(found: Profile) -> None:

@@ -37,12 +37,17 @@ def test_noise_moves_it_by_no_more_than_half_an_octave() -> None:
         assert np.log2(capacity(SIZES, noisy, NOMINAL)) == pytest.approx(26.0, abs=0.5)
 
 
+def test_a_single_step_is_that_to_memory() -> None:
+    one = 1 / 60e9 + missed(SIZES, 2.0**25) / 30e9
+    assert np.log2(capacity(SIZES, one, NOMINAL)) == pytest.approx(25.0, abs=0.25)
+
+
 def test_the_nominal_size_stands_where_no_step_is_seen() -> None:
     assert capacity(SIZES, np.full(SIZES.shape, 1e-10), NOMINAL) == NOMINAL
     assert capacity(SIZES[:9], times(2.0**21)[:9], NOMINAL) == NOMINAL
 
 
-def test_a_look_reads_each_size_some_times_up_to_the_nominal_one() -> None:
+def test_a_look_reads_each_size_some_times_up_to_twice_the_nominal_one() -> None:
     read: list[int] = []
 
     def timer(launches: Sequence[Launch]) -> Timer:
@@ -53,7 +58,7 @@ def test_a_look_reads_each_size_some_times_up_to_the_nominal_one() -> None:
         return mean
 
     assert look(timer, 2.0**23) == 2.0**23
-    assert len(read) == 4 * 7
+    assert len(read) == 4 * 9
 
 
 def record(size: float, probe: str = "read") -> Record:
