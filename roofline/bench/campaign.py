@@ -33,7 +33,7 @@ LEAST_SHARE: Final = 0.4
 """Of the time, that a machine which others use too is expected to give."""
 SAMPLING: Final = 0.5
 """Share of the measuring time that goes into samples of points that do not converge."""
-LEAST_S: Final = parse("20 ms", "s")
+LEAST_S: Final = parse("8 ms", "s")
 MOST_S: Final = parse("300 ms", "s")
 """Bounds of the time for one point."""
 
