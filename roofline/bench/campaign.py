@@ -106,13 +106,16 @@ def measure(
     recorder = begin(folder, where.backend.name, where.environment, probes)
     before = where.noise()
     rest = budget_s - min(max(RESERVE_S, FIT_S * len(probes)), RESERVE_SHARE * budget_s)
-    mine = rest * max(LEAST_SHARE, 1.0 - before.lost) if before else rest
+    lost = min(before.lost, 1.0 - LEAST_SHARE) if before else 0.0
     # Where others use the device, it is better to come back than to wait.
-    stop = replace(stop_for(probes, mine), patience=1 if where.backend.shared else Stop().patience)
+    stop = replace(
+        stop_for(probes, rest * (1.0 - lost)),
+        patience=1 if where.backend.shared else Stop().patience,
+    )
     wanted = [entry.probe for entry in probes]
     # Points come in order of importance: what others leave no time for is the least loss. A plan is
     # cautious: what it had no time for comes last, and is measured if there is some.
-    planned = plan(wanted, where.backend, where.published.of, rest, stop)
+    planned = plan(wanted, where.backend, where.published.of, rest, stop, lost)
     spare = [entry.point for entry in planned.dropped if entry.reason == SPENT]
     waiting = [p for p in (*planned.points, *spare) if p.name not in recorder.done]
     finished = 0

@@ -65,6 +65,7 @@ def plan(
     machine: Callable[[str], Machine],
     budget_s: float,
     stop: Stop,
+    lost: float = 0.0,
 ) -> Plan:
     """Choose points for a time budget.
 
@@ -78,6 +79,8 @@ def plan(
         For everything. [s]
     stop
         Rule for one point.
+    lost
+        Share of the time that others take: no point may then take as much of the rest. [1]
 
     Notes
     -----
@@ -90,7 +93,7 @@ def plan(
     """
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []
-    able, dropped = _able(probes, backend, machine, budget_s, stop)
+    able, dropped = _able(probes, backend, machine, budget_s * (1.0 - lost), stop)
     for each in _ordered(able, backend):
         cost = each.seconds + max(0.0, each.needs - reserved) / backend.fill_bytes_per_s
         if spent + cost > budget_s:

@@ -128,3 +128,13 @@ def test_what_leaves_the_cache_is_not_planned_as_near() -> None:
     assert near
     assert all(footprint(point, 2.0**25).total_bytes <= 2.0**24 for point in near)
     assert "does not stay in the last-level cache" in {d.reason for d in found.dropped}
+
+
+def test_a_point_may_take_less_where_others_take_most_of_the_time() -> None:
+    backend = Clockwork(cache_bytes=2.0**25, memory_bytes=2.0**31, span_s=3e-4)
+    free, beset = (
+        plan(SHIPPED, backend, lambda arithmetic: MACHINE, 60.0, STOP, lost) for lost in (0.0, 0.8)
+    )
+    dear = [{d.point.name for d in p.dropped if "too long" in d.reason} for p in (free, beset)]
+    assert dear[0] < dear[1]
+    assert beset.seconds <= 60.0
