@@ -100,7 +100,8 @@ def kernels(step: Step) -> Iterator[tuple[Point, float]]:
 
 
 NEEDED: Final = frozenset(point.probe.name for step in STEPS for point, _ in kernels(step))
-MEMORY: Final = ("copy", "read")
+MEMORY: Final = "read"
+"""Tells rates of memory, and how much of the cache is had."""
 
 
 class Weights:
@@ -251,7 +252,7 @@ def calibrated(
     place: campaign.Place, budget_s: float, folder: Path
 ) -> tuple[Profile, campaign.Run]:
     """Probe, fit, write, read: what the steps launch, and what tells rates of memory."""
-    chosen = [entry for entry in probes() if entry.probe.name in {*NEEDED, *MEMORY}]
+    chosen = [entry for entry in probes() if entry.probe.name in {*NEEDED, MEMORY}]
     done = campaign.measure(place, chosen, budget_s, folder, lambda *_: None)
     published = as_measured(place.published, done.records)
     fits, _ = fit_records(done.records, published)
@@ -267,7 +268,7 @@ def fastest(done: campaign.Run, machine: Machine, reuse: float) -> Machine:
     """
     rows = done.records.rows
     flops = max(row.work["flops"] / row.median.value for row in rows)
-    passed = [row for row in rows if row.probe in MEMORY]
+    passed = [row for row in rows if row.probe == MEMORY]
     reached = min(reuse, max(row.reuse for row in passed))
     moved = max(
         row.work["activation_bytes"] / row.median.value for row in passed if row.reuse >= reached
