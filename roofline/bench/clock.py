@@ -34,8 +34,8 @@ BLOCKS: Final = 5
 CHUNK: Final = int(4 * PREFIX["Mi"])
 BEYOND: Final = 3.0
 """Times the cache that arrays have whose copying is watched, and what is copied at once. [B]"""
-CALM: Final = 0.6
-"""Share of the time in which others may slow the core of a machine whose times can be trusted."""
+CALM: Final = 0.5
+"""Share of the time in which others may have a core whose times can be trusted, or slow it down."""
 CALM_MEMORY: Final = 0.15
 """Most that blocks of equal copies may differ there."""
 
@@ -127,7 +127,7 @@ class Noise:
     Attributes
     ----------
     slowed
-        Share of the pieces that others on the core slowed down, which do not count. [1]
+        Share of the copies that others on the core slowed down, which do not count. [1]
     memory
         Widest difference between the medians of blocks of equal copies in memory, which all that
         runs on the socket uses, among those that count. [1]
@@ -142,7 +142,7 @@ class Noise:
     @property
     def calm(self) -> bool:
         """Whether times can be trusted to a few percent."""
-        return self.slowed <= CALM and self.memory <= CALM_MEMORY
+        return self.lost <= CALM and self.memory <= CALM_MEMORY
 
     @property
     def lost(self) -> float:
@@ -152,9 +152,9 @@ class Noise:
     def __str__(self) -> str:
         """In percent."""
         return (
-            f"others slowed the core for {self.slowed:.0%} of the time (calm: {CALM:.0%}) "
-            f"and had it for {self.taken:.0%}, equal copies in memory differed by "
-            f"{self.memory:.1%} (calm: {CALM_MEMORY:.0%})"
+            f"others had the core for {self.taken:.0%} of the time and slowed it down for "
+            f"{self.slowed:.0%} of the rest (calm: {CALM:.0%} together), equal copies in memory "
+            f"differed by {self.memory:.1%} (calm: {CALM_MEMORY:.0%})"
         )
 
 
