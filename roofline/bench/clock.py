@@ -168,11 +168,10 @@ def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
     seconds
         How long. [s]
     """
-    many = np.ones((2, int(BEYOND * backend.cache_bytes) // CHUNK, CHUNK // 4), dtype=np.float32)
-    timer = backend.timer(
-        [partial(np.copyto, many[1, i], many[0, i]) for i in range(many.shape[1])]
-    )
-    timer(many.shape[1])
+    chunks = max(1, int(BEYOND * backend.cache_bytes) // CHUNK)
+    many = np.ones((2, chunks, CHUNK // 4), dtype=np.float32)
+    timer = backend.timer([partial(np.copyto, many[1, i], many[0, i]) for i in range(chunks)])
+    timer(chunks)
     began, began_here = time.perf_counter(), time.process_time()
     blocks = [_block(timer, backend.slowed, seconds / BLOCKS) for _ in range(BLOCKS)]
     wall = time.perf_counter() - began
