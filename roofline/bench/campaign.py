@@ -36,6 +36,10 @@ SAMPLING: Final = 0.5
 LEAST_S: Final = parse("8 ms", "s")
 MOST_S: Final = parse("300 ms", "s")
 """Bounds of the time for one point."""
+SHORT_S: Final = parse("30 ms", "s")
+FEWEST: Final = 6
+"""Where there is less time for each point, it has the fewest samples whose median has an interval
+(`roofline.bench.stopping.median`)."""
 
 Progress = Callable[[int, int, Measurement], object]
 """Told of each finished point: which, of how many, and its times."""
@@ -75,7 +79,8 @@ def stop_for(probes: Sequence[Loaded], budget_s: float) -> Stop:
     """Stop rule that leaves time for all points. Source: the budget, divided."""
     count = sum(1 for entry in probes for _ in points(entry.probe))
     share = SAMPLING * budget_s / max(1, count)
-    return Stop(budget_s=min(MOST_S, max(LEAST_S, share)))
+    samples = Stop() if share >= SHORT_S else Stop(least=FEWEST)
+    return replace(samples, budget_s=min(MOST_S, max(LEAST_S, share)))
 
 
 def measure(

@@ -4,11 +4,13 @@ Run as a program, with a time for the calibration: NumPy reads its number of thr
 """
 
 import json
+import resource
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +24,6 @@ from roofline.bench.predicting import naive, predict, touched
 from roofline.bench.probe import Point, Probe, find, probes
 from roofline.bench.profile import Profile, profile, write
 from roofline.bench.profile_file import load
-from roofline.bench.records import Record
 from roofline.bench.stopping import SLOWED, Samples, Stop, median, sample
 from roofline.cost.kernels.form import Machine
 
@@ -238,14 +239,41 @@ class Decoder:
         return out.reshape(count * new, WIDTH)
 
 
+def interrupted(backend: Backend) -> Callable[[], tuple[str, ...]]:
+    """Says whether the core was slowed down, or another program ran on it since the last time.
+
+    A step is longer than what a scheduler gives at once. Time of others does not count, but they
+    leave the caches to it as it does not find them when it is alone.
+    """
+    seen = _switches()
+
+    def others() -> tuple[str, ...]:
+        nonlocal seen
+        before, seen = seen, _switches()
+        return (*backend.slowed(), *(["another program"] * (seen > before)))
+
+    return others
+
+
+def _switches() -> int:
+    whose = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+    return resource.getrusage(whose).ru_nivcsw
+
+
 def timed(decoders: Mapping[Step, Decoder], backend: Backend) -> dict[Step, Samples]:
     """Samples of every step, each after one that leaves the caches as a step does."""
     found = {}
     for step, decoder in decoders.items():
         timer = backend.timer([decoder.run])
         timer(1)
-        found[step] = sample(partial(timer, 1), backend.slowed, STOP)
+        found[step] = sample(partial(timer, 1), interrupted(backend), STOP)
     return found
+
+
+def alone(*halves: Samples) -> tuple[float, ...]:
+    """Samples that others let alone; all where there are none."""
+    calm = [half.values for half in halves if half.stopped != SLOWED]
+    return tuple(chain(*(calm or [half.values for half in halves])))
 
 
 def calibrated(
@@ -295,7 +323,8 @@ def loop(budget_s: float, say: Callable[[str], object]) -> None:
         low, high = prediction.interval
         best = fastest(done, found.machine, touched(launched))
         row = asdict(step) | {
-            "measured": median(before[step].values + after[step].values).value,
+            "measured": median(alone(before[step], after[step])).value,
+            "slowed": all(half[step].stopped == SLOWED for half in (before, after)),
             "moved": median(after[step].values).value / median(before[step].values).value - 1.0,
             "predicted": prediction.seconds,
             "low": low,
@@ -305,12 +334,12 @@ def loop(budget_s: float, say: Callable[[str], object]) -> None:
             "datasheet": naive(found.machine, launched),
         }
         say(json.dumps(row))
-    every: list[Samples | Record] = [*before.values(), *after.values(), *done.records.rows]
+    rows = done.records.rows
     about = {
-        "slowed": sum(entry.stopped == SLOWED for entry in every) / len(every),
+        "slowed": sum(row.stopped == SLOWED for row in rows) / len(rows),
         "noise": str(done.after),
         "cache": found.machine.l2_bytes,
-        "points": len(done.records.rows),
+        "points": len(rows),
         "seconds": done.seconds,
     }
     say(json.dumps(about))

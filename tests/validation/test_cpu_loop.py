@@ -27,7 +27,7 @@ MOVED: Final = 0.10
 """Most that the median step may take longer or shorter after the calibration than before. What is
 compared is in the middle: the machine itself then moved it by half the bound at most."""
 SLOWED: Final = 0.5
-"""Share of points and steps that others may have slowed down all the time."""
+"""Share of points, and of steps, that others may have slowed down all the time."""
 ROOT: Final = Path(__file__).parents[2]
 LIMIT_S: Final = 600.0
 
@@ -62,11 +62,13 @@ def off(rows: Sequence[dict[str, Any]], column: str) -> float:
 def disturbed(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     """Why the times mean little; empty on a calm machine."""
     moved, slowed = median(abs(row["moved"]) for row in rows), about["slowed"]
-    if moved <= MOVED and slowed <= SLOWED:
+    steps = sum(row["slowed"] for row in rows) / len(rows)
+    if moved <= MOVED and max(slowed, steps) <= SLOWED:
         return ""
     return (
         f"steps took {moved:.1%} longer or shorter afterwards (calm: {MOVED:.0%}), {slowed:.0%} of "
-        f"all that was measured was slowed down (calm: {SLOWED:.0%}); {about['noise']}"
+        f"the points and {steps:.0%} of the steps were slowed down or interrupted all the time "
+        f"(calm: {SLOWED:.0%}); {about['noise']}"
     )
 
 
@@ -81,11 +83,14 @@ def report(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
         shape = f"{row['name']} {row['count']}×{row['new']}/{row['context']}"
         shares = (row[name] / row["measured"] - 1.0 for name in ("predicted", "naive", "datasheet"))
         fit, naive, sheet = (f"{share:+.1%}" for share in shares)
+        shape += " *" * row["slowed"]
         lines.append(
             f"{shape:20} {1e3 * row['measured']:7.2f} ms {row['moved']:+7.1%} {fit:>8} {naive:>14} "
             f"{sheet:>10}"
         )
     inside = sum(row["low"] <= row["measured"] <= row["high"] for row in rows)
+    if any(row["slowed"] for row in rows):
+        lines.append("* others slowed it down or interrupted it all the time")
     lines.append(
         f"median error: fitted {off(rows, 'predicted'):.1%}, roofline at the highest rates "
         f"measured {off(rows, 'naive'):.1%}, at published rates {off(rows, 'datasheet'):.1%}; "
