@@ -42,7 +42,8 @@ SPARE: Final = 1.5
 """Points that a form gets for each that it needs: a fifth of them is left out of every fit that
 validates it, families are uneven, and some points cannot be measured."""
 USUAL: Final = 28
-"""Points of a probe with which most forms can be fitted and validated."""
+EACH: Final = 5
+"""Points of a probe, and for each constant, with which most forms can be fitted and validated."""
 
 
 def form_of(kind: str, arithmetic: str, provider: str, named: str = "") -> str:
@@ -74,7 +75,7 @@ def least(form: str) -> int:
 
 def needed(form: str) -> int:
     """Points of a probe with which its form can be fitted and validated. [1]"""
-    return max(USUAL, least(form))
+    return math.ceil(max(USUAL, least(form), EACH * len(FORMS[form].constants)))
 
 
 SHARES: Final[Mapping[str, str]] = {

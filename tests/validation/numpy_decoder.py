@@ -335,9 +335,11 @@ def loop(budget_s: float, say: Callable[[str], object]) -> None:
         }
         say(json.dumps(row))
     rows = done.records.rows
+    noises = [noise for noise in (done.before, done.after) if noise]
     about = {
         "slowed": sum(row.stopped == SLOWED for row in rows) / len(rows),
-        "noise": str(done.after),
+        "calm": all(noise.calm for noise in noises),
+        "noise": str(max(noises, key=lambda noise: (not noise.calm, noise.lost))),
         "cache": found.machine.l2_bytes,
         "points": len(rows),
         "seconds": done.seconds,

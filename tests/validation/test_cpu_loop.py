@@ -63,7 +63,7 @@ def disturbed(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     """Why the times mean little; empty on a calm machine."""
     moved, slowed = median(abs(row["moved"]) for row in rows), about["slowed"]
     steps = sum(row["slowed"] for row in rows) / len(rows)
-    if moved <= MOVED and max(slowed, steps) <= SLOWED:
+    if about["calm"] and moved <= MOVED and max(slowed, steps) <= SLOWED:
         return ""
     return (
         f"steps took {moved:.1%} longer or shorter afterwards (calm: {MOVED:.0%}), {slowed:.0%} of "
@@ -75,7 +75,8 @@ def disturbed(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
 def report(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
         f"\n{about['points']} points in {about['seconds']:.0f} s, {about['slowed']:.0%} of them "
-        f"slowed down; {about['cache'] / 2**20:.0f} MiB of the last-level cache are had",
+        f"slowed down; {about['cache'] / 2**20:.0f} MiB of the last-level cache are had; "
+        f"{about['noise']}",
         f"{'step':20} {'measured':>10} {'moved':>7} {'fitted':>8} {'peak roofline':>14} "
         f"{'datasheet':>10}",
     ]
