@@ -34,8 +34,11 @@ BLOCKS: Final = 5
 CHUNK: Final = int(4 * PREFIX["Mi"])
 BEYOND: Final = 3.0
 """Times the cache that arrays have whose copying is watched, and what is copied at once. [B]"""
-CALM: Final = 0.5
-"""Share of the time in which others may have a core whose times can be trusted, or slow it down."""
+CALM_TAKEN: Final = 0.3
+"""Share of the time in which others may have a core whose times can be trusted: what they leave in
+its caches is in the time of whatever runs next."""
+CALM_SLOWED: Final = 0.6
+"""Share of the rest in which they may slow it down: that does not count, and only costs time."""
 CALM_MEMORY: Final = 0.15
 """Most that blocks of equal copies may differ there."""
 
@@ -142,7 +145,9 @@ class Noise:
     @property
     def calm(self) -> bool:
         """Whether times can be trusted to a few percent."""
-        return self.lost <= CALM and self.memory <= CALM_MEMORY
+        return (
+            self.taken <= CALM_TAKEN and self.slowed <= CALM_SLOWED and self.memory <= CALM_MEMORY
+        )
 
     @property
     def lost(self) -> float:
@@ -152,9 +157,9 @@ class Noise:
     def __str__(self) -> str:
         """In percent."""
         return (
-            f"others had the core for {self.taken:.0%} of the time and slowed it down for "
-            f"{self.slowed:.0%} of the rest (calm: {CALM:.0%} together), equal copies in memory "
-            f"differed by {self.memory:.1%} (calm: {CALM_MEMORY:.0%})"
+            f"others had the core for {self.taken:.0%} of the time (calm: {CALM_TAKEN:.0%}) and "
+            f"slowed it down for {self.slowed:.0%} of the rest (calm: {CALM_SLOWED:.0%}), equal "
+            f"copies in memory differed by {self.memory:.1%} (calm: {CALM_MEMORY:.0%})"
         )
 
 

@@ -85,7 +85,8 @@ def test_a_core_that_others_slow_down_most_of_the_time_is_not_calm() -> None:
 def test_noise_is_told_in_percent() -> None:
     assert "differed by 2.0%" in str(Noise(0.01, 0.02, 0.3))
     assert "had the core for 30% of the time" in str(Noise(0.01, 0.02, 0.3))
-    assert not Noise(0.4, 0.0, 0.3).calm
+    assert Noise(0.5, 0.0, 0.2).calm
+    assert not Noise(0.0, 0.0, 0.4).calm
     assert not Noise(0.01, 0.5, 0.0).calm
     assert Noise(0.5, 0.0, 0.5).lost == 0.75
 
