@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from roofline.bench.calibrating import Fitted
+from roofline.bench.own import mine
 from roofline.bench.profile import Profile
-from roofline.bench.profile_file import find, mine
+from roofline.bench.profile_file import find
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import (
     CUBLAS,

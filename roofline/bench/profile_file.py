@@ -123,20 +123,6 @@ def folders() -> tuple[Path, Path]:
     return home() / FOLDER, shipped("hwspecs") / FOLDER
 
 
-def mine(device: str) -> list[Profile]:
-    """The user's own calibrations of a device, the latest first.
-
-    Raises
-    ------
-    DocumentError
-        One of them cannot be read.
-    """
-    line = f"\ndevice: {device}\n"  # of a file that `roofline calibrate` wrote, near its beginning
-    paths = sorted(folders()[0].glob("*.yaml"))
-    found = [path for path in paths if line in path.read_text(encoding="utf-8", errors="replace")]
-    return sorted((load(path) for path in found), key=lambda each: each.date, reverse=True)
-
-
 def find(name: str) -> Profile:
     """A calibration by name, the user's own before one that is shipped, or by path.
 
