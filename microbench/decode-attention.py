@@ -57,7 +57,7 @@ def regime(at: Shape) -> str:
 
 PROBE = Probe(
     name="decode-attention",
-    version=1,
+    version=2,
     kind="decode-attention",
     axes={
         "count": (1, 4, 16),
@@ -68,7 +68,7 @@ PROBE = Probe(
     launch=launch,
     work=work,
     streamed=("keys", "values"),
-    states=("cold",),
+    states=("near", "cold"),
     regime=regime,
     arithmetic="fp32",
     backends=("numpy",),

@@ -1,7 +1,8 @@
 """Linear layer in single precision: ``Y[m, n] = X[m, k] · W[k, n]``.
 
-Activations stay in the cache, as an engine leaves them there; weights are new every time, since a
-network has more of them than a cache holds. Widths are those of small published networks.
+Activations stay in the cache, as an engine leaves them there; weights are others every time, from
+memory or from the last-level cache: whether a network's stay there is for its size to say. Widths
+are those of small published networks.
 """
 
 from roofline.bench.probe import Maker, Probe, Shape
@@ -50,14 +51,14 @@ def regime(at: Shape) -> str:
 
 PROBE = Probe(
     name="gemm",
-    version=1,
+    version=2,
     kind="gemm",
     axes={"m": ROWS, "n k": WIDTHS},
     arguments=arguments,
     launch=launch,
     work=work,
     streamed=("weight",),
-    states=("cold",),
+    states=("near", "cold"),
     regime=regime,
     arithmetic="fp32",
     backends=("numpy",),

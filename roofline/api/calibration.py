@@ -1,15 +1,24 @@
 """Which measured kernels price a deployment."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from roofline.bench.calibrating import Fitted
+from roofline.bench.own import mine
 from roofline.bench.profile import Profile
 from roofline.bench.profile_file import find
 from roofline.bench.shipping.files import fit_of, labels
-from roofline.cost.calibration.kernel import LIKE, Kernel, Label, devices
+from roofline.cost.calibration.kernel import (
+    CUBLAS,
+    LIKE,
+    NCCL,
+    PASSES,
+    Kernel,
+    Label,
+    devices,
+)
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
@@ -21,6 +30,24 @@ from roofline.model.architecture import Mla, Moe
 
 NAMED: Final = ("gemm", "pointwise", "quantize")
 """Kinds with a form for each variant."""
+PROJECT: Final = "roofline"
+"""Whose attention kernels the probes have, a key of `roofline.cost.kernels.decode.KERNELS`."""
+TORCH: Final = "torch"
+SAME: Final[Mapping[str, tuple[str, str]]] = {
+    "gemm-bf16": (CUBLAS, "bfloat16"),
+    "torch-flash": (TORCH, "bfloat16-bfloat16"),
+    "flash-prefill": (PROJECT, "bfloat16-bfloat16"),
+    "paged-decode": (PROJECT, "bfloat16-bfloat16"),
+    "rmsnorm-bf16": (PASSES, "input_layernorm"),
+    "rope-bf16": (PASSES, "attn_rope"),
+    "silu-mul-bf16": (PASSES, "mlp_act"),
+    "all-reduce": (NCCL, "all_reduce"),
+    "all-gather": (NCCL, "all_gather"),
+}
+"""Whose kernel a probe runs, and the variant that operators ask for it by, where there is one.
+Products in fp8 are measured without the conversion of their inputs, and stand for none. Where two
+stand for the same, the first is taken: engines run what PyTorch does."""
+ORDER: Final = {name: place for place, name in enumerate(SAME)}
 AUTO: Final = "auto"
 NONE: Final = "none"
 
@@ -31,8 +58,8 @@ def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
     Parameters
     ----------
     asked
-        ``"auto"``: what is shipped for the device or the one most like it. ``"none"``, or the name
-        or file of a calibration.
+        ``"auto"``: the user's own calibrations of the device, and what is shipped for it or the
+        one most like it. ``"none"``, or the name or file of a calibration.
     gpu, engine
         What runs, and whose kernels are preferred.
 
@@ -44,9 +71,9 @@ def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
     if asked == NONE:
         return None
     if asked == AUTO:
-        return _shipped(gpu, engine)
+        return _auto(gpu, engine)
     found = find(asked)
-    fits = dict(_fits(found, gpu))
+    fits = _fits(found, gpu)
     if not fits:
         raise InputError(
             f"the calibration {found.name!r:.60} has no kernel of a network in it",
@@ -55,25 +82,43 @@ def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
     return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, costs=_costs(engine))
 
 
-def _shipped(gpu: Gpu, engine: str) -> GpuCalibration | None:
-    """What was measured of the device, or of those like it."""
-    if gpu.architecture not in LIKE:
+def _auto(gpu: Gpu, engine: str) -> GpuCalibration | None:
+    """What the user measured of the device, and what is shipped of it or of those like it."""
+    fits: dict[Label, Kernel] = {}
+    names = []
+    for profile in mine(gpu.name):
+        used = {label: fit for label, fit in _fits(profile, gpu).items() if _new(label, fits)}
+        names += [profile.name] if used else []
+        fits |= used
+    near = devices(gpu) if gpu.architecture in LIKE else ()
+    shipped = tuple(label for label in labels() if label.device in near)
+    if shipped:
+        own = any(label.device == gpu.name for label in shipped)
+        names.append(gpu.name if own else f"kernels of {near[1]}")
+    if not names:
         return None
-    near = devices(gpu)
-    mine = tuple(label for label in labels() if label.device in near)
-    if not mine:
-        return None
-    measured = {label.device for label in mine}
-    name = gpu.name if gpu.name in measured else f"kernels of {near[1]}"
-    return GpuCalibration(name, engine, mine, fit_of, costs=_costs(engine))
+
+    def load(label: Label) -> Kernel:
+        return fits[label] if label in fits else fit_of(label)
+
+    name = ", else ".join(names)
+    return GpuCalibration(name, engine, (*fits, *shipped), load, costs=_costs(engine))
 
 
-def _fits(found: Profile, gpu: Gpu) -> Mapping[Label, Kernel]:
+def _new(label: Label, fits: Iterable[Label]) -> bool:
+    """Whether operators ask for such a kernel, and no later calibration has it."""
+    asked = any((each.kind, each.variant) == (label.kind, label.variant) for each in labels())
+    return asked and not any(replace(each, mine=label.mine) == label for each in fits)
+
+
+def _fits(found: Profile, gpu: Gpu) -> dict[Label, Kernel]:
     """Fits of a calibration file by what they are of, on the device that is asked about."""
     out: dict[Label, Kernel] = {}
-    for name, fitted in found.fits.items():
+    for name in sorted(found.fits, key=lambda name: ORDER.get(name, len(ORDER))):
+        fitted = found.fits[name]
         if fitted.form in FORMS and fitted.form not in processor.FORMS:
-            label = Label(gpu.name, found.provider, fitted.kind, _variant(name, fitted))
+            provider, variant = SAME.get(name, (found.provider, _variant(name, fitted)))
+            label = Label(gpu.name, provider, fitted.kind, variant, found.name)
             out[label] = Kernel(label, fitted.arithmetic, fitted.model)
     return out
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol, TypeAlias
 
@@ -43,6 +44,8 @@ class Backend(Protocol):
         At which fresh memory is filled with numbers. [B/s]
     whole_rounds
         Whether a timer always runs every launch equally often.
+    shared
+        Whether others use it too, so that what slows it down now may be over later.
     """
 
     @property
@@ -72,6 +75,10 @@ class Backend(Protocol):
     @property
     def whole_rounds(self) -> bool:
         """Whether launches are run in whole rounds."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether others use it too."""
 
     def refusal(self, point: Point) -> str:
         """Why a point cannot run there; empty where it can."""
@@ -154,6 +161,16 @@ class Pool:
         return self._constants[key]
 
 
+@dataclass(frozen=True, slots=True)
+class _StandIn:
+    """An empty array, kept so that its identity is not given again, and what it stands for."""
+
+    array: NDArray[Any]
+    shape: tuple[int, ...]
+    of: str
+    random: bool
+
+
 class Sizes:
     """Stands in for a pool and counts what would be cut from it; its arrays are empty.
 
@@ -168,20 +185,17 @@ class Sizes:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.room = 0
-        self._bytes: dict[int, int] = {}
-        self._made: list[NDArray[Any]] = []
+        self._made: dict[int, _StandIn] = {}
 
     def normal(self, *shape: int, of: str = "fp32") -> Any:
         """Count random numbers."""
-        size = padded(shape, of)
-        self.numbers[of] = self.numbers.get(of, 0) + size // stored(of).itemsize
-        return self._stand_in(size, of)
+        self.numbers[of] = self.numbers.get(of, 0) + padded(shape, of) // stored(of).itemsize
+        return self._stand_in(shape, of, random=True)
 
     def empty(self, *shape: int, of: str = "fp32") -> Any:
         """Count room."""
-        size = padded(shape, of)
-        self.room += size
-        return self._stand_in(size, of)
+        self.room += padded(shape, of)
+        return self._stand_in(shape, of, random=False)
 
     def constant(self, build: Callable[..., NDArray[Any]], *arguments: int) -> Any:
         """Not made, and too small to count."""
@@ -189,17 +203,25 @@ class Sizes:
 
     def bytes_of(self, array: Any) -> int:
         """Size that an array made here stands for; 0 for anything else. [B]"""
-        return self._bytes.get(id(array), 0)
+        found = self._made.get(id(array))
+        return padded(found.shape, found.of) if found else 0
+
+    def make(self, array: Any, maker: "Pool | Sizes") -> Any:
+        """What an array made here stands for, made there; None for anything else."""
+        found = self._made.get(id(array))
+        if found is None:
+            return None
+        make = maker.normal if found.random else maker.empty
+        return make(*found.shape, of=found.of)
 
     @property
     def total_bytes(self) -> int:
         """All together. [B]"""
         return bytes_of(self.numbers) + self.room
 
-    def _stand_in(self, size: int, of: str) -> NDArray[Any]:
+    def _stand_in(self, shape: tuple[int, ...], of: str, *, random: bool) -> NDArray[Any]:
         array = np.empty(0, dtype=stored(of))
-        self._made.append(array)  # keeps its id from being given again
-        self._bytes[id(array)] = size
+        self._made[id(array)] = _StandIn(array, shape, of, random)
         return array
 
 

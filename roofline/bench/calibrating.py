@@ -1,7 +1,8 @@
 """From records to fitted forms, each with its errors on families of shapes that it did not see."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,9 @@ from roofline.bench.fit import cross_validate, families_of, fit
 from roofline.bench.forms import columns, form_of
 from roofline.bench.held_out import Errors, Labels, coverage, errors
 from roofline.bench.published import Published
+from roofline.bench.quiet import OTHERS
 from roofline.bench.records import Record, Records
+from roofline.bench.stopping import SLOWED
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Dims, Form, Machine
@@ -77,13 +80,32 @@ def fit_records(records: Records, published: Published) -> tuple[list[Fitted], l
         if not rows:
             notes.append(f"{probe} was not measured.")
             continue
+        fit_of = partial(
+            fit_probe,
+            published=published,
+            version=entry.version,
+            provider=records.header.provider,
+            form=entry.form,
+        )
         try:
-            fits.append(
-                fit_probe(rows, published, entry.version, records.header.provider, entry.form)
-            )
+            fits.append(_with_few(fit_of, rows))
         except InputError as error:
             notes.append(f"{probe} is measured, not fitted: {error.message}.")
     return fits, notes
+
+
+def _with_few(fit_of: Callable[[Sequence[Record]], Fitted], rows: Sequence[Record]) -> Fitted:
+    """Fit of the rows that others let alone; of all where those are too few."""
+    alone = [row for row in rows if not with_others(row)]
+    try:
+        return fit_of(alone or rows)
+    except InputError:
+        return fit_of(rows)
+
+
+def with_others(row: Record) -> bool:
+    """Whether others on the device slowed all of a row's samples down."""
+    return row.stopped == SLOWED and OTHERS in row.dropped
 
 
 def fit_probe(

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -33,9 +33,13 @@ LEAST_SHARE: Final = 0.4
 """Of the time, that a machine which others use too is expected to give."""
 SAMPLING: Final = 0.5
 """Share of the measuring time that goes into samples of points that do not converge."""
-LEAST_S: Final = parse("20 ms", "s")
+LEAST_S: Final = parse("8 ms", "s")
 MOST_S: Final = parse("300 ms", "s")
 """Bounds of the time for one point."""
+SHORT_S: Final = parse("30 ms", "s")
+FEWEST: Final = 6
+"""Where there is less time for each point, it has the fewest samples whose median has an interval
+(`roofline.bench.stopping.median`)."""
 
 Progress = Callable[[int, int, Measurement], object]
 """Told of each finished point: which, of how many, and its times."""
@@ -75,7 +79,8 @@ def stop_for(probes: Sequence[Loaded], budget_s: float) -> Stop:
     """Stop rule that leaves time for all points. Source: the budget, divided."""
     count = sum(1 for entry in probes for _ in points(entry.probe))
     share = SAMPLING * budget_s / max(1, count)
-    return Stop(budget_s=min(MOST_S, max(LEAST_S, share)))
+    samples = Stop() if share >= SHORT_S else Stop(least=FEWEST)
+    return replace(samples, budget_s=min(MOST_S, max(LEAST_S, share)))
 
 
 def measure(
@@ -106,18 +111,23 @@ def measure(
     recorder = begin(folder, where.backend.name, where.environment, probes)
     before = where.noise()
     rest = budget_s - min(max(RESERVE_S, FIT_S * len(probes)), RESERVE_SHARE * budget_s)
-    mine = rest * max(LEAST_SHARE, 1.0 - before.taken) if before else rest
-    stop = stop_for(probes, mine)
+    lost = min(before.lost, 1.0 - LEAST_SHARE) if before else 0.0
+    # Where others use the device, it is better to come back than to wait.
+    stop = replace(
+        stop_for(probes, rest * (1.0 - lost)),
+        patience=1 if where.backend.shared else Stop().patience,
+    )
     wanted = [entry.probe for entry in probes]
-    planned = plan(wanted, where.backend, where.published.of, mine, stop)
-    # A plan is cautious: what it had no time for comes last, and is measured if there is some.
+    # Points come in order of importance: what others leave no time for is the least loss. A plan is
+    # cautious: what it had no time for comes last, and is measured if there is some.
+    planned = plan(wanted, where.backend, where.published.of, rest, stop, lost)
     spare = [entry.point for entry in planned.dropped if entry.reason == SPENT]
     waiting = [p for p in (*planned.points, *spare) if p.name not in recorder.done]
     finished = 0
 
     def keep(measurement: Measurement) -> None:
         nonlocal finished
-        finished += 1
+        finished += measurement.point.name not in recorder.done
         recorder.keep(measurement)
         progress(finished, len(waiting), measurement)
 

@@ -4,6 +4,7 @@ With one thread the clock is the processor time of that thread: on a machine tha
 time in which the thread was not running is not the kernel's. With more threads it is the wall's.
 """
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +16,11 @@ from typing import Any, Final
 import numpy as np
 
 from roofline.bench.backend import Launch, Timer, missing
+from roofline.bench.capacity import look
 from roofline.bench.probe import Point, Probe
 from roofline.bench.processor import Processor
-from roofline.units import parse
+from roofline.bench.quiet import Quiet
+from roofline.units import PREFIX, parse
 
 THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """What BLAS libraries read when they are loaded, the first one first."""
@@ -27,14 +30,17 @@ FILL_BYTES_PER_S: Final = parse("2 GB/s", "B/s")
 MEMORY_SHARE: Final = 0.125
 """Of the machine's memory, for probes."""
 NOISE_S: Final = 1.5
-BLOCKS: Final = 10
-SIDE: Final = 256
-"""Of the matrices whose product is watched for noise."""
-BEYOND: Final = 2.0
-"""Times the cache that an array has whose copying is watched."""
-CALM: Final = 0.05
+BLOCKS: Final = 5
+CHUNK: Final = int(4 * PREFIX["Mi"])
+BEYOND: Final = 3.0
+"""Times the cache that arrays have whose copying is watched, and what is copied at once. [B]"""
+CALM_TAKEN: Final = 0.3
+"""Share of the time in which others may have a core whose times can be trusted: what they leave in
+its caches is in the time of whatever runs next."""
+CALM_SLOWED: Final = 0.6
+"""Share of the rest in which they may slow it down: that does not count, and only costs time."""
 CALM_MEMORY: Final = 0.15
-"""Most that blocks of equal work may differ on a machine whose times can be trusted."""
+"""Most that blocks of equal copies may differ there."""
 
 
 def threads() -> int:
@@ -57,9 +63,11 @@ class NumpyBackend:
     threads: int
     cache_bytes: float
     memory_bytes: float
+    quiet: Quiet
     span_s: float = SPAN_S
     fill_bytes_per_s: float = FILL_BYTES_PER_S
     whole_rounds: bool = False
+    shared: bool = True
     name: str = "numpy"
     xp: Any = np
 
@@ -72,8 +80,8 @@ class NumpyBackend:
         return partial(probe.launch, np, **arguments)
 
     def slowed(self) -> tuple[str, ...]:
-        """Unknown."""
-        return ()
+        """Whether others slow the core down."""
+        return self.quiet.slowed()
 
     def clocks(self) -> Mapping[str, float]:
         """Unknown."""
@@ -81,25 +89,38 @@ class NumpyBackend:
 
     def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
         """Times runs of these launches in rotation."""
-        turn = cycle(launches)
-        now = clock(self.threads)
-
-        def mean(runs: int) -> float:
-            batch = list(islice(turn, runs))
-            began = now()
-            for launch in batch:
-                launch()
-            return (now() - began) / runs
-
-        return mean
+        return rotating(launches, clock(self.threads))
 
     def synchronise(self) -> None:
         """Nothing to wait for."""
 
 
+def rotating(launches: Sequence[Launch], now: Callable[[], float]) -> Timer:
+    """Times runs of launches that take turns, from one call to the next."""
+    turn = cycle(launches)
+
+    def mean(runs: int) -> float:
+        batch = list(islice(turn, runs))
+        began = now()
+        for launch in batch:
+            launch()
+        return (now() - began) / runs
+
+    return mean
+
+
 def backend(processor: Processor) -> NumpyBackend:
-    """NumPy on this machine, with the threads that it has in this process."""
-    return NumpyBackend(threads(), processor.cache_bytes, MEMORY_SHARE * processor.memory_bytes)
+    """NumPy on this machine, with the threads that it has in this process.
+
+    A second goes into finding out how much of the cache it gets.
+    """
+    now = clock(threads())
+    return NumpyBackend(
+        threads(),
+        look(partial(rotating, now=now), processor.cache_bytes),
+        MEMORY_SHARE * processor.memory_bytes,
+        Quiet(now),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,28 +129,37 @@ class Noise:
 
     Attributes
     ----------
-    arithmetic, memory
-        Widest difference between the medians of blocks of equal work, as a share: of products in
-        the caches, and of copies in memory, which others on the machine use too. [1]
+    slowed
+        Share of the copies that others on the core slowed down, which do not count. [1]
+    memory
+        Widest difference between the medians of blocks of equal copies in memory, which all that
+        runs on the socket uses, among those that count. [1]
     taken
         Share of the time in which others had the processor. [1]
     """
 
-    arithmetic: float
+    slowed: float
     memory: float
     taken: float
 
     @property
     def calm(self) -> bool:
         """Whether times can be trusted to a few percent."""
-        return self.arithmetic <= CALM and self.memory <= CALM_MEMORY
+        return (
+            self.taken <= CALM_TAKEN and self.slowed <= CALM_SLOWED and self.memory <= CALM_MEMORY
+        )
+
+    @property
+    def lost(self) -> float:
+        """Share of the time in which nothing can be measured. [1]"""
+        return 1.0 - (1.0 - self.slowed) * (1.0 - self.taken)
 
     def __str__(self) -> str:
         """In percent."""
         return (
-            f"equal work differed by {self.arithmetic:.1%} in arithmetic (calm: {CALM:.0%}) and by "
-            f"{self.memory:.1%} in memory (calm: {CALM_MEMORY:.0%}), others had the processor for "
-            f"{self.taken:.0%} of the time"
+            f"others had the core for {self.taken:.0%} of the time (calm: {CALM_TAKEN:.0%}) and "
+            f"slowed it down for {self.slowed:.0%} of the rest (calm: {CALM_SLOWED:.0%}), equal "
+            f"copies in memory differed by {self.memory:.1%} (calm: {CALM_MEMORY:.0%})"
         )
 
 
@@ -143,28 +173,29 @@ def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
     seconds
         How long. [s]
     """
-    numbers = np.random.default_rng(0).standard_normal((SIDE, SIDE), dtype=np.float32)
-    product = np.empty_like(numbers)
-    many = np.ones(int(BEYOND * backend.cache_bytes) // numbers.itemsize, dtype=np.float32)
-    copied = np.empty_like(many)
-    timers = (
-        backend.timer([lambda: np.matmul(numbers, numbers, out=product)]),
-        backend.timer([lambda: np.copyto(copied, many)]),
-    )
-    for timer in timers:
-        timer(2)
+    chunks = max(1, int(BEYOND * backend.cache_bytes) // CHUNK)
+    many = np.ones((2, chunks, CHUNK // 4), dtype=np.float32)
+    timer = backend.timer([partial(np.copyto, many[1, i], many[0, i]) for i in range(chunks)])
+    timer(chunks)
     began, began_here = time.perf_counter(), time.process_time()
-    blocks = [[_block(timer, seconds / BLOCKS / 2.0) for timer in timers] for _ in range(BLOCKS)]
+    blocks = [_block(timer, backend.slowed, seconds / BLOCKS) for _ in range(BLOCKS)]
     wall = time.perf_counter() - began
     here = (time.process_time() - began_here) / backend.threads
-    arithmetic, memory = (max(each) / min(each) - 1.0 for each in zip(*blocks, strict=True))
-    return Noise(arithmetic, memory, taken=max(0.0, 1.0 - here / wall))
+    pieces = [piece for block in blocks for piece in block]
+    calm = [np.median(good) for block in blocks if (good := [s for s, slow in block if not slow])]
+    return Noise(
+        slowed=sum(slow for _, slow in pieces) / len(pieces),
+        memory=float(max(calm) / min(calm) - 1.0) if calm else math.inf,
+        taken=max(0.0, 1.0 - here / wall),
+    )
 
 
-def _block(timer: Timer, seconds: float) -> float:
-    """Median of what is measured in that time, of one piece at least. [s]"""
-    samples: list[float] = []
+def _block(
+    timer: Timer, slowed: Callable[[], tuple[str, ...]], seconds: float
+) -> list[tuple[float, bool]]:
+    """Times of what is measured meanwhile, of one piece at least, and whether each was slow. [s]"""
+    pieces: list[tuple[float, bool]] = []
     began = time.perf_counter()
-    while not samples or time.perf_counter() - began < seconds:
-        samples.append(timer(1))
-    return float(np.median(samples))
+    while not pieces or time.perf_counter() - began < seconds:
+        pieces.append((timer(1), bool(slowed())))
+    return pieces

@@ -2,22 +2,26 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from roofline.bench.backend import Backend, Launch, Pool, Sizes, bytes_of
 from roofline.bench.probe import Point
-from roofline.bench.stopping import Median, Stop, median, sample
+from roofline.bench.stopping import SLOWED, Median, Stop, median, sample
 from roofline.errors import InputError, MissingEnvironmentError
 
-COLD: Final = 3.0
-"""Times the cache that argument sets fill together, so that none is left when its turn comes."""
+FILLED: Final[Mapping[str, float]] = {"near": 0.25, "cold": 3.0}
+"""Times the last-level cache that argument sets fill together: far from leaving it, and so that
+none is left when its turn comes."""
 MOST_SETS: Final = 1024
 MOST_RUNS: Final = 10_000
 POOL: Final = 4.0
 """Times the memory of a point that the pool may keep, so that numbers of one type need not make
 room for those of another."""
+TRIES: Final = 4
+"""Of a point that others on the device slow down. [1]"""
 SPENT: Final = "the budget is spent"
 
 
@@ -33,11 +37,13 @@ class Measurement:
         Each the mean time of ``runs`` runs. [s]
     runs, sets
         Runs in a sample; argument sets that they rotate over. [1]
+    reuse
+        Touched between two uses of what is streamed. [B]
     stopped
         Why there are no more samples: ``"converged"``, ``"time"``, ``"samples"``, or ``"slowed"``
-        where the clock was held down all the time.
+        where the device was held down all the time.
     dropped
-        Samples that do not count, by the reason for which the clock was held down. [1]
+        Samples that do not count, by the reason for which the device was held down. [1]
     clocks
         Clocks, power and temperature right after, as the backend tells them.
     """
@@ -46,6 +52,7 @@ class Measurement:
     samples: tuple[float, ...]
     runs: int
     sets: int
+    reuse: float
     stopped: str
     dropped: Mapping[str, int] = field(default_factory=dict)
     clocks: Mapping[str, float] = field(default_factory=dict)
@@ -58,7 +65,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Memory that a point takes.
+    """Memory that a point takes: everything once, and what is streamed in each further set.
 
     Attributes
     ----------
@@ -83,6 +90,8 @@ class Footprint:
 def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) -> Footprint:
     """Memory that a point takes: one set if warm, enough to leave nothing cached if cold.
 
+    Near ones leave a core's own cache and stay in the one that cores share.
+
     Parameters
     ----------
     point
@@ -92,15 +101,20 @@ def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) 
     memory_bytes
         What may be taken; fewer sets are made to keep to it, but always one. [B]
     """
-    sizes = Sizes()
+    sizes, more = Sizes(), Sizes()
     arguments = point.probe.arguments(sizes, point.at)
-    sets = 1
-    if point.state == "cold":
-        streamed = sum(sizes.bytes_of(arguments[name]) for name in point.probe.streamed)
-        wanted = math.ceil(COLD * cache_bytes / max(1, streamed))
-        sets = max(1, int(min(wanted, MOST_SETS, memory_bytes / max(1, sizes.total_bytes))))
-    numbers = {name: sets * count for name, count in sizes.numbers.items()}
-    return Footprint(sets, numbers, sets * sizes.room)
+    for name in point.probe.streamed:
+        sizes.make(arguments[name], more)
+    sets, streamed = 1, max(1, more.total_bytes)
+    if point.state in FILLED:
+        wanted = math.ceil(FILLED[point.state] * cache_bytes / streamed)
+        room = 1.0 + (memory_bytes - sizes.total_bytes) / streamed
+        sets = max(1, int(min(wanted, MOST_SETS, room)))
+    numbers = {
+        name: count + (sets - 1) * more.numbers.get(name, 0)
+        for name, count in sizes.numbers.items()
+    }
+    return Footprint(sets, numbers, sizes.room + (sets - 1) * more.room)
 
 
 def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measurement:
@@ -141,18 +155,26 @@ def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measureme
         timer(runs)
     found = sample(lambda: timer(runs), backend.slowed, stop)
     return Measurement(
-        point, found.values, runs, needs.sets, found.stopped, found.dropped, dict(backend.clocks())
+        point,
+        found.values,
+        runs,
+        needs.sets,
+        needs.total_bytes,
+        found.stopped,
+        found.dropped,
+        dict(backend.clocks()),
     )
 
 
 def _launches(point: Point, backend: Backend, pool: Pool, sets: int) -> list[Launch]:
     """One launch for each argument set; all share the arguments that are not streamed."""
-    probe = point.probe
+    probe, sizes = point.probe, Sizes()
     shared: Mapping[str, Any] = probe.arguments(pool, point.at)
+    stand_ins = probe.arguments(sizes, point.at)
     launches = [backend.bind(probe, shared)]
     for _ in range(sets - 1):
-        fresh = probe.arguments(pool, point.at)
-        streamed = {name: fresh[name] for name in probe.streamed}
+        fresh = {name: sizes.make(stand_ins[name], pool) for name in probe.streamed}
+        streamed = {name: array for name, array in fresh.items() if array is not None}
         launches.append(backend.bind(probe, {**shared, **streamed}))
     return launches
 
@@ -174,7 +196,7 @@ def run(
     backend
         Where.
     keep
-        Called with each finished measurement.
+        Called with each finished measurement; again with a better one of the same point.
     stop
         When a point is finished.
     deadline
@@ -184,14 +206,44 @@ def run(
     -------
     list
         Points that were left out, and why: the deadline, or a shape that is not served.
+
+    Notes
+    -----
+    Where others use the device, a point that they slowed down all the time is handed on as it is,
+    and measured again after each point that they let alone, up to `TRIES` times.
     """
     pool = Pool(backend.xp, POOL * backend.memory_bytes)
     left: list[tuple[Point, str]] = []
+    again: deque[tuple[Point, int]] = deque()
     for index, point in enumerate(points):
         if time.perf_counter() >= deadline:
             return [*left, *((late, SPENT) for late in points[index:])]
         try:
-            keep(measure(point, backend, pool, stop))
+            found = measure(point, backend, pool, stop)
         except InputError as error:
             left.append((point, error.message))
+            continue
+        keep(found)
+        if found.stopped == SLOWED and backend.shared:
+            again.append((point, 1))
+        elif again:
+            _retry(again, keep, backend, pool, stop)
+    while again and time.perf_counter() < deadline:
+        _retry(again, keep, backend, pool, stop)
     return left
+
+
+def _retry(
+    again: deque[tuple[Point, int]],
+    keep: Callable[[Measurement], object],
+    backend: Backend,
+    pool: Pool,
+    stop: Stop,
+) -> None:
+    """Measure the point that has waited longest once more."""
+    point, tries = again.popleft()
+    found = measure(point, backend, pool, stop)
+    if found.stopped != SLOWED:
+        keep(found)
+    elif tries + 1 < TRIES:
+        again.append((point, tries + 1))

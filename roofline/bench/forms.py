@@ -38,10 +38,12 @@ KERNEL: Final = "roofline"
 """Whose schedule decoding in ``microbench/cuda`` has, a key of `roofline.cost.kernels.decode`."""
 PATHS: Final = {"send_recv": "direct"}
 """Algorithm that the bytes of a collective are counted by, where it is not a ring."""
-SPARE: Final = 1.2
-"""Points that a form gets for each that it needs: some are left out for lack of memory."""
+SPARE: Final = 1.5
+"""Points that a form gets for each that it needs: a fifth of them is left out of every fit that
+validates it, families are uneven, and some points cannot be measured."""
 USUAL: Final = 28
-"""Points of a probe with which most forms can be fitted and validated."""
+EACH: Final = 5
+"""Points of a probe, and for each constant, with which most forms can be fitted and validated."""
 
 
 def form_of(kind: str, arithmetic: str, provider: str, named: str = "") -> str:
@@ -66,10 +68,14 @@ def form_of(kind: str, arithmetic: str, provider: str, named: str = "") -> str:
     return PRODUCTS[arithmetic] if kind == "gemm" else ON_GPU.get(kind, "roof")
 
 
+def least(form: str) -> int:
+    """Points of a probe with which its form can be fitted at all. [1]"""
+    return math.ceil(SPARE * (2 * len(FORMS[form].constants) + LEAST))
+
+
 def needed(form: str) -> int:
     """Points of a probe with which its form can be fitted and validated. [1]"""
-    least = 2 * len(FORMS[form].constants) + LEAST
-    return max(USUAL, math.ceil(SPARE * least))
+    return math.ceil(max(USUAL, least(form), EACH * len(FORMS[form].constants)))
 
 
 SHARES: Final[Mapping[str, str]] = {
@@ -103,14 +109,15 @@ def columns(rows: Sequence[Record], form: str, published: Published | None = Non
 
     Notes
     -----
-    ``rows`` are runs of an array that are passed over one by one; ``cold`` is 1 where arguments
-    come from memory.
+    ``rows`` are runs of an array that are passed over one by one; ``reuse`` is what is touched
+    between two uses of what is streamed; ``cold`` is 1 where that is far beyond the cache.
     """
     out = {name: np.array([float(row.at[name]) for row in rows]) for name in rows[0].at}
     moved_bytes = ("weight_bytes", "activation_bytes", "kv_bytes")
     out["bytes"] = np.array([sum(row.work[name] for name in moved_bytes) for row in rows])
     out["flops"] = np.array([row.work["flops"] for row in rows])
     out["cold"] = np.array([float(row.state == "cold") for row in rows])
+    out["reuse"] = np.array([row.reuse for row in rows])
     out["rows"] = out.get("m", np.ones(len(rows))) * out.get("heads", 1.0)
     family, _, _ = form.partition("-")
     if family in _MORE:

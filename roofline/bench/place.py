@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from roofline.bench import clock, environment, processor
 from roofline.bench.backend import Backend
+from roofline.bench.capacity import HAD
 from roofline.bench.published import Published, of_processor
 from roofline.errors import InputError, MissingEnvironmentError
 
@@ -19,8 +20,8 @@ class Noise(Protocol):
         """Whether times can be trusted to a few percent."""
 
     @property
-    def taken(self) -> float:
-        """Share of the time in which others had the device. [1]"""
+    def lost(self) -> float:
+        """Share of the time in which others make the device useless. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,10 @@ def numpy_place() -> Place:
     return Place(
         backend,
         of_processor(here, backend.threads),
-        environment.describe(here, backend.threads, kind),
+        {
+            **environment.describe(here, backend.threads, kind),
+            HAD: str(round(backend.cache_bytes)),
+        },
         lambda: clock.noise(backend),
         f"{here.title}, {backend.threads} thread(s)",
     )

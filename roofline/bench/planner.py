@@ -4,15 +4,14 @@ What is left out is listed with its reason: a cut is never silent.
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from roofline.bench.backend import Backend
 from roofline.bench.engine import SPENT as SPENT
 from roofline.bench.engine import Footprint, footprint
-from roofline.bench.forms import form_of, needed
+from roofline.bench.forms import form_of, least, needed
 from roofline.bench.probe import Point, Probe, points
 from roofline.bench.stopping import Stop
 from roofline.cost.kernels.form import Machine
@@ -23,6 +22,10 @@ TRAFFIC: Final = 10.0
 """Times the datasheet's roofline that a point is expected to take, by what binds it; assumed."""
 OVERHEAD_S: Final = parse("15 ms", "s")
 """Of a point besides its samples: arguments, and a file on the disk; assumed."""
+FIRST: Final = ("gemm", "decode-attention", "prefill-attention")
+"""Kinds that have their points before the others."""
+STAYING: Final = 0.5
+"""Share of the last-level cache in which what is touched surely stays."""
 SETTLING: Final = 3
 """Runs before the first sample."""
 POINT_SHARE: Final = 0.015
@@ -62,6 +65,7 @@ def plan(
     machine: Callable[[str], Machine],
     budget_s: float,
     stop: Stop,
+    lost: float = 0.0,
 ) -> Plan:
     """Choose points for a time budget.
 
@@ -75,37 +79,28 @@ def plan(
         For everything. [s]
     stop
         Rule for one point.
+    lost
+        Share of the time that others take: no point may then take as much of the rest. [1]
 
     Notes
     -----
-    Every regime of every probe gives its first point, then its second, until each probe has as
-    many as its fit needs; then those that have many points give more of them in a round, as
-    the square root of their number. Each gives them in an order that spreads over its axes from
-    the first on. A point that does not fit is left out, and the next one tried: one dear point
-    does not end the plan.
+    Every regime of every probe gives its first point. Then one probe after the other gives as many
+    as can be fitted, those first that a network spends its time on: little time then makes few fits
+    rather than none. Then all of them, in rounds, give as many as their fits need; then those that
+    have many points give more of them in a round, as the square root of their number. Each gives
+    them in an order that spreads over its axes from the first on. A point that does not fit is left
+    out, and the next one tried: one dear point does not end the plan.
     """
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []
-    dropped: list[Dropped] = []
-    most = max(POINT_SHARE * budget_s, OVERHEAD_S + 2.0 * stop.budget_s)
-    for point in _ordered(probes, backend):
-        if refusal := backend.refusal(point):
-            dropped.append(Dropped(point, refusal))
-            continue
-        footing = footprint(point, backend.cache_bytes, backend.memory_bytes)
-        needs = footing.total_bytes
-        if needs > backend.memory_bytes:
-            dropped.append(Dropped(point, "does not fit into memory"))
-            continue
-        cost = seconds(point, backend, machine(point.probe.arithmetic), stop, footing)
-        cost += max(0.0, needs - reserved) / backend.fill_bytes_per_s
-        if cost > most:
-            dropped.append(Dropped(point, f"takes about {cost:.1f} s, too long for one point"))
-        elif spent + cost > budget_s:
-            dropped.append(Dropped(point, SPENT))
+    able, dropped = _able(probes, backend, machine, budget_s * (1.0 - lost), stop)
+    for each in _ordered(able, backend):
+        cost = each.seconds + max(0.0, each.needs - reserved) / backend.fill_bytes_per_s
+        if spent + cost > budget_s:
+            dropped.append(Dropped(each.point, SPENT))
         else:
-            spent, reserved = spent + cost, max(reserved, needs)
-            chosen.append(point)
+            spent, reserved = spent + cost, max(reserved, each.needs)
+            chosen.append(each.point)
     return Plan(tuple(chosen), tuple(dropped), spent)
 
 
@@ -133,35 +128,99 @@ def seconds(
     return OVERHEAD_S + max(stop.budget_s, (stop.least + SETTLING) * once)
 
 
-def _ordered(probes: Iterable[Probe], backend: Backend) -> list[Point]:
-    """Points of all probes that can run there, the most important first."""
-    queues: dict[tuple[str, str], list[Point]] = {}
-    for probe in probes:
-        if backend.name in probe.backends:
-            for point in points(probe):
-                queues.setdefault((probe.name, point.regime), []).append(point)
-    regimes = Counter(probe for probe, _ in queues)
+@dataclass(frozen=True, slots=True)
+class _Able:
+    """A point that can be measured, memory that it needs [B] and time that it takes [s]."""
+
+    point: Point
+    needs: float
+    seconds: float
+
+
+def _able(
+    probes: Iterable[Probe],
+    backend: Backend,
+    machine: Callable[[str], Machine],
+    budget_s: float,
+    stop: Stop,
+) -> tuple[list[_Able], list[Dropped]]:
+    """Points that can be measured there without taking too much of the budget, and the others."""
+    most = max(POINT_SHARE * budget_s, OVERHEAD_S + 2.0 * stop.budget_s)
+    able: list[_Able] = []
+    dropped: list[Dropped] = []
+    for point in (p for probe in probes if backend.name in probe.backends for p in points(probe)):
+        footing = footprint(point, backend.cache_bytes, backend.memory_bytes)
+        cost = seconds(point, backend, machine(point.probe.arithmetic), stop, footing)
+        refusal = _refusal(point, footing, backend)
+        if not refusal and cost > most:
+            refusal = f"takes about {cost:.1f} s, too long for one point"
+        if refusal:
+            dropped.append(Dropped(point, refusal))
+        else:
+            able.append(_Able(point, footing.total_bytes, cost))
+    return able, dropped
+
+
+def _refusal(point: Point, footing: Footprint, backend: Backend) -> str:
+    if footing.total_bytes > backend.memory_bytes:
+        return "does not fit into memory"
+    if point.state == "near" and footing.total_bytes > STAYING * backend.cache_bytes:
+        return "does not stay in the last-level cache"
+    return backend.refusal(point)
+
+
+def _ordered(able: Iterable[_Able], backend: Backend) -> list[_Able]:
+    """The most important first."""
+    queues: dict[str, dict[str, list[_Able]]] = {}
+    probes: dict[str, Probe] = {}
+    for each in able:
+        probe, regime = each.point.probe, each.point.regime
+        probes[probe.name] = probe
+        queues.setdefault(probe.name, {}).setdefault(regime, []).append(each)
     turns = [
-        (
-            _turn(turn, len(queue), math.ceil(_needed(queue[0], backend) / regimes[probe])),
-            queue[place],
-        )
-        for (probe, _), queue in queues.items()
+        (_turn(turn, len(queue), wanted, (_rank(probes[name]), index)), queue[place])
+        for index, (name, regimes) in enumerate(queues.items())
+        for wanted in [_wanted(probes[name], [len(queue) for queue in regimes.values()], backend)]
+        for queue in regimes.values()
         for turn, place in enumerate(spread(len(queue)))
     ]
-    return [point for _, point in sorted(turns, key=lambda entry: entry[0])]
+    return [entry for _, entry in sorted(turns, key=lambda turn: turn[0])]
 
 
-def _needed(point: Point, backend: Backend) -> int:
-    probe = point.probe
-    return needed(form_of(probe.kind, probe.arithmetic, backend.name, probe.form))
+def _wanted(probe: Probe, lengths: Sequence[int], backend: Backend) -> tuple[int, int]:
+    """Points of each regime with which a probe's form can be fitted at all, and well."""
+    form = form_of(probe.kind, probe.arithmetic, backend.name, probe.form)
+    return _each(lengths, least(form)), _each(lengths, needed(form))
 
 
-def _turn(place: int, length: int, needed: int) -> float:
-    """When a point of a queue has its turn: up to 1 for those that a fit needs, then later."""
-    if place < needed:
-        return place / needed
-    return 1.0 + (place - needed + 0.5) / math.sqrt(length)
+def _each(lengths: Sequence[int], wanted: int) -> int:
+    """So many of each queue are together as many as are wanted; all, if there are not so many.
+
+    >>> _each([2, 10, 10], 12), _each([2, 10, 10], 100)
+    (5, 10)
+    """
+    levels = range(1, max(lengths))
+    enough = (k for k in levels if sum(min(k, length) for length in lengths) >= wanted)
+    return next(enough, max(lengths))
+
+
+def _rank(probe: Probe) -> int:
+    """Place of a probe among those that one after the other get what can be fitted."""
+    return FIRST.index(probe.kind) if probe.kind in FIRST else len(FIRST)
+
+
+def _turn(
+    place: int, length: int, wanted: tuple[int, int], probe: tuple[int, int]
+) -> tuple[float, ...]:
+    """When a point of a queue has its turn: the first, for a fit, for a good one, or later."""
+    few, enough = wanted
+    if place == 0:
+        return (0.0,)
+    if place < few:
+        return 1.0, *probe, place / few
+    if place < enough:
+        return 2.0, (place - few) / (enough - few)
+    return 3.0, (place - enough + 0.5) / math.sqrt(length)
 
 
 def spread(count: int) -> list[int]:

@@ -1,13 +1,15 @@
 """What a calibration predicts for kernels it may never have measured, one by one and in a row."""
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from roofline.bench.calibrating import roofline
+from roofline.bench.engine import footprint
 from roofline.bench.forms import NUMPY, columns, form_of
 from roofline.bench.held_out import DEVIATIONS
 from roofline.bench.probe import Point
@@ -48,7 +50,19 @@ class Prediction:
         return self.seconds / width, self.seconds * width
 
 
-def predict(profile: Profile, kernels: Iterable[tuple[Point, float]]) -> Prediction:
+def touched(kernels: Iterable[tuple[Point, float]]) -> float:
+    """What kernels that run over and over touch between two uses of a weight or a cache. [B]
+
+    That is every weight and every cache. Activations are written over from kernel to kernel, and
+    left out.
+    """
+    works = [(point.probe.work(point.at), times) for point, times in kernels]
+    return sum(times * float(work.weight_bytes + work.kv_bytes) for work, times in works)
+
+
+def predict(
+    profile: Profile, kernels: Sequence[tuple[Point, float]], reuse: float | None = None
+) -> Prediction:
     """Time of kernels, each so many times.
 
     Parameters
@@ -57,6 +71,9 @@ def predict(profile: Profile, kernels: Iterable[tuple[Point, float]]) -> Predict
         Of the machine they run on.
     kernels
         What runs, and how often. [1]
+    reuse
+        Touched between two uses of what is streamed; as `touched` of these kernels, if not said.
+        [B]
 
     Raises
     ------
@@ -69,6 +86,7 @@ def predict(profile: Profile, kernels: Iterable[tuple[Point, float]]) -> Predict
     all it prices, and with none between probes.
     """
     total, worst = 0.0, 0
+    reuse = touched(kernels) if reuse is None else reuse
     spreads: dict[str, float] = defaultdict(float)
     for point, times in kernels:
         name = point.probe.name
@@ -78,7 +96,8 @@ def predict(profile: Profile, kernels: Iterable[tuple[Point, float]]) -> Predict
             )
         fitted = profile.fits[name]
         model, machine = fitted.model, profile.of(fitted.arithmetic)
-        dims = dims_of(point, fitted.form, of_run(profile.environment) if _wired(point) else None)
+        wires = of_run(profile.environment) if _wired(point) else None
+        dims = dims_of(point, fitted.form, wires, reuse)
         each = float(seconds(model, dims, machine)[0])
         total += times * each
         spreads[name] += times * each * float(log_sd(model, dims, machine)[0])
@@ -96,12 +115,27 @@ def _wired(point: Point) -> bool:
     return point.probe.kind == "collective"
 
 
-def dims_of(point: Point, form: str = "", published: Published | None = None) -> Dims:
-    """A point as a form sees it, that of a processor if none is named.
+def dims_of(
+    point: Point,
+    form: str = "",
+    published: Published | None = None,
+    reuse: float = math.inf,
+) -> Dims:
+    """A point as a form sees it.
 
-    Collectives need the published rate of the wires.
+    Parameters
+    ----------
+    point
+        Where.
+    form
+        Name of the form; that of a processor if none is named.
+    published
+        For collectives: the rate of their wires.
+    reuse
+        Touched between two uses of what is streamed, if the point streams anything. [B]
     """
     work = point.probe.work(point.at)
+    own = footprint(Point(point.probe, point.at, "warm"), 0.0).total_bytes
     row = Record(
         point.name,
         point.probe.name,
@@ -111,6 +145,7 @@ def dims_of(point: Point, form: str = "", published: Published | None = None) ->
         point.probe.arithmetic,
         at=point.at,
         work={name: float(getattr(work, name)) for name in WORK},
+        reuse=own if point.state == "warm" else max(own, reuse),
         samples=UNMEASURED,
         stopped="",
     )

@@ -23,8 +23,9 @@ from roofline.errors import DocumentError, UnknownNameError
 
 Shape: TypeAlias = Mapping[str, int]
 """Values of the axes at one point, by name: ``{"m": 16, "n": 2048, "k": 2048}``."""
-State: TypeAlias = Literal["warm", "cold"]
-"""Whether a run finds its streamed arguments in the cache or not."""
+State: TypeAlias = Literal["warm", "near", "cold"]
+"""Where a run finds its streamed arguments: as the run before left them, in the last-level cache
+that cores share, or in memory."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
@@ -71,9 +72,9 @@ class Probe:
         One run: array module, then the arguments by name. Allocates nothing that it can avoid.
         Left out where there are only ``kernels``.
     streamed
-        Arguments of which a cold run gets a copy that is not in the cache; the others stay.
+        Arguments of which a near or cold run gets a copy from there; the others stay.
     states
-        Warm, cold or both.
+        Warm, near, cold.
     regime
         Which side of a change of behaviour a point is on; every regime is covered by a plan.
     arithmetic
@@ -136,7 +137,7 @@ class Point:
     at
         Values of the axes.
     state
-        Warm or cold.
+        Warm, near or cold.
     """
 
     probe: Probe
@@ -152,7 +153,7 @@ class Point:
 
     @property
     def regime(self) -> str:
-        """Which side of a change of behaviour it is on, cold apart from warm."""
+        """Which side of a change of behaviour it is on, each state by itself."""
         return f"{self.probe.regime(self.at)} {self.state}".strip()
 
 
@@ -256,8 +257,10 @@ def _check(probe: Probe, path: Path) -> None:
         raise refuse("it launches nothing", "give it a launch, or kernels for a GPU")
     if probe.launch is only_kernels and "numpy" in probe.backends:
         raise refuse("NumPy has nothing to launch", 'give it a launch, or backends=("cupy",)')
-    if "cold" in probe.states and not probe.streamed:
-        raise refuse("it can be cold but streams nothing", "name arguments in streamed=(...)")
+    if {"near", "cold"}.intersection(probe.states) and not probe.streamed:
+        raise refuse(
+            "it can be near or cold but streams nothing", "name arguments in streamed=(...)"
+        )
     try:
         first = next(points(probe))
         work = probe.work(first.at)

@@ -9,9 +9,10 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roofline.bench import atomic
+from roofline.bench.capacity import HAD
 from roofline.bench.engine import Measurement
 from roofline.bench.probe import Loaded
 from roofline.bench.records import (
@@ -28,6 +29,9 @@ from roofline.bench.records import (
 from roofline.content import label
 from roofline.errors import InputError
 
+MOVING: Final = ("date", HAD)
+"""Of an environment: what may differ from one beginning of a run to the next."""
+
 
 @dataclass(slots=True)
 class Recorder:
@@ -36,14 +40,12 @@ class Recorder:
     folder: Path
     header: Header
     done: set[str] = field(default_factory=set)
+    _parts: dict[str, Path] = field(default_factory=dict)
 
     def keep(self, measurement: Measurement) -> None:
-        """Write a finished measurement to the disk."""
+        """Write a finished measurement to the disk, in place of one of the same point."""
         probe = measurement.point.probe
-        # Not their count: where one was removed, that would be the place of another.
-        taken = [path.name.partition("-")[0] for path in self.folder.glob("*.parquet")]
-        number = max((int(text) for text in taken if text.isdigit()), default=0) + 1
-        path = self.folder / f"{number:04}-{probe.name}.parquet"
+        path = self._parts.setdefault(measurement.point.name, self._next(probe.name))
         about = {
             "run": self.header.run,
             "probe": probe.name,
@@ -54,6 +56,12 @@ class Recorder:
         content = _part(about, _columns(measurement))
         atomic.write(path, content)
         self.done.add(measurement.point.name)
+
+    def _next(self, probe: str) -> Path:
+        # Not their count: where one was removed, that would be the place of another.
+        taken = [path.name.partition("-")[0] for path in self.folder.glob("*.parquet")]
+        number = max((int(text) for text in taken if text.isdigit()), default=0) + 1
+        return self.folder / f"{number:04}-{probe}.parquet"
 
 
 def begin(
@@ -97,7 +105,7 @@ def begin(
 
 def _same(before: Mapping[str, str], now: Mapping[str, str], folder: Path) -> None:
     for name, value in now.items():
-        if name != "date" and before.get(name) != value:
+        if name not in MOVING and before.get(name) != value:
             raise InputError(
                 f"{label(folder)} was measured with {name} {before.get(name, 'unknown')}, "
                 f"here it is {value}",
@@ -119,6 +127,7 @@ def _columns(measurement: Measurement) -> dict[str, list[Any]]:
         "arithmetic": probe.arithmetic,
         "runs": measurement.runs,
         "sets": measurement.sets,
+        "reuse": measurement.reuse,
         "stopped": measurement.stopped,
         **{name: float(getattr(work, name)) for name in WORK},
         **{name: int(value) for name, value in point.at.items()},

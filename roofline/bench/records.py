@@ -22,13 +22,13 @@ from roofline.schema import Strict, read, validate
 _N = TypeVar("_N", int, float)
 
 SIDECAR: Final = "run.json"
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 KEY: Final = b"roofline"
 """Of the metadata of a part: which run, probe and version it is of, and a digest of its rows."""
 WORK: Final = ("flops", "weight_bytes", "activation_bytes", "kv_bytes")
 FIXED: Final = (
     *("point", "probe", "kind", "state", "regime", "arithmetic"),
-    *("sample", "seconds", "runs", "sets", "stopped"),
+    *("sample", "seconds", "runs", "sets", "reuse", "stopped"),
     *WORK,
 )
 """Columns that every part has; the others are the axes of its probe."""
@@ -57,7 +57,7 @@ class Header(Strict):
         By name.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     run: str = Field(min_length=8)
     provider: str = Field(min_length=1)
     environment: dict[str, str]
@@ -76,6 +76,8 @@ class Record:
         Values of its axes.
     work
         By the names in `WORK`. [FLOP], [B]
+    reuse
+        Touched between two uses of the arguments that are streamed. [B]
     samples
         Each the mean time of some runs. [s]
     stopped
@@ -94,6 +96,7 @@ class Record:
     arithmetic: str
     at: Mapping[str, int]
     work: Mapping[str, float]
+    reuse: float
     samples: tuple[float, ...]
     stopped: str
     dropped: Mapping[str, int] = field(default_factory=dict)
@@ -203,6 +206,7 @@ def _record(path: Path, header: Header) -> Record:
         **text,
         at={name: int(value) for name, value in first.items() if name not in FIXED},
         work={name: float(first[name]) for name in WORK},
+        reuse=float(first["reuse"]),
         samples=samples,
         stopped=str(first["stopped"]),
         dropped=_numbers(about, "dropped", int),
@@ -226,7 +230,8 @@ def _read_part(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         about = (table.schema.metadata or {}).get(KEY)
         columns: dict[str, list[Any]] = table.to_pydict()
     except (pa.ArrowException, OSError, ValueError, UnicodeError) as error:
-        raise _damaged(path, " ".join(str(error).split())[:100]) from None
+        told = " ".join(str(error).split()).rpartition(f"{path}': ")[2]
+        raise _damaged(path, told[:100].strip()) from None
     if about is None:
         raise _refused(path, "it is not a record of this program", "remove it from the folder")
     try:

@@ -12,8 +12,6 @@ CONVERGED: Final = "converged"
 OUT_OF_TIME: Final = "time"
 OUT_OF_SAMPLES: Final = "samples"
 SLOWED: Final = "slowed"
-PATIENCE: Final = 2
-"""Samples put aside for each one wanted at least, before slowed samples are taken after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +26,15 @@ class Stop:
         Samples. [1]
     budget_s
         Time for the samples of one point; `least` are taken in any case. [s]
+    patience
+        Samples put aside for each one wanted at least, before slowed ones are taken after all. [1]
     """
 
     relative: float = 0.01
     least: int = 10
     most: int = 500
     budget_s: float = 0.15
+    patience: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +151,10 @@ def sample(
 ) -> Samples:
     """Take samples until they are enough.
 
-    A sample is put aside for one reason alone: the driver says that the clock was held down. A
-    slow sample with an honest clock is part of the distribution. Where the clock stays down, as
-    large products keep it at the power limit, its samples are what the device gives: they count
-    then, and `Samples.stopped` says so.
+    A sample is put aside for one reason alone: something else says that the device was held down,
+    its driver or another piece of work. A slow sample of a free device is part of the distribution.
+    Where it stays held down, as large products keep a clock at the power limit, its samples are
+    what the device gives: they count then, and `Samples.stopped` says so.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ def sample(
             taken.append(value)
         if done := reason(taken, now() - began, stop):
             return Samples(tuple(taken), done, dropped)
-        if len(aside) >= PATIENCE * stop.least and (
+        if len(aside) >= stop.patience * stop.least and (
             reason(aside, 0.0, stop) or now() - began >= stop.budget_s
         ):
             return Samples(tuple(aside), SLOWED, dropped)

@@ -14,13 +14,13 @@ from roofline.cli.calibrate import (
     Threads,
     duration,
     fitted,
-    notes_of,
     progress,
     report,
     resolved,
     said,
     with_threads,
 )
+from roofline.cli.measured_notes import notes_of
 from roofline.cli.render import Format, print_json, print_rows, wrap
 
 app = typer.Typer(

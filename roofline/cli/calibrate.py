@@ -4,7 +4,6 @@ import os
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -13,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from roofline.cli import completing
+from roofline.cli.measured_notes import notes_of
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 from roofline.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.bench.calibrating import Fitted
-    from roofline.bench.campaign import Run
     from roofline.bench.engine import Measurement
     from roofline.bench.profile import Profile
-    from roofline.bench.records import Record, Records
+    from roofline.bench.records import Records
 
 
 class BackendName(StrEnum):
@@ -101,7 +100,12 @@ def calibrate(
         folder = records or campaign.folder_for(where)
         said(where.title)
         done = campaign.measure(where, probes(), seconds, folder, progress())
-    found, notes, path = fitted(done.records, out)
+    try:
+        found, notes, path = fitted(done.records, out)
+    except InputError:
+        for note in notes_of(done):
+            said(wrap(note, "  "))
+        raise
     report(found, [*notes_of(done), *notes], format_)
     said(f"measurements in {folder}")
     said(f"wrote {path}")
@@ -184,60 +188,38 @@ def progress() -> "Callable[[int, int, Measurement], None]":
 
 
 def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], Path]":
-    """Fit a run, write the calibration and read it back."""
+    """Fit a run, write the calibration and read it back.
+
+    Raises
+    ------
+    InputError
+        Too little was measured to fit anything.
+    """
     from roofline.bench.calibrating import fit_records
+    from roofline.bench.capacity import as_measured
     from roofline.bench.profile import profile, write
     from roofline.bench.profile_file import folders, load
     from roofline.bench.published import of_run
+    from roofline.units import show_binary
 
-    published = of_run(records.header.environment)
+    published = as_measured(of_run(records.header.environment), records)
     fits, notes = fit_records(records, published)
+    if not fits:
+        raise InputError(
+            f"{len(records.rows)} points are too few to fit anything",
+            hint="go on with them: roofline calibrate --records FOLDER, or give a larger --budget",
+        )
+    nominal = of_run(records.header.environment).machine.l2_bytes
+    if (had := published.machine.l2_bytes) < nominal:
+        notes.insert(
+            0,
+            f"This process gets {show_binary(had)} of the last-level cache of "
+            f"{show_binary(nominal)}: reading more than that takes the time of memory.",
+        )
     made = profile(records, fits, published)
     path = out or folders()[0] / f"{made.name}.yaml"
     write(made, path)
     return load(path), notes, path
-
-
-def notes_of(run: "Run") -> list[str]:
-    """What a reader must know about a run."""
-    from roofline.bench.campaign import LEFT_OUT
-    from roofline.bench.stopping import CONVERGED, SLOWED
-
-    notes = [f"{len(run.records.rows)} points were measured in {run.seconds:.0f} s."]
-    noises = [noise for noise in (run.before, run.after) if noise is not None]
-    for noise in noises[-1:] if all(n.calm for n in noises) else [n for n in noises if not n.calm]:
-        state = "calm" if noise.calm else "disturbed: calibrate again when it is calm"
-        notes.append(f"The machine was {state}; {noise}.")
-    reasons = Counter(row.stopped for row in run.records.rows)
-    slow = reasons.pop(SLOWED, 0)
-    loose = sum(count for reason, count in reasons.items() if reason != CONVERGED)
-    notes.append(f"{loose} of them stopped before their median was known to 1%, out of time.")
-    if slow:
-        notes.append(
-            f"{slow} of them were measured with the clock held down all the time "
-            f"({_held(run.records.rows)}): that is what the device gives within its limits."
-        )
-    if aside := sum(sum(row.dropped.values()) for row in run.records.rows if row.stopped != SLOWED):
-        notes.append(f"{aside} samples do not count, since the driver held the clock down.")
-    if run.dropped:
-        counts = Counter(entry.point.probe.name for entry in run.dropped)
-        listed = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        why = Counter(entry.reason for entry in run.dropped).most_common(2)
-        most = "; ".join(f"{reason} ({count})" for reason, count in why)
-        notes.append(
-            f"{len(run.dropped)} points were left out: {listed}. Most often: {most}. "
-            f"{LEFT_OUT} in the folder of the measurements lists them with the reason."
-        )
-    notes += run.records.notes
-    return notes
-
-
-def _held(rows: "Sequence[Record]") -> str:
-    """Reasons for which clocks were held down, the most frequent first."""
-    reasons: Counter[str] = Counter()
-    for row in rows:
-        reasons.update(row.dropped)
-    return ", ".join(reason for reason, _ in reasons.most_common())
 
 
 def report(found: "Profile", notes: Sequence[str], style: Format) -> None:

@@ -156,7 +156,8 @@ Calibrated: TypeAlias = Annotated[
     typer.Option(
         "--calibration",
         metavar="auto|none|NAME|FILE",
-        help="Measured kernels to price with; none is the datasheet's rates.",
+        help="Measured kernels to price with; auto: your own of the GPU, then those shipped; none: "
+        "the datasheet's rates.",
         autocompletion=completing.calibrations,
     ),
 ]

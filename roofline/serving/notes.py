@@ -1,8 +1,10 @@
 """What a reader must know to read the figures of a static batch right, one sentence each."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from roofline.cost.calibration.kernel import Label
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
 from roofline.cost.stages import pipeline
@@ -78,6 +80,7 @@ def _grounds(batch: StaticBatch) -> list[str]:
         "are the central 80 % on shapes that the fits did not see, and roof is the least that "
         "published rates allow over the time. What an engine does between kernels is left out."
     ]
+    out += _mine({label for label, _, _ in fits})
     local = [entry for entry in entries if entry.measured and entry.op.kind != "collective"]
     if any(0.0 < entry.seconds < entry.roof for entry in local):
         out.append(
@@ -107,6 +110,17 @@ def _grounds(batch: StaticBatch) -> list[str]:
     if bare:
         out.append(f"At datasheet rates, since nothing like it was measured: {', '.join(bare)}.")
     return out
+
+
+def _mine(used: Iterable[Label]) -> list[str]:
+    """Which kernels are the user's own, and which are shipped."""
+    own = sorted({label.mine for label in used if label.mine})
+    if not own:
+        return []
+    kernels = sorted({f"{label.kind} {label.variant}" for label in used if label.mine})
+    rest = sorted({f"{label.kind} {label.variant}" for label in used if not label.mine})
+    shipped = f"; shipped with this program: {', '.join(rest)}" if rest else ""
+    return [f"By your own calibration {' and '.join(own)}: {', '.join(kernels)}{shipped}."]
 
 
 def _kinds(batch: StaticBatch) -> list[str]:

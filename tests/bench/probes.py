@@ -55,6 +55,7 @@ class Clockwork:
     span_s: float = 0.0
     fill_bytes_per_s: float = 2e9
     whole_rounds: bool = False
+    shared: bool = False
     name: str = "numpy"
     xp: Any = np
     held: Sequence[str] = ()
@@ -90,4 +91,5 @@ class Clockwork:
 
 
 def measurement(point: Point, *samples: float, stopped: str = "converged") -> Measurement:
-    return Measurement(point, samples or (2.0, 1.0, 3.0), runs=1, sets=1, stopped=stopped)
+    times = samples or (2.0, 1.0, 3.0)
+    return Measurement(point, times, runs=1, sets=1, reuse=1024.0, stopped=stopped)

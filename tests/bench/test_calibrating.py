@@ -9,12 +9,13 @@ import pytest
 
 from roofline.bench.calibrating import Fitted, fit_probe, fit_records
 from roofline.bench.engine import Measurement
-from roofline.bench.predicting import dims_of, naive, predict
+from roofline.bench.predicting import dims_of, naive, predict, touched
 from roofline.bench.probe import Point, find, points
 from roofline.bench.profile import Profile, profile, text, write
 from roofline.bench.profile_file import find as find_profile
 from roofline.bench.profile_file import load
 from roofline.bench.published import Published
+from roofline.bench.quiet import OTHERS
 from roofline.bench.records import WORK, Header, Record, Records
 from roofline.cost.kernels.calibrated import seconds
 from roofline.cost.kernels.form import Machine
@@ -27,8 +28,11 @@ PLANTED: Mapping[str, Mapping[str, float]] = {
     "gemm": {
         "start": 4e-6,
         "read": 22e9,
+        "memory": 30e9,
         "row": 2e-8,
         "packing": 7e9,
+        "unpacked": 12e9,
+        "hiding": 50.0,
         "sweep": 60e9,
         "compute": 90e9,
     },
@@ -36,6 +40,7 @@ PLANTED: Mapping[str, Mapping[str, float]] = {
         "start": 9e-6,
         "call": 3e-7,
         "read": 18e9,
+        "memory": 30e9,
         "packing_keys": 4e9,
         "packing_values": 9e9,
         "score": 4e-10,
@@ -50,9 +55,25 @@ PLANTED: Mapping[str, Mapping[str, float]] = {
         "capacity": 2e7,
         "compute": 80e9,
     },
-    "rmsnorm": {"start": 7e-6, "row": 3e-8, "cache": 13e9, "memory": 6e9, "capacity": 1.5e7},
-    "copy": {"start": 4e-7, "row": 1e-8, "cache": 90e9, "memory": 25e9, "capacity": 3e7},
+    "rmsnorm": {
+        "start": 7e-6,
+        "row": 3e-8,
+        "cache": 13e9,
+        "shared": 20e9,
+        "memory": 6e9,
+        "capacity": 2e6,
+    },
+    "copy": {
+        "start": 2e-6,
+        "row": 1e-8,
+        "cache": 90e9,
+        "shared": 40e9,
+        "memory": 25e9,
+        "capacity": 1e6,
+    },
 }
+REUSE: Mapping[str, float] = {"near": 2.0**23, "cold": 3 * 2.0**25}
+"""Touched between two uses, by state. [B]"""
 
 
 def planted(name: str, noise: float = 0.0) -> list[Record]:
@@ -61,7 +82,8 @@ def planted(name: str, noise: float = 0.0) -> list[Record]:
     form = FORMS[OF_KIND[found.kind]]
     random = np.random.default_rng(1)
     for point in points(found):
-        time = float(form.seconds(dims_of(point), MACHINE, PLANTED[name])[0])
+        dims = dims_of(point, reuse=REUSE.get(point.state, 0.0))
+        time = float(form.seconds(dims, MACHINE, PLANTED[name])[0])
         time *= float(np.exp(random.normal(0.0, noise)))
         work = found.work(point.at)
         rows.append(
@@ -74,6 +96,7 @@ def planted(name: str, noise: float = 0.0) -> list[Record]:
                 found.arithmetic,
                 point.at,
                 {key: float(getattr(work, key)) for key in WORK},
+                float(dims["reuse"][0]),
                 (time,),
                 "converged",
             )
@@ -129,7 +152,7 @@ def header(*names: str) -> Header:
     environment = {"machine": "toy", "processor": "Toy", "threads": "1", "date": "2025-01-01"}
     return Header.model_validate(
         {
-            "schema_version": 1,
+            "schema_version": 2,
             "run": "0123456789",
             "provider": "numpy",
             "environment": environment,
@@ -154,6 +177,28 @@ def test_too_few_rows_are_a_note_and_no_fit() -> None:
     assert notes[0].startswith("gemm is measured, not fitted: ")
 
 
+def test_rows_that_others_slowed_down_count_only_where_there_are_too_few_others() -> None:
+    rows = planted("rmsnorm")
+    slow = [
+        replace(row, samples=(3.0 * row.samples[0],), stopped="slowed", dropped={OTHERS: 20})
+        for row in rows[::6]
+    ]
+    mixed = [slow[i // 6] if i % 6 == 0 else row for i, row in enumerate(rows)]
+    (fitted,), _ = fit_records(Records(header("rmsnorm"), tuple(mixed)), PUBLISHED)
+    assert fitted.model.rows == len(rows) - len(slow)
+    assert fitted.model.constants["start"] == pytest.approx(7e-6, rel=0.1)
+    few = [*slow, *rows[1:15:1]]
+    every = [*few, *(replace(row, stopped="slowed", dropped={OTHERS: 20}) for row in rows[15:])]
+    (fitted,), _ = fit_records(Records(header("rmsnorm"), tuple(every)), PUBLISHED)
+    assert fitted.model.rows == len(every)
+
+
+def test_a_clock_that_a_driver_held_down_is_the_device_s_own() -> None:
+    rows = [replace(row, stopped="slowed", dropped={"power cap": 20}) for row in planted("rmsnorm")]
+    (fitted,), _ = fit_records(Records(header("rmsnorm"), tuple(rows)), PUBLISHED)
+    assert fitted.model.rows == len(rows)
+
+
 def test_a_calibration_survives_its_file(found: Profile, tmp_path: Path) -> None:
     write(found, tmp_path / "c.yaml")
     again = load(tmp_path / "c.yaml")
@@ -170,7 +215,7 @@ def test_a_calibration_survives_its_file(found: Profile, tmp_path: Path) -> None
 
 def test_a_person_can_read_a_calibration(found: Profile) -> None:
     written = text(found)
-    assert "GB/s, meaning: weights that are packed}" in written
+    assert "GB/s, meaning: 'weights that are packed, in the last-level cache'}" in written
     assert "GFLOP/s, meaning: multiplies and adds of large products}" in written
 
 
@@ -245,6 +290,43 @@ def test_shapes_between_those_measured_are_interpolated(found: Profile) -> None:
     assert beyond.log_sd > predict(found, [(inside, 1.0)]).log_sd
 
 
+def test_what_a_step_touches_between_two_uses_is_its_weights_and_caches() -> None:
+    gemm = Point(find("gemm").probe, {"m": 3, "n": 100, "k": 50}, "cold")
+    norm = Point(find("rmsnorm").probe, {"m": 3, "width": 100}, "warm")
+    heads = {"count": 2, "heads": 4, "kv_heads": 2, "head_dim": 8, "context": 10}
+    attention = Point(find("decode-attention").probe, heads, "cold")
+    weights, gain, cache = 4 * 100 * 50, 4 * 100, 4 * 2 * 2 * 2 * 8 * (10 + 1)
+    found = touched([(gemm, 6.0), (norm, 2.0), (attention, 3.0)])
+    assert found == pytest.approx(6 * weights + 2 * gain + 3 * cache, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["gemm", "decode-attention"])
+def test_weights_and_caches_are_as_near_as_what_is_touched_between_their_uses(name: str) -> None:
+    """Below the capacity of the cache as near ones, far beyond as cold ones; steadily between."""
+    form = FORMS[OF_KIND[find(name).probe.kind]]
+    for point in list(points(find(name).probe))[::7]:
+        times = [
+            float(form.seconds(dims_of(point, reuse=reuse), MACHINE, PLANTED[name])[0])
+            for reuse in 2.0**25 * 2.0 ** np.arange(-4, 6)
+        ]
+        assert times == sorted(times)
+        own = float(dims_of(point, reuse=0.0)["reuse"][0])
+        if own > 2.0**21:
+            continue
+        work = point.probe.work(point.at)
+        moved = float(work.weight_bytes + work.kv_bytes)
+        assert times[-1] - times[0] <= moved / 12e9 * 1.01
+        assert times[-1] > times[0]
+
+
+def test_activations_do_not_care_for_what_else_a_step_touches(found: Profile) -> None:
+    norm = [(Point(find("rmsnorm").probe, {"m": 100, "width": 700}, "warm"), 1.0)]
+    gemm = [(Point(find("gemm").probe, {"m": 1, "n": 700, "k": 700}, "cold"), 1.0)]
+    assert predict(found, norm, 1e9).seconds == predict(found, norm, 1e6).seconds
+    assert predict(found, gemm, 1e9).seconds > predict(found, gemm, 1e6).seconds
+    assert predict(found, gemm).seconds == predict(found, gemm, touched(gemm)).seconds
+
+
 def test_a_kernel_without_a_fit_is_refused(found: Profile) -> None:
     softmax = next(points(find("softmax").probe))
     with pytest.raises(MissingRateError, match="has no softmax"):
@@ -262,4 +344,4 @@ def test_the_naive_time_is_the_larger_of_both() -> None:
 
 def test_measurements_know_their_median() -> None:
     point = next(points(find("call").probe))
-    assert Measurement(point, (3.0, 1.0, 2.0), 1, 1, "time").median.value == 2.0
+    assert Measurement(point, (3.0, 1.0, 2.0), 1, 1, 1.0, "time").median.value == 2.0

@@ -1,18 +1,19 @@
 """The clock of NumPy, and whether it notices that a machine is disturbed."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
 from roofline.bench import clock, processor
 from roofline.bench.backend import Launch, Timer
 from roofline.bench.clock import Noise, NumpyBackend, noise, threads
+from roofline.bench.quiet import EVERY, Quiet
 
 
 def backend(threads: int = 1) -> NumpyBackend:
-    return NumpyBackend(threads, cache_bytes=2.0**16, memory_bytes=2.0**24)
+    return NumpyBackend(threads, 2.0**16, 2.0**24, Quiet(clock.clock(threads)))
 
 
 def test_launches_take_turns_from_sample_to_sample() -> None:
@@ -49,28 +50,67 @@ def test_the_number_of_threads_is_that_of_the_environment(
 
 @dataclass
 class Disturbed:
-    """Says that the second half of the products took longer."""
+    """Says that the second half of the copies took longer, and that some were slowed down."""
 
     factor: float
+    slow: bool = False
     threads: int = 1
-    cache_bytes: float = 2.0**16
+    cache_bytes: float = 2.0**23
+    asked: int = 0
 
     def timer(self, launches: Sequence[Launch]) -> Timer:
         began = time.perf_counter()
         return lambda runs: self.factor if time.perf_counter() - began > 0.05 else 1.0
 
+    def slowed(self) -> tuple[str, ...]:
+        self.asked += 1
+        return ("others",) if self.slow and self.asked % 4 else ()
 
-@pytest.mark.parametrize(("factor", "calm"), [(1.0, True), (1.04, True), (1.2, False)])
-def test_work_that_comes_to_take_longer_is_noticed(factor: float, calm: bool) -> None:
+
+@pytest.mark.parametrize(("factor", "calm"), [(1.0, True), (1.1, True), (1.2, False)])
+def test_copies_that_come_to_take_longer_are_noticed(factor: float, calm: bool) -> None:
     found = noise(Disturbed(factor), 0.1)  # type: ignore[arg-type]
-    assert found.calm is calm
-    assert found.arithmetic == pytest.approx(factor - 1.0)
+    assert replace(found, taken=0.0).calm is calm
+    assert found.memory == pytest.approx(factor - 1.0)
+    assert found.slowed == 0.0
+
+
+def test_a_core_that_others_slow_down_most_of_the_time_is_not_calm() -> None:
+    found = noise(Disturbed(1.0, slow=True), 0.1)  # type: ignore[arg-type]
+    assert found.slowed == pytest.approx(0.75, abs=0.01)
+    assert not found.calm
+    assert found.memory == 0.0
 
 
 def test_noise_is_told_in_percent() -> None:
-    assert "differed by 1.0% in arithmetic" in str(Noise(0.01, 0.02, 0.3))
-    assert "30% of the time" in str(Noise(0.01, 0.02, 0.3))
+    assert "differed by 2.0%" in str(Noise(0.01, 0.02, 0.3))
+    assert "had the core for 30% of the time" in str(Noise(0.01, 0.02, 0.3))
+    assert Noise(0.5, 0.0, 0.2).calm
+    assert not Noise(0.0, 0.0, 0.4).calm
     assert not Noise(0.01, 0.5, 0.0).calm
+    assert Noise(0.5, 0.0, 0.5).lost == 0.75
+
+
+def ticking(pieces: Sequence[float]) -> Callable[[], float]:
+    """A clock by which the piece takes these times, one after the other."""
+    now = [0.0]
+    for piece in pieces:
+        now += [now[-1], now[-1] + piece]
+    return iter(now[1:]).__next__
+
+
+def test_a_core_is_slow_where_the_piece_of_work_is_before_or_after() -> None:
+    quiet = Quiet(ticking([1.0, 1.05, 1.2, 1.0, 1.0]))
+    assert [bool(quiet.slowed()) for _ in range(4)] == [False, True, True, False]
+    assert quiet.share == pytest.approx(1 / 5)
+
+
+def test_what_is_usual_is_found_on_a_core_that_is_shared_most_of_the_time() -> None:
+    """The first reading was slow; one in four is not."""
+    quiet = Quiet(ticking([1.5, *[1.5, 1.5, 1.0, 1.5] * 40]))
+    slow = [bool(quiet.slowed()) for _ in range(160)]
+    assert not any(slow[: EVERY - 2])
+    assert all(slow[EVERY:])
 
 
 def test_this_processor_has_a_name_for_files() -> None:

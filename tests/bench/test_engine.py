@@ -1,11 +1,13 @@
 """Argument sets, samples and deadlines, on a backend whose clock says what it is told."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from roofline.bench.backend import Pool, Sizes
+from roofline.bench.backend import Launch, Pool, Sizes, Timer
 from roofline.bench.engine import footprint, measure, run
 from roofline.bench.probe import Point, points
 from roofline.bench.stopping import Stop
@@ -23,6 +25,19 @@ def test_a_warm_point_has_one_argument_set() -> None:
 def test_cold_sets_fill_the_cache_three_times() -> None:
     # 256 numbers in, 256 out: 2 KiB a set; three caches of 4 KiB.
     assert footprint(at(256, "cold"), 4096).sets == 6
+
+
+def test_near_sets_stay_in_the_cache() -> None:
+    point = Point(at(256, "cold").probe, {"size": 256}, "near")
+    assert footprint(point, 2.0**15).sets == 4
+    assert footprint(point, 2.0**15).total_bytes < 2.0**15 / 2
+
+
+def test_only_what_is_streamed_is_there_in_every_set() -> None:
+    # 256 + 64 numbers read and 256 written; 256 and 256 in each further set.
+    one, six = footprint(at(256, "warm"), 4096), footprint(at(256, "cold"), 4096)
+    assert one.total_bytes == 4 * 576
+    assert six.total_bytes == 4 * (576 + 5 * 512)
 
 
 def test_an_array_larger_than_the_cache_is_cold_by_itself() -> None:
@@ -91,3 +106,41 @@ def test_every_finished_point_is_handed_on_and_the_rest_named() -> None:
     assert (len(kept), left) == (len(every), [])
     left = run(every, Clockwork(), lambda m: None, stop=Stop(), deadline=time.perf_counter() - 1)
     assert left == [(point, "the budget is spent") for point in every]
+
+
+@dataclass
+class Beset(Clockwork):
+    """Others slow down whatever is measured in the first three tries."""
+
+    shared: bool = True
+    tries: int = 0
+
+    def timer(self, launches: Sequence[Launch], *, captured: bool = True) -> Timer:
+        self.tries += 1
+        return super().timer(launches, captured=captured)
+
+    def slowed(self) -> tuple[str, ...]:
+        return ("others",) if self.tries <= 3 else ()
+
+
+def test_a_point_that_others_slowed_down_is_measured_again_when_they_do_not() -> None:
+    every = list(points(probe()))
+    kept: list[tuple[str, str]] = []
+    run(every, Beset(), lambda m: kept.append((m.point.name, m.stopped)), stop=Stop())
+    names = [point.name for point in every]
+    first, good = kept[:3], kept[3:]
+    assert first == [(name, "slowed") for name in names[:3]]
+    assert sorted(name for name, _ in good) == sorted(names)
+    assert {stopped for _, stopped in good} == {"converged"}
+    assert good[1] == (names[0], "converged")
+
+
+def test_a_device_of_one_s_own_gives_what_it_gives() -> None:
+    kept: list[str] = []
+    run(
+        list(points(probe())),
+        Beset(shared=False),
+        lambda m: kept.append(m.stopped),
+        stop=Stop(),
+    )
+    assert kept == ["slowed"] * 3 + ["converged"] * 3

@@ -25,7 +25,7 @@ def test_every_probe_has_a_form_that_its_rows_feed(provider: str, probe) -> None
     for point in points(probe):
         work = {key: float(getattr(probe.work(point.at), key)) for key in WORK}
         about = (probe.name, probe.kind, point.state, point.regime, probe.arithmetic)
-        rows.append(Record(point.name, *about, point.at, work, (1.0,), "converged"))
+        rows.append(Record(point.name, *about, point.at, work, 1e6, (1.0,), "converged"))
     dims = columns(rows, name, H100)
     times = form.seconds(dims, H100.of(probe.arithmetic), {c.name: c.prior for c in form.constants})
     assert times.shape == (len(rows),)

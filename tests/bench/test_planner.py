@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.bench.engine import footprint
+from roofline.bench.forms import form_of, least
 from roofline.bench.planner import OVERHEAD_S, Plan, plan, seconds, spread
 from roofline.bench.probe import points, probes
 from roofline.bench.stopping import Stop
@@ -103,3 +104,37 @@ def test_any_beginning_of_the_order_is_spread_over_everything() -> None:
         places = sorted(spread(100)[:taken])
         gaps = [b - a for a, b in zip([-1, *places], [*places, 100], strict=True)]
         assert max(gaps) <= 3 * 100 / taken
+
+
+def test_every_probe_can_be_fitted_before_one_is_fitted_better() -> None:
+    found = planned(600.0).points
+    names = [point.probe.name for point in found]
+    few = {
+        probe.name: min(
+            least(form_of(probe.kind, probe.arithmetic, "numpy")), names.count(probe.name)
+        )
+        for probe in SHIPPED
+    }
+    there = {
+        name: [place for place, other in enumerate(names) if other == name][count - 1]
+        for name, count in few.items()
+    }
+    assert max(there.values()) < 1.3 * sum(few.values())
+
+
+def test_what_leaves_the_cache_is_not_planned_as_near() -> None:
+    found = planned(600.0)
+    near = [point for point in found.points if point.state == "near"]
+    assert near
+    assert all(footprint(point, 2.0**25).total_bytes <= 2.0**24 for point in near)
+    assert "does not stay in the last-level cache" in {d.reason for d in found.dropped}
+
+
+def test_a_point_may_take_less_where_others_take_most_of_the_time() -> None:
+    backend = Clockwork(cache_bytes=2.0**25, memory_bytes=2.0**31, span_s=3e-4)
+    free, beset = (
+        plan(SHIPPED, backend, lambda arithmetic: MACHINE, 60.0, STOP, lost) for lost in (0.0, 0.8)
+    )
+    dear = [{d.point.name for d in p.dropped if "too long" in d.reason} for p in (free, beset)]
+    assert dear[0] < dear[1]
+    assert beset.seconds <= 60.0

@@ -45,6 +45,7 @@ def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
     assert row.median.value == 0.5
     assert row.work["activation_bytes"] == 512.0
     assert row.stopped == "time"
+    assert row.reuse == 1024.0
     assert found.header.environment == ENVIRONMENT
     assert found.notes == ()
 
@@ -63,6 +64,13 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert again.done == {point.name for point in list(points(probe()))[:2]}
     again.keep(measurement(list(points(probe()))[2]))
     assert len(read_records(tmp_path).rows) == 3
+
+
+def test_a_better_measurement_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    recorder = recorded(tmp_path, 2)
+    recorder.keep(measurement(next(points(probe())), 7.0))
+    found = read_records(tmp_path)
+    assert [row.samples for row in found.rows] == [(7.0,), (0.5, 0.25, 1.0)]
 
 
 def test_a_part_that_was_removed_is_measured_again_beside_the_others(tmp_path: Path) -> None:
@@ -137,7 +145,7 @@ def unreadable_label(path: Path) -> None:
         (altered, "its rows are not those that were written"),
         (unreadable_label, "what it says of itself cannot be read"),
         (relabelled(run="another"), "it belongs to another run"),
-        (relabelled(schema=2), "another format"),
+        (relabelled(schema=3), "another format"),
         (relabelled(version=2), "it is of toy version 2"),
         (relabelled(probe="other"), "it is of other version 1"),
     ],
@@ -193,7 +201,7 @@ def test_a_probe_whose_file_changed_is_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "where"),
     [
-        ('"schema_version": 1', '"schema_version": 2', "run.json:2:21"),
+        ('"schema_version": 2', '"schema_version": 3', "run.json:2:21"),
         ('"provider": "numpy"', '"provider": 3', "run.json:4:15"),
         ('"run": ', '"ran": ', "run.json:3:3"),
         ("{", "", "run.json:"),

@@ -4,23 +4,27 @@ Run as a program, with a time for the calibration: NumPy reads its number of thr
 """
 
 import json
+import resource
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from roofline.bench import campaign, clock, processor
+from roofline.bench import campaign
+from roofline.bench.backend import Backend
 from roofline.bench.calibrating import fit_records
-from roofline.bench.predicting import naive, predict
+from roofline.bench.capacity import as_measured
+from roofline.bench.predicting import naive, predict, touched
 from roofline.bench.probe import Point, Probe, find, probes
 from roofline.bench.profile import Profile, profile, write
 from roofline.bench.profile_file import load
-from roofline.bench.stopping import Stop, median, reason
+from roofline.bench.stopping import SLOWED, Samples, Stop, median, sample
 from roofline.cost.kernels.form import Machine
 
 Array = Any
@@ -34,9 +38,7 @@ FFN: Final = 2048
 VOCABULARY: Final = 6144
 GROUP: Final = HEADS // KV_HEADS
 """No probe has any of the matrices that follow from these."""
-TAKEN: Final = 0.2
-"""Share of the time that others may have the processor while the loop is held to a bound."""
-STOP: Final = Stop(relative=0.01, least=10, most=60, budget_s=0.8)
+STOP: Final = Stop(relative=0.01, least=5, most=20, budget_s=0.3, patience=2)
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,16 @@ def kernels(step: Step) -> Iterator[tuple[Point, float]]:
         yield Point(probe("prefill-attention"), at, "warm"), float(LAYERS)
 
 
-class Decoder:
-    """Weights, caches and room for one kind of step."""
+NEEDED: Final = frozenset(point.probe.name for step in STEPS for point, _ in kernels(step))
+MEMORY: Final = "read"
+"""Tells rates of memory, and how much of the cache is had."""
 
-    def __init__(self, step: Step) -> None:
-        random = np.random.default_rng(0)
-        self.step = step
-        m, kv = step.count * step.new, KV_HEADS * HEAD_DIM
+
+class Weights:
+    """Of all layers; steps share them."""
+
+    def __init__(self) -> None:
+        random, kv = np.random.default_rng(0), KV_HEADS * HEAD_DIM
 
         def matrix(k: int, n: int) -> Array:
             return random.standard_normal((k, n), dtype=np.float32) / np.float32(k**0.5)
@@ -124,6 +129,15 @@ class Decoder:
             for _ in range(LAYERS)
         ]
         self.norm, self.head = np.ones(WIDTH, np.float32), matrix(WIDTH, VOCABULARY)
+
+
+class Decoder:
+    """Weights, caches and room for one kind of step."""
+
+    def __init__(self, step: Step, weights: Weights) -> None:
+        random = np.random.default_rng(1)
+        self.step, self.weights = step, weights
+        m = step.count * step.new
         room = (step.count, KV_HEADS, step.context + 8, HEAD_DIM)
         self.caches = [
             [random.standard_normal(room, dtype=np.float32) for _ in "kv"] for _ in range(LAYERS)
@@ -149,7 +163,7 @@ class Decoder:
         m, count = step.count * step.new, step.count
         x = self.x
         squares, row, h = self.at("squares", m, WIDTH), self.at("row", m, 1), self.at("h", m, WIDTH)
-        for i, (w, (keys, values)) in enumerate(zip(self.layers, self.caches, strict=True)):
+        for i, (w, (keys, values)) in enumerate(zip(self.weights.layers, self.caches, strict=True)):
             probe("rmsnorm").launch(np_, x, w["norm"], squares, row, h)
             q = self.at("q", m, HEADS * HEAD_DIM)
             k, v = (self.at(name, m, KV_HEADS * HEAD_DIM) for name in "kv")
@@ -173,9 +187,9 @@ class Decoder:
         last = x.reshape(count, step.new, WIDTH)[:, -1]
         small = (self.at(f"last{i}", count, size) for i, size in enumerate((WIDTH, 1, WIDTH)))
         squares, row, h = small
-        probe("rmsnorm").launch(np_, last, self.norm, squares, row, h)
+        probe("rmsnorm").launch(np_, last, self.weights.norm, squares, row, h)
         logits = self.at("logits", count, VOCABULARY)
-        probe("gemm").launch(np_, h, self.head, logits)
+        probe("gemm").launch(np_, h, self.weights.head, logits)
         return logits
 
     def turned(self, name: str, x: Array, heads: int) -> Array:
@@ -225,67 +239,109 @@ class Decoder:
         return out.reshape(count * new, WIDTH)
 
 
-def measured(step: Step, backend: clock.NumpyBackend) -> float:
-    """Median time of a step. [s]"""
-    decoder = Decoder(step)
-    timer = backend.timer([decoder.run])
-    timer(2)
-    runs = max(1, int(backend.span_s / timer(1)))
-    samples: list[float] = []
-    while not reason(samples, sum(samples) * runs, STOP):
-        samples.append(timer(runs))
-    return median(samples).value
+def interrupted(backend: Backend) -> Callable[[], tuple[str, ...]]:
+    """Says whether the core was slowed down, or another program ran on it since the last time.
+
+    A step is longer than what a scheduler gives at once. Time of others does not count, but they
+    leave the caches to it as it does not find them when it is alone.
+    """
+    seen = _switches()
+
+    def others() -> tuple[str, ...]:
+        nonlocal seen
+        before, seen = seen, _switches()
+        return (*backend.slowed(), *(["another program"] * (seen > before)))
+
+    return others
 
 
-def calibrated(budget_s: float, folder: Path) -> tuple[Profile, campaign.Run, campaign.Place]:
-    """Probe, fit, write, read."""
-    place = campaign.numpy_place()
-    done = campaign.measure(place, probes(), budget_s, folder, lambda *_: None)
-    fits, _ = fit_records(done.records, place.published)
-    made = profile(done.records, fits, place.published)
+def _switches() -> int:
+    whose = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+    return resource.getrusage(whose).ru_nivcsw
+
+
+def timed(decoders: Mapping[Step, Decoder], backend: Backend) -> dict[Step, Samples]:
+    """Samples of every step, each after one that leaves the caches as a step does."""
+    found = {}
+    for step, decoder in decoders.items():
+        timer = backend.timer([decoder.run])
+        timer(1)
+        found[step] = sample(partial(timer, 1), interrupted(backend), STOP)
+    return found
+
+
+def alone(*halves: Samples) -> tuple[float, ...]:
+    """Samples that others let alone; all where there are none."""
+    calm = [half.values for half in halves if half.stopped != SLOWED]
+    return tuple(chain(*(calm or [half.values for half in halves])))
+
+
+def calibrated(
+    place: campaign.Place, budget_s: float, folder: Path
+) -> tuple[Profile, campaign.Run]:
+    """Probe, fit, write, read: what the steps launch, and what tells rates of memory."""
+    chosen = [entry for entry in probes() if entry.probe.name in {*NEEDED, MEMORY}]
+    done = campaign.measure(place, chosen, budget_s, folder, lambda *_: None)
+    published = as_measured(place.published, done.records)
+    fits, _ = fit_records(done.records, published)
+    made = profile(done.records, fits, published)
     write(made, folder / "calibration.yaml")
-    return load(folder / "calibration.yaml"), done, place
+    return load(folder / "calibration.yaml"), done
 
 
-def fastest(done: campaign.Run, machine: Machine) -> Machine:
-    """The machine at the highest rates that any probe reached: the best a roofline can know."""
+def fastest(done: campaign.Run, machine: Machine, reuse: float) -> Machine:
+    """The machine at the highest rates that any probe reached: the best a roofline can know.
+
+    Traffic at that of the level that so much comes from, of arrays no smaller.
+    """
     rows = done.records.rows
     flops = max(row.work["flops"] / row.median.value for row in rows)
-    cold = [row for row in rows if row.probe in ("copy", "read") and row.state == "cold"]
-    moved = max(row.work["activation_bytes"] / row.median.value for row in cold)
+    passed = [row for row in rows if row.probe == MEMORY]
+    reached = min(reuse, max(row.reuse for row in passed))
+    moved = max(
+        row.work["activation_bytes"] / row.median.value for row in passed if row.reuse >= reached
+    )
     return replace(machine, flops_per_s=flops, hbm_bytes_per_s=moved)
 
 
 def loop(budget_s: float, say: Callable[[str], object]) -> None:
-    """Everything, as lines of JSON."""
+    """Everything, as lines of JSON; the steps are timed before the calibration and after it."""
+    weights = Weights()
+    decoders = {step: Decoder(step, weights) for step in STEPS}
+    place = campaign.numpy_place()
+    before = timed(decoders, place.backend)
     with tempfile.TemporaryDirectory() as folder:
-        found, done, place = calibrated(budget_s, Path(folder))
-    needed = {point.probe.name for step in STEPS for point, _ in kernels(step)}
-    if missing := sorted(needed - set(found.fits)):
+        found, done = calibrated(place, budget_s, Path(folder))
+    after = timed(decoders, place.backend)
+    if missing := sorted(NEEDED - set(found.fits)):
         noise = f"in {budget_s:.0f} s too little was measured of {', '.join(missing)}; {done.after}"
-        say(json.dumps({"calm": False, "noise": noise}))
+        say(json.dumps({"noise": noise}))
         return
-    backend = clock.backend(processor.detect())
-    best = fastest(done, found.machine)
     for step in STEPS:
-        prediction = predict(found, kernels(step))
+        launched = list(kernels(step))
+        prediction = predict(found, launched)
         low, high = prediction.interval
+        best = fastest(done, found.machine, touched(launched))
         row = asdict(step) | {
-            "measured": measured(step, backend),
+            "measured": median(alone(before[step], after[step])).value,
+            "slowed": all(half[step].stopped == SLOWED for half in (before, after)),
+            "moved": median(after[step].values).value / median(before[step].values).value - 1.0,
             "predicted": prediction.seconds,
             "low": low,
             "high": high,
             "basis": prediction.basis,
-            "naive": naive(best, kernels(step)),
-            "datasheet": naive(found.machine, kernels(step)),
+            "naive": naive(best, launched),
+            "datasheet": naive(found.machine, launched),
         }
         say(json.dumps(row))
-    noises = [noise for noise in (done.before, done.after, place.noise()) if noise]
-    worst = max(noises, key=lambda noise: (not noise.calm, noise.taken))
+    rows = done.records.rows
+    noises = [noise for noise in (done.before, done.after) if noise]
     about = {
-        "calm": all(noise.calm and noise.taken < TAKEN for noise in noises),
-        "noise": str(worst),
-        "points": len(done.records.rows),
+        "slowed": sum(row.stopped == SLOWED for row in rows) / len(rows),
+        "calm": all(noise.calm for noise in noises),
+        "noise": str(max(noises, key=lambda noise: (not noise.calm, noise.lost))),
+        "cache": found.machine.l2_bytes,
+        "points": len(rows),
         "seconds": done.seconds,
     }
     say(json.dumps(about))

@@ -1,7 +1,9 @@
 """Probe, fit, predict, measure: a decoder that the fit never saw, on this processor.
 
 Times are printed. They are held to a bound only where the machine is calm enough for its clock to
-mean something; ``ROOFLINE_LOOP_S`` is the time for the calibration, 0 leaves the loop out.
+mean something: where others left most samples alone, and the decoder's steps took the same time
+before the calibration and after it. ``ROOFLINE_LOOP_S`` is the time for the calibration, 0 leaves
+the loop out.
 """
 
 import json
@@ -16,11 +18,16 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.validation.numpy_decoder import STEPS, Decoder, Step, kernels
+from tests.validation.numpy_decoder import STEPS, Decoder, Step, Weights, kernels
 
 BUDGET_S: Final = float(os.environ.get("ROOFLINE_LOOP_S", "0"))
-MEDIAN: Final = 0.15
-"""Bound of the median error on a calm machine; the aim is 0.10, printed with what came out."""
+MEDIAN: Final = 0.10
+"""Bound of the median error on a calm machine."""
+MOVED: Final = 0.10
+"""Most that the median step may take longer or shorter after the calibration than before. What is
+compared is in the middle: the machine itself then moved it by half the bound at most."""
+SLOWED: Final = 0.5
+"""Share of points, and of steps, that others may have slowed down all the time."""
 ROOT: Final = Path(__file__).parents[2]
 LIMIT_S: Final = 600.0
 
@@ -52,17 +59,39 @@ def off(rows: Sequence[dict[str, Any]], column: str) -> float:
     return float(median(abs(row[column] / row["measured"] - 1.0) for row in rows))
 
 
+def disturbed(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
+    """Why the times mean little; empty on a calm machine."""
+    moved, slowed = median(abs(row["moved"]) for row in rows), about["slowed"]
+    steps = sum(row["slowed"] for row in rows) / len(rows)
+    if about["calm"] and moved <= MOVED and max(slowed, steps) <= SLOWED:
+        return ""
+    return (
+        f"steps took {moved:.1%} longer or shorter afterwards (calm: {MOVED:.0%}), {slowed:.0%} of "
+        f"the points and {steps:.0%} of the steps were slowed down or interrupted all the time "
+        f"(calm: {SLOWED:.0%}); {about['noise']}"
+    )
+
+
 def report(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
-        f"\n{about['points']} points in {about['seconds']:.0f} s; {about['noise']}",
-        f"{'step':20} {'measured':>10} {'fitted':>8} {'peak roofline':>14} {'datasheet':>10}",
+        f"\n{about['points']} points in {about['seconds']:.0f} s, {about['slowed']:.0%} of them "
+        f"slowed down; {about['cache'] / 2**20:.0f} MiB of the last-level cache are had; "
+        f"{about['noise']}",
+        f"{'step':20} {'measured':>10} {'moved':>7} {'fitted':>8} {'peak roofline':>14} "
+        f"{'datasheet':>10}",
     ]
     for row in rows:
         shape = f"{row['name']} {row['count']}×{row['new']}/{row['context']}"
         shares = (row[name] / row["measured"] - 1.0 for name in ("predicted", "naive", "datasheet"))
         fit, naive, sheet = (f"{share:+.1%}" for share in shares)
-        lines.append(f"{shape:20} {1e3 * row['measured']:7.2f} ms {fit:>8} {naive:>14} {sheet:>10}")
+        shape += " *" * row["slowed"]
+        lines.append(
+            f"{shape:20} {1e3 * row['measured']:7.2f} ms {row['moved']:+7.1%} {fit:>8} {naive:>14} "
+            f"{sheet:>10}"
+        )
     inside = sum(row["low"] <= row["measured"] <= row["high"] for row in rows)
+    if any(row["slowed"] for row in rows):
+        lines.append("* others slowed it down or interrupted it all the time")
     lines.append(
         f"median error: fitted {off(rows, 'predicted'):.1%}, roofline at the highest rates "
         f"measured {off(rows, 'naive'):.1%}, at published rates {off(rows, 'datasheet'):.1%}; "
@@ -75,8 +104,8 @@ def test_the_fit_predicts_a_decoder_that_it_never_saw(
     outcome: tuple[list[dict[str, Any]], dict[str, Any]],
 ) -> None:
     rows, about = outcome
-    if not about["calm"]:
-        pytest.skip(f"THE MACHINE IS DISTURBED, nothing was compared: {about['noise']}")
+    if why := disturbed(rows, about):
+        pytest.skip(f"THE MACHINE IS DISTURBED, nothing was compared: {why}")
     assert off(rows, "predicted") <= MEDIAN, report(rows, about)
 
 
@@ -102,10 +131,10 @@ def test_no_probe_has_a_matrix_of_the_decoder(step: Step) -> None:
 def test_the_decoder_attends_as_one_that_recomputes_everything(new: int) -> None:
     """Prefill of a whole context, then its last tokens again after a cache of the first."""
     context = 12
-    whole = Decoder(Step("prefill", 1, context, context))
+    weights = Weights()
+    whole = Decoder(Step("prefill", 1, context, context), weights)
     want = whole.run().copy()
-    part = Decoder(Step("part", 1, new, context))
-    part.layers, part.head = whole.layers, whole.head
+    part = Decoder(Step("part", 1, new, context), weights)
     for mine, theirs in zip(part.caches, whole.caches, strict=True):
         for a, b in zip(mine, theirs, strict=True):
             a[:, :, : context - new] = b[:, :, : context - new]

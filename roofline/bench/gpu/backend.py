@@ -50,6 +50,7 @@ class CupyBackend:
     span_s: float = SPAN_S
     fill_bytes_per_s: float = FILL_BYTES_PER_S
     whole_rounds: bool = True
+    shared: bool = False
     name: str = "cupy"
 
     @property

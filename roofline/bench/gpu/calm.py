@@ -44,7 +44,7 @@ class Calm:
     slowed: tuple[str, ...]
 
     @property
-    def taken(self) -> float:
+    def lost(self) -> float:
         """Share of the time that others had it: unknown, and counted as none. [1]"""
         return 0.0
 

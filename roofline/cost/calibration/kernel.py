@@ -23,12 +23,15 @@ class Label:
         Of kernel: ``"gemm"``, ``"decode-attention"``.
     variant
         Number formats or operator: ``"fp8_block"``, ``"bfloat16-fp8"``, ``"all_reduce"``.
+    mine
+        The user's own calibration that it is in; empty for one that is shipped.
     """
 
     device: str
     provider: str
     kind: str
     variant: str
+    mine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,11 @@ BORROWED: Final[Mapping[str, float]] = {
 """The same of kernels of another engine's, by kind; of other kinds `ENGINES`. Assumed, after
 engines that differ by 21 % (experts) and 33 % (decode) on the same device in the median."""
 ENGINES: Final = 0.3
-NEUTRAL: Final = frozenset({"vidur", "nccl", "torch-nccl", "deepep"})
-"""Whose kernels no engine replaces: passes over activations as PyTorch has them, libraries."""
+PASSES: Final = "passes"
+CUBLAS: Final = "cublas"
+NCCL: Final = "nccl"
+NEUTRAL: Final = frozenset({"vidur", NCCL, "torch-nccl", "deepep", PASSES, CUBLAS})
+"""Whose kernels no engine replaces: passes over activations, libraries."""
 IDEAL: Final = "ideal"
 """An engine that has the kernels of all."""
 LIBRARY: Final = frozenset({("gemm", "bfloat16")})
@@ -145,7 +151,8 @@ def nearest(
     """The fit that stands for a kernel, and how far it is from it; None if nothing is like it.
 
     The first variant that any device has is taken; of its devices the most alike, and there the
-    engine's own kernels before those of others.
+    engine's own kernels before those of others. Kernels that are not an engine's are the user's own
+    first, and those are also the first to stand for what an engine has no kernel of.
 
     Parameters
     ----------
@@ -164,10 +171,12 @@ def nearest(
                 if (each.device, each.kind, each.variant) == (device, kind, variant)
             ]
             if here:
+                here.sort(key=lambda each: not each.mine)
                 own = [each for each in here if each.provider == provider]
                 shared = [each for each in here if _shared(each)]
+                measured = [each for each in shared if each.mine]
                 return Found(
-                    load((own or shared or here)[0]),
+                    load((measured or own or shared or here)[0]),
                     foreign=device != gpu.name,
                     far=GENERATIONS.get(device, gpu.architecture) != gpu.architecture,
                     borrowed=provider != IDEAL and not (own or shared),

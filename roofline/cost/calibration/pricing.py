@@ -15,6 +15,7 @@ from roofline.cost.engine_costs import IDEAL as IDEAL_ENGINE
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.kernels import experts
 from roofline.cost.kernels.calibrated import Calibrated, predict
+from roofline.cost.kernels.decode import scheduled
 from roofline.cost.kernels.form import Dims, Machine, machine
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Array, Number, Op, plus
@@ -125,7 +126,10 @@ class GpuCalibration:
         model = kernel.model
         if wanted.form is not None:
             model = replace(model, form=wanted.form)
-        time, own, known = predict(model, wanted.dims, device)
+        dims = wanted.dims
+        if wanted.kind == "decode-attention":
+            dims = scheduled(dims, kernel.label.provider)
+        time, own, known = predict(model, dims, device)
         if wanted.part:
             time = of_part(wanted.part, time, model, wanted.dims, device)
         if wanted.beside is not None:

@@ -84,11 +84,7 @@ def decode_dims(
     The rest follows: ``units`` of work, how many keys the last query sees (``reach``), and how the
     kernel schedules them.
     """
-    known = KERNELS.get(kernel, USUAL)
-    group = heads / kv_heads
-    swapped = (group > 1) & (new == 1)
-    ones = np.ones_like(batch)
-    return {
+    shape = {
         "batch": batch,
         "new": new,
         "context": context,
@@ -98,7 +94,19 @@ def decode_dims(
         "width": width,
         "kv_width": kv_width,
         "reach": np.where(window > 0, np.minimum(window, context), context),
-        "units": batch * kv_heads * np.ceil(group * new / ROWS),
+        "units": batch * kv_heads * np.ceil(heads / kv_heads * new / ROWS),
+    }
+    return scheduled(shape, kernel)
+
+
+def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
+    """The same columns as another kernel schedules the work; as `USUAL` if it is not known."""
+    known = KERNELS.get(kernel, USUAL)
+    batch, kv_heads = dims["batch"], dims["kv_heads"]
+    swapped = (dims["heads"] > kv_heads) & (dims["new"] == 1)
+    ones = np.ones_like(batch)
+    return {
+        **dims,
         "splits": np.where(swapped | (not known.swaps), known.splits, 1.0),
         "slots": known.slots * ones,
         "planned": known.planned * ones,

@@ -2,6 +2,11 @@
 
 A processor has no datasheet that tells its rates, so they are constants with bounds of their own,
 not shares of a published one. Single precision throughout; one kernel after the other.
+
+Where an operand is found follows from what is touched between two uses of it, ``reuse``: of weights
+and caches that is all that a step reads. What exceeds the last-level cache, as far as a process
+gets it, comes from memory. Source: Mattson, Gecsei, Slutz and Traiger 1970, IBM Systems Journal 9,
+for the distance; Ilic, Pratas and Sousa 2014, Cache-aware Roofline, for a rate for each level.
 """
 
 from collections.abc import Mapping
@@ -44,9 +49,10 @@ def _compute() -> Constant:
     return Constant("compute", low, high, prior, "FLOP/s", "multiplies and adds of large products")
 
 
-def _capacity() -> Constant:
-    low, high, prior = parse("64 KiB", "B"), parse("1 GiB", "B"), parse("16 MiB", "B")
-    return Constant("capacity", low, high, prior, "B", "traffic of which half misses the caches")
+def _capacity(prior: str, meaning: str) -> Constant:
+    """Of a cache, from a core's own to that of a socket."""
+    low, high = parse("64 KiB", "B"), parse("1 GiB", "B")
+    return Constant("capacity", low, high, parse(prior, "B"), "B", meaning)
 
 
 def product(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -55,7 +61,8 @@ def product(dims: Dims, machine: Machine, constants: Values) -> Array:
     One row: the weights are read, k rows of them. More rows: the weights are first packed into the
     order in which the innermost loop reads them, which does not overlap with the arithmetic on a
     core; then the rows are cut into blocks of 16, 8, 4, 2 and 1, and each block takes as long as
-    its arithmetic or as a sweep over the packed weights. Small products are not packed.
+    its arithmetic or as a sweep over the packed weights. Small products are not packed. Weights
+    that come from memory take longer, less so where the arithmetic of many rows hides it.
     Source: Goto and van de Geijn 2008, Anatomy of High-Performance Matrix Multiplication, for
     packing; the blocks are read off measured times for m = 1 to 24 (OpenBLAS 0.3.31, AVX-512).
     """
@@ -66,9 +73,11 @@ def product(dims: Dims, machine: Machine, constants: Values) -> Array:
     for rows in BLOCKS[1:]:
         left = np.floor(m / rows) % 2.0
         blocks = blocks + left * np.maximum(sweep, rows * row)
-    vector = weights / constants["read"] + k * constants["row"]
+    far = weights * missed(dims["reuse"], machine.l2_bytes)
+    vector = weights / constants["read"] + k * constants["row"] + far / constants["memory"]
     small = vector + m * row
-    packed = weights / constants["packing"] + blocks
+    hidden = 1.0 + m / constants["hiding"]
+    packed = weights / constants["packing"] + far / (constants["unpacked"] * hidden) + blocks
     time: Array = constants["start"] + np.where(
         m == 1.0, vector, np.where(m * n * k <= UNPACKED, small, packed)
     )
@@ -85,8 +94,9 @@ def product_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 def decode(dims: Dims, machine: Machine, constants: Values) -> Array:
     """One query per sequence: a product with the keys and one with the values for each key head.
 
-    Both caches are read once. Where a group of queries is too large for the kernels that do not
-    pack, they are packed, keys and values each at a rate of their own.
+    Both are read once, what the processor's caches do not hold from memory. Where a group of
+    queries is too large for the kernels that do not pack, they are packed, keys and values each at
+    a rate of their own.
     """
     count, kv, width, context = (dims[i] for i in ("count", "kv_heads", "head_dim", "context"))
     group = dims["heads"] / kv
@@ -99,6 +109,7 @@ def decode(dims: Dims, machine: Machine, constants: Values) -> Array:
         + count * kv * constants["call"]
         + np.where(turned, half / constants["packing_keys"], read)
         + np.where(packed, half / constants["packing_values"], read)
+        + 2.0 * half * missed(dims["reuse"], machine.l2_bytes) / constants["memory"]
         + scores * constants["score"]
         + 4.0 * scores * width / constants["compute"]
     )
@@ -137,23 +148,27 @@ def prefill_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 
 
 def passes(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Passes over rows of an array: what is counted is read and written once, whatever is done."""
-    moved, share = dims["bytes"], _missed(dims, constants)
+    """Passes over rows of an array: what is counted is read and written once, whatever is done.
+
+    What misses a core's own caches takes longer, and what misses the last one longer still.
+    """
+    moved, reuse = dims["bytes"], dims["reuse"]
     time: Array = (
         constants["start"]
         + dims["rows"] * constants["row"]
-        + moved * (1.0 - share) / constants["cache"]
-        + moved * share / constants["memory"]
+        + moved / constants["cache"]
+        + moved * missed(reuse, constants["capacity"]) / constants["shared"]
+        + moved * missed(reuse, machine.l2_bytes) / constants["memory"]
     )
     return time
 
 
 def passes_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """0: calls take longer. 1: the caches do. 2: memory does."""
+    """0: calls take longer. 1: a core's caches do. 2: the last-level cache does. 3: memory does."""
     begin = constants["start"] + dims["rows"] * constants["row"]
-    share = _missed(dims, constants)
     short = dims["bytes"] / constants["cache"] < begin
-    return np.where(share > 0.5, 2, np.where(short, 0, 1)).astype(np.intp)
+    near = np.where(missed(dims["reuse"], constants["capacity"]) > 0.5, 2, np.where(short, 0, 1))
+    return np.where(missed(dims["reuse"], machine.l2_bytes) > 0.5, 3, near).astype(np.intp)
 
 
 def roofed(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -172,19 +187,23 @@ def roofed_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     return (arithmetic > dims["bytes"] / constants["memory"]).astype(np.intp)
 
 
-def missed(size: Array, capacity: float) -> Array:
-    """Share of accesses that miss a cache, from none far below its capacity to all far above."""
-    share: Array = 1.0 / (1.0 + (capacity / size) ** SHARPNESS)
-    return share
+def missed(reuse: Array, capacity: float) -> Array:
+    """Share of accesses that miss a cache, from none far below its capacity to all far above.
 
-
-def _missed(dims: Dims, constants: Values) -> Array:
-    share: Array = np.maximum(dims["cold"], missed(dims["bytes"], constants["capacity"]))
+    Parameters
+    ----------
+    reuse
+        Touched between two uses of what is accessed. [B]
+    capacity
+        Of the cache. [B]
+    """
+    share: Array = 1.0 / (1.0 + (capacity / reuse) ** SHARPNESS)
     return share
 
 
 _START: Final = _time("start", "5 µs", "calls that do nothing yet")
-_READ: Final = _bytes("read", "20 GB/s", "operands that are read once, from memory")
+_READ: Final = _bytes("read", "25 GB/s", "operands that are read once, in the last-level cache")
+_MEMORY: Final = _bytes("memory", "25 GB/s", "the same in memory, in addition")
 
 FORMS: Final[Mapping[str, Form]] = {
     "processor-product": Form(
@@ -193,7 +212,10 @@ FORMS: Final[Mapping[str, Form]] = {
             _START,
             _READ,
             _time("row", "10 ns", "each row of the weights, where there is one row of activations"),
-            _bytes("packing", "8 GB/s", "weights that are packed"),
+            _MEMORY,
+            _bytes("packing", "8 GB/s", "weights that are packed, in the last-level cache"),
+            _bytes("unpacked", "25 GB/s", "the same in memory, in addition"),
+            Constant("hiding", 1.0, 1e5, 64.0, "1", "rows whose arithmetic hides half of that"),
             _bytes("sweep", "50 GB/s", "packed weights, for a block of rows"),
             _compute(),
         ),
@@ -207,6 +229,7 @@ FORMS: Final[Mapping[str, Form]] = {
             _START,
             _time("call", "500 ns", "each key head of each sequence"),
             _READ,
+            _MEMORY,
             _bytes("packing_keys", "8 GB/s", "keys that are packed"),
             _bytes("packing_values", "8 GB/s", "values that are packed"),
             _time("score", "0.5 ns", "softmax of a score"),
@@ -224,7 +247,7 @@ FORMS: Final[Mapping[str, Form]] = {
             _time("row", "50 ns", "each query of each head"),
             _time("score", "1 ns", "mask and softmax of a score"),
             _time("miss", "0.3 ns", "the same, where it is not in the caches, in addition"),
-            _capacity(),
+            _capacity("16 MiB", "scores of which half are not in the caches"),
             _compute(),
         ),
         prefill,
@@ -236,9 +259,10 @@ FORMS: Final[Mapping[str, Form]] = {
         (
             _START,
             _time("row", "10 ns", "each row"),
-            _bytes("cache", "20 GB/s", "what is counted, in the caches"),
-            _bytes("memory", "10 GB/s", "what is counted, in memory"),
-            _capacity(),
+            _bytes("cache", "20 GB/s", "what is counted, in a core's own caches"),
+            _bytes("shared", "40 GB/s", "what misses those, in addition"),
+            _bytes("memory", "40 GB/s", "what misses the last-level cache, in addition"),
+            _capacity("2 MiB", "touched, where half misses a core's own caches"),
         ),
         passes,
         ("rows", "bytes"),

@@ -257,7 +257,8 @@ def test_what_the_library_does_not_have_is_left_out_with_the_reason(
     run = measured(tmp_path, ["gemm-int8", "copy"])
     assert {row.probe for row in run.records.rows} == {"copy"}
     reasons = [entry.reason for entry in run.dropped if entry.point.probe.name == "gemm-int8"]
-    without = [reason for reason in reasons if reason != "does not fit into memory"]
+    others = ("does not fit into memory", "takes about", "the budget is spent")
+    without = [reason for reason in reasons if not reason.startswith(others)]
     assert all("cuBLASLt has no int8 product of m = " in reason for reason in without)
     assert len(without) > 40
 

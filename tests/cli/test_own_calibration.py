@@ -1,0 +1,165 @@
+"""``--calibration auto``: the user's own measurements of a GPU first, then what is shipped."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline.bench.calibrating import Fitted
+from roofline.bench.profile import Profile, write
+from roofline.bench.profile_file import load
+from roofline.bench.shipping.files import labels, path_of
+from roofline.cli import run
+from roofline.cost.kernels.decode import KERNELS, USUAL, decode_dims, scheduled
+from tests.bench.test_calibrating import MACHINE
+
+Captured = pytest.CaptureFixture[str]
+GEMMS = ("qkv", "attn-out", "gate-up", "down", "lm-head")
+SLOWER = 2.0
+
+
+def answer(capsys: Captured, words: str) -> dict[str, Any]:
+    code = run(f"analyze {words} --format json".split())
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def seconds(found: dict[str, Any]) -> dict[tuple[str, str], float]:
+    return {(row["phase"], row["op"]): row["seconds"] for row in found["result"]["ops"]}
+
+
+def mine(
+    home: Path,
+    *,
+    device: str = "h100-sxm",
+    date: str = "2026-01-01",
+    scale: float = SLOWER,
+    name: str = "",
+    probes: tuple[str, ...] = ("gemm-bf16",),
+) -> Path:
+    """A calibration as `roofline calibrate` writes them: shipped fits, so many times slower."""
+    kinds = {
+        "gemm-bf16": ("gemm", "bfloat16", "product-2"),
+        "paged-decode": ("decode-attention", "bfloat16-bfloat16", "decode"),
+    }
+    fits: dict[str, Fitted] = {}
+    for probe in probes:
+        kind, variant, form = kinds[probe]
+        wanted = ("h100-sxm", kind, variant)
+        label = next(x for x in labels() if (x.device, x.kind, x.variant) == wanted)
+        (fitted,) = load(path_of(label)).fits.values()
+        model = replace(fitted.model, scale=scale, source="my own")
+        fits[probe] = replace(fitted, probe=probe, form=form, model=model)
+    name = name or f"cupy-{device}"
+    profile = Profile(
+        name, "cupy", device, date, "0" * 16, {"machine": device}, MACHINE, device, fits
+    )
+    path = home / "calibrations" / f"{name}.yaml"
+    write(profile, path)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ROOFLINE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_own_kernels_price_what_they_are_of_and_shipped_ones_the_rest(
+    home: Path, capsys: Captured
+) -> None:
+    shipped = seconds(answer(capsys, "--engine trtllm"))
+    mine(home)
+    found = answer(capsys, "--engine trtllm")
+    ratio = {op: time / shipped[op] for op, time in seconds(found).items()}
+    for (phase, op), share in ratio.items():
+        wanted = SLOWER if op in GEMMS else 1.0
+        assert share == pytest.approx(wanted, rel=1e-3), (phase, op)
+    told = {row["op"]: row["basis"] for row in found["result"]["ops"]}
+    assert "transferred" not in {told[op] for op in GEMMS}
+
+
+def test_it_says_which_kernels_are_own_and_which_are_shipped(home: Path, capsys: Captured) -> None:
+    assert answer(capsys, "")["result"]["calibration"] == "h100-sxm"
+    mine(home)
+    found = answer(capsys, "")
+    assert found["result"]["calibration"] == "cupy-h100-sxm, else h100-sxm"
+    (note,) = [note for note in found["notes"] if "your own calibration" in note]
+    own, _, shipped = note.partition("; shipped with this program: ")
+    assert own == "By your own calibration cupy-h100-sxm: gemm bfloat16"
+    assert "decode-attention bfloat16-bfloat16" in shipped
+    assert run(["analyze"]) == 0
+    assert "cupy-h100-sxm" in "".join(capsys.readouterr())
+
+
+def test_a_calibration_of_another_device_is_left_alone(home: Path, capsys: Captured) -> None:
+    shipped = seconds(answer(capsys, ""))
+    mine(home, device="h200-sxm")
+    assert seconds(answer(capsys, "")) == shipped
+
+
+def test_own_kernels_come_before_those_of_a_like_device(home: Path, capsys: Captured) -> None:
+    carried = answer(capsys, "--gpu h800-sxm")
+    mine(home, device="h800-sxm", scale=1.0)
+    found = answer(capsys, "--gpu h800-sxm")
+    assert found["result"]["calibration"] == "cupy-h800-sxm, else kernels of h100-sxm"
+    rows = {row["op"]: row for row in found["result"]["ops"]}
+    before = {row["op"]: row for row in carried["result"]["ops"]}
+    assert before["gate-up"]["basis"] == "transferred" != rows["gate-up"]["basis"]
+    assert rows["attention"]["basis"] == before["attention"]["basis"]
+
+
+def test_the_latest_of_several_is_taken(home: Path, capsys: Captured) -> None:
+    shipped = seconds(answer(capsys, ""))
+    mine(home, name="b", date="2026-03-01", scale=3.0)
+    mine(home, name="a", date="2026-01-01", scale=2.0)
+    mine(home, name="c", date="2026-02-01", scale=4.0)
+    found = answer(capsys, "")
+    assert seconds(found)["decode", "gate-up"] == pytest.approx(
+        3.0 * shipped["decode", "gate-up"], rel=1e-3
+    )
+    assert found["result"]["calibration"] == "b, else h100-sxm"
+
+
+def test_an_engine_s_own_attention_stays_where_it_was_measured(
+    home: Path, capsys: Captured
+) -> None:
+    """The probe's attention is no engine's: it stands in for those that were not measured."""
+    asked = {engine: f"--engine {engine}" for engine in ("vllm", "sglang")}
+    before = {engine: seconds(answer(capsys, words)) for engine, words in asked.items()}
+    mine(home, probes=("paged-decode",), scale=10.0)
+    after = {engine: seconds(answer(capsys, words)) for engine, words in asked.items()}
+    op = ("decode", "attention")
+    assert after["vllm"][op] == before["vllm"][op]
+    assert after["sglang"][op] > 5.0 * before["sglang"][op]
+
+
+def test_a_damaged_own_calibration_is_one_error_that_names_it(home: Path, capsys: Captured) -> None:
+    path = mine(home)
+    path.write_text(path.read_text().replace("form: product-2", "form: product-3"))
+    assert run(["analyze"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("error:") == 1
+    assert f"{path}:" in err
+
+
+def test_a_file_that_is_named_serves_by_the_same_names(home: Path, capsys: Captured) -> None:
+    path = mine(home)
+    found = answer(capsys, f"--calibration {path}")
+    priced = {row["op"] for row in found["result"]["ops"] if row["basis"] != "datasheet"}
+    assert priced == set(GEMMS)
+
+
+def test_columns_of_decoding_are_as_the_kernel_schedules_it() -> None:
+    one = np.ones(2)
+    shape = (4 * one, one, 4096 * one, 32 * one, 8 * one, 128 * one, 0 * one, 2 * one, 2 * one)
+    usual = decode_dims(*shape)
+    for kernel in (*KERNELS, ""):
+        for name, column in scheduled(usual, kernel).items():
+            np.testing.assert_array_equal(column, decode_dims(*shape, kernel=kernel)[name])
+    assert scheduled(usual, "roofline")["slots"].tolist() != [USUAL.slots] * 2
