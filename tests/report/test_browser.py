@@ -1,11 +1,8 @@
 """The page in headless Chromium, where playwright and a Chromium are installed."""
 
-import os
-import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -17,7 +14,6 @@ from tests.report.hostile import HOSTILE, poisoned
 
 pytestmark = pytest.mark.browser
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 LISTEN = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => {
@@ -33,29 +29,6 @@ CASES: dict[str, dict[str, Any]] = {
     "datasheet": {"calibration": "none"},
     "quantised": {"weights": "fp8", "tp": 8, "overlap": 0.5},
 }
-
-
-def absent(why: str) -> NoReturn:
-    """Skip where a browser is a convenience, fail where ROOFLINE_BROWSER says it is required."""
-    if os.environ.get("ROOFLINE_BROWSER") == "required":
-        pytest.fail(f"{why} (ROOFLINE_BROWSER=required)")
-    pytest.skip(why)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Headless Chromium; ROOFLINE_CHROMIUM names one that is not on the path."""
-    try:
-        from playwright import sync_api as api
-    except ModuleNotFoundError:
-        absent("playwright is not installed")
-    found = os.environ.get("ROOFLINE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), "")
-    if not found:
-        absent("no Chromium on the path: install one, or name it in ROOFLINE_CHROMIUM")
-    with api.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 class Visit:

@@ -10,9 +10,7 @@ from roofline.report.lanes import MOST, embedded, lanes_of
 from roofline.table import Column, Result, Table, table
 from tests.report.hostile import MANY, poisoned
 from tests.report.pages import taken_apart
-from tests.report.test_browser import Visit, browser
-
-__all__ = ["browser"]  # a fixture
+from tests.report.test_browser import Visit
 
 
 def points(gpus: tuple[str, ...] = ("fast", "slow"), copies: int = 1) -> Table:
