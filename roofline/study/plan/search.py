@@ -70,18 +70,18 @@ def search(
     options: list[Option] = []
     short: list[Option] = []
     seen: set[str] = set()
+    looked = 0
     for cost, candidate in open_:
         best = min((question.cost(each) for each in options), default=math.inf)
-        looked = len(options) + len(short)
         # Of every kind there is one, so that kinds can be compared.
         free = looked < least or candidate.kind.name not in seen
         found: Option | str = "cannot be cheaper"
         if looked >= MOST and not free:
             found = f"not tabulated: {MOST} that promise more were"
-        elif free or (
-            cost <= best * (1.0 + ROUNDING) and _rivals(candidate, best, question, tables)
-        ):
-            found = option(candidate, question, tables)
+        elif free or cost <= best * (1.0 + ROUNDING):
+            looked += 1
+            if free or _rivals(candidate, best, question, tables):
+                found = option(candidate, question, tables)
         if isinstance(found, str):
             dropped[key_of(candidate)] = found
             continue
