@@ -70,6 +70,12 @@ class MissingEnvironmentError(RooflineError):
     exit_code = 3
 
 
+class StoppedError(RooflineError):
+    """The user stopped it."""
+
+    exit_code = 130
+
+
 class PartialError(RooflineError):
     """The work stopped before its end; what was finished is kept, and can be gone on from."""
 

@@ -32,7 +32,7 @@ from roofline.cli import (
     sweep,
     validate,
 )
-from roofline.errors import RooflineError
+from roofline.errors import RooflineError, StoppedError
 
 app = typer.Typer(
     name="roofline",
@@ -64,7 +64,6 @@ app.add_typer(models.app, name="models")
 
 _UsageError = typer.BadParameter.__mro__[1]  # Typer carries its own copy of Click
 _ClickError: Any = _UsageError.__mro__[1]
-_INTERRUPTED = 130
 
 
 def _show_version(asked: bool) -> None:
@@ -101,11 +100,14 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KeyboardInterrupt, typer.Abort):
-        return fail("interrupted", "run the command again", _INTERRUPTED)
+        return fail("interrupted", "run the command again", StoppedError.exit_code)
     except _ClickError as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "roofline"
         return fail(error.format_message(), f"{command} --help lists what it takes", 2)
+    # Typer catches what Ctrl-C raises, and only gives its code.
+    if code == StoppedError.exit_code:
+        return fail("interrupted", "run the command again", code)
     return code if isinstance(code, int) else 0
 
 

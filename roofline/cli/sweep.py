@@ -12,12 +12,12 @@ import typer
 from roofline.cli import completing, options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format
+from roofline.errors import StoppedError
 
 if TYPE_CHECKING:
     from roofline.study.store.running import Progress
 
 EPILOG = "scenarios/README.md says what a scenario file holds; roofline schema prints its schema."
-INTERRUPTED = 130
 
 
 class Executor(StrEnum):
@@ -79,8 +79,8 @@ def sweep(
         )
     except KeyboardInterrupt:
         hint = "run the same command again to go on" if out else "with --out it could go on"
-        typer.echo(f"\nerror: interrupted\nhint: {hint}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        typer.echo("", err=True)  # below the line of progress
+        raise StoppedError("interrupted", hint=hint) from None
     if report is not None:
         write_page(context, found.result(), report)
     print_sweep(found, format_, top)
