@@ -62,7 +62,8 @@ def test_what_tables_of_a_hull_share_changes_nothing() -> None:
     off = beyond(hull, far, apart)
     np.testing.assert_array_equal(off, outside(hull, far))
     for one in (table, with_steps):
-        np.testing.assert_array_equal(tabled(one, hull, far, apart, off), value(one, hull, far))
+        found = tabled(one, hull, far, apart, off)
+        np.testing.assert_allclose(found, value(one, hull, far), rtol=1e-12, atol=1e-15)
 
 
 def test_a_surface_is_close_to_what_it_was_made_of() -> None:
