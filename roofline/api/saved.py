@@ -56,13 +56,15 @@ def read_result(path: Path) -> Result:
     Parameters
     ----------
     path
-        ``.parquet``: of a sweep. ``.json``: of a plan.
+        ``.parquet``: of a sweep, or its folder. ``.json``: of a plan.
 
     Raises
     ------
     DocumentError
         It cannot be read, or is something else.
     """
+    if path.is_dir():
+        path = path / "result.parquet"
     if path.suffix.lower() == ".parquet":
         return _sweep(path)
     if path.suffix.lower() == ".json":

@@ -57,7 +57,7 @@ MORE: Final = frozenset(
     }
 )
 """Figures of which more is better."""
-MOST: Final = 2500
+MOST: Final = 1500
 """Rows that a page has room for."""
 
 

@@ -117,10 +117,12 @@ def page_of(result: Result) -> Page:
     parts.append(f"batch {given['batch']}" if "batch" in given else "")
     if "prompt" in given:
         answer = f" → {_grouped(given['output'])}" if "output" in given else ""
-        parts.append(f"{_grouped(given['prompt'])}{answer} tokens")
+        unit = " tokens" if isinstance(given["prompt"], int) else ""  # else it says so itself
+        parts.append(f"{_grouped(given['prompt'])}{answer}{unit}")
     parts.append(f"{given['engine']} memory policy" if "engine" in given else "")
     if calibrated(result):
-        parts.append(f"predicted from measured kernels ({given.get('calibration', '')})")
+        named = f" ({given['calibration']})" if given.get("calibration") else ""
+        parts.append(f"predicted from measured kernels{named}")
     elif given.get("basis") == BOUND:
         parts.append("datasheet rates")
     return Page(

@@ -98,7 +98,9 @@ def amount(value: object, unit: str = "", digits: int = 3) -> Amount:
         return Amount(UNKNOWN if value is None or isinstance(value, float) else clean(value))
     number = float(str(value))
     if unit.startswith("$"):
-        return Amount(f"${number:,.2f}" if number >= 1 else f"${number:.{digits}g}", unit[1:])
+        text = f"{number:,.2f}" if number >= 1 else f"{number:.{digits}g}"
+        cents = len(text.partition(".")[2]) >= 2 or "e" in text
+        return Amount(f"${text if cents else f'{number:.2f}'}", unit[1:])
     if unit in ("s", "B", "B/s", "FLOP", "FLOP/s", "J", "W"):
         figures, _, prefixed = show(number, unit, digits).partition(" ")
         return Amount(figures, prefixed)

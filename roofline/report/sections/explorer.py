@@ -5,16 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Grid, Head, Key
+from roofline.report.block import NO_UNIT, Block, Cell, Figure, Grid, Head, Key
 from roofline.report.figures import axis, colour, layout, log_ticks
 from roofline.report.lanes import NAMES, Choice, Lanes, embedded, lanes_of
-from roofline.report.text import is_number
-from roofline.report.words import cell, heading
+from roofline.report.text import Amount, between, is_number
+from roofline.report.words import cell, heading, unit_of
 from roofline.table import Result
 
 ORDER: Final = 30
 BEST: Final = 25
 """Rows of the table of the best configurations."""
+SHOWN: Final = (
+    *("ttft_s", "tpot_s", "user_tok_s", "throughput_per_gpu_tok_s", "output_per_gpu_tok_s"),
+    *("usd_per_mtok", "memory_bytes"),
+)
+"""Figures of the best."""
+ENDED: Final = frozenset({"ttft_s", "tpot_s", "usd_per_mtok"})
+"""Those with their interval."""
 SPEED: Final = "user_tok_s"
 RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 
@@ -130,12 +137,31 @@ def draw_curve(lanes: Lanes) -> Figure | None:
 def _best(lanes: Lanes) -> Grid:
     """The best rows as a table, whether scripts run or not."""
     names = [choice.name for choice in (*lanes.axes, *lanes.numbers)]
-    shown = [*names, *lanes.figures[:9], *(w for w in lanes.words if w == "decode_bound")]
+    figures = [name for name in SHOWN if name in lanes.figures]
+    known = [w for w in lanes.words if w == "basis"]
+    heads = [Head(heading(name), numeric=name not in NAMES) for name in names]
+    for name in figures:
+        heads += [Head(heading(name), numeric=True)]
+        heads += [Head("80 %", numeric=True)] if name in ENDED else []
+    heads += [Head(heading(name)) for name in known]
+
+    def line(row: Mapping[str, Any]) -> tuple[Cell, ...]:
+        cells = [cell(name, row.get(name)) for name in names]
+        for name in figures:
+            cells.append(cell(name, row.get(name)))
+            if name in ENDED:
+                low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+                shown = Amount("")
+                if is_number(low) and is_number(high) and low < high:
+                    shown = between(low, high, unit_of(name))
+                cells.append(Cell(shown.number, shown.unit or NO_UNIT))
+        return (*cells, *(Cell(str(row[name] or ""), tone="badge") for name in known))
+
     return Grid(
         "best-table",
         "The best configurations, those that keep all limits first",
-        tuple(Head(heading(name), numeric=name not in (*NAMES, *lanes.words)) for name in shown),
-        tuple(tuple(cell(name, row.get(name)) for name in shown) for row in lanes.rows[:BEST]),
+        tuple(heads),
+        tuple(line(row) for row in lanes.rows[:BEST]),
     )
 
 

@@ -86,8 +86,9 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
     return Figure(
         f"frontier-{metric.removesuffix('_s')}",
         f"{name} against price",
-        f"Cheapest: {cheapest.shape} with {amount(cheapest.value, unit)}; "
-        f"the least is {amount(min(values), unit)}.",
+        f"Cheapest: {cheapest.shape} with {amount(cheapest.value, unit)}; the least of these is "
+        f"{amount(min(values), unit)}. From curves of one replica, a little on the safe side; the "
+        "verdict and the runners-up were simulated whole.",
         {"data": [points], "layout": figure},
         (Key("recommended", "decode"), Key("nothing cheaper is as good", "prefill", "circle")),
     )

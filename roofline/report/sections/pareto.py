@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, lines, log_ticks
+from roofline.report.known import BOUND
 from roofline.report.lanes import Lanes, lanes_of
 from roofline.report.text import is_number, label
 from roofline.report.words import heading, written
@@ -22,6 +23,8 @@ LOOKS: Final = (
     ("host", "x"),
 )
 """Colour and symbol of each group, as many as can be told apart."""
+MOST: Final = 800
+"""Points that a reader can tell apart, the best ones."""
 GROUPED: Final = ("gpu", "model", "technique", "weights", "layout")
 """What configurations may be grouped by, the first that differs."""
 
@@ -54,7 +57,7 @@ def draw(lanes: Lanes) -> Figure | None:
     rate = next((name for name in RATES if name in lanes.figures), "")
     rows = [
         row
-        for row in lanes.rows
+        for row in lanes.rows[:MOST]
         if is_number(row.get(SPEED)) and is_number(row.get(rate)) and row[SPEED] > 0 < row[rate]
     ]
     if len(rows) < 2:
@@ -82,10 +85,16 @@ def draw(lanes: Lanes) -> Figure | None:
         "What a GPU gives against what a user gets",
         f"From {written(rate, rich[rate])} of a GPU at {written(SPEED, rich[SPEED])} for a user "
         f"({_named(lanes, rich)}) to {written(SPEED, fast[SPEED])} for a user "
-        f"({_named(lanes, fast)}).",
+        f"({_named(lanes, fast)}).{_bounds(rows)}",
         {"data": data, "layout": figure},
         (*legend, Key("nothing feasible is better in both", "muted", "stem")),
     )
+
+
+def _bounds(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many are no forecasts; empty if none."""
+    number = sum(row.get("basis") == BOUND for row in rows)
+    return f" {number} of {len(rows)} are bounds at datasheet rates, no forecasts." * bool(number)
 
 
 def _looks(
@@ -129,6 +138,8 @@ def _hover(lanes: Lanes, rate: str, row: Mapping[str, Any]) -> str:
         label(_named(lanes, row), 60),
         *(f"{heading(name)}: {written(name, row[name])}" for name in shown),
     ]
+    if row.get("basis") == BOUND:
+        told.append("a bound at datasheet rates")
     if row.get("limit"):
         told.append(f"misses {label(heading(str(row['limit'])))}")
     return lines(told)
@@ -144,7 +155,8 @@ def build(result: Result) -> Block | None:
     table = result.tables.get("points")
     if table is None or not len(table):
         return None
-    figure = draw(lanes_of(table))
+    wanted = result.metadata.get("objectives", ())
+    figure = draw(lanes_of(table, [(str(name), bool(most)) for name, most in wanted]))
     if figure is None:
         return None
     return Block("pareto-section", "All configurations", "figures.html", figures=(figure,))

@@ -20,22 +20,29 @@ MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
 class End:
     """One end of a bar: the input, what comes out, and whether another deployment is then best.
 
-    ``value`` is None where nothing fits.
+    ``value`` and ``gpus`` are None where nothing fits.
     """
 
     said: str
     value: float | None
+    gpus: int | None
     shape: str
     changes: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An input that may be otherwise."""
+    """An input that may be otherwise, and how many GPUs are planned as it is. [1]"""
 
     what: str
     low: End
     high: End
+    gpus: int
+
+    @property
+    def buys(self) -> bool:
+        """Whether another number of GPUs is bought."""
+        return any(end.gpus != self.gpus for end in (self.low, self.high))
 
     @property
     def span(self) -> float:
@@ -46,7 +53,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class TornadoFacts:
-    """Bars, the longest first, around what was planned."""
+    """Bars around what was planned: those that change what is bought, then the longest."""
 
     measure: str
     base: float
@@ -59,9 +66,17 @@ def tornado_facts(table: Table) -> TornadoFacts | None:
     measure = next((m for m in MEASURES if all(r[f"{m}_base"] is not None for r in rows)), "")
     if not rows or not measure:
         return None
-    bars = tuple(Bar(str(r["what"]), *(_end(r, measure, e) for e in ("low", "high"))) for r in rows)
-    base = float(rows[0][f"{measure}_base"])
-    return TornadoFacts(measure, base, tuple(sorted(bars, key=lambda bar: -bar.span)))
+    bars = [
+        Bar(
+            str(row["what"]),
+            _end(row, measure, "low"),
+            _end(row, measure, "high"),
+            row["gpus_base"],
+        )
+        for row in rows
+    ]
+    bars.sort(key=lambda bar: (not bar.buys, -bar.span))
+    return TornadoFacts(measure, float(rows[0][f"{measure}_base"]), tuple(bars))
 
 
 def _end(row: Mapping[str, Any], measure: str, end: str) -> End:
@@ -69,6 +84,7 @@ def _end(row: Mapping[str, Any], measure: str, end: str) -> End:
     return End(
         str(row[end]),
         None if value is None else float(value),
+        None if row[f"gpus_{end}"] is None else int(row[f"gpus_{end}"]),
         str(row[f"shape_{end}"]),
         bool(row[f"changes_{end}"]),
     )
@@ -148,13 +164,15 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
 def _told(bar: Bar, unit: str) -> str:
     return ", ".join(
         f"{end.said} gives {'nothing that fits' if end.value is None else amount(end.value, unit)}"
+        + (f" on {end.gpus} GPUs" if end.gpus not in (None, bar.gpus) else "")
         for end in (bar.low, bar.high)
     )
 
 
 def _hover(end: End, unit: str) -> str:
     value = "nothing fits" if end.value is None else str(amount(end.value, unit))
-    return lines([f"{label(end.said, 48)}: {value}", label(end.shape, 48)])
+    gpus = "" if end.gpus is None else f", {end.gpus} GPUs"
+    return lines([f"{label(end.said, 48)}: {value}{gpus}", label(end.shape, 48)])
 
 
 def _ticks(low: float, high: float, unit: str) -> dict[str, Any]:
