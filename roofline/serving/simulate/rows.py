@@ -85,7 +85,8 @@ def extended(
     )
     counts["root"] = 0
     hashes = np.concatenate([hashes, given.hashes.astype(np.int64)])
-    more = len(given.hashes)
+    # Those that are left may not have put their blocks there yet: all count.
+    more = len(hashes)
     # What is on the device, or will be, may all have to leave it.
     leaving = len(s.blocks) - 1 - int(s.blocks[-1]["users"]) + more
     table, blocks = _room(g.pages * g.sharing, s.table, s.blocks, more)
