@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from roofline.api.measured_rows import METRICS, Given, completed, row
+from roofline.api.measured_rows import METRICS, Given, check, completed, row
 from roofline.bench.end_to_end.comparing import SPREAD_OF, Compared, compare
 from roofline.bench.end_to_end.reasons import reason
 from roofline.errors import InputError
@@ -94,12 +94,14 @@ def compare_measured(
     Returns
     -------
     Result
-        Tables ``runs``, ``figures`` (measured, predicted, 80 % interval, reason), ``summary``.
+        Tables ``runs``, ``figures`` (measured, predicted, 80 % interval, reason), ``summary``;
+        metadata ``predicted``: how many runs have figures.
 
     Raises
     ------
     RooflineError
-        A file cannot be read, or says too little and no option says the rest.
+        A file cannot be read, or says too little and no option says the rest; an option names
+        what nobody knows; degrees do not divide the devices.
     """
     listed = [files] if isinstance(files, str | Path) else list(files)
     if not listed:
@@ -121,6 +123,7 @@ def compare_measured(
         concurrency=concurrency,
         rate=rate,
     )
+    check(given)
     own = Path(profile) if profile else None
     outcomes = predicted(read(listed, format_, given), every=every, profile=own)
     return Result(
@@ -131,7 +134,10 @@ def compare_measured(
             "summary": _summary(figures),
         },
         notes=tuple(_notes(outcomes)),
-        metadata={"files": [str(file) for file in listed]},
+        metadata={
+            "files": [str(file) for file in listed],
+            "predicted": len(set(figures["run"])),
+        },
     )
 
 
@@ -302,7 +308,7 @@ def _notes(outcomes: Sequence[Outcome]) -> Iterator[str]:
             if said not in seen:
                 seen.add(said)
                 yield said
-    left = sum(each.found is None for each in outcomes)
+    left = sum(not (each.found and each.found.figures) for each in outcomes)
     if left:
         yield f"{left:,} of {len(outcomes):,} runs are not predicted."
     if any(each.run.scenario.load == "open" for each in outcomes):

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from roofline.errors import DocumentError
+from roofline.bench.end_to_end import naming
+from roofline.errors import DocumentError, InputError
 from roofline.interop.results import MeasuredRun, Scenario
 
 METRICS: Final[Mapping[str, str]] = {
@@ -71,6 +72,32 @@ class Given:
     rate: float | None = None
 
 
+def check(given: Given) -> None:
+    """Refuse what options name that nobody knows: it would leave no run predicted.
+
+    Parameters
+    ----------
+    given
+        As options say.
+
+    Raises
+    ------
+    InputError
+        No network, GPU or number format has that name.
+    """
+    if given.model:
+        naming.network(given.model)
+    if given.gpu:
+        naming.device(given.gpu)
+    for option, name in (("weights", given.weights), ("kv", given.kv)):
+        if not name:
+            continue
+        try:
+            naming.number_format(name, given.engine)
+        except InputError as error:
+            raise InputError(f"--{option}: {error.message}", hint=error.hint) from None
+
+
 def completed(run: MeasuredRun, given: Given) -> Scenario:
     """The scenario of a run with what options say of it.
 
@@ -88,8 +115,7 @@ def completed(run: MeasuredRun, given: Given) -> Scenario:
     """
     told = _named(run.scenario)
     told = _loaded(replace(told, **_stated(given)), given, run)
-    if told.gpus is None and told.tp is not None:
-        told = replace(told, gpus=told.tp * (told.pp or 1))
+    told = _placed(told)
     missing = [option for option, lacks in _lacking(told).items() if lacks]
     if missing:
         raise DocumentError(
@@ -98,7 +124,39 @@ def completed(run: MeasuredRun, given: Given) -> Scenario:
             where=run.where,
         )
     _check(told, run)
+    if not told.beyond:
+        _check_degrees(told, run)
     return told
+
+
+def _placed(told: Scenario) -> Scenario:
+    """Devices by degrees, or the tensor-parallel degree by devices, where one is not said."""
+    stages = told.pp or 1
+    if told.gpus is None and told.tp is not None:
+        return replace(told, gpus=told.tp * stages)
+    if told.tp is None and told.pp is not None and told.gpus and told.gpus % stages == 0:
+        return replace(told, tp=told.gpus // stages)
+    return told
+
+
+def _check_degrees(told: Scenario, run: MeasuredRun) -> None:
+    """Refuse degrees that the devices do not make replicas of.
+
+    Attention data parallelism is inside of the tensor-parallel group for some engines and beside it
+    for others.
+    """
+    gpus, stages, ranks = told.gpus or 1, told.pp or 1, told.dp or 1
+    group = told.tp or (gpus if stages == 1 else 1)
+    inside = group % ranks == 0 and gpus % (group * stages) == 0
+    if inside or gpus % (group * stages * ranks) == 0:
+        return
+    said = {"TP": told.tp, "PP": told.pp, "DP": told.dp}
+    named = " × ".join(f"{name} {degree}" for name, degree in said.items() if (degree or 1) > 1)
+    raise DocumentError(
+        f"{named} on {gpus} GPU{'s' if gpus > 1 else ''}: the degrees do not divide them",
+        hint="give --gpus, --tp, --pp and --dp as they were run",
+        where=run.where,
+    )
 
 
 def _check(told: Scenario, run: MeasuredRun) -> None:

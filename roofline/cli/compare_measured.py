@@ -9,7 +9,7 @@ import typer
 from roofline.cli import completing, options
 from roofline.cli.answer import LABELS
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import Format, clean, echo, print_json, print_rows, say, wrap
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -20,6 +20,8 @@ EPILOG: Final = (
     "optimum-benchmark; or a CSV table of your own with columns like model, gpu, gpus, engine, "
     "concurrency, prompt, output, ttft_s, p99_ttft_ms, tpot_s, output_tok_s."
 )
+PARTIAL: Final = 4
+"""Exit code where some runs were held to a limit and others could not be."""
 NAMES: Final = {
     "ttft": LABELS["ttft_s"],
     "tpot": LABELS["tpot_s"],
@@ -77,13 +79,19 @@ def compare_measured(
     fail_above: Annotated[
         float | None,
         typer.Option(
-            min=0.0, metavar="PCT", help="Exit 1 if a metric's median error is above this."
+            min=0.0,
+            metavar="PCT",
+            help="Exit 1 if a metric's median error is above this, 4 "
+            "if it is not but some runs were not compared.",
         ),
     ] = None,
     report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
-    """Compare measured runs with predictions: error, interval, and the likeliest reason."""
+    """Compare measured runs with predictions: error, interval, and the likeliest reason.
+
+    Exits with 1 if no run can be predicted.
+    """
     from roofline.api import compare_measured as ask
 
     result = ask(
@@ -109,12 +117,25 @@ def compare_measured(
     )
     write_page(context, result, report)
     _print(result, format_, outside=outside)
-    for name, off in _above(result, fail_above):
-        typer.echo(
-            f"median error of {clean(NAMES[name])} is {off:.1f} %, above {fail_above:g} %", err=True
-        )
-    if any(_above(result, fail_above)):
-        raise typer.Exit(1)
+    if code := _judged(result, fail_above):
+        raise typer.Exit(code)
+
+
+def _judged(result: "Result", limit: float | None) -> int:
+    """Exit code, with the reason on stderr: nothing compared is no success, nor is a part of it."""
+    runs, done = len(result.tables["runs"]), result.metadata["predicted"]
+    if not done:
+        say("nothing was compared: none of the runs is predicted")
+        return 1
+    above = list(_above(result, limit))
+    for name, off in above:
+        say(f"median error of {clean(NAMES[name])} is {off:.1f} %, above {limit:g} %")
+    if above:
+        return 1
+    if limit is not None and done < runs:
+        say(f"{runs - done:,} of {runs:,} runs were not compared")
+        return PARTIAL
+    return 0
 
 
 def _above(result: "Result", limit: float | None) -> Iterator[tuple[str, float]]:

@@ -90,6 +90,8 @@ def test_every_format_can_be_compared_given_what_it_leaves_out(name: str) -> Non
 
     asked: dict[str, Any] = dict(REST)
     first = read_results(DATA / name)[0].scenario
+    if first.gpus or first.tp:
+        del asked["gpus"]
     if not first.load or (first.load == "batch" and not first.concurrency):
         with pytest.raises(DocumentError) as refused:
             completed(read_results(DATA / name)[0], Given(**asked))
@@ -122,6 +124,12 @@ def test_every_format_can_be_compared_given_what_it_leaves_out(name: str) -> Non
         (("vllm_serve.json", "--as", "csv"), "this is no table", "name a CSV file"),
         (("vllm_serve.json", *HERE, "--prompt", "1e9"), "more than 16,777,216", "check the file"),
         (("vllm_serve.json", *HERE, "--gpus", "0"), "--gpus", "--help"),
+        (("vllm_serve.json", *HERE, "--weights", "zz"), "--weights: no number format", "formats:"),
+        (("vllm_serve.json", *HERE, "--kv", "zz"), "--kv: no number format", "formats:"),
+        (("vllm_serve.json", *HERE, "--model", "zz"), "no network", "scenarios/models"),
+        (("vllm_serve.json", "--gpus", "1", "--gpu", "zz"), "no GPU is called", "roofline gpus"),
+        (("vllm_serve.json", *HERE, "--tp", "2"), "TP 2 on 1 GPU: the degrees", "give --gpus"),
+        (("tidy.csv", *HERE, "--pp", "3"), "tidy.csv:2: PP 3 on 1 GPU", "give --gpus"),
         ((), "Missing argument", "--help"),
     ],
 )
@@ -188,6 +196,45 @@ def test_a_threshold_that_is_missed_exits_with_1(capsys: Captured) -> None:
     assert (code, err) == (0, "")
 
 
+def test_a_limit_that_nothing_was_held_to_is_missed(capsys: Captured) -> None:
+    arguments = (DATA / "vllm_serve.json", *HERE, "--prompt", "900000", "--fail-above", "99")
+    code, out, err = ask(capsys, *arguments)
+    assert "not predicted: 900200 tokens are more than" in out
+    assert (code, err) == (1, "nothing was compared: none of the runs is predicted\n")
+
+
+def test_a_limit_that_some_runs_were_not_held_to_is_met_in_part(capsys: Captured) -> None:
+    code, _, err = ask(capsys, DATA / "inferencex.json", "--fail-above", "9999")
+    assert (code, err) == (4, "2 of 3 runs were not compared\n")
+    code, _, err = ask(capsys, DATA / "inferencex.json", "--fail-above", "0")
+    assert code == 1
+    assert "above 0 %" in err
+
+
+@pytest.mark.parametrize(
+    ("gpus", "tp", "pp", "dp", "group"),
+    [
+        (4, None, 2, None, 2),
+        (8, 4, 2, None, 4),
+        (8, 2, None, None, 2),
+        (8, 1, None, 8, 1),
+        (8, 8, None, 8, 8),
+        (None, 4, 2, None, 4),
+    ],
+)
+def test_degrees_that_divide_the_devices_are_taken(
+    gpus: int | None, tp: int | None, pp: int | None, dp: int | None, group: int
+) -> None:
+    from roofline.api.measured_rows import Given, completed
+    from roofline.interop.results import read_results
+
+    run = read_results(DATA / "vllm_serve.json")[0]
+    told = completed(run, Given(gpu="h100-sxm", gpus=gpus, tp=tp, pp=pp, dp=dp))
+    assert (told.gpus, told.tp) == (gpus or 8, group)
+    with pytest.raises(DocumentError, match="on 7 GPUs: the degrees do not divide them"):
+        completed(run, Given(gpu="h100-sxm", gpus=7, tp=2, pp=pp, dp=dp))
+
+
 def test_what_no_prediction_knows_is_listed_and_the_rest_goes_on(capsys: Captured) -> None:
     code, out, _ = ask(capsys, DATA / "inferencex.json")
     assert code == 0
@@ -201,8 +248,8 @@ def test_an_unknown_network_is_not_predicted_and_says_so(capsys: Captured, tmp_p
     whole = json.loads((DATA / "vllm_serve.json").read_text("utf-8"))
     path = tmp_path / "a.json"
     path.write_text(json.dumps(whole | {"model_id": "somebody/mystery-9b"}), "utf-8")
-    code, out, _ = ask(capsys, path, *HERE)
-    assert code == 0
+    code, out, err = ask(capsys, path, *HERE)
+    assert (code, err) == (1, "nothing was compared: none of the runs is predicted\n")
     assert "not predicted: no network of the catalog has the shape of 'mystery-9b'" in out
     assert "Summary" not in out
     code, out, _ = ask(capsys, path, *HERE, "--format", "json")
@@ -234,8 +281,7 @@ def test_hostile_names_stay_names(capsys: Captured, tmp_path: Path, format_: str
     path = tmp_path / "a.json"
     path.write_text(json.dumps(whole | {"model_id": EVIL, "backend": EVIL}), "utf-8")
     code, out, err = ask(capsys, path, *HERE, "--engine", EVIL, "--format", format_)
-    assert code == 0
-    assert not err
+    assert (code, err) == (1, "nothing was compared: none of the runs is predicted\n")
     assert "\x1b" not in out
     if format_ == "md":
         assert "<script" not in out
