@@ -24,7 +24,7 @@ class Context:
     figure, run
         The figure, and its run.
     series
-        Runs of the same deployment and lengths, by load; the run among them.
+        Runs of the same deployment and lengths, one of each load, by load; the run among them.
     """
 
     figure: Figure
@@ -69,11 +69,18 @@ def load(run: Compared) -> float:
 
 
 def series(run: Compared, runs: Sequence[Compared]) -> list[Compared]:
-    """Runs of the same deployment, kind and lengths, from the lightest load on."""
+    """Runs of the same deployment, kind and lengths, from the lightest load on; one of each load.
+
+    Of its own load it is the run itself: the same measured again says nothing of other loads.
+    """
 
     def like(each: Compared) -> tuple[object, ...]:
         row = each.known.row
         return row.case, row.engine, row.mode, f"{row.isl:.2g}", f"{row.osl:.2g}"
 
-    mine = [each for each in runs if like(each) == like(run)]
-    return sorted(mine, key=lambda each: (each.known.row.batch, each.known.row.rate))
+    def loaded(each: Compared) -> tuple[float, float]:
+        return each.known.row.batch, each.known.row.rate
+
+    by_load = {loaded(each): each for each in runs if like(each) == like(run)}
+    by_load[loaded(run)] = run
+    return [by_load[key] for key in sorted(by_load)]

@@ -12,13 +12,15 @@ def time(seconds: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """How much larger or smaller a measured figure is than its prediction.
+    """How far off the prediction is of a measured figure that is this many times it.
 
-    >>> percent(1.25), percent(0.9)
-    ('25 % above its prediction', '10 % below its prediction')
+    Predicted over measured, as errors are everywhere.
+
+    >>> percent(1.25), percent(0.8)
+    ('predicted 20 % too low', 'predicted 25 % too high')
     """
-    word = "above" if ratio >= 1 else "below"
-    return f"{share(abs(ratio - 1))} {word} its prediction"
+    word = "low" if ratio >= 1 else "high"
+    return f"predicted {share(abs(1 / ratio - 1))} too {word}"
 
 
 def share(part: float) -> str:

@@ -122,8 +122,8 @@ def _constant(c: Context) -> str:
         )
     if len(figures) > 1 and widths[1] < MOST and shares.mean() > 1:
         return (
-            f"tokens take {share(float(shares.mean()) - 1)} more at every load while prompts do "
-            "not: weights or cache in a wider format than assumed, or another decode kernel."
+            f"tokens are {percent(float(shares.mean()))} at every load while prompts are not: "
+            "weights or cache in a wider format than assumed, or another decode kernel."
         )
     return ""
 
@@ -172,6 +172,7 @@ def _unknown(c: Context) -> str:
 
 
 RULES: Final[dict[str, Callable[[Context], str]]] = {
+    "unit": scenario_rules.slipped,
     "scenario": scenario_rules.impossible,
     "contradiction": scenario_rules.contradictory,
     "batch-cap": scenario_rules.plateau,

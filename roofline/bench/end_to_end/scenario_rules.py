@@ -7,6 +7,7 @@ from roofline.bench.end_to_end.cases import CONTRADICTION
 from roofline.bench.end_to_end.evidence import GAPS, RATES, Context, load
 from roofline.bench.end_to_end.modes import CLOSED
 from roofline.bench.end_to_end.phrases import percent, share, time
+from roofline.units import PREFIX
 
 FLAT: Final = 1.1
 """Growth of a throughput that is none, while that of the prediction goes on. [1]"""
@@ -14,6 +15,25 @@ GROWING: Final = 1.25
 """Growth of a prediction that goes on. [1]"""
 BUSY: Final = 0.8
 """Share of the clients that are busy in any closed loop of several rounds. [1]"""
+SLIP: Final = 2.0
+"""Factor around a thousand within which a time has the wrong unit. [1]"""
+
+
+def slipped(c: Context) -> str:
+    """A time that is a thousand times too long or too short."""
+    figure = c.figure
+    if figure.metric in RATES:
+        return ""
+    for ratio, found, column in (
+        (figure.ratio, "milliseconds", "seconds"),
+        (1 / figure.ratio, "seconds", "milliseconds"),
+    ):
+        if 1 / SLIP <= ratio * PREFIX["m"] <= SLIP:
+            return (
+                f"it is {time(figure.measured)} where {time(figure.predicted)} is predicted: "
+                f"probably {found} in a column of {column}."
+            )
+    return ""
 
 
 def impossible(c: Context) -> str:

@@ -139,6 +139,8 @@ def test_a_wrong_value_is_refused_at_its_field(tmp_path: Path, name: str) -> Non
         (b"a,b\n1,2\n", "no known benchmark"),
         (b"ttft_s,colour\n1,red\n", "no column is called 'colour'"),
         (b"ttft_s,ttft_s\n1,1\n", "there twice"),
+        (b"ttft_s,ttft_ms\n1,1\n", "ttft_s and ttft_ms are the same figure"),
+        (b"mean_tpot_ms,tpot_s\n1,1\n", "mean_tpot_ms and tpot_s are the same figure"),
         (b"ttft_s\n", "there is no run in it"),
         (b'ttft_s\n"1,5"\n', "'1,5' is no number"),
         (b"ttft_s,model\n,llama\n", "nothing is measured"),

@@ -61,6 +61,7 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
                 "output_tok_s and the like",
                 1,
             )
+    _check_once(content, names)
     for row in rows(content):
         yield MeasuredRun(
             tool="a table",
@@ -70,6 +71,18 @@ def _read(content: Content) -> Iterator[MeasuredRun]:
             scenario=_scenario(row),
             measurements=tuple(_measured(row, names)),
         )
+
+
+def _check_once(content: Content, names: tuple[str, ...]) -> None:
+    """Refuse one figure in two columns, like ``ttft_s`` and ``ttft_ms``."""
+    seen: dict[tuple[str, str], str] = {}
+    for name in names:
+        found = _column(name)
+        if found is None:
+            continue
+        before = seen.setdefault(found[:2], name)
+        if before != name:
+            raise content.error(f"{before} and {name} are the same figure", "keep one of them", 1)
 
 
 def _scenario(row: Node) -> Scenario:
