@@ -25,7 +25,7 @@ from roofline.api.setting import (
 from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu, Node
-from roofline.interop.commands import targets
+from roofline.interop.commands import targets, vllm
 from roofline.interop.commands.command import shell
 from roofline.interop.commands.served import (
     METHODS,
@@ -143,6 +143,8 @@ def serve_command(
             hint="draft with eagle, ngram or model",
         )
     sequences = habit(deployment) if max_sequences is None else max_sequences
+    if max_sequences is None and token_budget is not None and named == vllm.NAME:
+        sequences = min(sequences, max(token_budget, 1))  # as the engine does by itself
     name, unpublished = checkpoint(model)
     asked = Served(
         named,

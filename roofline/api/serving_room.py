@@ -157,7 +157,7 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
     Raises
     ------
     InputError
-        It is longer than what was asked for.
+        It is longer than what was asked for, or what was asked for than the network knows.
     InfeasibleError
         It does not fit, or not what was asked for.
     """
@@ -169,6 +169,12 @@ def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, 
         )
     context = longest(deployment, served)
     limit = deployment.architecture.max_context
+    if limit is not None and asked is not None and asked > limit:
+        raise InputError(
+            f"--max-context {asked:,} is longer than the {limit:,} that "
+            f"{deployment.architecture.name} is made for",
+            hint="give a shorter one",
+        )
     if limit is not None and least > limit:
         raise InputError(
             f"requests of {least:,} tokens are longer than the {limit:,} that "

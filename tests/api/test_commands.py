@@ -152,6 +152,11 @@ def test_a_network_that_does_not_fit_has_no_command() -> None:
         ({"draft_model": "x"}, "without --draft"),
         ({"max_context": 1000}, "longer than --max-context"),
         ({"prompt": 200_000}, "longer than the 131,072 that llama-3.1-8b is made for"),
+        ({"max_context": 200_000}, "max-context 200,000 is longer than the 131,072"),
+        ({"prompt": 0}, "prompt is 0"),
+        ({"concurrency": -1, "output": -5}, "output is -5"),
+        ({"concurrency": 0}, "concurrency is 0"),
+        ({"max_sequences": 256, "token_budget": 100}, "step, 100 here, than sequences at once"),
         ({"max_sequences": 0}, "max sequences is 0"),
         ({"memory_utilization": 2.0}, "memory utilization is 2"),
     ],
@@ -160,6 +165,12 @@ def test_a_network_that_does_not_fit_has_no_command() -> None:
 def test_a_mistake_is_refused(given: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         roofline.serve_command("llama-3.1-8b", **given)  # type: ignore[arg-type]
+
+
+def test_the_usual_sequences_are_no_more_than_the_tokens_of_a_step() -> None:
+    command = roofline.serve_command("llama-3.1-8b", token_budget=100).metadata["command"]
+    assert command[command.index("--max-num-seqs") + 1] == "100"
+    assert roofline.parse_command(" ".join(command)).metadata["token_budget"] == 100
 
 
 def test_offloaded_layers_come_back() -> None:

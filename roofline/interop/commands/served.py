@@ -206,6 +206,13 @@ class Load:
     output: int = 256
     concurrency: int = 16
 
+    def __post_init__(self) -> None:
+        """Refuse what no benchmark can send."""
+        for name in ("prompt", "output", "concurrency"):
+            value = getattr(self, name)
+            if value < 1:
+                raise InputError(f"{name} is {value}", hint="give a number of 1 or more")
+
     @property
     def requests(self) -> int:
         """Enough for ten rounds. [1]"""

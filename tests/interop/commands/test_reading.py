@@ -129,6 +129,12 @@ def test_settings_as_people_write_them(command: str, field: str, value: object) 
         ("vllm serve m -q bitsandbytes", "not modelled", 14),
         ("VLLM_PP_LAYER_PARTITION=3,2 vllm serve m -pp 3", "2 stages, but 3", 1),
         ("vllm serve m -tp 3 --nnodes 2", "3 devices do not spread evenly over 2 nodes", 20),
+        (
+            "vllm serve m --max-num-batched-tokens 1 --max-num-seqs 256 "
+            "--no-enable-chunked-prefill",
+            "1 new tokens of a step are fewer than the 256 of --max-num-seqs",
+            14,
+        ),
         ("vllm serve m --speculative-config '{]'", "not a JSON object", 14),
         ("vllm serve m --spec-method mtp", "num_speculative_tokens", 14),
         ('vllm serve m -sc \'{"method": "mtp"}\' --spec-method mtp', "says it too", 38),

@@ -6,6 +6,8 @@ Names and defaults: ``vllm/engine/arg_utils.py``, ``vllm/config/`` (``parallel``
 
 - ``--gpu-memory-utilization`` is a share of the whole device, 0.92 unless said.
 - ``--max-num-seqs`` and ``--max-num-batched-tokens`` count for each data-parallel rank.
+- ``--max-num-batched-tokens`` below ``--max-num-seqs`` is refused at the start, and below
+  ``--max-model-len`` without chunked prefill.
 - Experts are spread over all devices of a stage with ``--enable-expert-parallel``, else every
   device has a part of each.
 - ``--prefill-context-parallel-size`` shares prefill, and does not divide the cache.

@@ -75,6 +75,14 @@ def from_settings(given: Given, model: str) -> Read:
     sequences, tokens = given.whole("max-num-seqs"), given.whole("max-num-batched-tokens")
     context = given.find("max-model-len")
     automatic = context is not None and context.text in ("auto", "-1")
+    length = None if automatic else given.whole("max-model-len")
+    chunked = given.switch("enable-chunked-prefill", default=True)
+    _check_step(given, tokens, sequences)
+    if not chunked and tokens is not None and length is not None and tokens < length:
+        notes.append(
+            f"without chunked prefill vLLM wants --max-num-batched-tokens, {tokens} here, to be "
+            f"--max-model-len, {length}, at least"
+        )
     utilization = given.share("gpu-memory-utilization")
     served = Served(
         NAME,
@@ -84,14 +92,25 @@ def from_settings(given: Given, model: str) -> Read:
         kv=given.chosen("kv-cache-dtype", KV_READ, "a cache that is not modelled") or "auto",
         max_sequences=None if sequences is None else sequences * dp,
         token_budget=None if tokens is None else tokens * dp,
-        max_context=None if automatic else given.whole("max-model-len"),
+        max_context=length,
         memory=Share(UTILIZATION if utilization is None else utilization),
-        chunked_prefill=given.switch("enable-chunked-prefill", default=True),
+        chunked_prefill=chunked,
         prefix_caching=given.switch("enable-prefix-caching", default=True),
         offloaded=_offloaded_read(given),
         speculation=_speculation_read(given),
     )
     return Read(served, notes=tuple(notes))
+
+
+def _check_step(given: Given, tokens: int | None, sequences: int | None) -> None:
+    """Refuse a step that the engine refuses to start with."""
+    found = given.find("max-num-batched-tokens")
+    if found is None or tokens is None or sequences is None or tokens >= sequences:
+        return
+    found.refuse(
+        f"{tokens:,} new tokens of a step are fewer than the {sequences:,} of --max-num-seqs",
+        "vLLM does not start so: give more tokens, or fewer sequences",
+    )
 
 
 def _layout_read(given: Given, notes: list[str]) -> Layout:

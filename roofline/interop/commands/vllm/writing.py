@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.cost.layout import Layout
+from roofline.errors import InputError
 from roofline.interop.commands import shared
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.memory import converted, kept_outside
@@ -24,6 +25,8 @@ def write(served: Served, site: Site) -> Command:
     ------
     LayoutError
         vLLM has no such layout.
+    InputError
+        A step has fewer tokens than sequences.
     InfeasibleError
         No room is left for a cache.
     """
@@ -76,6 +79,12 @@ def engine_settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
     out = _degrees(served.layout, notes)
     out |= _formats(served, site, notes)
     sequences, tokens = shared.divided(served, int(served.layout.dp), notes, "vLLM")
+    if tokens is not None and tokens < (sequences or 0):
+        raise InputError(
+            f"vLLM starts with no fewer new tokens of a step, {tokens:,} here, than sequences at "
+            f"once, {sequences:,}",
+            hint="give fewer sequences, or more tokens of a step",
+        )
     for name, value in (
         ("max_model_len", served.max_context),
         ("max_num_seqs", sequences),
