@@ -173,6 +173,16 @@ def test_the_usual_sequences_are_no_more_than_the_tokens_of_a_step() -> None:
     assert roofline.parse_command(" ".join(command)).metadata["token_budget"] == 100
 
 
+@pytest.mark.parametrize("end", ["", " --gpu-memory-utilization 0.92"])
+def test_a_default_that_is_not_rooflines_own_is_said(end: str) -> None:
+    result = roofline.parse_command(f"vllm serve meta-llama/Llama-3.1-8B{end}")
+    own = engine("vllm").memory_utilization
+    assert result.metadata["memory_utilization"] == 0.92 != own
+    said = [note for note in result.notes if "0.92 of each device is what vLLM" in note]
+    assert len(said) == (not end)
+    assert all(f"roofline's own is {own:.2f}" in note for note in said)
+
+
 def test_offloaded_layers_come_back() -> None:
     for target in ("vllm", "llamacpp"):
         made = roofline.serve_command("llama-3.1-8b", target=target, offload_weights=0.25).metadata

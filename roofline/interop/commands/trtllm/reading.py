@@ -60,7 +60,8 @@ def read(line: Line, files: Files) -> Read:
         speculation=_speculation_read(given),
     )
     extra = [value.text for value in given.positional[1:]]
-    return Read(served, (*start.before(line), *others(line), *given.unused(), *extra))
+    unused = (*start.before(line), *others(line), *given.unused(), *extra)
+    return Read(served, unused, usual_memory=free is None)
 
 
 def _layout_read(given: Given) -> Layout:

@@ -1,6 +1,7 @@
 """What a command tells vLLM."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from roofline.cost.layout import Layout
@@ -60,10 +61,8 @@ def read(line: Line, files: Files) -> Read:
         given.values["stages"] = [Value(stages.text, STAGES, stages.at, line.source)]
     found = from_settings(given, model.text)
     extra = [value.text for value in given.positional[1:] if value is not named]
-    return Read(
-        found.served,
-        (*start.before(line), *others(line, STAGES), *given.unused(), *extra),
-        found.notes,
+    return replace(
+        found, unused=(*start.before(line), *others(line, STAGES), *given.unused(), *extra)
     )
 
 
@@ -99,7 +98,7 @@ def from_settings(given: Given, model: str) -> Read:
         offloaded=_offloaded_read(given),
         speculation=_speculation_read(given),
     )
-    return Read(served, notes=tuple(notes))
+    return Read(served, notes=tuple(notes), usual_memory=utilization is None)
 
 
 def _check_step(given: Given, tokens: int | None, sequences: int | None) -> None:
