@@ -83,8 +83,9 @@ def _usual(found: Read, deployment: Deployment, share: float | None) -> Iterator
         return
     yield (
         f"the command says no share of memory: {share:.4g} of each device is what "
-        f"{targets.ENGINES[found.served.engine].TITLE} takes by default; roofline's own is {own:.2f}, which leaves "
-        "another room for the KV cache where --memory-utilization is not given"
+        f"{targets.ENGINES[found.served.engine].TITLE} takes by default; roofline's own is "
+        f"{own:.2f}, which leaves another room for the KV cache where --memory-utilization is not "
+        "given"
     )
 
 

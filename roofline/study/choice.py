@@ -131,7 +131,9 @@ def reason(
         out += f" with {priced.largest[best]:,.0f} sequences in each replica"
     other = next((int(n) for n in order[1:] if _differs(priced, best, int(n))), None)
     if other is not None:
-        out += f"; {priced.layout(other)} has {shown(other)}"
+        passed = other != int(order[1])
+        next_one = ", the next of other degrees," if passed else ""
+        out += f"; {priced.layout(other)}{next_one} has {shown(other)}"
     idle = int(np.max(priced.devices * priced.replicas) - priced.devices[best] * replicas)
     if idle > 0:
         out += f"; {idle} GPUs stay idle"

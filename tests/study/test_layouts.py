@@ -125,6 +125,21 @@ def test_the_reason_names_the_best_and_another() -> None:
         choose(deployment, WORK, 8, "speed")  # type: ignore[arg-type]
 
 
+def test_the_reason_says_where_it_passes_over_a_variant_of_the_best() -> None:
+    deployment = base("llama-3.1-70b")
+    priced = price(deployment, WORK, 8)
+    order = [int(number) for number in ranked(priced, "latency")]
+    first, second = (priced.layout(number) for number in order[:2])
+    assert replace(second, sequence_parallel=first.sequence_parallel) == first
+    other = next(
+        found
+        for found in map(priced.layout, order)
+        if replace(found, sequence_parallel=first.sequence_parallel) != first
+    )
+    said = choose(deployment, WORK, 8).reason
+    assert f"; {other}, the next of other degrees, has " in said
+
+
 @pytest.mark.parametrize("rates", ["none", "auto"])
 def test_analyze_takes_the_layout_that_is_chosen(rates: str) -> None:
     asked: dict[str, Any] = {"gpus": 16, "objective": "throughput", "calibration": rates}
