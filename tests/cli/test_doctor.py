@@ -49,3 +49,15 @@ def test_a_mistake_is_an_error(capsys: Captured) -> None:
     code, out, err = ask(capsys, "--need", "luck")
     assert (code, out) == (2, "")
     assert err.startswith("error: need is 'luck'\nhint: ")
+
+
+@pytest.mark.parametrize("gpu", ["", "h100-sxm", "mi300x"])
+def test_looking_makes_nothing(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpu: str
+) -> None:
+    monkeypatch.setenv("ROOFLINE_HOME", str(tmp_path / "not" / "there"))
+    code, out, _ = ask(capsys, "--gpu", gpu, "--need", "home", "--format", "json")
+    assert code == 0
+    checks = {check["check"]: check for check in json.loads(out)["result"]["checks"]}
+    assert checks["home"]["found"].endswith(", made when needed")
+    assert not any(tmp_path.iterdir())
