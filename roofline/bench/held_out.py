@@ -1,25 +1,16 @@
 """How a fit does on what it did not see, and an interval that follows from that."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from statistics import NormalDist
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
-from roofline.errors import InputError
 
 Mask: TypeAlias = NDArray[np.bool_]
 Labels: TypeAlias = NDArray[np.int64]
-Fit: TypeAlias = Callable[[Mask], Any]
-"""Model of the rows that are marked."""
-Predict: TypeAlias = Callable[[Any, Mask], Array]
-"""Times of the marked rows."""
-Classify: TypeAlias = Callable[[Any, Mask], NDArray[np.intp]]
-"""Regime of the marked rows, a small integer."""
 
 CENTRAL: Final = 0.8
 DEVIATIONS: Final = NormalDist().inv_cdf((1.0 + CENTRAL) / 2.0)
@@ -58,43 +49,6 @@ def octaves(sizes: Array) -> Labels:
     [9, 9, 10]
     """
     return np.frexp(sizes)[1].astype(np.int64) - 1
-
-
-def leave_out(folds: Labels, fit: Fit, predict: Predict) -> Array:
-    """Predict each row by a fit that saw no row of its fold."""
-    kinds = _kinds(folds, 2)
-    out = np.full(folds.shape, np.nan)
-    for fold in kinds:
-        held = folds == fold
-        out[held] = predict(fit(~held), held)
-    return out
-
-
-def with_spread(
-    folds: Labels, measured: Array, fit: Fit, predict: Predict, classify: Classify
-) -> tuple[Array, Array]:
-    """Prediction and lognormal spread of each row, from rows of other folds alone.
-
-    The spread of a fold comes from the other folds, each predicted by a fit that saw neither: the
-    rows scored fit neither the constants nor their interval.
-    """
-    kinds = _kinds(folds, 3)
-    missed: dict[tuple[int, int], tuple[Array, NDArray[np.intp]]] = {}
-    for pair in combinations(kinds, 2):
-        model = fit(~np.isin(folds, pair))
-        for scored, other in (pair, pair[::-1]):
-            held = folds == other
-            residuals = np.log(measured[held] / predict(model, held))
-            missed[scored, other] = residuals, classify(model, held)
-    predicted, spread = np.full((2, *folds.shape), np.nan)
-    for fold in kinds:
-        others = [found for (scored, _), found in missed.items() if scored == fold]
-        residuals, regimes = (np.concatenate(part) for part in zip(*others, strict=True))
-        held = folds == fold
-        model = fit(~held)
-        predicted[held] = predict(model, held)
-        spread[held] = spreads(residuals, regimes, classify(model, held))
-    return predicted, spread
 
 
 def coverage(predicted: Array, spread: Array, measured: Array) -> float:
@@ -199,13 +153,3 @@ def _spread(residuals: Array, families: Labels) -> float:
     many = max(independent(inside, families), 2.0)
     share = min((CENTRAL * (many + 1.0) - 1.0) / (many - 1.0), 1.0)
     return float(np.quantile(size, share)) / DEVIATIONS
-
-
-def _kinds(folds: Labels, least: int) -> list[int]:
-    kinds = [int(fold) for fold in np.unique(folds)]
-    if len(kinds) < least:
-        raise InputError(
-            f"{len(kinds)} folds are too few to hold one out",
-            hint=f"measure sizes in at least {least} octaves",
-        )
-    return kinds

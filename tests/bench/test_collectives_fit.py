@@ -15,10 +15,11 @@ from roofline.bench.collectives import (
     predict,
     regime,
 )
-from roofline.bench.held_out import octaves, with_spread
+from roofline.bench.held_out import octaves
 from roofline.cost.regimes import BOUNDS, Constants, Regime
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from tests.bench.folds import with_spread
 
 RATE = 450e9
 TRUE = Constants(

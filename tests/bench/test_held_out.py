@@ -10,13 +10,12 @@ from roofline.bench.held_out import (
     Mask,
     coverage,
     errors,
-    leave_out,
     octaves,
     spreads,
-    with_spread,
 )
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from tests.bench.folds import leave_out, with_spread
 
 SIZES = np.repeat(2.0 ** np.arange(10, 20), 6) * np.tile([1.0, 1.2, 1.4, 1.6, 1.8, 1.99], 10)
 FOLDS = octaves(SIZES)

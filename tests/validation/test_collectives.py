@@ -13,9 +13,7 @@ from roofline.bench.held_out import (
     Mask,
     coverage,
     errors,
-    leave_out,
     octaves,
-    with_spread,
 )
 from roofline.cost.collectives import (
     Ranks,
@@ -29,12 +27,12 @@ from roofline.cost.collectives import (
 from roofline.cost.regimes import Constants
 from roofline.cost.work import Array, Number
 from roofline.hardware.catalog import node
+from tests.bench.folds import leave_out, with_spread
 from tests.validation.measurements import COLLECTIVES, NODES, Group, groups
 
 pytestmark = pytest.mark.skipif(
     not COLLECTIVES.is_file(), reason=f"no measurements to compare with: {COLLECTIVES} is missing"
 )
-
 MEDIAN: Final = 0.07
 FOLDS: Final = 5
 """Of the intervals: every fifth octave is held out together, its neighbours stay."""
