@@ -62,11 +62,6 @@ def kind(name: str) -> tuple[Link, Facts]:
     return read_kind(shipped("hwspecs") / "links" / f"{name}.yaml")
 
 
-def kind_names() -> list[str]:
-    """Kinds of links in the catalog, sorted."""
-    return sorted(path.stem for path in (shipped("hwspecs") / "links").glob("*.yaml"))
-
-
 def stated(link: Link, facts: Facts) -> Link:
     """Link with the figures that a file states in place of its own.
 

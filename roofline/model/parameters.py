@@ -150,28 +150,6 @@ def _idle(architecture: Architecture) -> int:
     )
 
 
-def _matrices(architecture: Architecture, *, all_experts: bool) -> int:
-    """Elements of the matrices inside the layers and around them, biases not. [parameter]"""
-    d = architecture.d_model
-    elements = sum(linear.n * linear.k for linear in projections(architecture))
-    for block, layers in architecture.kinds.items():
-        elements += layers * sum(linear.n * linear.k for linear in block.linears(d))
-        if isinstance(part := block.feedforward, Moe):
-            number = part.experts if all_experts else part.active
-            each = sum(linear.n * linear.k for linear in part.expert_linears(d))
-            elements += layers * number * each
-    return elements
-
-
-def matmul_parameters(architecture: Architecture) -> int:
-    """Weights every token is multiplied with, LM head included, biases and norms not. [parameter]
-
-    Twice this is the FLOPs of a token outside attention.
-    """
-    head = architecture.vocab * architecture.embedding_width
-    return _matrices(architecture, all_experts=False) + head
-
-
 def kv_elements_per_token(architecture: Architecture, *, beyond_window: bool = False) -> int:
     """Keys and values a token leaves in the cache, over all layers. [1]
 

@@ -24,11 +24,12 @@ from roofline.model.architecture import (
     Moe,
 )
 from roofline.model.catalog import architecture, names
-from roofline.model.parameters import matmul_parameters, parts
+from roofline.model.parameters import parts
 from roofline.model.parameters import total as total_parameters
 from tests.cost import reference
 from tests.cost.networks import deployed, groups, row_of, setting, total
 from tests.cost.reference import Sequences, count_step
+from tests.model.matrices import matmul_parameters
 
 SEVERAL = settings(max_examples=40, deadline=None)
 D = 6

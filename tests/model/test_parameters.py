@@ -12,6 +12,7 @@ from roofline.model.architecture import Architecture
 from roofline.model.catalog import architecture
 from roofline.model.huggingface import from_config
 from roofline.schema import parse_json
+from tests.model.matrices import matmul_parameters
 
 
 def network(**config: Any) -> Architecture:
@@ -48,7 +49,7 @@ def test_a_llama_has_the_parameters_of_its_closed_form(config: dict[str, Any]) -
     embeddings = v * d * (1 if config["tie_word_embeddings"] else 2)
     found = network(**config)
     assert parameters.total(found) == layers * (matrices + biases + 2 * d) + d + embeddings
-    assert parameters.matmul_parameters(found) == layers * matrices + v * d
+    assert matmul_parameters(found) == layers * matrices + v * d
     assert parameters.kv_elements_per_token(found) == layers * 2 * key
 
 
@@ -73,7 +74,7 @@ def test_untying_adds_one_embedding(config: dict[str, Any]) -> None:
     untied = network(**config | {"tie_word_embeddings": False})
     head = config["vocab_size"] * config["hidden_size"]
     assert parameters.total(untied) - parameters.total(tied) == head
-    assert parameters.matmul_parameters(untied) == parameters.matmul_parameters(tied)
+    assert matmul_parameters(untied) == matmul_parameters(tied)
     inner = parameters.active(tied)["minus_embeddings"]
     assert inner == parameters.active(tied)["minus_input_embedding"]
     assert inner == parameters.active(untied)["minus_embeddings"]

@@ -13,6 +13,7 @@ from roofline.model.architecture import Architecture, Moe
 from roofline.model.catalog import architecture
 from roofline.model.huggingface import from_config
 from roofline.schema import read
+from tests.model.matrices import matmul_parameters
 
 from .built import ADVERTISED, BUILT
 from .published import SAME_DECODER, TOTALS
@@ -99,7 +100,7 @@ def compared(network: Architecture, name: str) -> tuple[dict[str, int], dict[str
         # How experts are stored is compared with checkpoints elsewhere.
         del found["weights_bytes_bf16"], wanted["weights_bytes_bf16"]
     elif network.weight_format not in ("bf16", "fp16"):
-        linear = parameters.matmul_parameters(network) - network.vocab * network.d_model
+        linear = matmul_parameters(network) - network.vocab * network.d_model
         assert network.weight_format in ("fp8", "fp8-block")
         # An fp32 scale for each block of 128 by 128, where there are blocks.
         scales = linear // 128**2 * 4 if network.weight_format == "fp8-block" else 0
