@@ -10,7 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from roofline.api.lanes import Lanes
+from roofline.bench.end_to_end.profiles import costs_of
 from roofline.errors import InputError
+from roofline.hardware.engine import engine
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
 from roofline.study.found import Sweep
@@ -212,8 +214,27 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
                 for each in scenario.limits
             },
             "configurations": len(pricing.grid),
+            "engine_costs": _engine_costs(scenario),
         },
     )
+
+
+def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:
+    """What engines add to their steps, by name, as far as it was fitted."""
+    if scenario.calibration == "none":
+        return {}
+    names = {*scenario.engines, *(patch.engine for patch in scenario.patches if patch.engine)}
+    known = {name: costs_of(name) for name in sorted(names)}
+    return {
+        name: {
+            "title": engine(name).title,
+            "step_s": costs.step_s,
+            "sequence_s": costs.sequence_s,
+            "prefill_s": costs.prefill_s,
+        }
+        for name, costs in known.items()
+        if costs.step_s
+    }
 
 
 def _reasons(pricing: Pricing, counts: Mapping[str, int]) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ USUAL: Final = {
     "traffic": ("utilisation", "ttft_s", "tpot_s", "output_per_gpu_tok_s", "usd_per_mtok"),
 }
 """Figures that are printed whatever is asked for."""
+DATASHEET: Final = "datasheet"
+"""Basis of bounds."""
 GAP: Final = 3
 """Characters between columns."""
 FIGURES: Final = {
@@ -60,6 +62,13 @@ FIGURES: Final = {
 }
 INTERVALS: Final = ("ttft_s", "tpot_s", "latency_s")
 """Times that are printed with their intervals."""
+BOUNDED: Final = {
+    **dict.fromkeys(("ttft_s", "tpot_s", "latency_s", "queue_s", "ttft_p99_s", "tpot_p99_s"), "≥"),
+    **dict.fromkeys(("usd_per_mtok", "joule_per_mtok"), "≥"),
+    **dict.fromkeys(("throughput_tok_s", "throughput_per_gpu_tok_s", "user_tok_s"), "≤"),
+    "saturation_per_s": "≤",
+}
+"""Figures that published rates bound, and the side on which the hardware is."""
 MISSES: Final = {
     "memory": "do not fit into memory",
     "layout": "cannot be laid out",
@@ -199,8 +208,11 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
 
 
 def _known(name: str, row: Any) -> str:
-    """A cell; a time has half of its central 80 % beside it, where it has one."""
+    """A cell; a time has half of its central 80 % beside it, a bound its side, where it has one."""
     text, high = _cell(name, row[name]), row.get(f"{name}_high")
+    fixed = name == "usd_per_mtok" and "rate_per_s" in row  # the rate alone says what tokens cost
+    if row["basis"] == DATASHEET and name in BOUNDED and not _is_nan(row[name]) and not fixed:
+        return f"{BOUNDED[name]} {text}"
     if name not in INTERVALS or high is None or _is_nan(high) or not row[name]:
         return text
     return f"{text} ±{high / row[name] - 1:.0%}"
@@ -281,9 +293,4 @@ def _notes(found: "Sweep") -> list[str]:
     notes = list(found.reasons[:3])
     if len(found.reasons) > 3:
         notes.append(f"{len(found.reasons) - 3:,} reasons more why some cannot be deployed.")
-    if found.scenario.kind == "traffic":
-        notes.append(
-            "Closed form of the long run, Poisson arrivals or clients that ask again; prefixes are "
-            "not shared. `roofline simulate` serves request by request."
-        )
-    return notes
+    return [*notes, *found.notes]

@@ -18,6 +18,7 @@ from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.study.scenario.lane import Lane
 from roofline.study.sweep.keep import MEMORY
+from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 STEADY: Final = (
@@ -53,7 +54,8 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
     Returns
     -------
     dict
-        Figures, ``fits``, and in ``limit`` what rules a point out before any figure does.
+        Figures, ``fits``, ``basis`` as its place, and in ``limit`` what rules a point out before
+        any figure does.
 
     Notes
     -----
@@ -80,6 +82,8 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
             out[name] = np.where(found.stable, column, np.nan)
         out["saturation_per_s"] = found.saturation_per_s
     out["fits"] = limit != MEMORY
+    basis = "datasheet" if lane.deployment.calibration is None else "interpolated"
+    out["basis"] = np.full(len(values), BASES.index(basis))
     return out
 
 

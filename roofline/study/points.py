@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.errors import DocumentError
+from roofline.study.grounds import notes
 from roofline.study.store.merging import KEY
 from roofline.table import Column, Result, Table
 from roofline.units import show
@@ -51,6 +52,7 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
     return Result(
         "sweep",
         {"points": Table(points)},
+        notes=notes(found, about),
         metadata={
             **about,
             "title": str(about.get("title") or about.get("name") or "sweep"),

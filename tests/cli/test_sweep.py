@@ -208,3 +208,35 @@ def test_the_schema_is_printed_or_written(cli: Any, tmp_path: Path) -> None:
     assert not ran.out
     assert json.loads((tmp_path / "s.json").read_text()) == printed
     assert cli(f"schema --out {tmp_path / 'no' / 's.json'}").code == 3
+
+
+def test_bounds_are_marked_and_named(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mixed.yaml"
+    path.write_text(FILE.replace("l40s", "mi300x").replace("  - llama-3.1-70b\n", ""))
+    text = cli(f"sweep {path} --keep feasible").out
+    bounds = [line for line in text.splitlines() if line.startswith("mi300x")]
+    others = [line for line in text.splitlines() if line.startswith("h100-sxm")]
+    assert bounds
+    assert others
+    assert all("≥" in line and "±" not in line for line in bounds)
+    assert all("≥" not in line and "±" in line for line in others)
+    words = " ".join(text.split())
+    assert "Rows of mi300x with basis datasheet are priced at published rates" in words
+    assert "vLLM itself takes about" in words
+    alone = cli(f"sweep {path} --keep feasible --format json").out
+    assert any("Rows of mi300x" in note for note in json.loads(alone)["notes"])
+
+
+def test_traffic_says_how_it_is_known(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "traffic.yaml"
+    text = FILE.replace("kind: batch", "kind: traffic").replace("batch: [1, 8]", "rate: 1")
+    for line in ("prompt: 512\n", "output: 32\n", "  - llama-3.1-70b\n"):
+        text = text.replace(line, "")
+    path.write_text(text.replace("l40s", "mi300x").replace(", min usd_per_mtok", ""))
+    rows = list(csv.DictReader(io.StringIO(cli(f"sweep {path} --format csv --keep all").out)))
+    assert {row["gpu"]: row["basis"] for row in rows} == {
+        "h100-sxm": "interpolated",
+        "mi300x": "datasheet",
+    }
+    words = " ".join(cli(f"sweep {path} --keep all").out.split())
+    assert "have no interval. Against the simulator, 9 of 10 means were within ±" in words
