@@ -209,10 +209,7 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
             "keep": scenario.keep,
             "each": list(scenario.each),
             "objectives": [str(each) for each in scenario.objectives],
-            "constraints": {
-                each.column: f"{'>=' if each.at_least else '<='} {each.value:g}"
-                for each in scenario.limits
-            },
+            "constraints": {each.column: str(each) for each in scenario.limits},
             "configurations": len(pricing.grid),
             "engine_costs": _engine_costs(scenario),
         },

@@ -16,6 +16,7 @@ from roofline.study.rows import columns
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.merging import KEY
 from roofline.study.sweep.keep import losses
+from roofline.study.wording import counted
 from roofline.table import Result
 
 if TYPE_CHECKING:
@@ -79,6 +80,12 @@ class Sweep:
             How many of them, of which alone all columns are read; 0 for all. [1]
         """
         return self._frame(self._taken(self._ordered()[: most or None]))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """How many configurations there are, and what those that are not feasible miss."""
+        limits = {each.column: str(each) for each in self.scenario.limits}
+        return counted(self.counts, limits, columns(self.scenario))
 
     @property
     def notes(self) -> tuple[str, ...]:

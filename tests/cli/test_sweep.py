@@ -61,7 +61,7 @@ def test_a_table_says_what_was_found(cli: Any, small: Path) -> None:
     ran = cli(f"sweep {small}")
     assert ran.code == 0
     assert "8 configurations, 2 of them feasible." in ran.out
-    assert "4 do not fit into memory, 2 have TPOT above 12.0 ms" in ran.out
+    assert "4 do not fit into memory, 2 have TPOT above 12.0 ms." in ran.out
     assert "frontier of min tpot_s and min usd_per_mtok" in ran.out
     assert max(map(len, ran.out.splitlines())) <= WIDTH
     assert "8 configurations, 1 of 1 chunks, 2 rows kept, took" in ran.err
@@ -240,3 +240,39 @@ def test_traffic_says_how_it_is_known(cli: Any, tmp_path: Path) -> None:
     }
     words = " ".join(cli(f"sweep {path} --keep all").out.split())
     assert "have no interval. Against the simulator, 9 of 10 means were within ±" in words
+
+
+def test_an_answer_of_one_token_has_no_time_between_tokens(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "one.yaml"
+    text = FILE.replace("output: 32", "output: [1, 32]").replace("  - llama-3.1-70b\n", "")
+    path.write_text(text.replace("12 ms", "1 us"))
+    rows = list(csv.DictReader(io.StringIO(cli(f"sweep {path} --format csv --keep all").out)))
+    ones = [row for row in rows if row["output"] == "1"]
+    assert {(row["tpot_s"], row["user_tok_s"], row["limit"]) for row in ones} == {("", "", "")}
+    assert {row["limit"] for row in rows if row["output"] == "32"} == {"tpot_s"}
+    assert "—" in cli(f"sweep {path}").out
+
+
+def test_a_figure_that_is_not_known_is_not_called_too_large(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "unknown.yaml"
+    text = FILE.replace("tpot_s: 12 ms", "tpot_s_high: 12 s").replace("[1, 8]", "1")
+    text = text.replace("l40s", "mi300x").replace("  - llama-3.1-70b\n", "")
+    path.write_text(text)
+    ran = cli(f"sweep {path} --keep all")
+    words = " ".join(ran.out.split())
+    assert "2 configurations, 1 of them feasible." in words
+    assert "Of the others 1 has no known TPOT, upper end." in words
+    assert "tpot_s_high" not in words
+
+
+def test_gpus_are_shown_where_the_layout_does_not_say_them(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "pools.yaml"
+    text = FILE.replace("  - llama-3.1-70b\n", "").replace("[h100-sxm, l40s]", "h100-sxm")
+    assert "GPUs" not in cli(f"sweep {small_file(path, text)} --keep all").out
+    text += "techniques: [{name: apart, disaggregation: {prefill: tp1}}]\n"
+    assert "GPUs" in cli(f"sweep {small_file(path, text)} --keep all").out
+
+
+def small_file(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
