@@ -121,15 +121,20 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
         "seconds": spell(estimate.seconds),
         "bytes": show(estimate.bytes, "B"),
     }
-    words = {"seconds": "time, about", "bytes": "result, about"}
+    for name in ("bytes", *(("seconds",) if estimate.seconds >= 1.0 else ())):
+        said[name] = f"about {said[name]}"
+    words = {"seconds": "time", "bytes": "result"}
     if style is Format.CSV:
         print_rows([[name, str(value)] for name, value in plain.items()], ["what", "value"], style)
         return
     if style is Format.TABLE:
         echo(wrap(estimate.scenario.title))
         echo("")
+        for name, text in said.items():
+            echo(f"{words.get(name, name):<14}   {text}")
+        return
     rows = [[words.get(name, name), text] for name, text in said.items()]
-    print_rows(rows, ["", ""], style)
+    print_rows(rows, ["what", "value"], style)
 
 
 def to_json(found: "Sweep") -> dict[str, Any]:

@@ -64,7 +64,7 @@ def test_a_table_says_what_was_found(cli: Any, small: Path) -> None:
     assert "4 do not fit into memory, 2 have TPOT above 12.0 ms." in ran.out
     assert "frontier of min tpot_s and min usd_per_mtok" in ran.out
     assert max(map(len, ran.out.splitlines())) <= WIDTH
-    assert "8 configurations, 1 of 1 chunks, 2 rows kept, took" in ran.err
+    assert "8 configurations, 1 of 1 chunk, 2 rows kept, took" in ran.err
 
 
 def test_what_all_have_in_common_is_said_once(cli: Any, small: Path) -> None:
@@ -143,6 +143,8 @@ def test_a_dry_run_prices_next_to_nothing(cli: Any, tmp_path: Path) -> None:
     assert ran.code == 0
     assert "4,000,000" in ran.out
     assert "4 combinations of names" in ran.out
+    assert "about less" not in ran.out
+    assert "───" not in ran.out  # no table without a header
     result = json.loads(cli(f"sweep {path} --dry-run --format json").out)["result"]
     assert result["configurations"] == 4 * 10**6
     assert result["seconds"] > 0
