@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from roofline.errors import DocumentError
 from roofline.study.grounds import notes
@@ -12,6 +12,9 @@ from roofline.table import Column, Result, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+SAID: Final = ("counts", "engine_costs")
+"""What the file says of itself that is here in sentences."""
 
 
 def result_of(found: "pa.Table", source: str = "the table", rows: int | None = None) -> Result:
@@ -41,7 +44,7 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
         {"points": Table(points)},
         notes=notes(found, about),
         metadata={
-            **about,
+            **{key: value for key, value in about.items() if key not in SAID},
             "title": str(about.get("title") or about.get("name") or "sweep"),
             "summary": _summary(about, len(found) if rows is None else rows),
             "objectives": _objectives(about.get("objectives", ())),
@@ -71,7 +74,7 @@ def _summary(about: Mapping[str, Any], rows: int) -> tuple[str, ...]:
     limits, units = about.get("constraints", {}), about.get("units", {})
     out = [str(about["about"]).strip()] if about.get("about") else []
     if about.get("counts"):
-        out += counted(about["counts"], limits, units)
+        out.append(" ".join(counted(about["counts"], limits, units)))
     if rows:
         which = "1 row is kept" if rows == 1 else f"{rows:,} rows are kept"
         out.append(f"{which}: {kept.get(keep, 'the best')}.")
