@@ -1,21 +1,25 @@
 """Many configurations at once: a scenario priced chunk by chunk, and what is kept of it."""
 
 import hashlib
+import random
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from roofline.api.lanes import Lanes
+from roofline.bench.end_to_end.profiles import costs_of
 from roofline.errors import InputError
+from roofline.hardware.engine import engine
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
 from roofline.study.found import Sweep
 from roofline.study.pointwise import why
-from roofline.study.pricing import FEASIBLE, Pricing, chunk_size
+from roofline.study.pricing import FEASIBLE, TOGETHER, Pricing, chunk_size
 from roofline.study.rows import columns
 from roofline.study.scenario import Scenario, read_scenario, scenario_named
 from roofline.study.scenario.crossing import grid_of
@@ -33,7 +37,11 @@ SAMPLED: Final = 2**14
 FEW: Final = 8
 """The same where each is priced by itself."""
 REASONS: Final = 200
-"""Lanes that are looked at to say why some cannot be."""
+"""Lanes that are looked at to say why some cannot be, or how long they take."""
+ENOUGH_S: Final = 0.3
+"""Time from which on what was timed is no noise. [s]"""
+LEAST: Final = 3
+"""Times that something is timed at least."""
 _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
 
 
@@ -124,32 +132,51 @@ def estimate(
 
     Notes
     -----
-    Of some lanes, one point and more of them are timed: what a lane takes to set up, and what a
-    point takes. Lanes share kernels, so that all of them take less than some of them say.
+    Lanes at random are timed once each, as they are in the sweep, until that took long enough to
+    be no noise; lanes with more points than are timed of each, by what more points of one add.
+    That workers start is left out: a second or two.
     """
     asked = _scenario(scenario, keep)
     grid = _pricing(asked).grid
     size = chunk_size(asked, grid)
     chunks = count(len(grid), size)
-    most = min(grid.points, SAMPLED if size > SAMPLED else FEW)
-    lanes = sorted({grid.lanes // 2, grid.lanes // 4, grid.lanes - 1})
-    _timed(asked, lanes[0], most)  # what is read, compiled or known from then on counts once
-    lane_s = point_s = written = 0.0
-    for lane in lanes:
-        first, _ = _timed(asked, lane, 1)
-        whole, part = _timed(asked, lane, most)
-        lane_s += first / len(lanes)
-        point_s += max(whole - first, 0.0) / max(most - 1, 1) / len(lanes)
-        written += len(encode(part)[0]) / len(lanes)
+    some = min(grid.points, SAMPLED if size > SAMPLED else FEW)
+    order = random.Random(0).sample(range(grid.lanes), min(grid.lanes, REASONS))
+    cold_s, _ = _timed(asked, order[-1], some)  # what is read or compiled for all counts once
+    took, written = [], []
+    for lane in order:
+        seconds, part = _timed(asked, lane, some)
+        took.append(seconds)
+        written.append(len(encode(part)[0]))
+        if sum(took) >= ENOUGH_S and len(took) >= LEAST:
+            break
+    lane_s = mean(took) + _point_s(asked, order[0], some, grid.points) * (grid.points - some)
     return Estimate(
         asked,
         len(grid),
         grid.lanes,
         grid.points,
         chunks,
-        (lane_s + point_s * (grid.points - 1)) * grid.lanes / min(workers or cores(), chunks),
-        written * grid.lanes * (grid.points / most if asked.keep in (ALL, FEASIBLE) else 1.0),
+        max(cold_s - lane_s, 0.0) + lane_s * grid.lanes / min(workers or cores(), chunks),
+        mean(written) * grid.lanes * (grid.points / some if asked.keep in (ALL, FEASIBLE) else 1.0),
     )
+
+
+def _point_s(scenario: Scenario, lane: int, some: int, points: int) -> float:
+    """Time that a point more of a lane takes: of so many more that it is no noise. [s]"""
+    if some == points:
+        return 0.0
+    many, long = some, 0.0
+    while many < min(points, TOGETHER) and long < ENOUGH_S:
+        many = min(4 * many, points, TOGETHER)
+        long = _least(scenario, lane, many)
+    short = _least(scenario, lane, some)
+    return (long - short) / (many - some) if long > short else long / many
+
+
+def _least(scenario: Scenario, lane: int, points: int) -> float:
+    """The least of a few times that some points of a lane take. [s]"""
+    return min(_timed(scenario, lane, points)[0] for _ in range(LEAST))
 
 
 def _timed(scenario: Scenario, lane: int, points: int) -> "tuple[float, pa.Table]":
@@ -207,13 +234,29 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
             "keep": scenario.keep,
             "each": list(scenario.each),
             "objectives": [str(each) for each in scenario.objectives],
-            "constraints": {
-                each.column: f"{'>=' if each.at_least else '<='} {each.value:g}"
-                for each in scenario.limits
-            },
+            "constraints": {each.column: str(each) for each in scenario.limits},
             "configurations": len(pricing.grid),
+            "engine_costs": _engine_costs(scenario),
         },
     )
+
+
+def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:
+    """What engines add to their steps, by name, as far as it was fitted."""
+    if scenario.calibration == "none":
+        return {}
+    names = {*scenario.engines, *(patch.engine for patch in scenario.patches if patch.engine)}
+    known = {name: costs_of(name) for name in sorted(names)}
+    return {
+        name: {
+            "title": engine(name).title,
+            "step_s": costs.step_s,
+            "sequence_s": costs.sequence_s,
+            "prefill_s": costs.prefill_s,
+        }
+        for name, costs in known.items()
+        if costs.step_s
+    }
 
 
 def _reasons(pricing: Pricing, counts: Mapping[str, int]) -> tuple[str, ...]:

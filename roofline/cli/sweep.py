@@ -105,8 +105,8 @@ def _progress() -> Callable[["Progress"], None]:
         left = passed / fresh * (now.chunks - now.done)
         when = f"{spell(left)} left" if now.done < now.chunks else f"took {spell(passed)}"
         text = (
-            f"{now.configurations:,} configurations, {now.done:,} of {now.chunks:,} chunks, "
-            f"{now.rows:,} rows kept, {when}"
+            f"{_counted(now.configurations, 'configuration')}, {now.done:,} of "
+            f"{_counted(now.chunks, 'chunk')}, {_counted(now.rows, 'row')} kept, {when}"
         )
         if terminal:
             sys.stderr.write(f"\r{text:<79}" + ("\n" if now.done == now.chunks else ""))
@@ -115,6 +115,10 @@ def _progress() -> Callable[["Progress"], None]:
             typer.echo(text, err=True)
 
     return tell
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def spell(seconds: float) -> str:

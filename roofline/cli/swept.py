@@ -32,9 +32,11 @@ NUMBERS: Final = {
 }
 USUAL: Final = {
     "batch": ("ttft_s", "tpot_s", "throughput_per_gpu_tok_s", "usd_per_mtok"),
-    "traffic": ("utilisation", "ttft_s", "tpot_s", "output_per_gpu_tok_s", "usd_per_mtok"),
+    "traffic": ("load", "ttft_s", "tpot_s", "output_per_gpu_tok_s", "usd_per_mtok"),
 }
 """Figures that are printed whatever is asked for."""
+DATASHEET: Final = "datasheet"
+"""Basis of bounds."""
 GAP: Final = 3
 """Characters between columns."""
 FIGURES: Final = {
@@ -49,7 +51,8 @@ FIGURES: Final = {
     "joule_per_mtok": "energy",
     "memory_bytes": "memory",
     "free_bytes": "free",
-    "utilisation": "busy",
+    "utilisation": "at work",
+    "load": "load",
     "queue_s": "queue",
     "ttft_p99_s": "TTFT p99",
     "tpot_p99_s": "TPOT p99",
@@ -58,17 +61,18 @@ FIGURES: Final = {
     "output_tok_s": "tok/s",
     "output_per_gpu_tok_s": "tok/s/GPU",
 }
+LOPSIDED: Final = 0.5
+"""Upper half of an interval from which on both of its ends are told: it is far from even."""
 INTERVALS: Final = ("ttft_s", "tpot_s", "latency_s")
 """Times that are printed with their intervals."""
-MISSES: Final = {
-    "memory": "do not fit into memory",
-    "layout": "cannot be laid out",
-    "format": "have no rate for their formats",
-    "deployment": "cannot be deployed",
-    "technique": "do not go with their technique",
-    "context": "are longer than the network is made for",
-    "saturation": "are more than can be served",
+BOUNDED: Final = {
+    **dict.fromkeys(("ttft_s", "tpot_s", "latency_s", "queue_s", "ttft_p99_s", "tpot_p99_s"), "≥"),
+    **dict.fromkeys(("usd_per_mtok", "joule_per_mtok"), "≥"),
+    **dict.fromkeys(("throughput_tok_s", "throughput_per_gpu_tok_s", "user_tok_s"), "≤"),
+    "saturation_per_s": "≤",
+    "load": "≥",
 }
+"""Figures that published rates bound, and the side on which the hardware is."""
 
 
 def print_sweep(found: "Sweep", style: Format, top: int) -> None:
@@ -85,7 +89,7 @@ def print_sweep(found: "Sweep", style: Format, top: int) -> None:
     if style is Format.TABLE:
         echo(wrap(found.scenario.title))
         echo("")
-        for sentence in _counts(found):
+        for sentence in found.counted:
             echo(wrap(sentence))
         echo("")
     _print_rows(found, frame, style)
@@ -117,15 +121,20 @@ def print_estimate(estimate: "Estimate", style: Format) -> None:
         "seconds": spell(estimate.seconds),
         "bytes": show(estimate.bytes, "B"),
     }
-    words = {"seconds": "time, about", "bytes": "result, about"}
+    for name in ("bytes", *(("seconds",) if estimate.seconds >= 1.0 else ())):
+        said[name] = f"about {said[name]}"
+    words = {"seconds": "time", "bytes": "result"}
     if style is Format.CSV:
         print_rows([[name, str(value)] for name, value in plain.items()], ["what", "value"], style)
         return
     if style is Format.TABLE:
         echo(wrap(estimate.scenario.title))
         echo("")
+        for name, text in said.items():
+            echo(f"{words.get(name, name):<14}   {text}")
+        return
     rows = [[words.get(name, name), text] for name, text in said.items()]
-    print_rows(rows, ["", ""], style)
+    print_rows(rows, ["what", "value"], style)
 
 
 def to_json(found: "Sweep") -> dict[str, Any]:
@@ -147,30 +156,16 @@ def to_json(found: "Sweep") -> dict[str, Any]:
     }
 
 
-def _counts(found: "Sweep") -> list[str]:
-    """How many configurations there are, and what the others miss."""
-    missed = {name: count for name, count in found.counts.items() if name != "feasible"}
-    limits = {each.column: each for each in found.scenario.limits}
-    parts = []
-    for name in sorted(missed, key=lambda name: -missed[name]):
-        if name in limits:
-            side = "below" if limits[name].at_least else "above"
-            text = f"have {_label(name)} {side} {_cell(name, limits[name].value)}"
-        else:
-            text = MISSES[name]
-        parts.append(f"{missed[name]:,} {text}")
-    out = [f"{found.configurations:,} configurations, {found.feasible:,} of them feasible."]
-    if parts:
-        out.append(f"Of the others {', '.join(parts)}.")
-    return out
-
-
 def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
     scenario = found.scenario
     if frame.empty:
         return
     names = [name for name in (*NAMES, *NUMBERS) if name in frame and frame[name].nunique() > 1]
     common = [name for name in (*NAMES, *NUMBERS) if name in frame and name not in names]
+    if "saturation_per_s" in frame:
+        served = "rate_per_s" if "rate_per_s" in frame else "requests_per_s"
+        frame = frame.assign(load=frame[served] / frame["saturation_per_s"])
+    needed = [*_asked(scenario), *_sizes(frame)]
     if style is Format.TABLE:
         echo(
             wrap(
@@ -178,7 +173,7 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
             )
         )
         echo("")
-    figures = list(dict.fromkeys([*USUAL[scenario.kind], *_asked(scenario)]))
+    figures = list(dict.fromkeys([*_sizes(frame), *USUAL[scenario.kind], *_asked(scenario)]))
     shown = [*names, *(name for name in figures if name not in names)]
     if frame["limit"].nunique() > 1:
         shown.append("limit")
@@ -193,17 +188,40 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
     if style is Format.TABLE:
         echo(wrap(title))
         title = ""
-        shown, cells = _narrowed(shown, cells, _asked(scenario))
+        shown, cells = _narrowed(shown, cells, needed)
     whole = len(names) if _width(shown, cells) <= WIDTH else 1
     print_rows(cells, [_label(name) for name in shown], style, title, whole=whole)
 
 
+def _sizes(frame: Any) -> list[str]:
+    """The number of GPUs, where the layout does not say it."""
+    from roofline.cost.layout import parse
+
+    pairs = set(zip(frame["layout"], frame["gpus"], strict=True))
+    return ["gpus"] if any(int(parse(layout).devices) != gpus for layout, gpus in pairs) else []
+
+
 def _known(name: str, row: Any) -> str:
-    """A cell; a time has half of its central 80 % beside it, where it has one."""
+    """A cell; a time has half of its central 80 % beside it, a bound its side, where it has one."""
     text, high = _cell(name, row[name]), row.get(f"{name}_high")
+    fixed = name == "usd_per_mtok" and "rate_per_s" in row  # the rate alone says what tokens cost
+    if row["basis"] == DATASHEET and name in BOUNDED and not _is_nan(row[name]) and not fixed:
+        return f"{BOUNDED[name]} {text}"
     if name not in INTERVALS or high is None or _is_nan(high) or not row[name]:
         return text
+    if high > row[name] * (1.0 + LOPSIDED):
+        return f"{text} ({_between(_cell(name, row[f'{name}_low']), _cell(name, high))})"
     return f"{text} ±{high / row[name] - 1:.0%}"
+
+
+def _between(low: str, high: str) -> str:
+    """Both ends of an interval, with their unit once where it is the same.
+
+    >>> _between("44.5 ms", "106 ms"), _between("0.90 s", "1.70 min")
+    ('44.5–106 ms', '0.90 s–1.70 min')
+    """
+    value, _, unit = low.partition(" ")
+    return f"{value}–{high}" if unit == high.partition(" ")[2] else f"{low}–{high}"
 
 
 def _narrowed(
@@ -251,12 +269,13 @@ def _label(name: str) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
+    from roofline.study.wording import duration, missed
     from roofline.units import show, show_binary, significant
 
     if _is_nan(value):
         return "—"
     if isinstance(value, str):
-        return _label(value) if name == "limit" else value
+        return missed(value) if name == "limit" else value
     plain = name.removesuffix("_low").removesuffix("_high")
     if plain.endswith("_bytes"):
         return show_binary(float(value))
@@ -264,13 +283,13 @@ def _cell(name: str, value: Any) -> str:
         return show(float(value), "J")
     if plain == "usd_per_mtok":
         return f"{value:,.3f}"
-    if plain == "utilisation":
+    if plain in ("utilisation", "load"):
         return f"{value:.0%}"
     if plain.endswith("tok_s"):
         return significant(float(value))
     if plain.endswith("_per_s"):
         return f"{value:.3g}"
-    return show(float(value), "s") if plain.endswith("_s") else f"{value:,.0f}"
+    return duration(float(value)) if plain.endswith("_s") else f"{value:,.0f}"
 
 
 def _is_nan(value: Any) -> bool:
@@ -281,9 +300,4 @@ def _notes(found: "Sweep") -> list[str]:
     notes = list(found.reasons[:3])
     if len(found.reasons) > 3:
         notes.append(f"{len(found.reasons) - 3:,} reasons more why some cannot be deployed.")
-    if found.scenario.kind == "traffic":
-        notes.append(
-            "Closed form of the long run, Poisson arrivals or clients that ask again; prefixes are "
-            "not shared. `roofline simulate` serves request by request."
-        )
-    return notes
+    return [*notes, *found.notes]

@@ -1,5 +1,6 @@
 """What a sweep found: counts of all configurations, and the rows that were kept of them."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,11 +9,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.study.grounds import COLUMNS, notes
 from roofline.study.points import result_of
 from roofline.study.pricing import FEASIBLE
 from roofline.study.rows import columns
 from roofline.study.scenario.scenario import Scenario
+from roofline.study.store.merging import KEY
 from roofline.study.sweep.keep import losses
+from roofline.study.wording import counted
 from roofline.table import Result
 
 if TYPE_CHECKING:
@@ -76,6 +80,24 @@ class Sweep:
             How many of them, of which alone all columns are read; 0 for all. [1]
         """
         return self._frame(self._taken(self._ordered()[: most or None]))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """How many configurations there are, and what those that are not feasible miss."""
+        limits = {each.column: str(each) for each in self.scenario.limits}
+        return counted(self.counts, limits, columns(self.scenario))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know to read the rows right, a sentence each."""
+        import pyarrow.parquet as pq
+
+        if self._kept is not None:
+            rows = self._kept
+        else:
+            there = pq.read_schema(self.path).names
+            rows = pq.read_table(self.path, columns=[name for name in COLUMNS if name in there])
+        return notes(rows, json.loads((rows.schema.metadata or {}).get(KEY, b"{}")))
 
     def result(self) -> Result:
         """Rows as a table of a result, which a page is made of."""

@@ -18,6 +18,7 @@ from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
 from roofline.serving.traffic.draw import draw
 from roofline.study.scenario.lane import Lane
 from roofline.study.sweep.keep import MEMORY
+from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 STEADY: Final = (
@@ -53,7 +54,8 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
     Returns
     -------
     dict
-        Figures, ``fits``, and in ``limit`` what rules a point out before any figure does.
+        Figures, ``fits``, ``decodes``, ``basis`` as its place, and in ``limit`` what rules a
+        point out before any figure does.
 
     Notes
     -----
@@ -66,6 +68,7 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
         name: np.full(len(values), np.nan) for name in (*STEADY, *DERIVED)
     }
     out["gpus"] = np.full(len(values), float(lane.deployment.devices))
+    out["decodes"] = np.ones(len(values), bool)
     limit = out["limit"] = np.full(len(values), "", "U32")
     try:
         share = share_of(*_server(lane, lane.deployment, seed))
@@ -78,8 +81,13 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
         limit[~found.stable] = "saturation"
         for name, column in _figures(found, lane.deployment).items():
             out[name] = np.where(found.stable, column, np.nan)
+        if not share.steps:  # answers of one token
+            out["decodes"][:] = False
+            out["tpot_s"] = out["tpot_p99_s"] = np.full(len(values), np.nan)
         out["saturation_per_s"] = found.saturation_per_s
     out["fits"] = limit != MEMORY
+    basis = "datasheet" if lane.deployment.calibration is None else "interpolated"
+    out["basis"] = np.full(len(values), BASES.index(basis))
     return out
 
 

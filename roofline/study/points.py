@@ -5,25 +5,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.errors import DocumentError
+from roofline.study.grounds import notes
 from roofline.study.store.merging import KEY
+from roofline.study.wording import counted, figure, quantity
 from roofline.table import Column, Result, Table
-from roofline.units import show
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAMES: Final[Mapping[str, str]] = {
-    "ttft_s": "TTFT",
-    "tpot_s": "TPOT",
-    "latency_s": "latency",
-    "usd_per_mtok": "cost of a token",
-    "joule_per_mtok": "energy of a token",
-    "user_tok_s": "speed for one user",
-    "throughput_tok_s": "throughput",
-    "throughput_per_gpu_tok_s": "throughput per GPU",
-    "memory_bytes": "memory",
-    "gpus": "GPUs",
-}
+SAID: Final = ("counts", "engine_costs")
+"""What the file says of itself that is here in sentences."""
 
 
 def result_of(found: "pa.Table", source: str = "the table", rows: int | None = None) -> Result:
@@ -51,8 +42,9 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
     return Result(
         "sweep",
         {"points": Table(points)},
+        notes=notes(found, about),
         metadata={
-            **about,
+            **{key: value for key, value in about.items() if key not in SAID},
             "title": str(about.get("title") or about.get("name") or "sweep"),
             "summary": _summary(about, len(found) if rows is None else rows),
             "objectives": _objectives(about.get("objectives", ())),
@@ -79,29 +71,33 @@ def _summary(about: Mapping[str, Any], rows: int) -> tuple[str, ...]:
         "feasible": "that keep all limits",
     }
     wanted, keep = about.get("objectives", ()), str(about.get("keep", ""))
+    limits, units = about.get("constraints", {}), about.get("units", {})
     out = [str(about["about"]).strip()] if about.get("about") else []
-    if about.get("configurations"):
-        out.append(
-            f"{rows:,} of {about['configurations']:,} configurations are kept, "
-            f"{kept.get(keep, 'the best')}. Wanted: {', then '.join(map(_aim, wanted))}."
+    if about.get("counts"):
+        out.append(" ".join(counted(about["counts"], limits, units)))
+    if rows:
+        which = "1 row is kept" if rows == 1 else f"{rows:,} rows are kept"
+        out.append(f"{which}: {kept.get(keep, 'the best')}.")
+    if wanted:
+        out.append(f"Wanted: {', then '.join(map(_aim, wanted))}.")
+    if limits:
+        named = (
+            f"{figure(name)} {_bound(text, units.get(name, ''))}" for name, text in limits.items()
         )
-    if limits := about.get("constraints"):
-        named = (f"{NAMES.get(name, name)} {_bound(name, text)}" for name, text in limits.items())
-        out.append(f"Limits: {', '.join(named)}.")
+        out.append(f"Limits: {'; '.join(named)}.")
     return tuple(out)
 
 
 def _aim(said: str) -> str:
     """``"min usd_per_mtok"`` in words."""
     side, _, column = said.partition(" ")
-    return f"{'most' if side == 'max' else 'least'} {NAMES.get(column, column)}"
+    return f"{'most' if side == 'max' else 'least'} {figure(column)}"
 
 
-def _bound(column: str, said: str) -> str:
-    """``"<= 0.06"`` with the unit of its column."""
+def _bound(said: str, unit: str) -> str:
+    """``"<= 0.06"`` with its unit."""
     side, _, value = said.partition(" ")
-    unit = "s" if column.endswith("_s") and not column.endswith("_per_s") else ""
-    return f"{'at most' if side == '<=' else 'at least'} {show(float(value), unit)}".strip()
+    return f"{'at most' if side == '<=' else 'at least'} {quantity(float(value), unit)}"
 
 
 def _objectives(said: Sequence[str]) -> tuple[tuple[str, bool], ...]:

@@ -68,8 +68,8 @@ def points(lane: Lane, numbers: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
     Returns
     -------
     dict
-        Figures, ``fits``, words as their places, and in ``limit`` what rules a point out before
-        any figure does.
+        Figures, ``fits``, ``decodes``, words as their places, and in ``limit`` what rules a point
+        out before any figure does.
     """
     every = [
         point(lane, int(batch), int(prompt), int(output))
@@ -85,6 +85,8 @@ def points(lane: Lane, numbers: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
         out[name] = np.array([_place(each.words.get(name, ""), words) for each in every])
     out["limit"] = np.array([each.words["limit"] for each in every], "U32")
     out["fits"] = out["limit"] == ""
+    answers = lane.deployment is not None and not lane.deployment.architecture.is_encoder
+    out["decodes"] = (numbers["output"] > 1.0) & answers
     return out
 
 
@@ -197,11 +199,11 @@ def _pools(decode: Deployment, prefill: Deployment, work: Workload, lane: Lane) 
         return {
             "gpus": float(priced.used),
             "ttft_s": phases.ttft_s,
-            "tpot_s": phases.tpot_s,
+            "tpot_s": phases.tpot_s or np.nan,
             "latency_s": phases.latency_s,
             "throughput_tok_s": rate,
             "throughput_per_gpu_tok_s": rate / priced.used,
-            "user_tok_s": 1.0 / phases.tpot_s,
+            "user_tok_s": _inverse(phases.tpot_s),
             "usd_per_mtok": priced.usd_per_mtok(phases) or np.nan,
             "joule_per_mtok": priced.joule_per_mtok(phases),
         }
@@ -222,14 +224,19 @@ def _figures(batch: StaticBatch, ttft: float, tpot: float) -> dict[str, float]:
     return {
         "gpus": float(devices),
         "ttft_s": ttft,
-        "tpot_s": tpot,
+        "tpot_s": tpot or np.nan,
         "latency_s": latency,
         "throughput_tok_s": rate,
         "throughput_per_gpu_tok_s": rate / devices,
-        "user_tok_s": 1.0 / tpot if tpot else 0.0,
+        "user_tok_s": _inverse(tpot),
         "usd_per_mtok": price or np.nan,
         "joule_per_mtok": gpu.tdp_w * devices / rate * MILLION,
     }
+
+
+def _inverse(seconds: float) -> float:
+    """A rate of what takes so long; none of what is never done."""
+    return 1.0 / seconds if seconds else np.nan
 
 
 def _memory(memory: Memory, free: float) -> dict[str, float]:

@@ -34,7 +34,7 @@ def columns(scenario: Scenario) -> dict[str, str]:
     for name, figure in known.items():
         if name not in _ASKED and not name.endswith(("_low", "_high")):
             names += [name, *_ends(name, figure)]
-    names += ["fits", *(_WORDS if batch else ()), "feasible", "limit"]
+    names += ["fits", *(_WORDS if batch else ["basis"]), "feasible", "limit"]
     return {name: _unit(known[name]) if name in known else "" for name in names}
 
 

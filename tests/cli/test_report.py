@@ -48,12 +48,14 @@ def test_a_sweep_comes_back_with_what_it_was_asked(swept: Path) -> None:
     assert points.columns["tpot_s"].unit == "s"
     assert result.metadata["objectives"] == (("usd_per_mtok", False), ("user_tok_s", True))
     assert result.metadata["limits"] == {"tpot_s": 0.009}
-    first, second = result.metadata["summary"]
-    assert first == (
-        "8 of 8 configurations are kept, all of them. Wanted: least cost of a token, then most "
-        "speed for one user."
-    )
-    assert second == "Limits: TPOT at most 9.00 ms."
+    first, second, third, fourth = result.metadata["summary"]
+    counts = json.loads(table.schema.metadata[b"roofline"])["counts"]
+    assert sum(counts.values()) == 8
+    assert first.startswith(f"8 configurations, {counts['feasible']} of them feasible.")
+    assert second == "8 rows are kept: all of them."
+    assert third == "Wanted: least cost of a million tokens, then most speed for one user."
+    assert fourth == "Limits: TPOT at most 9.00 ms."
+    assert "What an engine does between kernels is left out" in result.notes[-1]
 
 
 def test_its_page_has_controls_and_its_title_as_text(swept: Path, tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_its_page_has_controls_and_its_title_as_text(swept: Path, tmp_path: Path
     page = taken_apart(out.read_text("utf-8"))
     assert [heading.text for heading in page.all("h1")] == ["<b>One</b>"]
     titles = [heading.text for heading in page.all("h2")]
-    assert titles == ["Verdict", "Explore", "All configurations", "Reproduce"]
+    assert titles == ["Verdict", "Explore", "All configurations", "Notes", "Reproduce"]
     assert len(page.all("select")) == 2  # the GPU, on both sides
     assert len([e for e in page.all("input") if e.attributes["type"] == "range"]) == 2
 

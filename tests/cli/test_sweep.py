@@ -61,10 +61,10 @@ def test_a_table_says_what_was_found(cli: Any, small: Path) -> None:
     ran = cli(f"sweep {small}")
     assert ran.code == 0
     assert "8 configurations, 2 of them feasible." in ran.out
-    assert "4 do not fit into memory, 2 have TPOT above 12.0 ms" in ran.out
+    assert "4 do not fit into memory, 2 have TPOT above 12.0 ms." in ran.out
     assert "frontier of min tpot_s and min usd_per_mtok" in ran.out
     assert max(map(len, ran.out.splitlines())) <= WIDTH
-    assert "8 configurations, 1 of 1 chunks, 2 rows kept, took" in ran.err
+    assert "8 configurations, 1 of 1 chunk, 2 rows kept, took" in ran.err
 
 
 def test_what_all_have_in_common_is_said_once(cli: Any, small: Path) -> None:
@@ -143,6 +143,8 @@ def test_a_dry_run_prices_next_to_nothing(cli: Any, tmp_path: Path) -> None:
     assert ran.code == 0
     assert "4,000,000" in ran.out
     assert "4 combinations of names" in ran.out
+    assert "about less" not in ran.out
+    assert "───" not in ran.out  # no table without a header
     result = json.loads(cli(f"sweep {path} --dry-run --format json").out)["result"]
     assert result["configurations"] == 4 * 10**6
     assert result["seconds"] > 0
@@ -208,3 +210,71 @@ def test_the_schema_is_printed_or_written(cli: Any, tmp_path: Path) -> None:
     assert not ran.out
     assert json.loads((tmp_path / "s.json").read_text()) == printed
     assert cli(f"schema --out {tmp_path / 'no' / 's.json'}").code == 3
+
+
+def test_bounds_are_marked_and_named(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mixed.yaml"
+    path.write_text(FILE.replace("l40s", "mi300x").replace("  - llama-3.1-70b\n", ""))
+    text = cli(f"sweep {path} --keep feasible").out
+    bounds = [line for line in text.splitlines() if line.startswith("mi300x")]
+    others = [line for line in text.splitlines() if line.startswith("h100-sxm")]
+    assert bounds
+    assert others
+    assert all("≥" in line and "±" not in line for line in bounds)
+    assert all("≥" not in line and "±" in line for line in others)
+    words = " ".join(text.split())
+    assert "Rows of mi300x with basis datasheet are priced at published rates" in words
+    assert "vLLM itself takes about" in words
+    alone = cli(f"sweep {path} --keep feasible --format json").out
+    assert any("Rows of mi300x" in note for note in json.loads(alone)["notes"])
+
+
+def test_traffic_says_how_it_is_known(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "traffic.yaml"
+    text = FILE.replace("kind: batch", "kind: traffic").replace("batch: [1, 8]", "rate: 1")
+    for line in ("prompt: 512\n", "output: 32\n", "  - llama-3.1-70b\n"):
+        text = text.replace(line, "")
+    path.write_text(text.replace("l40s", "mi300x").replace(", min usd_per_mtok", ""))
+    rows = list(csv.DictReader(io.StringIO(cli(f"sweep {path} --format csv --keep all").out)))
+    assert {row["gpu"]: row["basis"] for row in rows} == {
+        "h100-sxm": "interpolated",
+        "mi300x": "datasheet",
+    }
+    words = " ".join(cli(f"sweep {path} --keep all").out.split())
+    assert "have no interval. Against the simulator, 9 of 10 means were within ±" in words
+
+
+def test_an_answer_of_one_token_has_no_time_between_tokens(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "one.yaml"
+    text = FILE.replace("output: 32", "output: [1, 32]").replace("  - llama-3.1-70b\n", "")
+    path.write_text(text.replace("12 ms", "1 us"))
+    rows = list(csv.DictReader(io.StringIO(cli(f"sweep {path} --format csv --keep all").out)))
+    ones = [row for row in rows if row["output"] == "1"]
+    assert {(row["tpot_s"], row["user_tok_s"], row["limit"]) for row in ones} == {("", "", "")}
+    assert {row["limit"] for row in rows if row["output"] == "32"} == {"tpot_s"}
+    assert "—" in cli(f"sweep {path}").out
+
+
+def test_a_figure_that_is_not_known_is_not_called_too_large(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "unknown.yaml"
+    text = FILE.replace("tpot_s: 12 ms", "tpot_s_high: 12 s").replace("[1, 8]", "1")
+    text = text.replace("l40s", "mi300x").replace("  - llama-3.1-70b\n", "")
+    path.write_text(text)
+    ran = cli(f"sweep {path} --keep all")
+    words = " ".join(ran.out.split())
+    assert "2 configurations, 1 of them feasible." in words
+    assert "Of the others 1 has no known TPOT, upper end." in words
+    assert "tpot_s_high" not in words
+
+
+def test_gpus_are_shown_where_the_layout_does_not_say_them(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "pools.yaml"
+    text = FILE.replace("  - llama-3.1-70b\n", "").replace("[h100-sxm, l40s]", "h100-sxm")
+    assert "GPUs" not in cli(f"sweep {small_file(path, text)} --keep all").out
+    text += "techniques: [{name: apart, disaggregation: {prefill: tp1}}]\n"
+    assert "GPUs" in cli(f"sweep {small_file(path, text)} --keep all").out
+
+
+def small_file(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import InputError, QuantityError, UnknownNameError
+from roofline.study.sweep.keep import UNKNOWN, judged
 from roofline.units import parse
 
 Kind: TypeAlias = Literal["batch", "traffic"]
@@ -98,6 +99,10 @@ class Limit:
     column: str
     value: float
     at_least: bool = False
+
+    def __str__(self) -> str:
+        """As results have it: ``"<= 0.06"``."""
+        return f"{'>=' if self.at_least else '<='} {self.value!r}"
 
     def kept(self, values: Array) -> NDArray[np.bool_]:
         """Which values keep to it; one that is not there does not."""
@@ -187,6 +192,8 @@ def missed(
 ) -> NDArray[np.str_]:
     """The first limit that each configuration misses, by its column; empty if none.
 
+    One whose figure is not known is told apart by a word behind the column.
+
     Parameters
     ----------
     limits
@@ -196,7 +203,9 @@ def missed(
     given
         What rules a configuration out before any limit does, as memory; empty where nothing does.
     """
-    out = np.asarray(given, dtype="U32").copy()
+    out = np.asarray(given, dtype="U48").copy()
     for each in limits:
-        out[(out == "") & ~each.kept(columns[each.column])] = each.column
+        met, unknown = judged(each, columns)
+        out[(out == "") & unknown] = each.column + UNKNOWN
+        out[(out == "") & ~met] = each.column
     return out

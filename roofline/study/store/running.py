@@ -131,11 +131,10 @@ def run(
         progress(start)
         for now in _computed(task, store, executor, start):
             progress(now)
+        tally = _tally(store)
         with explained(folder, header, store.finished):
-            rows = merge(store.tables(), folder / RESULT, _about(task), task.reduction)
-        return Outcome(
-            folder / RESULT, rows, start.chunks, start.done, store.damaged, _tally(store)
-        )
+            rows = merge(store.tables(), folder / RESULT, _about(task, tally), task.reduction)
+        return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, tally)
 
 
 def _tally(store: Store) -> dict[str, int]:
@@ -177,11 +176,12 @@ def _chunks(task: Task) -> Iterator[Chunk]:
     return chunks(task.configurations, task.chunk_size, task.scenario)
 
 
-def _about(task: Task) -> dict[str, Any]:
+def _about(task: Task, tally: Mapping[str, int]) -> dict[str, Any]:
     return {
         **task.metadata,
         "kind": "sweep",
         "scenario": task.scenario,
         "version": __version__,
         "units": dict(task.units),
+        "counts": dict(tally),
     }

@@ -119,13 +119,18 @@ def _decoded(ask: Callable[[Decode, Points], Array], without: float) -> Callable
     return figure
 
 
+def _decodes(c: Columns) -> NDArray[np.bool_]:
+    """Whether there is a time between tokens: an answer of one has none."""
+    return (c.points.output > 1.0) & (c.prices.decode is not None)
+
+
 def _latency(c: Columns) -> Array:
-    return np.asarray(c["ttft_s"] + c["tpot_s"] * (c.points.output - 1.0))
+    return np.asarray(c["ttft_s"] + c["gap_s"] * (c.points.output - 1.0))
 
 
 def _latency_log_sd(c: Columns) -> Array:
     """Errors of both phases are taken to go together."""
-    rest = c["tpot_s"] * (c.points.output - 1.0) * c["tpot_log_sd"]
+    rest = c["gap_s"] * (c.points.output - 1.0) * c["tpot_log_sd"]
     return np.asarray((c["ttft_s"] * c["ttft_log_sd"] + rest) / c["latency_s"])
 
 
@@ -133,9 +138,8 @@ def _each_tok_s(c: Columns) -> Array:
     return np.asarray(c.points.batch * c.points.output / c["latency_s"])
 
 
-def _user_tok_s(c: Columns) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.where(c["tpot_s"] > 0.0, 1.0 / c["tpot_s"], 0.0)
+def _tpot(c: Columns) -> Array:
+    return np.where(c["decodes"], c["gap_s"], np.nan)
 
 
 def _usd_per_mtok(c: Columns) -> Array:
@@ -190,12 +194,14 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "output": lambda c: c.points.output,
     "gpus": _gpus,
     "ttft_s": lambda c: c.points.on(c.prices.prefill.seconds),
-    "tpot_s": _decoded(lambda decode, points: decode.seconds(points), 0.0),
+    "decodes": _decodes,
+    "gap_s": _decoded(lambda decode, points: decode.seconds(points), 0.0),
+    "tpot_s": _tpot,
     "latency_s": _latency,
     "each_tok_s": _each_tok_s,
     "throughput_tok_s": lambda c: c["each_tok_s"] * c.prices.lane.replicas,
     "throughput_per_gpu_tok_s": lambda c: c["each_tok_s"] / c.prices.lane.deployment.devices,
-    "user_tok_s": _user_tok_s,
+    "user_tok_s": lambda c: 1.0 / c["tpot_s"],
     "usd_per_mtok": _usd_per_mtok,
     "joule_per_mtok": _joule_per_mtok,
     "ttft_log_sd": lambda c: c.points.on(c.prices.prefill.log_sd()),
@@ -214,4 +220,5 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "basis": _basis,
 }
 """Every figure of a point. Bounds are indices into `roofline.cost.roof.BOUNDS` (−1 where there is
-no decode), the basis one into `roofline.table.BASES`; ``each_tok_s`` is of one replica."""
+no decode), the basis one into `roofline.table.BASES`; ``each_tok_s`` is of one replica;
+``gap_s`` is ``tpot_s`` with 0 where there is none."""

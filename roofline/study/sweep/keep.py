@@ -20,6 +20,10 @@ PARETO: Final = "pareto"
 TOP: Final = "top-"
 MEMORY: Final = "memory"
 """What a point misses that does not fit."""
+UNKNOWN: Final = " unknown"
+"""Behind a column: what a point misses whose figure is not known."""
+BETWEEN: Final = ("tpot", "user_tok_s")
+"""How figures between tokens begin: an answer of one token has none, and no limit is about them."""
 WAITING: Final = 256
 """Points that wait, beside as many as there are already, to be compared with all of those."""
 
@@ -112,7 +116,9 @@ class Kept:
         for limit in self.limits:
             if not columns.rows:  # figures of nothing are not priced
                 break
-            columns = self._those(columns, limit.column, limit.kept(columns[limit.column]))
+            _, unknown = judged(limit, columns)
+            columns = self._those(columns, limit.column + UNKNOWN, ~unknown)
+            columns = self._those(columns, limit.column, judged(limit, columns)[0])
         self.missed[""] = self.missed.get("", 0) + columns.rows
         return columns
 
@@ -161,6 +167,16 @@ class Kept:
         self._settled, self._waiting = int(best.sum()), 0
         if self.keep == PARETO and len(self.objectives) > 1:
             self._cells = Cells.of(values[best])
+
+
+def judged(limit: Limit, columns: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which points keep to a limit, and of which it is not known."""
+    values = columns[limit.column]
+    met, unknown = limit.kept(values), np.isnan(values)
+    if limit.column.startswith(BETWEEN) and unknown.any():
+        without = ~np.asarray(columns["decodes"], bool)
+        return met | without, unknown & ~without
+    return met, unknown
 
 
 def losses(columns: Any, objectives: Sequence[Objective]) -> Array:

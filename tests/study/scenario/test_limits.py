@@ -52,7 +52,7 @@ def test_the_first_limit_that_is_missed_is_told() -> None:
         "ttft_s",
         "ttft_s",
         "user_tok_s",
-        "ttft_s",  # a figure that is not there does not keep to a limit
+        "ttft_s unknown",  # a figure that is not there does not keep to a limit
         "memory",
     ]
     assert given.tolist() == ["", "", "", "", "", "memory"]

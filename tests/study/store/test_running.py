@@ -71,6 +71,7 @@ def test_the_result_says_what_it_is(result: bytes, tmp_path: Path) -> None:
         "scenario": "abc",
         "version": __version__,
         "units": {"latency_s": "s"},
+        "counts": {},
         "name": "test",
     }
 

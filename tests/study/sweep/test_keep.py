@@ -12,7 +12,8 @@ from roofline.study.sweep.pricing import price, priced
 from tests.study.sweep.lanes import AtMost, Best, lane, numbers
 
 LIMITS = (AtMost("ttft_s", 2.0), AtMost("tpot_s_high", 0.03))
-OBJECTIVES = (Best("throughput_per_gpu_tok_s", largest=True), Best("ttft_s"), Best("tpot_s"))
+RATE = "throughput_per_gpu_tok_s"
+OBJECTIVES = (Best(RATE, largest=True), Best("ttft_s"), Best("tpot_s"))
 
 
 def every(parts: int) -> list[Columns]:
@@ -51,11 +52,14 @@ def test_parts_do_not_matter(keep: str) -> None:
 
 def test_every_choice_is_what_it_says() -> None:
     points = every(1)
-    names = ("index", "fits", "ttft_s", "tpot_s", "tpot_s_high", "throughput_per_gpu_tok_s")
+    names = ("index", "fits", "output", "ttft_s", "tpot_s", "tpot_s_high", RATE)
     table = {name: np.concatenate([part[name] for part in points]) for name in names}
-    met = table["fits"] & (table["ttft_s"] <= 2.0) & (table["tpot_s_high"] <= 0.03)
-    # An answer of one token has no time between tokens, and no interval of it.
-    assert not met[np.isnan(table["tpot_s_high"])].any()
+    # An answer of one token has no time between tokens, and no limit is about it.
+    one = table["output"] == 1
+    assert np.isnan(table["tpot_s"][one]).all()
+    assert (np.isnan(table["tpot_s_high"]) == one).all()
+    met = table["fits"] & (table["ttft_s"] <= 2.0) & (one | (table["tpot_s_high"] <= 0.03))
+    assert met[one].any()
     assert 0 < met.sum() < len(met)
     assert numbers_of(kept("all", points)) == table["index"].tolist()
     assert numbers_of(kept("feasible", points)) == table["index"][met].tolist()
@@ -96,3 +100,10 @@ def test_what_never_fits_is_never_priced() -> None:
     found.add(price(prices, numbers(where)))
     assert found.missed == {"memory": 32, "": 0}
     assert "prefill" not in vars(prices)
+
+
+def test_what_is_not_known_misses_no_limit_but_is_counted_apart() -> None:
+    where = lane("llama-3.1-8b", calibration="none", batch=(1,), prompt=(100,), output=(1, 40))
+    found = Kept("all", (AtMost("tpot_s_high", 1.0),))
+    found.add(price(priced(where, "tables"), numbers(where), np.arange(2)))
+    assert found.missed == {"tpot_s_high unknown": 1, "": 1}

@@ -1,0 +1,85 @@
+"""What a reader must know to read the rows of a sweep right, one sentence each."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from roofline.serving.simulate.steady import ERRORS
+from roofline.units import show
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS: Final = ("gpu", "basis", "engine")
+"""What the sentences depend on."""
+DATASHEET: Final = "datasheet"
+"""Basis of rows that are bounds."""
+
+
+def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
+    """What figures rest on, and what is left out of them.
+
+    Parameters
+    ----------
+    rows
+        Those that were kept, with at least the `COLUMNS` that they have.
+    about
+        What the sweep says of itself in its metadata.
+    """
+    out = [*_bounds(rows)]
+    if about.get("of") == "traffic":
+        return (*out, *_long_run("rate_per_s" not in about.get("units", {})))
+    if about.get("of") == "batch":
+        out.append(_left_out(rows, about.get("engine_costs", {})))
+    return tuple(out)
+
+
+def _bounds(rows: "pa.Table") -> list[str]:
+    """Which GPUs are priced at published rates."""
+    if "basis" not in rows.column_names or not len(rows):
+        return []
+    pairs = rows.select(["gpu", "basis"]).group_by(["gpu", "basis"]).aggregate([]).to_pylist()
+    bare = sorted({pair["gpu"] for pair in pairs if pair["basis"] == DATASHEET})
+    if not bare:
+        return []
+    whole = all(pair["basis"] == DATASHEET for pair in pairs)
+    named = "All rows are" if whole else f"Rows of {_listed(bare)} with basis datasheet are"
+    rest = "" if whole else ", and not to be ranked against the others"
+    return [
+        f"{named} priced at published rates: their times and costs are the least, their "
+        f"throughput the most that the hardware allows. They are bounds, not forecasts{rest}."
+    ]
+
+
+def _left_out(rows: "pa.Table", costs: Mapping[str, Mapping[str, Any]]) -> str:
+    """What an engine does between kernels, with its constants where all rows share one."""
+    engines = rows["engine"].unique().to_pylist() if "engine" in rows.column_names else []
+    said = "What an engine does between kernels is left out"
+    known = costs.get(engines[0]) if len(engines) == 1 else None
+    if not known:
+        return f"{said}; `roofline simulate` has it."
+    return (
+        f"{said}: {known['title']} itself takes about {show(known['step_s'], 's')} more for each "
+        f"decode step, {show(known['sequence_s'], 's')} for each of its sequences, and "
+        f"{show(known['prefill_s'], 's')} for a step with prompts, as fitted to serving that was "
+        "measured end to end. `roofline simulate` has it."
+    )
+
+
+def _long_run(clients: bool) -> tuple[str, ...]:
+    """Where figures of traffic come from, and how far they were off the simulator."""
+    loads = {"open to 70 %": " up to 70 % of saturation", "open to 85 %": " up to 85 %"}
+    off = " and ".join(
+        f"± {ERRORS[kind]['ttft_s'].p90:.0%} (TTFT) and ± {ERRORS[kind]['tpot_s'].p90:.0%} "
+        f"(TPOT){words}"
+        for kind, words in ({"closed": ""} if clients else loads).items()
+    )
+    return (
+        "Closed form of the long run, Poisson arrivals or clients that ask again; prefixes are "
+        "not shared. `roofline simulate` serves request by request.",
+        f"Figures of traffic have no interval. Against the simulator, 9 of 10 means were within "
+        f"{off}. How far kernels and engine are off comes on top.",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

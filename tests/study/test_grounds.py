@@ -1,0 +1,41 @@
+"""What is said below a sweep: bounds, what engines add, how far closed forms are off."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from roofline.study.grounds import notes
+
+COSTS = {"vllm": {"title": "vLLM", "step_s": 1e-3, "sequence_s": 2e-5, "prefill_s": 3e-3}}
+ABOUT: dict[str, Any] = {"of": "batch", "engine_costs": COSTS}
+
+
+def rows(*entries: tuple[str, str, str]) -> pa.Table:
+    names = ("gpu", "basis", "engine")
+    return pa.Table.from_pylist([dict(zip(names, entry, strict=True)) for entry in entries])
+
+
+def test_only_gpus_without_measured_kernels_are_named() -> None:
+    found = notes(rows(("a", "datasheet", "vllm"), ("b", "interpolated", "vllm")), ABOUT)
+    assert found[0].startswith("Rows of a with basis datasheet are priced at published rates")
+    assert "not to be ranked" in found[0]
+    every = notes(rows(("a", "datasheet", "vllm"), ("b", "datasheet", "vllm")), ABOUT)
+    assert every[0].startswith("All rows are priced at published rates")
+    assert len(notes(rows(("b", "interpolated", "vllm")), ABOUT)) == 1
+
+
+def test_constants_are_those_of_the_one_engine() -> None:
+    one = notes(rows(("b", "measured", "vllm")), ABOUT)[-1]
+    assert "vLLM itself takes about 1.00 ms more for each decode step, 20.0 µs" in one
+    for others in (rows(("b", "measured", "sglang")), rows(("b", "", "vllm"), ("b", "", "trtllm"))):
+        assert notes(others, ABOUT)[-1] == (
+            "What an engine does between kernels is left out; `roofline simulate` has it."
+        )
+
+
+def test_clients_and_arrivals_have_errors_of_their_own() -> None:
+    there = rows(("b", "interpolated", "vllm"))
+    arrivals = notes(there, {"of": "traffic", "units": {"rate_per_s": "request/s"}})[-1]
+    clients = notes(there, {"of": "traffic", "units": {"ttft_s": "s"}})[-1]
+    assert "up to 70 % of saturation" in arrivals
+    assert "saturation" not in clients
