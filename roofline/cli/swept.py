@@ -35,8 +35,6 @@ USUAL: Final = {
     "traffic": ("load", "ttft_s", "tpot_s", "output_per_gpu_tok_s", "usd_per_mtok"),
 }
 """Figures that are printed whatever is asked for."""
-DATASHEET: Final = "datasheet"
-"""Basis of bounds."""
 GAP: Final = 3
 """Characters between columns."""
 FIGURES: Final = {
@@ -201,11 +199,19 @@ def _sizes(frame: Any) -> list[str]:
     return ["gpus"] if any(int(parse(layout).devices) != gpus for layout, gpus in pairs) else []
 
 
+def _is_bound(row: Any) -> bool:
+    """Whether nothing of a row was measured: one with measured parts has an interval."""
+    from roofline.study.grounds import DATASHEET, ENDED
+
+    low = row.get(f"{ENDED}_low")
+    return bool(row["basis"] == DATASHEET and (low is None or _is_nan(low)))
+
+
 def _known(name: str, row: Any) -> str:
     """A cell; a time has half of its central 80 % beside it, a bound its side, where it has one."""
     text, high = _cell(name, row[name]), row.get(f"{name}_high")
     fixed = name == "usd_per_mtok" and "rate_per_s" in row  # the rate alone says what tokens cost
-    if row["basis"] == DATASHEET and name in BOUNDED and not _is_nan(row[name]) and not fixed:
+    if _is_bound(row) and name in BOUNDED and not _is_nan(row[name]) and not fixed:
         return f"{BOUNDED[name]} {text}"
     if name not in INTERVALS or high is None or _is_nan(high) or not row[name]:
         return text

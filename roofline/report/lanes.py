@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from roofline.report.known import BOUND
 from roofline.report.text import is_number
 from roofline.report.words import heading, unit_of
 from roofline.table import Table
@@ -150,6 +151,11 @@ def _rank(value: object, largest: bool) -> float:
     if not is_number(value):
         return float("inf")
     return -float(value) if largest else float(value)
+
+
+def is_bound(row: Mapping[str, Any]) -> bool:
+    """Whether nothing of a row was measured: one with measured parts has an interval."""
+    return row.get("basis") == BOUND and not is_number(row.get("ttft_s_low"))
 
 
 def embedded(lanes: Lanes) -> dict[str, Any]:

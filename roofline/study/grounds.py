@@ -9,10 +9,18 @@ from roofline.units import show
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS: Final = ("gpu", "basis", "engine")
+ENDED: Final = "ttft_s"
+"""A figure that has an interval where anything was measured."""
+COLUMNS: Final = ("gpu", "basis", "engine", f"{ENDED}_low")
 """What the sentences depend on."""
 DATASHEET: Final = "datasheet"
 """Basis of rows that are bounds."""
+
+
+PARTLY: Final = (
+    "Rows with basis datasheet and an interval have operators that nothing like was measured, such "
+    "as wires between nodes: those are at published rates, and widen it."
+)
 
 
 def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
@@ -37,16 +45,23 @@ def _bounds(rows: "pa.Table") -> list[str]:
     """Which GPUs are priced at published rates."""
     if "basis" not in rows.column_names or not len(rows):
         return []
-    pairs = rows.select(["gpu", "basis"]).group_by(["gpu", "basis"]).aggregate([]).to_pylist()
-    bare = sorted({pair["gpu"] for pair in pairs if pair["basis"] == DATASHEET})
-    if not bare:
-        return []
-    whole = all(pair["basis"] == DATASHEET for pair in pairs)
-    named = "All rows are" if whole else f"Rows of {_listed(bare)} with basis datasheet are"
+    low = f"{ENDED}_low"
+    ended = rows[low].is_valid() if low in rows.column_names else [False] * len(rows)
+    known = rows.select(["gpu", "basis"]).append_column("ended", [ended])
+    groups = known.group_by(["gpu", "basis", "ended"]).aggregate([]).to_pylist()
+    bounds = [group for group in groups if group["basis"] == DATASHEET and not group["ended"]]
+    partly = any(group["basis"] == DATASHEET and group["ended"] for group in groups)
+    out = [PARTLY] if partly else []
+    if not bounds:
+        return out
+    whole = len(bounds) == len(groups)
+    bare = sorted({group["gpu"] for group in bounds})
+    named = "All rows are" if whole else f"Rows of {_listed(bare)} without an interval are"
     rest = "" if whole else ", and not to be ranked against the others"
     return [
+        *out,
         f"{named} priced at published rates: their times and costs are the least, their "
-        f"throughput the most that the hardware allows. They are bounds, not forecasts{rest}."
+        f"throughput the most that the hardware allows. They are bounds, not forecasts{rest}.",
     ]
 
 

@@ -223,7 +223,7 @@ def test_bounds_are_marked_and_named(cli: Any, tmp_path: Path) -> None:
     assert all("≥" in line and "±" not in line for line in bounds)
     assert all("≥" not in line and "±" in line for line in others)
     words = " ".join(text.split())
-    assert "Rows of mi300x with basis datasheet are priced at published rates" in words
+    assert "Rows of mi300x without an interval are priced at published rates" in words
     assert "vLLM itself takes about" in words
     alone = cli(f"sweep {path} --keep feasible --format json").out
     assert any("Rows of mi300x" in note for note in json.loads(alone)["notes"])

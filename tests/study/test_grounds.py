@@ -17,11 +17,19 @@ def rows(*entries: tuple[str, str, str]) -> pa.Table:
 
 def test_only_gpus_without_measured_kernels_are_named() -> None:
     found = notes(rows(("a", "datasheet", "vllm"), ("b", "interpolated", "vllm")), ABOUT)
-    assert found[0].startswith("Rows of a with basis datasheet are priced at published rates")
+    assert found[0].startswith("Rows of a without an interval are priced at published rates")
     assert "not to be ranked" in found[0]
     every = notes(rows(("a", "datasheet", "vllm"), ("b", "datasheet", "vllm")), ABOUT)
     assert every[0].startswith("All rows are priced at published rates")
     assert len(notes(rows(("b", "interpolated", "vllm")), ABOUT)) == 1
+
+
+def test_rows_with_an_interval_are_no_bounds() -> None:
+    mixed = rows(("a", "datasheet", "vllm"), ("b", "datasheet", "vllm"))
+    mixed = mixed.append_column("ttft_s_low", pa.array([0.5, None], pa.float64()))
+    partly, bounds, _ = notes(mixed, ABOUT)
+    assert partly.startswith("Rows with basis datasheet and an interval")
+    assert bounds.startswith("Rows of b without an interval")
 
 
 def test_constants_are_those_of_the_one_engine() -> None:

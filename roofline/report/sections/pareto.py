@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, lines, log_ticks
-from roofline.report.known import BOUND
-from roofline.report.lanes import Lanes, lanes_of
+from roofline.report.lanes import Lanes, is_bound, lanes_of
 from roofline.report.text import is_number, label
 from roofline.report.words import heading, written
 from roofline.table import Result
@@ -93,7 +92,7 @@ def draw(lanes: Lanes) -> Figure | None:
 
 def _bounds(rows: Sequence[Mapping[str, Any]]) -> str:
     """How many are no forecasts; empty if none."""
-    number = sum(row.get("basis") == BOUND for row in rows)
+    number = sum(is_bound(row) for row in rows)
     return f" {number} of {len(rows)} are bounds at datasheet rates, no forecasts." * bool(number)
 
 
@@ -138,7 +137,7 @@ def _hover(lanes: Lanes, rate: str, row: Mapping[str, Any]) -> str:
         label(_named(lanes, row), 60),
         *(f"{heading(name)}: {written(name, row[name])}" for name in shown),
     ]
-    if row.get("basis") == BOUND:
+    if is_bound(row):
         told.append("a bound at datasheet rates")
     if row.get("limit"):
         told.append(f"misses {label(heading(str(row['limit'])))}")
