@@ -94,6 +94,20 @@ def test_json_carries_every_table_with_its_units(cli: Any) -> None:
             assert list(row) == entry["columns"], name
 
 
+def test_what_is_recommended_can_be_started_and_is_read_back_the_same(
+    cli: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = cli(f"{SMALL} --rate 40 --gpus 4 --aggregated --weights fp8 --format json").result
+    (verdict,) = rows(result, "verdict")
+    (command,) = result["commands"]
+    assert run(shlex.split(command)[1:]) == 0
+    printed, _, _ = capsys.readouterr().out.partition("# benchmark")
+    again = roofline.parse_command(printed, gpu=verdict["gpu"]).metadata
+    for name in ("layout", "weights", "kv", "max_sequences", "token_budget"):
+        assert again[name] == verdict[name], name
+    assert again["gpus"] * verdict["instances"] == verdict["gpus"]
+
+
 def test_what_is_recommended_keeps_its_promises_when_it_is_simulated(cli: Any) -> None:
     result = cli(f"{SMALL} --rate 40 --gpus 4 --aggregated --format json").result
     (verdict,) = rows(result, "verdict")

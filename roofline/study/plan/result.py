@@ -1,5 +1,6 @@
 """A plan as a result: what the command line prints, and what JSON and reports carry."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from roofline.study.plan.explain import derivations
 from roofline.study.plan.figures import Named, named, shape, usd_per_mtok
 from roofline.study.plan.frontier import frontier
 from roofline.study.plan.lifts import MEMORY, RATE, Remake, lifts, limit
+from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.rates import steps
 from roofline.study.plan.runners_up import RunnerUp, runners_up
@@ -19,6 +21,8 @@ from roofline.study.plan.sensitivity import tornado
 from roofline.table import Result, Table, table
 from roofline.units import show, significant
 
+STARTED: Final = ("vllm", "sglang", "trtllm")
+"""Engines that there are commands of."""
 SURE: Final = 0.8
 """Probability below which a plan says that it is not sure."""
 
@@ -76,11 +80,12 @@ def result_of(
     out["break_even"] = table(even, BREAK_EVEN, "assumed")
     out["candidates"] = tables.candidates(plan, basis)
     out["assumptions"] = _assumptions(plan)
+    commands = {} if best is None else _commands(best.option, given)
     return Result(
         kind="plan",
         tables=out,
         derivations={} if best is None else derivations(best, plan.full, plan.goal),
-        notes=(*notes, *_notes(plan)),
+        notes=(*notes, *_notes(plan), *(_start(role, text) for role, text in commands.items())),
         metadata={
             "version": roofline.__version__,
             **given,
@@ -95,6 +100,7 @@ def result_of(
             "tabulated": len(plan.tables.made),
             "simulated": len(plan.tables.curves) * len(SHARES),
             "basis": basis,
+            "commands": list(commands.values()),
             "summary": _summary(plan, names, found),
         },
     )
@@ -182,6 +188,29 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     if plan.best is not None and plan.best.probability is not None and plan.best.probability < SURE:
         out.append("That is not very sure: --sure 90% plans until it is, for a price.")
     return tuple(out)
+
+
+def _commands(option: Option, given: Mapping[str, Any]) -> dict[str, str]:
+    """What prints the command that starts an instance of each pool, by role, of a real engine."""
+    out: dict[str, str] = {}
+    for pool in option.pools if given["engine"] in STARTED else ():
+        words = {
+            "--gpu": pool.kind.gpu,
+            "--layout": pool.candidate.layout.spelled,
+            "--engine": given["engine"],
+            "--weights": pool.kind.weights,
+            "--kv": pool.kind.kv,
+            "--max-sequences": pool.server.max_sequences,
+            "--token-budget": pool.server.token_budget,
+        }
+        flags = [str(part) for pair in words.items() for part in pair]
+        out[pool.role] = shlex.join(["roofline", "serve-command", str(given["model"]), *flags])
+    return out
+
+
+def _start(role: str, command: str) -> str:
+    which = "each instance" if role == "all" else f"each {role} instance"
+    return f"What starts {which}: {command}"
 
 
 def _assumed(kind: Any) -> bool:
