@@ -179,7 +179,7 @@ def _looked_up(prices: Prices, numbers: Mapping[str, Array]) -> Iterator[tuple[s
     columns = price(prices, fitting, np.asarray(fitting["index"], np.int64))
     try:
         if columns["fits"].any():
-            prices.prefill  # noqa: B018  times are priced here, or cannot be
+            _ = prices.prefill  # priced here and kept, unless the device lacks the arithmetic
     except RooflineError:
         yield "format", Listed(prices.lane.names, {**fitting, "fits": columns["fits"]})
         return

@@ -4,7 +4,7 @@ A point is beaten by one that is nowhere worse and somewhere better; equals do n
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,19 +75,17 @@ def _as_good(these: Array, those: Array) -> Mask:
     return found
 
 
-class _Front:
+class _Front(Protocol):
     """Points that were not beaten so far."""
 
     def beats(self, some: Array) -> Mask:
         """Whether one of them is nowhere worse."""
-        raise NotImplementedError
 
     def add(self, some: Array) -> None:
         """Points that are not beaten."""
-        raise NotImplementedError
 
 
-class _Pairs(_Front):
+class _Pairs:
     """Compared with each of them."""
 
     def __init__(self, objectives: int) -> None:
@@ -100,7 +98,7 @@ class _Pairs(_Front):
         self.points = np.concatenate([self.points, some])
 
 
-class _Staircase(_Front):
+class _Staircase:
     """Of two objectives: the least of the second one up to each value of the first."""
 
     def __init__(self) -> None:

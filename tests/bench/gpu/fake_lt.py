@@ -48,22 +48,29 @@ class FakeLt:
     def cublasLtMatrixLayoutCreate(self, pointer: Any, *layout: int) -> int:
         return self._new(pointer, {"layout": layout})
 
-    # The library's own names, which are looked up by these spellings.
-    cublasLtMatrixLayoutSetAttribute = cublasLtMatmulDescSetAttribute  # noqa: N815
+    def cublasLtMatrixLayoutSetAttribute(self, made: Any, name: int, value: Any, size: int) -> int:
+        return self.cublasLtMatmulDescSetAttribute(made, name, value, size)
 
     def cublasLtMatmulPreferenceCreate(self, pointer: Any) -> int:
         return self._new(pointer, {})
 
-    cublasLtMatmulPreferenceSetAttribute = cublasLtMatmulDescSetAttribute  # noqa: N815
+    def cublasLtMatmulPreferenceSetAttribute(
+        self, made: Any, name: int, value: Any, size: int
+    ) -> int:
+        return self.cublasLtMatmulDescSetAttribute(made, name, value, size)
 
-    def _gone(self, made: Any) -> int:
+    def cublasLtDestroy(self, made: Any) -> int:
         del self.made[made.value]
         return 0
 
-    cublasLtDestroy = _gone  # noqa: N815
-    cublasLtMatmulDescDestroy = _gone  # noqa: N815
-    cublasLtMatrixLayoutDestroy = _gone  # noqa: N815
-    cublasLtMatmulPreferenceDestroy = _gone  # noqa: N815
+    def cublasLtMatmulDescDestroy(self, made: Any) -> int:
+        return self.cublasLtDestroy(made)
+
+    def cublasLtMatrixLayoutDestroy(self, made: Any) -> int:
+        return self.cublasLtDestroy(made)
+
+    def cublasLtMatmulPreferenceDestroy(self, made: Any) -> int:
+        return self.cublasLtDestroy(made)
 
     def _arithmetic(self, description: Any, weight: Any) -> str:
         operand = self.made[weight.value]["layout"][0]

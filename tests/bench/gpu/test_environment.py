@@ -28,8 +28,8 @@ def fake(*, driver: int = 13000, devices: int = 1, fault: str = "") -> ModuleTyp
         return devices
 
     chosen: list[int] = []
-    module = ModuleType("cupy")
-    module.cuda = SimpleNamespace(  # type: ignore[attr-defined]
+    module: Any = ModuleType("cupy")
+    module.cuda = SimpleNamespace(
         runtime=SimpleNamespace(
             driverGetVersion=lambda: driver,
             runtimeGetVersion=lambda: 13000,
@@ -38,8 +38,9 @@ def fake(*, driver: int = 13000, devices: int = 1, fault: str = "") -> ModuleTyp
         ),
         Device=lambda index: SimpleNamespace(use=lambda: chosen.append(index)),
     )
-    module.chosen = chosen  # type: ignore[attr-defined]
-    return module
+    module.chosen = chosen
+    made: ModuleType = module
+    return made
 
 
 @pytest.fixture(autouse=True)
