@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Number, Op, plus
+from roofline.hardware.machine import Gpu
 
 CHOSEN: Final = "when chosen"
 """How an operator is marked that loads what is known too late to be loaded ahead."""
-BOUNDS = ("compute", "memory", "wire", "host")
+HOST: Final = "host"
+"""Kind of what is loaded from the host, which no kernel does."""
+BOUNDS = ("compute", "memory", "wire", HOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +97,20 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     compute = F / P, memory = B / BW; wires as `roofline.cost.collectives` prices them.
     Source: Williams, Waterman and Patterson 2009, Roofline.
     """
-    gpu, work = deployment.node.gpu, op.work
+    known = None
+    if deployment.calibration is not None and op.kind != HOST:
+        known = deployment.calibration.price(op, deployment.node.gpu)
+    return roofed(op, deployment.node.gpu, executions, known)
+
+
+def roofed(op: Op, gpu: Gpu, executions: float, known: Measured | None) -> Time:
+    """`roof` of an operator of which it is known already what measurements say of one execution."""
+    work = op.work
     compute = work.flops * (executions / gpu.rate(op.arithmetic)) if op.arithmetic else 0.0
     memory = work.hbm_bytes * (executions / gpu.hbm_bytes_per_s)
     wired = op.wire_s * executions
-    if op.kind == "host":
+    if op.kind == HOST:
         return Time(compute, memory, 0.0, wired)
-    known = None
-    if deployment.calibration is not None:
-        known = deployment.calibration.price(op, gpu)
     if known is not None:
         took = known.seconds * executions
         known = Measured(took, known.log_sd, known.basis, known.found, known.assumed)

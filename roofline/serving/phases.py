@@ -1,6 +1,6 @@
 """Phases of a static batch as functions of numbers or arrays: of batches, or of layouts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,34 +95,44 @@ def first_tokens(
         Sequences, and how many are prefilled in one step. [1]
     """
     priced = through(deployment, work.prefill(prompts))
-    ends = last_of(
-        [stage.seconds() for stage in priced],
-        lambda left: [stage.seconds() for stage in through(deployment, work.prefill(left))],
-        batch,
-        prompts,
-    )
+    left, last = left_over(batch, prompts), None
+    if left is not None:
+        last = [stage.seconds() for stage in through(deployment, work.prefill(left))]
+    ends = last_of([stage.seconds() for stage in priced], last, batch, prompts)
     return FirstTokens(ends, log_sd_of_slowest(priced))
 
 
+def left_over(batch: Number, prompts: Number) -> Number | None:
+    """Prompts of the step after the full ones, 1 where there is no such step; None without any.
+
+    Parameters
+    ----------
+    batch, prompts
+        Sequences, and how many are prefilled in one step. [1]
+
+    Examples
+    --------
+    >>> left_over(10.0, 4.0), left_over(8.0, 4.0)
+    (np.float64(2.0), None)
+    """
+    left = batch - np.floor(batch / prompts) * prompts
+    return np.where(left > 0, left, 1.0)[()] if np.any(left) else None
+
+
 def last_of(
-    stages: Sequence[Number],
-    others: Callable[[Number], Sequence[Number]],
-    batch: Number,
-    prompts: Number,
+    stages: Sequence[Number], last: Sequence[Number] | None, batch: Number, prompts: Number
 ) -> Number:
     """When the last prompt of a batch has its first token. [s]
 
     Parameters
     ----------
-    stages, others
-        Time of each stage in a full prefill step, and in one of as many prompts as are left over,
-        which may be none. [s]
+    stages, last
+        Time of each stage in a full prefill step, and in one of those that are `left_over`. [s]
     batch, prompts
         Sequences, and how many are prefilled in one step. [1]
     """
     full = np.floor(batch / prompts)
-    left = batch - full * prompts
-    if not np.any(left):
+    if last is None:
         return finish(stages, full)
-    ends = finish_with(stages, full, others(np.where(left > 0, left, 1.0)[()]))
-    return np.where(left > 0, ends, finish(stages, full))[()]
+    ends = finish_with(stages, full, last)
+    return np.where(batch > full * prompts, ends, finish(stages, full))[()]

@@ -1,12 +1,13 @@
 """A step priced stage by stage of its pipeline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.roof import CHOSEN, Parts, Time, parts, roof
+from roofline.cost.measured import Measured
+from roofline.cost.roof import CHOSEN, Parts, Time, parts, roof, roofed
 from roofline.cost.stages import Stage, pipeline
 from roofline.cost.step import Group, steps
 from roofline.cost.work import Number, Op
@@ -48,8 +49,52 @@ class Priced:
         return shown
 
 
-def through(deployment: Deployment, group: Group | Sequence[Group]) -> tuple[Priced, ...]:
-    """Price a step on every stage, in order; equal stages are priced once.
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """Operators of a step on the stages of a pipeline, before they are priced.
+
+    Attributes
+    ----------
+    deployment
+        What runs.
+    stages
+        Different ones, with their operators by name.
+    order
+        Which of these each stage of the pipeline is.
+    """
+
+    deployment: Deployment
+    stages: tuple[tuple[Stage, Mapping[str, Op]], ...]
+    order: tuple[int, ...]
+
+    @property
+    def ops(self) -> list[Op]:
+        """Operators of all different stages, one after the other."""
+        return [op for _, ops in self.stages for op in ops.values()]
+
+    def priced(self, known: Sequence[Measured | None] | None = None) -> tuple[Priced, ...]:
+        """Price every stage, in order; equal stages are priced once.
+
+        Parameters
+        ----------
+        known
+            What measurements say of `ops`, each of one execution; None to ask the calibration.
+
+        Raises
+        ------
+        MissingRateError
+            The device lacks the arithmetic.
+        """
+        if known is None:
+            each = [_price(self.deployment, stage, ops) for stage, ops in self.stages]
+        else:
+            told = iter(known)
+            each = [_price(self.deployment, stage, ops, told) for stage, ops in self.stages]
+        return tuple(each[place] for place in self.order)
+
+
+def laid_out(deployment: Deployment, group: Group | Sequence[Group]) -> LaidOut:
+    """Operators of a step on every stage.
 
     Parameters
     ----------
@@ -64,16 +109,32 @@ def through(deployment: Deployment, group: Group | Sequence[Group]) -> tuple[Pri
         for stage in stages
     ]
     different = dict(zip(keys, stages, strict=True))
+    places = {key: place for place, key in enumerate(different)}
     made = steps(deployment, group, list(different.values()))
-    known = {
-        key: _price(deployment, stage, ops)
-        for (key, stage), ops in zip(different.items(), made, strict=True)
-    }
-    return tuple(known[key] for key in keys)
+    return LaidOut(
+        deployment,
+        tuple(zip(different.values(), made, strict=True)),
+        tuple(places[key] for key in keys),
+    )
 
 
-def _price(deployment: Deployment, stage: Stage, ops: Mapping[str, Op]) -> Priced:
-    timed = {name: (op, roof(op, deployment, float(op.repeat))) for name, op in ops.items()}
+def through(deployment: Deployment, group: Group | Sequence[Group]) -> tuple[Priced, ...]:
+    """Price a step on every stage, in order: `laid_out` and priced at once."""
+    return laid_out(deployment, group).priced()
+
+
+def _price(
+    deployment: Deployment,
+    stage: Stage,
+    ops: Mapping[str, Op],
+    known: Iterator[Measured | None] | None = None,
+) -> Priced:
+    def time(op: Op) -> Time:
+        if known is None:
+            return roof(op, deployment, float(op.repeat))
+        return roofed(op, deployment.node.gpu, float(op.repeat), next(known))
+
+    timed = {name: (op, time(op)) for name, op in ops.items()}
     return Priced(deployment, stage, timed, parts(timed.values()))
 
 

@@ -18,10 +18,10 @@ from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk
 from roofline.study.store.parts import TALLY
 from roofline.study.sweep import lane as tabular
-from roofline.study.sweep.columns import Prices
 from roofline.study.sweep.keep import ALL, MEMORY, Kept, Rows
 from roofline.study.sweep.keep import FEASIBLE as KEPT
 from roofline.study.sweep.listed import Listed
+from roofline.study.sweep.prices import Prices
 from roofline.study.sweep.pricing import price, priced, within
 
 if TYPE_CHECKING:

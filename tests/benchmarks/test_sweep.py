@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -23,9 +24,10 @@ from roofline.errors import RooflineError
 from roofline.hardware.catalog import default_node
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
-from roofline.study.sweep.columns import FIGURES
+from roofline.study.sweep.columns import FIGURES, Columns
 from roofline.study.sweep.keep import Kept
 from roofline.study.sweep.lane import Axes, Axis, Lane
+from roofline.study.sweep.prices import ahead
 from roofline.study.sweep.pricing import price, priced, within
 
 MODELS: Final = (
@@ -59,6 +61,8 @@ POINTS: Final = {
         strict=True,
     )
 }
+TOGETHER: Final = 24
+"""Lanes whose kernels are looked up at once."""
 LANES: Final = tuple(product(MODELS, GPUS, LAYOUTS, FORMATS))
 
 
@@ -108,21 +112,32 @@ def lane(number: int, calibration: str) -> Lane:
     return Lane(deployment, AXES)
 
 
+def looked_up(number: int, calibration: str) -> Columns | None:
+    """Points of a deployment; None where there is no such."""
+    try:
+        where = lane(number, calibration)
+    except RooflineError:
+        return None
+    count = len(POINTS["batch"])
+    inside = np.flatnonzero(within(where, POINTS["prompt"], POINTS["output"]))
+    points = POINTS
+    if len(inside) < count:
+        points = {name: column[inside] for name, column in POINTS.items()}
+    return price(priced(where), points, number * count + inside)
+
+
 def swept(numbers: range, calibration: str) -> tuple[int, int, NDArray[np.int64], Array, float]:
     """Configurations, feasible ones, the best ones and their objectives; memory in use."""
     kept, asked = Kept("pareto", (), OBJECTIVES), 0
     count = len(POINTS["batch"])
-    for number in numbers:
-        asked += count
-        try:
-            where = lane(number, calibration)
-            inside = np.flatnonzero(within(where, POINTS["prompt"], POINTS["output"]))
-            points = POINTS
-            if len(inside) < count:
-                points = {name: column[inside] for name, column in POINTS.items()}
-            kept.add(price(priced(where), points, number * count + inside))
-        except RooflineError:
-            continue
+    for start in range(numbers.start, numbers.stop, TOGETHER):
+        some = range(start, min(start + TOGETHER, numbers.stop))
+        asked += count * len(some)
+        found = [each for number in some if (each := looked_up(number, calibration)) is not None]
+        ahead([columns.prices for columns in found if columns["fits"].any()])
+        for columns in found:
+            with suppress(RooflineError):
+                kept.add(columns)
     parts = kept.parts()
     rows = [np.stack([part[name] for name in FIGURES], axis=1) for part in parts]
     table = np.concatenate(rows) if rows else np.empty((0, len(FIGURES)))

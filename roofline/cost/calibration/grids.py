@@ -1,6 +1,6 @@
-"""Operators whose numbers are arrays: over a grid, in a line, some rows of it."""
+"""Operators whose numbers are arrays: over a grid, in a line, some rows of it, several lines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
@@ -25,12 +25,45 @@ def numbers(op: Op) -> list[Number]:
 
 def in_line(op: Op, wide: tuple[int, ...]) -> Op:
     """The operator with its arrays as long as all places of a grid, one after the other."""
-    return _changed(op, lambda value: np.broadcast_to(value, wide).ravel())
+
+    def line(value: Any) -> Any:
+        return (value if value.shape == wide else np.broadcast_to(value, wide)).ravel()
+
+    return _changed(op, line)
 
 
 def taken(op: Op, rows: Any) -> Op:
     """Some rows of an operator whose arrays are lines."""
     return _changed(op, lambda value: value if value.size == 1 else value[rows])
+
+
+def joined(ops: Sequence[Op], rows: Sequence[int]) -> Op:
+    """Lines of several operators, one after the other; a number that all have stays one.
+
+    Parameters
+    ----------
+    ops, rows
+        With dimensions of the same names, and how many rows each has. [1]
+    """
+    if len(ops) == 1:
+        return ops[0]
+    ends = np.cumsum(rows)
+
+    def column(values: Sequence[Number]) -> Number:
+        if not any(isinstance(value, np.ndarray) for value in values) and len(set(values)) == 1:
+            return values[0]
+        out = np.empty(ends[-1])
+        for value, count, end in zip(values, rows, ends, strict=True):
+            out[end - count : end] = value
+        return out
+
+    first = ops[0]
+    return replace(
+        first,
+        work=Work(*(column([getattr(op.work, name) for op in ops]) for name in _WORK)),
+        dims={name: column([op.dims[name] for op in ops]) for name in first.dims},
+        wire_s=column([op.wire_s for op in ops]),
+    )
 
 
 def _changed(op: Op, change: Callable[[Any], Any]) -> Op:

@@ -5,9 +5,10 @@ format have all other kernels in common.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from roofline.cost.calibration.asked import alike
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.measured import Calibration, Measured
 from roofline.cost.work import Number, Op
+from roofline.errors import RooflineError
 from roofline.hardware.machine import Gpu
 
 MOST_BYTES: Final = 2**26
@@ -27,6 +29,14 @@ MOST_DIFFERENT: Final = 0.8
 """Share of rows that differ, beyond which all are priced."""
 MOST_SCOPES: Final = 64
 """Devices under an engine that it tells apart."""
+FREE: Final[Mapping[str, frozenset[str]]] = {
+    "gemm": frozenset({"m", "n", "k"}),
+    "pointwise": frozenset({"m", "reads", "writes"}),
+    "lookup": frozenset({"m", "reads", "writes"}),
+    "collective": frozenset({"bytes", "ranks"}),
+    "moe": frozenset({"m", "n", "k", "rows", "tokens", "hidden", "inter"}),
+}
+"""Dimensions by kind of operator that its kernel is not chosen by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,32 +144,106 @@ class Remembered:
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of an operator, in the shape of the axes that it depends on."""
-        key = (self.scope, *_key(op))
-        known = self.memory.known
-        if key in known:
-            known.move_to_end(key)
-            return known[key]
-        found = self._price(op, gpu)
-        self.memory.keep(key, found)
+        (found,) = together([(self, op)])
+        if isinstance(found, RooflineError):
+            raise found
         return found
 
-    def _price(self, op: Op, gpu: Gpu) -> Measured | None:
-        wide = grids.shape(op)
-        if len(wide) < 2:
-            return self.inner.price(op, gpu)
-        line = grids.in_line(op, wide)
-        again = self.memory.repeats(line) if min(wide) > 1 else None
-        if again is None:
-            found = self.inner.price(line, gpu)
-        else:
-            found = self.inner.price(grids.taken(line, again.first), gpu)
-        return None if found is None else _spread(found, wide, again)
+
+Told: TypeAlias = Measured | RooflineError | None
+"""Price of an operator, or why a device has none."""
 
 
-def _key(op: Op) -> tuple[Hashable, ...]:
-    """Everything that a price depends on."""
-    told = (alike(op), op.kind, op.arithmetic, *op.dims, *op.formats.values())
-    return (*told, *(_content(value) for value in grids.numbers(op)))
+def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
+    """Prices of operators of any number of steps; those that one kernel does are looked up at once.
+
+    Parameters
+    ----------
+    asked
+        Operators and who is asked.
+
+    Notes
+    -----
+    The time of a row is that of the operator alone, whatever it is looked up with. A look-up of a
+    thousand rows takes a few times as long as that of ten.
+    """
+    keys: list[Hashable] = []
+    sorts: dict[Hashable, dict[Hashable, tuple[Remembered, Op]]] = {}
+    out: dict[Hashable, Told] = {}
+    for calibration, op in asked:
+        told, known = _told(calibration, op), calibration.memory.known
+        key: Hashable = told, _numbers(op)
+        keys.append(key)
+        if key in known:
+            known.move_to_end(key)
+            out[key] = known[key]
+        elif key not in out:
+            sorts.setdefault((told, _fixed(op)), {})[key] = calibration, op
+    for some in sorts.values():
+        out |= zip(some, _looked_up(list(some.values())), strict=True)
+        for key, (calibration, _) in some.items():
+            if not isinstance(found := out[key], RooflineError):
+                calibration.memory.keep(key, found)
+    return [out[key] for key in keys]
+
+
+def _looked_up(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
+    """Prices of operators of one sort."""
+    calibration, _ = asked[0]
+    wide = [grids.shape(each) for _, each in asked]
+    try:
+        if any(len(axes) < 2 for axes in wide):
+            return [one.inner.price(each, one.gpu) for one, each in asked]
+        lines = [
+            _line(one.memory, each, axes) for (one, each), axes in zip(asked, wide, strict=True)
+        ]
+        rows = [
+            len(again.first) if again else prod(axes)
+            for (_, again), axes in zip(lines, wide, strict=True)
+        ]
+        found = calibration.inner.price(
+            grids.joined([line for line, _ in lines], rows), calibration.gpu
+        )
+    except RooflineError as error:
+        return [error] * len(asked)
+    if found is None:
+        return [None] * len(asked)
+    ends = np.cumsum(rows)
+    return [
+        _spread(found, slice(end - count, end), axes, again)
+        for end, count, axes, (_, again) in zip(ends, rows, wide, lines, strict=True)
+    ]
+
+
+def _line(memory: Memory, op: Op, wide: tuple[int, ...]) -> tuple[Op, Repeats | None]:
+    """An operator's rows that differ, in line, and which of them its places are; None if all do."""
+    line = grids.in_line(op, wide)
+    again = memory.repeats(line) if min(wide) > 1 else None
+    return (line if again is None else grids.taken(line, again.first)), again
+
+
+def _told(calibration: Remembered, op: Op) -> tuple[Hashable, ...]:
+    """What decides about the kernel of an operator, but for its numbers."""
+    told = (calibration.scope, alike(op), op.kind, op.arithmetic)
+    return (*told, *op.dims, *op.formats.values())
+
+
+def _fixed(op: Op) -> Hashable:
+    """Numbers that operators have in common where they are priced in one line.
+
+    Columns of one kernel may differ from row to row, but what is one number of a whole operator may
+    decide about its kernel: only of those dimensions that never do, it may be another.
+    """
+    free = FREE.get(op.kind, frozenset())
+    return tuple(
+        isinstance(value, np.ndarray) or value
+        for name, value in op.dims.items()
+        if name not in free
+    )
+
+
+def _numbers(op: Op) -> tuple[Hashable, ...]:
+    return tuple(_content(value) for value in grids.numbers(op))
 
 
 def _content(value: Number) -> Hashable:
@@ -168,19 +252,20 @@ def _content(value: Number) -> Hashable:
     return float(value)
 
 
-def _spread(found: Measured, wide: tuple[int, ...], again: Repeats | None) -> Measured:
-    """Numbers in line as the grid that they were."""
+def _spread(found: Measured, rows: slice, wide: tuple[int, ...], again: Repeats | None) -> Measured:
+    """Numbers of some rows of a line as the grid that they were."""
 
     def spread(value: Number) -> Number:
         if not isinstance(value, np.ndarray) or not value.ndim:
             return value
-        return (value if again is None else value[again.place]).reshape(wide)
+        return (value[rows] if again is None else value[rows][again.place]).reshape(wide)
 
-    return replace(
-        found,
-        seconds=spread(found.seconds),
-        log_sd=spread(found.log_sd),
-        basis=spread(found.basis),
+    return Measured(
+        spread(found.seconds),
+        spread(found.log_sd),
+        spread(found.basis),
+        found.found,
+        found.assumed,
     )
 
 

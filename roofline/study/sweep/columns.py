@@ -6,7 +6,6 @@ computed of them.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -14,41 +13,11 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.serving.static import CENTRAL
-from roofline.study.sweep.decode import Decode, Exact
-from roofline.study.sweep.lane import Lane
+from roofline.study.sweep.decode import Decode
 from roofline.study.sweep.points import Points
-from roofline.study.sweep.prefill import Prefill, prefilled
+from roofline.study.sweep.prices import Prices
 from roofline.study.sweep.room import room
-from roofline.study.sweep.tables import tables
 from roofline.units import MILLION, SECONDS_PER_HOUR
-
-
-@dataclass(eq=False)
-class Prices:
-    """A lane and what it takes, priced when it is first asked for: what never fits never is.
-
-    Attributes
-    ----------
-    lane
-        The deployment.
-    by_tables
-        Whether decode is priced by tables.
-    """
-
-    lane: Lane
-    by_tables: bool
-
-    @cached_property
-    def prefill(self) -> Prefill:
-        """First tokens."""
-        return prefilled(self.lane)
-
-    @cached_property
-    def decode(self) -> Decode | None:
-        """Time between tokens; None where every answer is one token."""
-        if self.lane.axes.output.high <= 1.0 or self.lane.deployment.architecture.is_encoder:
-            return None
-        return tables(self.lane) if self.by_tables else Exact(self.lane)
 
 
 @dataclass(slots=True, eq=False)

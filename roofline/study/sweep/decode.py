@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.pipeline import period
-from roofline.cost.work import Array
+from roofline.cost.work import Array, Number
 from roofline.serving.phases import turns
 from roofline.serving.quadrature import nodes
-from roofline.study.sweep.gridded import Gridded, bounds, gridded
+from roofline.study.sweep.gridded import Gridded, GridStep, bounds, grid_step
 from roofline.study.sweep.lane import Lane
 from roofline.study.sweep.points import Points
 
@@ -70,8 +70,29 @@ class Steps:
         return [bounds(stage, self.step.shape) for stage in self.step.different]
 
 
-def steps(lane: Lane, batches: Array, contexts: Array) -> Steps:
-    """Price decode steps.
+@dataclass(frozen=True, slots=True)
+class DecodeSteps:
+    """Decode steps before they are priced.
+
+    Attributes
+    ----------
+    step
+        Of one micro-batch.
+    number
+        Micro-batches that take turns, for each batch. [1]
+    """
+
+    step: GridStep
+    number: Number
+
+    def priced(self) -> Steps:
+        """The steps with their times."""
+        step = self.step.priced()
+        return Steps(step.wide(period(step.seconds(), self.number)), step)
+
+
+def decode_steps(lane: Lane, batches: Array, contexts: Array) -> DecodeSteps:
+    """Decode steps of a lane.
 
     Parameters
     ----------
@@ -82,8 +103,8 @@ def steps(lane: Lane, batches: Array, contexts: Array) -> Steps:
     """
     number, size = turns(batches[:, None], lane.deployment.layout)
     wide = contexts[None, :]
-    step = gridded(lane.deployment, size, 1.0 if lane.kv_cache else wide, wide)
-    return Steps(step.wide(period(step.seconds(), number)), step)
+    new = 1.0 if lane.kv_cache else wide
+    return DecodeSteps(grid_step(lane.deployment, size, new, wide), number)
 
 
 Over: TypeAlias = Callable[[Array, Array], Array]
@@ -181,14 +202,17 @@ class Exact:
             if not self._known:
                 every = [_nodes(p, o) for p in axes.prompt.nodes for o in axes.output.nodes]
                 contexts = np.unique(np.concatenate([at for at, _ in every]))
-                self._known["steps"] = contexts, steps(self.lane, axes.batch.nodes, contexts)
+                self._known["steps"] = (
+                    contexts,
+                    decode_steps(self.lane, axes.batch.nodes, contexts).priced(),
+                )
             yield np.searchsorted(axes.batch.nodes, batches), *self._known["steps"]
             return
         contexts = np.unique(np.concatenate([at for at, _ in priced]))
         rows = max(BLOCK // max(len(contexts), 1), 1)
         for start in range(0, len(batches), rows):
             some = batches[start : start + rows]
-            yield np.arange(len(some)), contexts, steps(self.lane, some, contexts)
+            yield np.arange(len(some)), contexts, decode_steps(self.lane, some, contexts).priced()
 
 
 def _nodes(prompt: float, output: float) -> tuple[Array, Array]:

@@ -1,16 +1,18 @@
 """A step priced over a grid of batches × lengths, each operator on the axes that it depends on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roofline.cost.calibration.remembered import Remembered
+from roofline.cost.calibration.remembered import Remembered, together
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import Measured
 from roofline.cost.roof import BOUNDS
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number
-from roofline.serving.stages import Priced, through
+from roofline.cost.work import Array, Number, Op
+from roofline.errors import RooflineError
+from roofline.serving.stages import LaidOut, Priced, laid_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,37 @@ def remembering(deployment: Deployment) -> Deployment:
     return replace(deployment, calibration=Remembered(known, deployment.node.gpu))
 
 
-def gridded(deployment: Deployment, count: Number, new: Number, context: Number) -> Gridded:
-    """Price a step over a grid.
+@dataclass(slots=True)
+class GridStep:
+    """A step over a grid before it is priced.
+
+    Attributes
+    ----------
+    step
+        Its operators.
+    shape
+        The grid: batches × lengths.
+    known
+        What measurements say of the operators; None where they were not asked yet.
+    """
+
+    step: LaidOut
+    shape: tuple[int, int]
+    known: Sequence[Measured | None] | None = None
+
+    def priced(self) -> Gridded:
+        """The step with its times.
+
+        Raises
+        ------
+        MissingRateError
+            The device lacks the arithmetic.
+        """
+        return Gridded(self.step.priced(self.known), self.shape)
+
+
+def grid_step(deployment: Deployment, count: Number, new: Number, context: Number) -> GridStep:
+    """Operators of a step over a grid.
 
     Parameters
     ----------
@@ -70,7 +101,26 @@ def gridded(deployment: Deployment, count: Number, new: Number, context: Number)
         As of `Group`: numbers, or arrays of shape (batches, 1), (1, lengths) or both.
     """
     wide = np.broadcast_shapes(np.shape(count), np.shape(new), np.shape(context))
-    return Gridded(through(deployment, Group(count, new, context)), (wide[0], wide[1]))
+    return GridStep(laid_out(deployment, Group(count, new, context)), (wide[0], wide[1]))
+
+
+def ask_together(steps: Sequence[GridStep]) -> None:
+    """Ask the calibrations of several steps about all of their operators at once.
+
+    Steps of a device that lacks the arithmetic are left as they were.
+    """
+    asked: list[tuple[Remembered, Op]] = []
+    waiting: list[tuple[GridStep, int]] = []
+    for each in steps:
+        known = each.step.deployment.calibration
+        if isinstance(known, Remembered) and each.known is None:
+            asked += [(known, op) for op in each.step.ops]
+            waiting.append((each, len(asked)))
+    told, start = together(asked), 0
+    for each, end in waiting:
+        found = [price for price in told[start:end] if not isinstance(price, RooflineError)]
+        each.known = found if len(found) == end - start else None
+        start = end
 
 
 def bounds(stage: Priced, shape: tuple[int, int]) -> Array:

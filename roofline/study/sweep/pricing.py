@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
-from roofline.study.sweep.columns import Columns, Prices
+from roofline.study.sweep.columns import Columns
 from roofline.study.sweep.gridded import remembering
 from roofline.study.sweep.lane import Axes, Axis, How, Lane, tabled
 from roofline.study.sweep.points import Points
+from roofline.study.sweep.prices import Prices
 
 
 def priced(lane: Lane, how: How = "auto") -> Prices:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from roofline.cost.roof import BOUNDS
 from roofline.cost.work import Array
 from roofline.serving.simulate.grid import spaced
-from roofline.study.sweep.decode import Steps, steps
+from roofline.study.sweep.decode import DecodeSteps, Steps, decode_steps
 from roofline.study.sweep.lane import Lane
 from roofline.study.sweep.points import Points, Until
 from roofline.table import BASES
@@ -151,10 +151,30 @@ class Tables:
         return upper
 
 
-def tables(lane: Lane) -> Tables:
-    """Price the decode steps of a lane."""
+@dataclass(frozen=True, slots=True)
+class TableSteps:
+    """Tables of a lane before they are priced.
+
+    Attributes
+    ----------
+    contexts
+        Nodes. [token]
+    decode
+        Steps at every batch and node.
+    """
+
+    contexts: Array
+    decode: DecodeSteps
+
+    def priced(self) -> Tables:
+        """The tables with their times."""
+        return Tables(self.contexts, self.decode.priced())
+
+
+def table_steps(lane: Lane) -> TableSteps:
+    """Decode steps of a lane at every batch and some contexts."""
     contexts = _contexts(lane)
-    return Tables(contexts, steps(lane, lane.axes.batch.nodes, contexts))
+    return TableSteps(contexts, decode_steps(lane, lane.axes.batch.nodes, contexts))
 
 
 def _contexts(lane: Lane) -> Array:
