@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from roofline.bench.calibrating import Fitted
-from roofline.bench.own import mine
+from roofline.bench.own import Stamp, files_of, read
 from roofline.bench.profile import Profile
 from roofline.bench.profile_file import find
 from roofline.bench.shipping.files import fit_of, labels
@@ -73,7 +74,7 @@ def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
     if asked == AUTO:
         return _auto(gpu, engine)
     found = find(asked)
-    fits = _fits(found, gpu)
+    fits = _fits(found, gpu.name)
     if not fits:
         raise InputError(
             f"the calibration {found.name!r:.60} has no kernel of a network in it",
@@ -84,17 +85,25 @@ def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
 
 def _auto(gpu: Gpu, engine: str) -> GpuCalibration | None:
     """What the user measured of the device, and what is shipped of it or of those like it."""
+    near = devices(gpu) if gpu.architecture in LIKE else ()
+    return _gathered(gpu.name, near, engine, files_of(gpu.name))
+
+
+@lru_cache(maxsize=64)
+def _gathered(
+    device: str, near: tuple[str, ...], engine: str, own_files: tuple[Stamp, ...]
+) -> GpuCalibration | None:
+    """One object for all deployments of a device under an engine: what a sweep remembers is its."""
     fits: dict[Label, Kernel] = {}
     names = []
-    for profile in mine(gpu.name):
-        used = {label: fit for label, fit in _fits(profile, gpu).items() if _new(label, fits)}
+    for profile in read(own_files):
+        used = {label: fit for label, fit in _fits(profile, device).items() if _new(label, fits)}
         names += [profile.name] if used else []
         fits |= used
-    near = devices(gpu) if gpu.architecture in LIKE else ()
     shipped = tuple(label for label in labels() if label.device in near)
     if shipped:
-        own = any(label.device == gpu.name for label in shipped)
-        names.append(gpu.name if own else f"kernels of {near[1]}")
+        own = any(label.device == device for label in shipped)
+        names.append(device if own else f"kernels of {near[1]}")
     if not names:
         return None
 
@@ -111,14 +120,14 @@ def _new(label: Label, fits: Iterable[Label]) -> bool:
     return asked and not any(replace(each, mine=label.mine) == label for each in fits)
 
 
-def _fits(found: Profile, gpu: Gpu) -> dict[Label, Kernel]:
+def _fits(found: Profile, device: str) -> dict[Label, Kernel]:
     """Fits of a calibration file by what they are of, on the device that is asked about."""
     out: dict[Label, Kernel] = {}
     for name in sorted(found.fits, key=lambda name: ORDER.get(name, len(ORDER))):
         fitted = found.fits[name]
         if fitted.form in FORMS and fitted.form not in processor.FORMS:
             provider, variant = SAME.get(name, (found.provider, _variant(name, fitted)))
-            label = Label(gpu.name, provider, fitted.kind, variant, found.name)
+            label = Label(device, provider, fitted.kind, variant, found.name)
             out[label] = Kernel(label, fitted.arithmetic, fitted.model)
     return out
 

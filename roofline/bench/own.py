@@ -1,24 +1,34 @@
 """The user's own calibrations, by the device that they are of."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
 from roofline.bench.profile import Profile
 from roofline.bench.profile_file import folders, load
 
+Stamp: TypeAlias = tuple[Path, int]
+"""A file, and when it last changed. [ns]"""
 
-def mine(device: str) -> list[Profile]:
-    """The user's own calibrations of a device, the latest first.
+
+def files_of(device: str) -> tuple[Stamp, ...]:
+    """Files of the user's own calibrations of a device, by name."""
+    line = f"\ndevice: {device}\n"  # of a file that `roofline calibrate` wrote, near its beginning
+    paths = sorted(folders()[0].glob("*.yaml"))
+    found = [path for path in paths if line in path.read_text(encoding="utf-8", errors="replace")]
+    return tuple((path, path.stat().st_mtime_ns) for path in found)
+
+
+def read(files: Sequence[Stamp]) -> list[Profile]:
+    """Calibrations of some files, the latest first.
 
     Raises
     ------
     DocumentError
         One of them cannot be read.
     """
-    line = f"\ndevice: {device}\n"  # of a file that `roofline calibrate` wrote, near its beginning
-    paths = sorted(folders()[0].glob("*.yaml"))
-    found = [path for path in paths if line in path.read_text(encoding="utf-8", errors="replace")]
-    profiles = (_read_once(path, path.stat().st_mtime_ns) for path in found)
+    profiles = (_read_once(path, changed) for path, changed in files)
     return sorted(profiles, key=lambda each: each.date, reverse=True)
 
 
