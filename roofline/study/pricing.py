@@ -1,7 +1,7 @@
 """The work of a chunk: its lanes priced, its points judged, the best of them kept."""
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -18,10 +18,11 @@ from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk
 from roofline.study.store.parts import TALLY
 from roofline.study.sweep import lane as tabular
+from roofline.study.sweep.columns import Columns
 from roofline.study.sweep.keep import ALL, MEMORY, Kept, Rows
 from roofline.study.sweep.keep import FEASIBLE as KEPT
 from roofline.study.sweep.listed import Listed
-from roofline.study.sweep.prices import Prices
+from roofline.study.sweep.prices import Prices, ahead
 from roofline.study.sweep.pricing import price, priced, within
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ CHUNKS: Final = 16
 """Chunks at least, of a sweep so large that there are so many."""
 LANES: Final = 64
 """Lanes of a chunk at most: each takes a while to set up."""
+AHEAD: Final = 24
+"""Lanes whose kernels are looked up at once."""
+POINTS_AHEAD: Final = 2**19
+"""Their configurations at most."""
 OF_TRAFFIC: Final = 4
 """The same of traffic, where each takes a second or two."""
 
@@ -104,17 +109,23 @@ class Pricing:
 
     def _priced(self, chunk: Chunk) -> Iterator[tuple[str, Rows]]:
         """Points of a chunk, lane by lane, apart by what rules them out before any limit does."""
+        waiting: deque[_Part] = deque()
         for number, start, stop in self.grid.spans(chunk.start, chunk.stop):
             lane, prices = self._lane(number)
             first = number * self.grid.points + start
             index = np.arange(first, first + stop - start)
             numbers: dict[str, Any] = {"index": index, **self.grid.numbers(start, stop)}
+            if prices is not None:
+                waiting.append(_part(prices, numbers))
+                if len(waiting) == AHEAD or len(waiting) * len(index) >= POINTS_AHEAD:
+                    yield from _looked_up(waiting)
+                continue
+            yield from _looked_up(waiting)
             if lane.deployment is None:
                 yield lane.limit, Listed(lane.labels, {**numbers, "fits": _all(numbers, False)})
-            elif prices is None:
-                yield from _sorted_out(self._by_itself(lane, numbers))
             else:
-                yield from _looked_up(prices, numbers)
+                yield from _sorted_out(self._by_itself(lane, numbers))
+        yield from _looked_up(waiting)
 
     def _empty(self) -> "pa.Table":
         """No rows, with the columns of the lane that was looked at last."""
@@ -167,23 +178,51 @@ def _axis(series: Series) -> tabular.Axis:
     return tabular.Axis.of(series.at(np.arange(len(series))).tolist())
 
 
-def _looked_up(prices: Prices, numbers: Mapping[str, Array]) -> Iterator[tuple[str, Rows]]:
-    """Points of a lane with tables; those that no time is known of are told apart."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Points of a lane: those it can be asked about, and those beyond its network's context."""
+
+    prices: Prices
+    columns: Columns | None
+    beyond: Listed | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether any of the points does."""
+        return self.columns is not None and bool(self.columns["fits"].any())
+
+
+def _part(prices: Prices, numbers: Mapping[str, Array]) -> _Part:
     inside = within(prices.lane, numbers["prompt"], numbers["output"])
-    fitting = {name: values[inside] for name, values in numbers.items()}
+    beyond = columns = None
     if not inside.all():
         rest = {name: values[~inside] for name, values in numbers.items()}
-        yield "context", Listed(prices.lane.names, {**rest, "fits": _all(rest, True)})
-    if not inside.any():
-        return
-    columns = price(prices, fitting, np.asarray(fitting["index"], np.int64))
-    try:
-        if columns["fits"].any():
-            _ = prices.prefill  # priced here and kept, unless the device lacks the arithmetic
-    except RooflineError:
-        yield "format", Listed(prices.lane.names, {**fitting, "fits": columns["fits"]})
-        return
-    yield "", columns
+        beyond = Listed(prices.lane.names, {**rest, "fits": _all(rest, True)})
+        numbers = {name: values[inside] for name, values in numbers.items()}
+    if inside.any():
+        columns = price(prices, numbers, np.asarray(numbers["index"], np.int64))
+    return _Part(prices, columns, beyond)
+
+
+def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[str, Rows]]:
+    """Points of lanes with tables, none of which waits then; what has no time is told apart."""
+    if len(waiting) > 1:
+        ahead([part.prices for part in waiting if part.fits])
+    while waiting:
+        part = waiting.popleft()
+        if part.beyond is not None:
+            yield "context", part.beyond
+        if part.columns is None:
+            continue
+        try:
+            if part.fits:
+                _ = part.prices.prefill  # known from now on, unless the device lacks the arithmetic
+        except RooflineError:
+            names = ("index", "batch", "prompt", "output", "fits")
+            columns = {name: part.columns[name] for name in names}
+            yield "format", Listed(part.prices.lane.names, columns)
+            continue
+        yield "", part.columns
 
 
 def _sorted_out(points: Listed) -> Iterator[tuple[str, Rows]]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 
 from roofline.cost.work import Number, Op, Work
 
-_WORK: Final = tuple(part.name for part in fields(Work))
+_PARTS: Final = attrgetter(*(part.name for part in fields(Work)))
 
 
 def shape(op: Op) -> tuple[int, ...]:
@@ -19,8 +20,7 @@ def shape(op: Op) -> tuple[int, ...]:
 
 def numbers(op: Op) -> list[Number]:
     """All numbers of an operator: shape, work and wires."""
-    work = op.work
-    return [*op.dims.values(), *(getattr(work, name) for name in _WORK), op.wire_s]
+    return [*op.dims.values(), *_PARTS(op.work), op.wire_s]
 
 
 def in_line(op: Op, wide: tuple[int, ...]) -> Op:
@@ -60,7 +60,7 @@ def joined(ops: Sequence[Op], rows: Sequence[int]) -> Op:
     first = ops[0]
     return replace(
         first,
-        work=Work(*(column([getattr(op.work, name) for op in ops]) for name in _WORK)),
+        work=Work(*map(column, zip(*(_PARTS(op.work) for op in ops), strict=True))),
         dims={name: column([op.dims[name] for op in ops]) for name in first.dims},
         wire_s=column([op.wire_s for op in ops]),
     )
@@ -73,7 +73,6 @@ def _changed(op: Op, change: Callable[[Any], Any]) -> Op:
         found: Number = change(value)
         return found
 
-    work = op.work
-    parts = (changed(getattr(work, name)) for name in _WORK)
+    parts = map(changed, _PARTS(op.work))
     dims = {name: changed(value) for name, value in op.dims.items()}
     return replace(op, work=Work(*parts), dims=dims, wire_s=changed(op.wire_s))

@@ -168,6 +168,7 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     thousand rows takes a few times as long as that of ten.
     """
     keys: list[Hashable] = []
+    waiting: set[Hashable] = set()
     sorts: dict[Hashable, dict[Hashable, tuple[Remembered, Op]]] = {}
     out: dict[Hashable, Told] = {}
     for calibration, op in asked:
@@ -177,7 +178,8 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
         if key in known:
             known.move_to_end(key)
             out[key] = known[key]
-        elif key not in out:
+        elif key not in waiting:
+            waiting.add(key)
             sorts.setdefault((told, _fixed(op)), {})[key] = calibration, op
     for some in sorts.values():
         out |= zip(some, _looked_up(list(some.values())), strict=True)
@@ -243,13 +245,12 @@ def _fixed(op: Op) -> Hashable:
 
 
 def _numbers(op: Op) -> tuple[Hashable, ...]:
-    return tuple(_content(value) for value in grids.numbers(op))
-
-
-def _content(value: Number) -> Hashable:
-    if isinstance(value, np.ndarray):
-        return (value.shape, value.tobytes())
-    return float(value)
+    return tuple(
+        [
+            (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
+            for value in grids.numbers(op)
+        ]
+    )
 
 
 def _spread(found: Measured, rows: slice, wide: tuple[int, ...], again: Repeats | None) -> Measured:
