@@ -144,6 +144,8 @@ class Architecture:
         Number format of an LM head that is quantised; empty where it is plain.
     kv_format
         Number format of the cache that the checkpoint has scales for; empty where it has none.
+    kinds
+        Distinct blocks with the number of layers of each, in order of first appearance.
     """
 
     name: str
@@ -166,11 +168,11 @@ class Architecture:
     plain_format: str = "bf16"
     head_format: str = ""
     kv_format: str = ""
+    kinds: Mapping[Block, int] = field(init=False, repr=False, compare=False)
 
-    @property
-    def kinds(self) -> dict[Block, int]:
-        """Distinct blocks with the number of layers of each, in order of first appearance."""
-        return counted(self.layers)
+    def __post_init__(self) -> None:
+        """Count the layers once: every step asks for them."""
+        object.__setattr__(self, "kinds", counted(self.layers))
 
     @property
     def is_encoder(self) -> bool:

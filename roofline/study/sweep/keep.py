@@ -132,13 +132,16 @@ class Kept:
     def _compare(self, columns: Rows) -> None:
         """Drop what is beaten inside the lane, or by what was left of the lanes before."""
         values = losses(columns, self.objectives)
-        rows = self._best(values)
+        rows = np.arange(len(values))
         if self._cells is not None:
-            rows = rows[~self._cells.beat(values[rows])]
+            rows = np.flatnonzero(~self._cells.beat(values))
+            values = values[rows]
+        best = self._best(values)
+        rows, values = rows[best], values[best]
         if not len(rows):
             return
         self._parts.append(columns.taken(rows))
-        self._values.append(values[rows])
+        self._values.append(values)
         self._waiting += len(rows)
         if self._waiting > self._settled + WAITING:
             self._settle()
