@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from roofline.api.lanes import Lanes
+from roofline.cost.calibration import remembered
+from roofline.study import pricing as chunks
 from roofline.study.pricing import LANES, ONE_BY_ONE, TOGETHER, Pricing, chunk_size
 from roofline.study.scenario.crossing import grid_of
 from roofline.study.store.chunk import Chunk
@@ -63,3 +65,35 @@ def test_points_of_many_and_of_one_lane_are_the_same() -> None:
         for name, value in whole[number].items():
             figure = isinstance(value, float)
             assert row[name] == (pytest.approx(value, rel=1e-14) if figure else value)
+
+
+MIXED: dict[str, Any] = {
+    "models": [
+        "llama-3.1-8b",
+        "qwen3-30b-a3b",
+        {"model": "llama-3.1-8b", "name": "sparse", "with": "sparsity=2:4"},
+    ],
+    "gpus": ["h100-sxm", "a100-sxm", "v100-sxm"],
+    "layouts": ["tp1", "tp2", "tp1-pp2"],
+    "weights": ["bf16", "fp8"],
+    "batch": [1, 3, 7, 64],
+    "prompt": [128, 1024, 200_000],
+    "output": {"from": 1, "to": 4096, "points": 40, "scale": "log"},
+    "keep": "all",
+}
+
+
+def test_bytes_do_not_depend_on_what_is_looked_up_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = []
+    for ahead, points in ((24, 2**19), (1, 2**19), (5, 2**19), (24, 1000)):
+        monkeypatch.setattr(remembered, "SHARED", remembered.Memory())
+        monkeypatch.setattr(chunks, "AHEAD", ahead)
+        monkeypatch.setattr(chunks, "POINTS_AHEAD", points)
+        work = pricing(BATCH, **MIXED)
+        tables.append(work(Chunk(0, 0, len(work.grid), 0)))
+    first, *others = tables
+    limits = set(first["limit"].to_pylist())
+    assert {"", "memory", "context", "format"} <= limits
+    assert all(other.equals(first) for other in others)

@@ -165,7 +165,8 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     Notes
     -----
     The time of a row is that of the operator alone, whatever it is looked up with. A look-up of a
-    thousand rows takes a few times as long as that of ten.
+    thousand rows takes a few times as long as that of ten. Which fit it is from is not told: nobody
+    asks that of a point among thousands.
     """
     keys: list[Hashable] = []
     waiting: set[Hashable] = set()
@@ -226,8 +227,9 @@ def _line(memory: Memory, op: Op, wide: tuple[int, ...]) -> tuple[Op, Repeats | 
 
 def _told(calibration: Remembered, op: Op) -> tuple[Hashable, ...]:
     """What decides about the kernel of an operator, but for its numbers."""
-    told = (calibration.scope, alike(op), op.kind, op.arithmetic)
-    return (*told, *op.dims, *op.formats.values())
+    whose = (id(calibration.memory), calibration.scope)
+    told = (alike(op), op.kind, op.arithmetic)
+    return (*whose, *told, *op.dims, *op.formats.values())
 
 
 def _fixed(op: Op) -> Hashable:
@@ -261,13 +263,7 @@ def _spread(found: Measured, rows: slice, wide: tuple[int, ...], again: Repeats 
             return value
         return (value[rows] if again is None else value[rows][again.place]).reshape(wide)
 
-    return Measured(
-        spread(found.seconds),
-        spread(found.log_sd),
-        spread(found.basis),
-        found.found,
-        found.assumed,
-    )
+    return Measured(spread(found.seconds), spread(found.log_sd), spread(found.basis))
 
 
 def _size(price: Measured | None) -> int:

@@ -131,9 +131,8 @@ def _located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, A
 def _surface(residual: Residual, points: Array, at: Array) -> tuple[Array, Array]:
     """Smooth part at each row, and how far its nearest point is, as `matern` and `distances` say.
 
-    Most time of a calibrated sweep is spent here: rows are taken so many at a time that all stays
-    in a core's cache. Products are always of as many rows: of fewer they would be rounded in other
-    ways, and what a row has must not depend on what it is asked for with.
+    Rows are taken so many at a time that all stays in a core's cache. Products are always of as
+    many rows, as in `_product`: what a row has must not depend on what it is asked for with.
     """
     out, nearest = np.empty((2, len(at)))
     scale, (wide, coordinates) = np.sqrt(3.0) / residual.reach, points.shape
@@ -186,9 +185,22 @@ def between(nodes: Array, at: Array) -> tuple[NDArray[np.intp], Array]:
 
 def distances(a: Array, b: Array) -> Array:
     """Euclidean distance of each row of a to each row of b."""
-    squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2.0 * (a @ b.T)
+    squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2.0 * _product(a, b.T)
     apart: Array = np.sqrt(np.maximum(squares, 0.0))
     return apart
+
+
+def _product(a: Array, b: Array) -> Array:
+    """``a @ b`` of `BLOCK` rows at a time: of fewer they are rounded in other ways."""
+    out = np.empty((len(a), b.shape[1]))
+    rest = len(a) % BLOCK
+    for start in range(0, len(a) - rest, BLOCK):
+        np.matmul(a[start : start + BLOCK], b, out=out[start : start + BLOCK])
+    if rest:
+        some = np.zeros((BLOCK, a.shape[1]))
+        some[:rest] = a[len(a) - rest :]
+        out[len(a) - rest :] = (some @ b)[:rest]
+    return out
 
 
 def matern(r: Array) -> Array:

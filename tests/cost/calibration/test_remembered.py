@@ -9,13 +9,14 @@ from roofline.api.calibration import calibration_of
 from roofline.cost.calibration import remembered
 from roofline.cost.calibration.asked import alike
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.calibration.remembered import Memory, Remembered
+from roofline.cost.calibration.remembered import Memory, Remembered, together
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op
+from roofline.errors import MissingRateError, RooflineError
 from roofline.hardware.machine import Gpu
 from tests.serving.deployments import on
 
@@ -26,11 +27,12 @@ class Counting:
     name = "counting"
 
     def __init__(self, inner: GpuCalibration) -> None:
-        self.inner, self.costs, self.rows = inner, inner.costs, 0
+        self.inner, self.costs, self.rows, self.times = inner, inner.costs, 0, 0
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Ask, and count the rows."""
         found = self.inner.price(op, gpu)
+        self.times += 1
         self.rows += 1 if found is None else np.size(found.seconds)
         return found
 
@@ -118,3 +120,76 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             roof(op, deployment)
     assert memory.held <= 5000
     assert len(memory.known) < 10
+
+
+def steps() -> list[tuple[Deployment, Op]]:
+    """Operators of networks of many kinds, layouts and formats, of prefill and of decode."""
+    out = []
+    batches, lengths = np.array([[1.0], [3.0], [64.0]]), np.array([[128.0, 256.0, 4096.0, 9000.0]])
+    for model, layouts in (
+        ("llama-3.1-8b", (Layout(), Layout(tp=4), Layout(tp=2, pp=2))),
+        ("gemma-2-9b", (Layout(), Layout(tp=2))),
+        ("qwen3-30b-a3b", (Layout(tp=2), Layout(tp=2, dp=2, ep=4))),
+        ("deepseek-v3", (Layout(tp=8), Layout(tp=1, dp=8, ep=8))),
+    ):
+        for layout in layouts:
+            for kv in ("bf16", "fp8"):
+                plain = on(model, "h100-sxm", layout=layout, kv=kv)
+                known = calibration_of("auto", plain.node.gpu, "vllm")
+                deployment = replace(plain, calibration=known)
+                for new in (1.0, lengths):
+                    ops = step(deployment, Group(batches, new, lengths)).values()
+                    out += [(deployment, op) for op in ops]
+    return out
+
+
+def test_what_is_looked_up_together_is_what_each_is_by_itself() -> None:
+    asked, memory = steps(), Memory()
+
+    def remembering(deployment: Deployment, memory: Memory) -> Remembered:
+        assert deployment.calibration is not None
+        return Remembered(deployment.calibration, deployment.node.gpu, memory)
+
+    whole = together([(remembering(deployment, memory), op) for deployment, op in asked])
+    sorts = set()
+    for found, (deployment, op) in zip(whole, asked, strict=True):
+        alone = remembering(deployment, Memory()).price(op, deployment.node.gpu)
+        assert not isinstance(found, RooflineError), op.name
+        if alone is None or found is None:
+            assert alone is found, op.name
+            continue
+        sorts.add(op.kind)
+        for field in ("seconds", "log_sd", "basis"):
+            mine, other = np.asarray(getattr(found, field)), np.asarray(getattr(alone, field))
+            assert mine.shape == other.shape, (op.name, field)
+            assert mine.tobytes() == other.tobytes(), (op.name, field)
+    assert sorts >= {"gemm", "moe", "prefill-attention", "decode-attention", "latent-attention"}
+    assert sorts >= {"pointwise", "lookup", "collective"}
+
+
+def test_operators_of_one_kernel_are_one_question() -> None:
+    asked, memory = steps(), Memory()
+    counting, _ = counted(asked[0][0], memory)
+    kept = Remembered(counting, asked[0][0].node.gpu, memory)
+    together([(kept, op) for _, op in asked])
+    assert counting.times < len({(op.kind, alike(op), str(op.dims)) for _, op in asked}) / 3
+
+
+def test_what_a_device_cannot_do_is_refused_where_it_is_asked_and_nothing_else() -> None:
+    plain = calibrated()
+    group = Group(np.array([[1.0], [2.0]]), 1.0, np.array([[100.0, 200.0]]))
+    known = plain.calibration
+    assert known is not None
+    lacking = replace(plain.node.gpu, flops_per_s={"fp16": 1e14})
+    ops = step(plain, group)
+    asked = [
+        (Remembered(known, gpu, Memory()), op)
+        for gpu in (plain.node.gpu, lacking)
+        for op in ops.values()
+    ]
+    found = dict(
+        zip([(which, name) for which in "ab" for name in ops], together(asked), strict=True)
+    )
+    assert isinstance(found["b", "gate-up"], MissingRateError)
+    assert isinstance(found["a", "gate-up"], Measured)
+    assert isinstance(found["b", "norm"], Measured)
