@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofline.api.calibration import calibration_of
 from roofline.bench.calibrating import Fitted
 from roofline.bench.profile import Profile, write
 from roofline.bench.profile_file import load
 from roofline.bench.shipping.files import labels, path_of
 from roofline.cli import run
 from roofline.cost.kernels.decode import KERNELS, USUAL, decode_dims, scheduled
+from roofline.hardware import catalog as hardware
 from tests.bench.test_calibrating import MACHINE
 
 Captured = pytest.CaptureFixture[str]
@@ -163,3 +165,18 @@ def test_columns_of_decoding_are_as_the_kernel_schedules_it() -> None:
         for name, column in scheduled(usual, kernel).items():
             np.testing.assert_array_equal(column, decode_dims(*shape, kernel=kernel)[name])
     assert scheduled(usual, "roofline")["slots"].tolist() != [USUAL.slots] * 2
+
+
+def test_one_object_stands_for_a_device_until_the_user_measures_it_anew(home: Path) -> None:
+    gpu = hardware.gpu("h100-sxm")
+    first = calibration_of("auto", gpu, "vllm")
+    assert calibration_of("auto", gpu, "vllm") is first
+    assert calibration_of("auto", gpu, "sglang") is not first
+    path = mine(home)
+    own = calibration_of("auto", gpu, "vllm")
+    assert own is not first
+    assert own is calibration_of("auto", gpu, "vllm")
+    path.touch()
+    assert calibration_of("auto", gpu, "vllm") is not own
+    path.unlink()
+    assert calibration_of("auto", gpu, "vllm") is first
