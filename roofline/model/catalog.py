@@ -6,7 +6,7 @@ A network that nobody published is a patch on one of them: see `roofline.model.p
 import re
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -108,6 +108,7 @@ def _folder() -> Path:
     return shipped("scenarios") / "models"
 
 
+@lru_cache(maxsize=256)
 def _find(name: str) -> Path | None:
     """File of a lower-case name, alias or hub id; a plain name costs no reading."""
     known = _stems()

@@ -36,11 +36,11 @@ TOGETHER: Final = 2**18
 """Configurations of a chunk where those of a lane are priced together."""
 MOST_TOGETHER: Final = 2**21
 """The same where the best alone are kept: what is the best of few is seldom that of all."""
-CHUNKS: Final = 16
+CHUNKS: Final = 32
 """Chunks at least, of a sweep so large that there are so many."""
 LANES: Final = 64
 """Lanes of a chunk at most: each takes a while to set up."""
-AHEAD: Final = 24
+AHEAD: Final = 32
 """Lanes whose kernels are looked up at once."""
 POINTS_AHEAD: Final = 2**19
 """Their configurations at most."""
