@@ -36,6 +36,8 @@ SAMPLED: Final = 2**14
 """Points of a lane that are priced to say how long all would take."""
 FEW: Final = 8
 """The same where each is priced by itself."""
+NEIGHBOURS: Final = 16
+"""Lanes that are timed together, where the kernels of several are looked up at once."""
 REASONS: Final = 200
 """Lanes that are looked at to say why some cannot be, or how long they take."""
 ENOUGH_S: Final = 0.3
@@ -132,8 +134,9 @@ def estimate(
 
     Notes
     -----
-    Lanes at random are timed once each, as they are in the sweep, until that took long enough to
-    be no noise; lanes with more points than are timed of each, by what more points of one add.
+    Lanes at random are timed once each, with some of their neighbours as in the sweep, until that
+    took long enough to be no noise; lanes with more points than are timed of each, by what more
+    points of one add.
     That workers start is left out: a second or two.
     """
     asked = _scenario(scenario, keep)
@@ -141,14 +144,18 @@ def estimate(
     size = chunk_size(asked, grid)
     chunks = count(len(grid), size)
     some = min(grid.points, SAMPLED if size > SAMPLED else FEW)
-    order = random.Random(0).sample(range(grid.lanes), min(grid.lanes, REASONS))
+    beside = 0
+    if size > SAMPLED and some == grid.points:
+        beside = min(size // grid.points, grid.lanes, NEIGHBOURS) - 1
+    starts = range(grid.lanes - beside)
+    order = random.Random(0).sample(starts, min(len(starts), REASONS))
     cold_s, _ = _timed(asked, order[-1], some)  # what is read or compiled for all counts once
     took, written = [], []
     for lane in order:
-        seconds, part = _timed(asked, lane, some)
-        took.append(seconds)
-        written.append(len(encode(part)[0]))
-        if sum(took) >= ENOUGH_S and len(took) >= LEAST:
+        seconds, part = _timed(asked, lane, some, beside)
+        took.append(seconds / (1 + beside))
+        written.append(len(encode(part)[0]) / (1 + beside))
+        if sum(took) * (1 + beside) >= ENOUGH_S and len(took) >= LEAST:
             break
     lane_s = mean(took) + _point_s(asked, order[0], some, grid.points) * (grid.points - some)
     return Estimate(
@@ -179,12 +186,12 @@ def _least(scenario: Scenario, lane: int, points: int) -> float:
     return min(_timed(scenario, lane, points)[0] for _ in range(LEAST))
 
 
-def _timed(scenario: Scenario, lane: int, points: int) -> "tuple[float, pa.Table]":
-    """Time that some points of a lane take, and what is kept of them. [s]"""
+def _timed(scenario: Scenario, lane: int, points: int, beside: int = 0) -> "tuple[float, pa.Table]":
+    """Time that some points of a lane take with lanes beside it, and what is kept of them. [s]"""
     pricing = _pricing(scenario)
     start = lane * pricing.grid.points
     begun = time.perf_counter()
-    table = pricing(Chunk(0, start, start + points, 0))
+    table = pricing(Chunk(0, start, start + beside * pricing.grid.points + points, 0))
     return time.perf_counter() - begun, table
 
 
