@@ -8,6 +8,7 @@ import pytest
 
 from roofline.api.lanes import Lanes
 from roofline.cost.calibration import remembered
+from roofline.cost.calibration.memory import Memory
 from roofline.study import pricing as chunks
 from roofline.study.pricing import LANES, ONE_BY_ONE, TOGETHER, Pricing, chunk_size
 from roofline.study.scenario.crossing import grid_of
@@ -88,7 +89,7 @@ def test_bytes_do_not_depend_on_what_is_looked_up_together(
 ) -> None:
     tables = []
     for ahead, points in ((24, 2**19), (1, 2**19), (5, 2**19), (24, 1000)):
-        monkeypatch.setattr(remembered, "SHARED", remembered.Memory())
+        monkeypatch.setattr(remembered, "SHARED", Memory())
         monkeypatch.setattr(chunks, "AHEAD", ahead)
         monkeypatch.setattr(chunks, "POINTS_AHEAD", points)
         work = pricing(BATCH, **MIXED)

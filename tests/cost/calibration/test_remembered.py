@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from roofline.api.calibration import calibration_of
-from roofline.cost.calibration import remembered
+from roofline.cost.calibration import memory as memories
 from roofline.cost.calibration.asked import alike
+from roofline.cost.calibration.memory import Memory
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.calibration.remembered import Memory, Remembered, together
+from roofline.cost.calibration.remembered import Remembered, together
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured
@@ -111,8 +112,27 @@ def test_devices_are_told_apart() -> None:
     assert fast.seconds < slow.seconds
 
 
+def test_more_devices_than_are_told_apart_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memories, "MOST_SCOPES", 3)
+    plain, memory = calibrated(), Memory()
+    op = step(plain, Group(np.array([[1.0], [2.0]]), 1.0, np.array([[100.0]])))["gate-up"]
+    assert plain.calibration is not None
+    rates = [plain.node.gpu.hbm_bytes_per_s * (1.0 + part / 8) for part in range(8)]
+    asked = [
+        Remembered(plain.calibration, replace(plain.node.gpu, hbm_bytes_per_s=rate), memory)
+        for rate in rates
+    ]
+    found = together([(each, op) for each in asked])
+    for each, told in zip(asked, found, strict=True):
+        alone = Remembered(plain.calibration, each.gpu, Memory()).price(op, each.gpu)
+        assert isinstance(told, Measured)
+        assert alone is not None
+        np.testing.assert_allclose(told.seconds, alone.seconds, rtol=1e-12)
+    assert len(memory.scopes) == 3
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered, "MOST_BYTES", 5000)
+    monkeypatch.setattr(memories, "MOST_BYTES", 5000)
     memory = Memory()
     _, deployment = counted(calibrated(), memory)
     for context in range(100, 120):
