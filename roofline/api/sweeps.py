@@ -21,8 +21,9 @@ from roofline.study.found import Sweep
 from roofline.study.pointwise import why
 from roofline.study.pricing import FEASIBLE, TOGETHER, Pricing, chunk_size
 from roofline.study.rows import columns
-from roofline.study.scenario import Scenario, read_scenario, scenario_named
 from roofline.study.scenario.crossing import grid_of
+from roofline.study.scenario.reading import read_scenario, scenario_named
+from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
 from roofline.study.store.running import Progress, Task, run

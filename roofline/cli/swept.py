@@ -9,7 +9,7 @@ from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_ro
 if TYPE_CHECKING:
     from roofline.api.sweeps import Estimate
     from roofline.study.found import Sweep
-    from roofline.study.scenario import Scenario
+    from roofline.study.scenario.scenario import Scenario
 
 NAMES: Final = {
     "model": "model",

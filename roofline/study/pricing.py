@@ -10,7 +10,6 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
-from roofline.study import long_run, pointwise
 from roofline.study.grid import Grid, Name, Series, Steps
 from roofline.study.rows import rows
 from roofline.study.scenario.lane import Lane
@@ -163,6 +162,8 @@ class Pricing:
         )
 
     def _by_itself(self, lane: Lane, numbers: Mapping[str, Array]) -> Listed:
+        from roofline.study import long_run, pointwise  # few sweeps need them, with all they bring
+
         asked = {name: numbers[name] for name in self.scenario.numbers}
         if self.scenario.kind == "traffic":
             found = long_run.points(lane, asked, self.scenario.seed)

@@ -12,7 +12,7 @@ from roofline.hardware import catalog as machines
 from roofline.hardware.engine import engine_names
 from roofline.model import catalog as networks
 from roofline.serving.traffic.files import preset_names
-from roofline.study.scenario import scenario_names
+from roofline.study.scenario.reading import scenario_names
 
 HEAVY = ("numpy", "pandas", "scipy", "yaml", "numba", "pyarrow", "rich", "plotly")
 

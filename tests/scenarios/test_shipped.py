@@ -8,7 +8,7 @@ import pytest
 
 from roofline.api import sweep
 from roofline.study.found import Sweep
-from roofline.study.scenario import scenario_named, scenario_names
+from roofline.study.scenario.reading import scenario_named, scenario_names
 from roofline.study.sweep.best import Best
 
 

@@ -29,7 +29,7 @@ from roofline.cost.work import Array, Number
 from roofline.errors import InputError
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
-from roofline.serving.simulate.grid import MOST, TOLERANCE, refined, spaced
+from roofline.serving.spacing import MOST, TOLERANCE, refined, spaced
 from roofline.serving.stages import Priced, through
 
 GROUP: Final = "tabled"

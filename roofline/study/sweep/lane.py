@@ -9,7 +9,7 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.serving.quadrature import NODES
-from roofline.serving.simulate.grid import spaced
+from roofline.serving.spacing import spaced
 from roofline.serving.workload import Workload
 
 How = Literal["auto", "exact", "tables"]

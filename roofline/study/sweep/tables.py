@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.roof import BOUNDS
 from roofline.cost.work import Array
-from roofline.serving.simulate.grid import spaced
+from roofline.serving.spacing import spaced
 from roofline.study.sweep.decode import DecodeSteps, Steps, decode_steps
 from roofline.study.sweep.lane import Lane
 from roofline.study.sweep.points import Points, Until
