@@ -1,6 +1,7 @@
 """The cheapest deployments that keep promises to users under traffic."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ from roofline.api.setting import (
     options_of,
     roomiest,
 )
+from roofline.api.simulation import USUAL_DRAFT
+from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
@@ -25,14 +28,16 @@ from roofline.errors import InputError, MissingRateError, RooflineError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_parts
+from roofline.serving.asking import check_parts, refuse_unused
+from roofline.serving.draft_trees import chain
+from roofline.serving.drafts import Draft
 from roofline.serving.objectives import parse_slo
 from roofline.serving.requests import Requests
 from roofline.serving.run.setup import page_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Doubt, Kind
+from roofline.study.plan.kinds import Doubt, Kind, Speculation
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
 from roofline.table import Result
@@ -64,6 +69,9 @@ def plan(
     engine: str = "vllm",
     calibration: str = AUTO,
     disaggregated: bool = True,
+    draft: str | Architecture = "",
+    acceptance: str | float = "",
+    draft_length: int = 0,
     mla: Form = "auto",
     routing: Routing = UNIFORM,
     overlap: float = 0.0,
@@ -97,6 +105,9 @@ def plan(
         That the devices are in; None for the usual ones.
     disaggregated
         Whether prefill and decode may have instances of their own.
+    draft, acceptance, draft_length
+        As for `roofline.api.simulate`: with a draft every deployment decodes speculatively.
+        [1] [token]
     usd_per_hour
         Price of a device, one for all kinds or one for each; None for the assumed ones. [$/h]
     training_tokens
@@ -117,6 +128,9 @@ def plan(
         Anything the user can mend.
     """
     check_gpus(gpus)
+    if not draft:
+        unused = {"--acceptance": acceptance != "", "--draft-length": bool(draft_length)}
+        refuse_unused("plain decoding", unused)
     check_share(memory_utilization)
     share, spares = headroom_of(headroom)
     surely = share_of("sure", sure, "write 90%")
@@ -151,7 +165,13 @@ def plan(
         )
     _check_contexts(network, made)
     promises = parse_slo(usual if slo is None else slo)
-    demand = Demand(made, load.rate, load.rate, load.warmup, load.name)
+    accepted = rates_of(acceptance) if draft else None
+    demand = Demand(made, load.rate, load.rate, load.warmup, load.name, accepted)
+    speculation = None
+    if accepted is not None:
+        length = draft_length or USUAL_DRAFT
+        chain(accepted, length)  # refused before anything is priced
+        speculation = Speculation(Drafts(draft, calibration), length, seed)
     refused: list[str] = []
 
     def kinds(most: int, narrower: str | None) -> tuple[Kind, ...]:
@@ -176,8 +196,17 @@ def plan(
                     except MissingRateError as error:
                         errors.append(error)
                         continue
-                    doubt = _doubt(base)
-                    out.append(Kind(base, device.usd_per_hour, memory_utilization, doubt))
+                    if speculation is not None:
+                        speculation.draft(base)  # that there can be none is told at once
+                    out.append(
+                        Kind(
+                            base,
+                            device.usd_per_hour,
+                            memory_utilization,
+                            _doubt(base),
+                            speculation,
+                        )
+                    )
         if not out:
             raise errors[0]
         refused.extend(f"Left out: {error.message}." for error in errors)
@@ -227,6 +256,26 @@ def plan(
         pools=disaggregated,
         notes=notes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """What drafts on any deployment of a plan.
+
+    Attributes
+    ----------
+    draft
+        As it was asked for.
+    calibration
+        That prices it.
+    """
+
+    draft: str | Architecture
+    calibration: str
+
+    def __call__(self, target: Deployment) -> Draft:
+        """The draft on a target's devices."""
+        return draft_of(self.draft, target, None, None, self.calibration)
 
 
 def _doubt(base: Deployment) -> Doubt:

@@ -161,6 +161,13 @@ Calibrated: TypeAlias = Annotated[
         autocompletion=completing.calibrations,
     ),
 ]
+Draft: TypeAlias = Annotated[
+    str, typer.Option(help="What drafts: mtp, eagle, medusa, ngram, or a network like MODEL.")
+]
+Acceptance: TypeAlias = Annotated[
+    str, typer.Option(help="How often a drafted token is accepted: 0.7; 0.73,0.71 by position.")
+]
+DraftLength: TypeAlias = Annotated[int, typer.Option(help="Tokens drafted in a row; 0 for 4.")]
 MlaOf: TypeAlias = Annotated[
     Mla, typer.Option(help="Form of latent attention; auto takes the faster one.")
 ]

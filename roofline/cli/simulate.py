@@ -100,13 +100,9 @@ def simulate(
     host_cache: Annotated[
         str, typer.Option(help="Host memory of a replica for prefixes that leave the GPU: 256GB.")
     ] = "0 B",
-    draft: Annotated[
-        str, typer.Option(help="What drafts: mtp, eagle, medusa, ngram, or a network like MODEL.")
-    ] = "",
-    acceptance: Annotated[
-        str, typer.Option(help="How often a drafted token is accepted: 0.7; 0.73,0.71 by position.")
-    ] = "",
-    draft_length: Annotated[int, typer.Option(help="Tokens drafted in a row; 0 for 4.")] = 0,
+    draft: options.Draft = "",
+    acceptance: options.Acceptance = "",
+    draft_length: options.DraftLength = 0,
     node: options.Node = None,
     gpus: options.Gpus = None,
     layout: options.LayoutOf = "",

@@ -72,6 +72,27 @@ class Acceptance:
             )
         return self.positions[position - 1]
 
+    def refused(self, factor: float) -> "Acceptance":
+        """As of text of which so many times as much is refused, alternatives in proportion.
+
+        Parameters
+        ----------
+        factor
+            On the share that is refused; all of it at most. [1]
+
+        Examples
+        --------
+        >>> str(parse("0.75,0.5").refused(1.2))
+        '0.7,0.4'
+        """
+
+        def scaled(ranks: tuple[float, ...]) -> tuple[float, ...]:
+            accepted = sum(ranks)
+            left = max(1.0 - (1.0 - accepted) * factor, 0.0)
+            return tuple(rank * left / accepted if accepted else 0.0 for rank in ranks)
+
+        return Acceptance(tuple(scaled(ranks) for ranks in self.positions))
+
     def __str__(self) -> str:
         """As it is written."""
         return ",".join(_spelled(ranks) for ranks in self.positions)

@@ -18,7 +18,7 @@ from roofline.cost.work import Array
 from roofline.serving.objectives import Objective
 from roofline.study.plan.curve import SHARES, Role
 from roofline.study.plan.demand import Demand
-from roofline.study.plan.kinds import Kind
+from roofline.study.plan.kinds import UNDRAFTED, Kind
 from roofline.units import show, show_binary
 
 SLACK: Final = 0.95
@@ -45,8 +45,8 @@ class Candidate:
     tokens
         Room of the cache. [token]
     batches, step_s, mixed_s
-        Sequences of the replica; a decode step of so many; the same with as many prompts as go
-        with it. [1] [s]
+        Sequences of the replica; a decode step of so many, or one that verifies drafts; the same
+        with as many prompts as go with it. [1] [s]
     prompt_s
         A prompt where nothing decodes, at least. [s]
     first_s
@@ -74,10 +74,15 @@ class Candidate:
         """Of a replica; its devices where no price is known. [$/h]"""
         return self.devices * (self.kind.usd_per_hour or 1.0)
 
-    @property
-    def floor_s(self) -> float:
-        """Decode step of a single sequence: the least time between tokens. [s]"""
-        return float(self.step_s[0])
+    def floor_s(self, demand: Demand) -> float:
+        """The least time between tokens: that of a single sequence. [s]
+
+        Parameters
+        ----------
+        demand
+            Whose answers are decoded.
+        """
+        return float(self.step_s[0]) / self.kind.round_tokens(demand)
 
     def bound(
         self,
@@ -105,26 +110,29 @@ class Candidate:
                 return 0.0
         if role == "prefill" or not demand.steps:
             return SHARES[-1] / (self.prompt_s * factor * SLACK)
+        each = self.kind.round_tokens(demand)
         steps = self.step_s if role == "decode" else self.mixed_s
         batches = np.concatenate([[0.0], self.batches])
         between = np.concatenate([self.step_s[:1], steps]) * factor
         most = full = min(self.sequences, float(batches[-1]))
         for promise in promises:
             if _lasting(promise):
-                limit = promise.limit_s / BETWEEN
+                limit = promise.limit_s * each / BETWEEN
                 if between[0] > limit:
                     return 0.0
                 most = min(most, float(np.interp(limit, np.maximum.accumulate(between), batches)))
         if full < 1.0 or not most:
             return 0.0
-        between = between * SLACK
+        between, number = between * SLACK, demand.steps / each
         return min(
-            _served(most, batches, between, demand),
-            SHARES[-1] * _served(full, batches, between, demand),
+            _served(most, batches, between, number),
+            SHARES[-1] * _served(full, batches, between, number),
         )
 
     def refusal(self, demand: Demand, promises: Sequence[Objective], factor: float = 1.0) -> str:
         """Why it cannot do it at all, in words; empty where it might."""
+        if self.kind.speculation is not None and (self.layout.pp != 1 or self.layout.cp != 1):
+            return f"layout: {UNDRAFTED}"
         if self.free <= 0:
             return f"memory: weights leave {show_binary(self.free)} of a device for a cache"
         if self.tokens < demand.longest:
@@ -139,16 +147,16 @@ class Candidate:
                 if least * SLACK > promise.limit_s:
                     return f"{promise.name}: {show(least, 's')} when idle, promised {limit}"
             elif _lasting(promise):
-                least = self.floor_s * factor
+                least = self.floor_s(demand) * factor
                 if least * BETWEEN > promise.limit_s:
                     return f"{promise.name}: {show(least, 's')} at batch 1, promised {limit}"
         return ""
 
 
-def _served(most: float, batches: Array, between: Array, demand: Demand) -> float:
-    """Requests a second with up to so many sequences, and those times between tokens. [1/s]"""
+def _served(most: float, batches: Array, between: Array, steps: float) -> float:
+    """Requests a second with up to so many sequences, steps of an answer and their times. [1/s]"""
     points = np.append(batches[batches < most], most)
-    each = points / np.interp(points, batches, between) / demand.steps
+    each = points / np.interp(points, batches, between) / steps
     return float(each.max())
 
 

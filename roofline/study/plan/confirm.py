@@ -10,12 +10,14 @@ import numpy as np
 from roofline.cost.step import Group
 from roofline.cost.work import Array
 from roofline.serving.objectives import Kept, Objective, kept
-from roofline.serving.stages import slowest, through
+from roofline.serving.rounds import verification
+from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.static import CENTRAL
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.kinds import Doubt
 from roofline.study.plan.option import Option
 from roofline.study.plan.running import run
+from roofline.study.plan.tabled import Replica
 
 NODES: Final = (-2.4, -CENTRAL, -0.6, 0.0, 0.6, CENTRAL, 2.4)
 """Standard deviations of the common error at which runs are simulated."""
@@ -102,9 +104,17 @@ def doubt_of(option: Option, demand: Demand) -> Doubt:
     prefill = slowest(through(first.replica.deployment, Group(1.0, new, demand.prompt)))
     busy = option.rate / last.instances * option.seconds(MEAN) * demand.steps
     batch = float(np.clip(busy, 1.0, last.server.max_sequences))
-    decode = slowest(through(last.replica.deployment, Group(batch, 1.0, demand.context())))
+    decode = _step(last.replica, batch, demand)
     step = max(float(decode.parts.log_sd), known.step)
     return Doubt(step, max(float(prefill.parts.log_sd), known.first, step), known.source)
+
+
+def _step(replica: Replica, batch: float, demand: Demand) -> Priced:
+    """A step that decodes, or one that verifies what was drafted."""
+    deployment, speculation = replica.deployment, replica.candidate.kind.speculation
+    if speculation is None:
+        return slowest(through(deployment, Group(batch, 1.0, demand.context())))
+    return verification(deployment, speculation.tree(demand), batch, demand.context() - 1.0)
 
 
 def confirm(

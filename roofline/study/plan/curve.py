@@ -1,18 +1,19 @@
 """What users of one replica feel as its load grows, and the most that it carries in time."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from roofline.cost.work import Array
 from roofline.serving.objectives import Finished, Objective, counted, kept
+from roofline.serving.requests import Requests
 from roofline.serving.run.result import finished
 from roofline.serving.run.serve import Fleet, running, saturation
-from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.drafting import in_rounds, in_tokens
 from roofline.serving.simulate.run import simulate
-from roofline.serving.simulate.server import Server
+from roofline.serving.simulate.served import Served
 from roofline.study.plan.demand import Demand
 
 SHARES: Final = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -85,9 +86,7 @@ class Curve:
         return float(self.loads[i - 1] + share * (self.loads[i] - self.loads[i - 1]))
 
 
-def curve(
-    role: Role, demand: Demand, prices: StepPrices, server: Server, probes: Sequence[Objective]
-) -> Curve:
+def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective]) -> Curve:
     """Simulate one replica at growing loads, always with the same requests.
 
     Parameters
@@ -97,17 +96,16 @@ def curve(
         comes with them.
     demand
         Requests.
-    prices, server
+    fleet
         The replica.
     probes
         Latencies that are looked at; their limits are not.
     """
     handed, mine = role == "decode", _part(role, demand)
-    limit = _limit(role, demand, prices, server)
+    limit = _limit(role, demand, fleet)
     loads = np.array(SHARES) * limit
     rows, most = [], 0
-    for load in loads:
-        served = simulate(mine.at(float(load)), prices, server, transferred=handed)
+    for served in _served(mine, fleet, loads, transferred=handed):
         rows.append(latencies(finished(served), demand.warmup, probes))
         most = max(most, running(served)[1])
     seconds = {
@@ -118,8 +116,7 @@ def curve(
 
 def reaches(
     demand: Demand,
-    prices: StepPrices,
-    server: Server,
+    fleet: Fleet,
     promises: Sequence[Objective],
     need: float,
 ) -> bool:
@@ -127,19 +124,19 @@ def reaches(
 
     Parameters
     ----------
-    demand, prices, server
+    demand, fleet
         As for `curve`.
     promises
         That have to hold.
     need
         Requests that come. [1/s]
     """
-    limit = _limit("all", demand, prices, server)
+    limit = _limit("all", demand, fleet)
     if need > SHARES[-1] * limit:
         return False
     load = max((x * limit for x in SHARES if x * limit <= need), default=SHARES[0] * limit)
-    done = finished(simulate(demand.at(load), prices, server))
-    found = latencies(done, demand.warmup, promises)
+    (served,) = _served(demand, fleet, [load])
+    found = latencies(finished(served), demand.warmup, promises)
     return all(found[each.name] <= each.limit_s for each in promises)
 
 
@@ -150,11 +147,25 @@ def _part(role: Role, demand: Demand) -> Demand:
     return demand.answers() if role == "decode" else demand
 
 
-def _limit(role: Role, demand: Demand, prices: StepPrices, server: Server) -> float:
+def _served(
+    demand: Demand, fleet: Fleet, loads: Iterable[float], *, transferred: bool = False
+) -> Iterator[Served]:
+    """The requests served at one load after the other."""
+    asked, drafting = demand.requests, fleet.drafting
+    # How much of each draft is accepted has nothing to do with the load.
+    coming: Requests = asked if drafting is None else in_rounds(asked, drafting)
+    steps = replace(demand, requests=coming)
+    for load in loads:
+        served = simulate(
+            steps.at(float(load)), fleet.prices, fleet.server, transferred=transferred
+        )
+        yield served if drafting is None else in_tokens(served, asked)
+
+
+def _limit(role: Role, demand: Demand, fleet: Fleet) -> float:
     """Rate of all requests beyond which the queue of the part that comes grows. [1/s]"""
     mine = _part(role, demand)
     share = len(mine.requests) / len(demand.requests)
-    fleet = Fleet(prices, server)
     return saturation(fleet, mine.requests, transferred=role == "decode") / share
 
 

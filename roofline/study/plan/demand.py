@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.serving.acceptance import Acceptance
 from roofline.serving.objectives import Objective
 from roofline.serving.requests import Requests
 from roofline.serving.traffic.columns import part, picked_rows
@@ -33,6 +34,8 @@ class Demand:
         First requests that do not count. [1]
     name
         What the requests are called: of one name, they are the same.
+    acceptance
+        How often what is drafted for their answers is accepted; None where nothing drafts.
     """
 
     requests: Requests = field(repr=False)
@@ -40,6 +43,7 @@ class Demand:
     rate: float
     warmup: int = 0
     name: str = ""
+    acceptance: Acceptance | None = None
 
     def __post_init__(self) -> None:
         """Refuse what has no rate."""
@@ -87,6 +91,19 @@ class Demand:
         answers = np.maximum(np.rint(made.output * output).astype(np.int64), 1)
         longer = replace(made, prompt=new, output=answers)
         return replace(self, requests=longer, name=f"{self.name} {prompt:g} × {output:g}")
+
+    def refused(self, factor: float) -> "Demand":
+        """The demand of text of which so many times as many drafted tokens are refused.
+
+        Parameters
+        ----------
+        factor
+            On the share that is refused. [1]
+        """
+        if self.acceptance is None:
+            return self
+        accepted = self.acceptance.refused(factor)
+        return replace(self, acceptance=accepted, name=f"{self.name} accepting {accepted}")
 
     def prompts(self) -> "Demand":
         """The demand of its prompts alone, each with its first token as the answer."""

@@ -1,15 +1,22 @@
 """What is compared: a network in some formats on some kind of device, to be laid out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log
-from typing import Literal
+from typing import Final, Literal
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
+from roofline.errors import LayoutError
+from roofline.serving.draft_trees import Tree, chain
+from roofline.serving.drafts import Draft
 from roofline.serving.run.doubt import Doubt as Misses
+from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import StepPrices
+from roofline.study.plan.demand import Demand
 
 Mode = Literal["aggregated", "disaggregated"]
+UNDRAFTED: Final = "speculative decoding is not priced with pipelines or shared contexts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,34 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
+class Speculation:
+    """Who drafts for a network, wherever it runs.
+
+    Attributes
+    ----------
+    draft
+        What drafts for a deployment.
+    length
+        Tokens drafted in a row. [token]
+    seed
+        Of how many of them are accepted. [1]
+    """
+
+    draft: Callable[[Deployment], Draft]
+    length: int
+    seed: int = 0
+
+    def tree(self, demand: Demand) -> Tree:
+        """What is drafted in a round for a demand, which says how often it is accepted."""
+        assert demand.acceptance is not None, "drafts for text of which nothing is known"
+        return chain(demand.acceptance, self.length)
+
+    def drafting(self, draft: Draft, demand: Demand) -> Drafting:
+        """Rounds of a draft for a demand."""
+        return Drafting(draft, self.tree(demand), self.seed)
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of device and the formats that run on it.
 
@@ -45,12 +80,15 @@ class Kind:
         Share of device memory the engine takes; None for its default. [1]
     doubt
         Of the engine's predictions.
+    speculation
+        Who drafts; None where decoding is plain.
     """
 
     base: Deployment
     usd_per_hour: float
     utilization: float | None = None
     doubt: Doubt = Doubt()
+    speculation: Speculation | None = None
 
     @property
     def gpu(self) -> str:
@@ -72,14 +110,33 @@ class Kind:
         """Device and formats, in a few words."""
         return f"{self.gpu}, {self.weights} weights, {self.kv} KV"
 
+    @property
+    def bounded(self) -> bool:
+        """Whether its times are published rates: the least possible, and no forecast."""
+        return self.base.calibration is None
+
+    def round_tokens(self, demand: Demand) -> float:
+        """Tokens that a decode step is expected to yield for each sequence. [token]
+
+        Parameters
+        ----------
+        demand
+            What is decoded.
+        """
+        return 1.0 if self.speculation is None else self.speculation.tree(demand).tokens
+
     def deployed(self, layout: Layout) -> Deployment:
         """A replica of it.
 
         Raises
         ------
         LayoutError
-            The layout cannot be.
+            The layout cannot be, or what drafts is not priced for it.
         """
+        if self.speculation is not None and (layout.pp != 1 or layout.cp != 1):
+            raise LayoutError(
+                f"layout: {UNDRAFTED}", hint="use tensor, expert and attention data parallelism"
+            )
         return replace(self.base, layout=layout)
 
 

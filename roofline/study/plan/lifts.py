@@ -197,7 +197,12 @@ def _fastest(plan: Plan, names: set[str], loosest: Question) -> list[Candidate]:
     ]
     out: list[Candidate] = []
     for name in sorted(names):
-        able.sort(key=lambda each: (each.first_s.get(name, each.floor_s), each.layout.spelled))
+        able.sort(
+            key=lambda each: (
+                each.first_s.get(name, each.floor_s(loosest.demand)),
+                each.layout.spelled,
+            )
+        )
         out += able[:FASTEST]
     return out
 

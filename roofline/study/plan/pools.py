@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from roofline.errors import RooflineError
-from roofline.serving.kv_transfer import Wires
+from roofline.serving.kv_transfer import Wires, prompt_bytes
 from roofline.serving.simulate.disaggregated import Handover, handover
 from roofline.study.plan.curve import SHARES, Role
 from roofline.study.plan.option import Option, Pool
@@ -100,10 +100,26 @@ def _wires(option: Option, question: Question) -> Handover | None:
     prefill, decode = (pool.replica.deployment for pool in option.pools)
     inside = prefill.node.name == decode.node.name and option.gpus <= prefill.node.gpus
     wires: Wires = "link" if inside else "network"
+    prompt = max(round(question.demand.prompt), 1)
     try:
-        return handover(prefill, decode, max(round(question.demand.prompt), 1), wires)
+        found = handover(prefill, decode, prompt, wires)
     except RooflineError:
         return None
+    more = 1.0 + _drafted(option.pools[-1].replica, prompt)
+    return replace(
+        found,
+        send_s_per_token=found.send_s_per_token * more,
+        receive_s_per_token=found.receive_s_per_token * more,
+    )
+
+
+def _drafted(replica: Replica, prompt: int) -> float:
+    """Cache of what drafts, which goes over the wires too, over that of the network. [1]"""
+    draft = replica.draft
+    if draft is None or draft.deployment is None or not draft.sequential:
+        return 0.0
+    own = prompt_bytes(draft.deployment, float(prompt))
+    return own / prompt_bytes(replica.deployment, float(prompt))
 
 
 def _carried(option: Option, question: Question) -> Option:

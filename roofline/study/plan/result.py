@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import roofline
-from roofline.study.plan import tables
+from roofline.study.plan import speculation, tables
 from roofline.study.plan.break_even import UNITS as BREAK_EVEN
 from roofline.study.plan.break_even import break_even
 from roofline.study.plan.curve import SHARES
@@ -80,7 +80,7 @@ def result_of(
     out["break_even"] = table(even, BREAK_EVEN, "assumed")
     out["candidates"] = tables.candidates(plan, basis)
     out["assumptions"] = _assumptions(plan)
-    commands = {} if best is None else _commands(best.option, given)
+    commands = {} if best is None else _commands(plan, best.option, given)
     return Result(
         kind="plan",
         tables=out,
@@ -102,6 +102,7 @@ def result_of(
             "basis": basis,
             "commands": list(commands.values()),
             "summary": _summary(plan, names, found),
+            **speculation.facts(plan),
         },
     )
 
@@ -124,7 +125,8 @@ def _summary(plan: Plan, names: Named, found: tuple[Any, ...]) -> tuple[str, ...
     first = option.kind
     out = [
         f"{option.gpus} × {first.base.node.gpu.title}: {shape(option)}, {first.weights} weights"
-        f"{price}."
+        f"{price}.",
+        *speculation.summary(plan),
     ]
     room = f"It carries {significant(option.capacity)} requests/s, {option.headroom:.0%} more"
     promised = ", ".join(
@@ -172,6 +174,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         "Sizes rest on one replica under load; several, among which requests take turns, do a "
         "little better. What is recommended, and the deployments beside it, were simulated whole.",
     ]
+    out += speculation.notes(plan)
     bare = [kind.gpu for kind in plan.kinds if kind.base.calibration is None]
     if bare:
         out.append(
@@ -190,7 +193,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _commands(option: Option, given: Mapping[str, Any]) -> dict[str, str]:
+def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str, str]:
     """What prints the command that starts an instance of each pool, by role, of a real engine."""
     out: dict[str, str] = {}
     for pool in option.pools if given["engine"] in STARTED else ():
@@ -202,6 +205,7 @@ def _commands(option: Option, given: Mapping[str, Any]) -> dict[str, str]:
             "--kv": pool.kind.kv,
             "--max-sequences": pool.server.max_sequences,
             "--token-budget": pool.server.token_budget,
+            **speculation.words(plan),
         }
         flags = [str(part) for pair in words.items() for part in pair]
         out[pool.role] = shlex.join(["roofline", "serve-command", str(given["model"]), *flags])
@@ -247,6 +251,8 @@ def _assumptions(plan: Plan) -> Table:
                 kind.doubt.source,
                 "log standard deviation on serving that was not fitted to",
             )
+    for text in speculation.assumed(plan):
+        add("acceptance of drafted tokens", text, "given", "command", speculation.SOURCE)
     add("load of a replica", f"up to {SHARES[-1]:.0%} of saturation", "assumed", "planner")
     add(
         "requests simulated",

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from roofline.serving.objectives import Finished, counted
 from roofline.serving.run.result import finished
-from roofline.serving.run.serve import Fleet, saturation, serve
+from roofline.serving.run.serve import saturation, serve
 from roofline.serving.simulate import disaggregated as pooled
+from roofline.serving.simulate.drafting import in_rounds
 from roofline.study.plan.demand import Demand
-from roofline.study.plan.kinds import paced
 from roofline.study.plan.option import Option
 
 
@@ -47,7 +47,7 @@ def run(option: Option, demand: Demand, factor: float) -> Ran:
 
 def _one(option: Option, demand: Demand, factor: float) -> Ran:
     (pool,) = option.pools
-    fleet = Fleet(paced(pool.replica.prices, factor), pool.server, pool.instances)
+    fleet = pool.replica.fleet(pool.server, demand, factor, pool.instances)
     served = serve(fleet, demand.at(demand.rate))
     return Ran(
         counted(finished(served), demand.warmup),
@@ -58,15 +58,16 @@ def _one(option: Option, demand: Demand, factor: float) -> Ran:
 
 def _two(option: Option, demand: Demand, factor: float) -> Ran:
     assert option.wires is not None, "pools without wires"
-    before, after = (
-        pooled.Pool(paced(pool.replica.prices, factor), pool.server, pool.instances)
-        for pool in option.pools
+    first, last = (
+        pool.replica.fleet(pool.server, demand, factor, pool.instances) for pool in option.pools
     )
-    served = pooled.disaggregated(demand.at(demand.rate), before, after, option.wires)
+    before, after = (pooled.Pool(each.prices, each.server, each.replicas) for each in (first, last))
+    coming = demand.at(demand.rate)
+    if last.drafting is not None:
+        coming = in_rounds(coming, last.drafting)
+    served = pooled.disaggregated(coming, before, after, option.wires)
     answers = demand.answers()
     share = len(answers.requests) / len(demand.requests)
-    first = Fleet(before.prices, before.server, before.instances)
-    last = Fleet(after.prices, after.server, after.instances)
     limit = min(
         saturation(first, demand.prompts().requests),
         saturation(last, answers.requests, transferred=True) / share,
@@ -83,6 +84,6 @@ def _two(option: Option, demand: Demand, factor: float) -> Ran:
         served.first_token,
         served.finish,
         served.prompt,
-        served.output,
+        demand.requests.output,
     )
     return Ran(counted(done, demand.warmup), demand.rate < limit, busy / (span * option.gpus))

@@ -59,13 +59,13 @@ def _bounds(
         [np.ones((len(like), 1)), np.multiply.outer(_column(group.dp, like), np.array(BATCHES))],
         axis=1,
     )
-    steps = _decode(kind.base, group, batches, demand, prompts=False)
+    steps = _decode(kind, group, batches, demand, prompts=False)
     prompts = _prompts(deployment, like, demand)
     if any(isinstance(block.feedforward, Moe) for block in kind.base.architecture.kinds):
-        flux = batches / max(demand.steps, 1.0)
+        flux = batches / max(demand.steps / kind.round_tokens(demand), 1.0)
         mixed = np.maximum(steps, flux * prompts[:, None])
     else:
-        mixed = _decode(kind.base, group, batches, demand, prompts=True)
+        mixed = _decode(kind, group, batches, demand, prompts=True)
     firsts = {
         each.name: _first(deployment, like, demand, each)
         for each in probes
@@ -131,10 +131,9 @@ def _room(kind: Kind, deployment: Deployment, demand: Demand) -> tuple[Array, Ar
     return free, tokens / demand.context(), tokens
 
 
-def _decode(
-    base: Deployment, group: Layout, batches: Array, demand: Demand, *, prompts: bool
-) -> Array:
+def _decode(kind: Kind, group: Layout, batches: Array, demand: Demand, *, prompts: bool) -> Array:
     """Decode steps, with the prompts that go with them or without, of the batches' shape. [s]"""
+    base = kind.base
     many = batches.shape[1]
     like = batches[:, 0]
 
@@ -149,11 +148,15 @@ def _decode(
         ep=repeated(group.ep),
     )
     number, size = turns(batches.ravel(), axis)
-    groups = [Group(size, 1.0, demand.context(_window(base)), "decode")]
+    # One that verifies has drafted tokens of each sequence; drafting them is left out.
+    drafted = kind.speculation.length if kind.speculation is not None else 0.0
+    context = demand.context(_window(base)) + drafted
+    groups = [Group(size, 1.0 + drafted, context, "decode")]
+    rounds = demand.steps / kind.round_tokens(demand)
     if prompts and demand.steps:
         # Of each group of devices: so many prompts, of each a part that is as long as all together.
         new, apart = float(demand.new_tokens.mean()), np.asarray(axis.dp, float)
-        each = size / demand.steps / apart
+        each = size / rounds / apart
         whole = np.maximum(np.ceil(each), 1.0)
         part = np.maximum(new * each / whole, 2.0**-10)
         seen = np.maximum(demand.prompt - new / 2.0 + part / 2.0, part)

@@ -14,6 +14,10 @@ from roofline.study.plan.tabled import Replica, Tables
 
 STEP: Final = 0.2
 """Share by which inputs are moved."""
+REFUSED: Final = 0.2
+"""Share by which what is refused of a draft is moved: what one drafter is accepted less or more on
+one text than on another. Source: the ends of what is published of DeepSeek-V3's over various topics
+(arXiv 2412.19437, section 5.4.3), 0.85 and 0.90: 0.875 with 20 % more and less refused."""
 FEW: Final = 3
 """Layouts that are simulated again where requests or the speed of devices change."""
 
@@ -90,6 +94,12 @@ def tornado(
     for what, name in (("prompts", "prompt"), ("answers", "output")):
         asked = [_lengths(question, name, x) for x in ends]
         bars.append(bar(what, share, asked, few))
+    if question.demand.acceptance is not None:
+        demands = [question.demand.refused(1.0 + x * REFUSED) for x in (1.0, -1.0)]
+        low, high = (str(each.acceptance) for each in demands)
+        bars.append(
+            bar("acceptance", (low, high), [replace(question, demand=d) for d in demands], few)
+        )
     if best.step_sd:
         sd = best.step_sd
         asked = [replace(question, factor=float(np.exp(x * sd))) for x in (-1.0, 1.0)]

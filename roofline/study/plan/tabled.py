@@ -1,13 +1,15 @@
 """Replicas whose steps are tabulated, and their curves, each made once."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InfeasibleError, LayoutError
+from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
+from roofline.serving.run.serve import Fleet, drafting_fleet
 from roofline.serving.run.setup import Asked, server_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Server
@@ -38,12 +40,49 @@ class Replica:
         Of its steps.
     servers
         How it may be run: first as the engine does.
+    draft
+        What drafts on it; None where decoding is plain.
     """
 
     candidate: Candidate
     deployment: Deployment
     prices: StepPrices = field(repr=False)
     servers: tuple[Server, ...]
+    draft: Draft | None = None
+    _fleets: dict[tuple[Server, str], Fleet] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def fleet(self, server: Server, demand: Demand, factor: float, number: int = 1) -> Fleet:
+        """So many of it, with rounds in place of steps where something drafts.
+
+        Parameters
+        ----------
+        server
+            How it is run.
+        demand
+            What comes, of which the answers say how long sequences are.
+        factor
+            On the time of the device. [1]
+        number
+            Replicas. [1]
+
+        Raises
+        ------
+        InfeasibleError
+            What drafts leaves no room.
+        """
+        fleet = Fleet(self.prices, server)
+        speculation = self.candidate.kind.speculation
+        if self.draft is not None and speculation is not None:
+            key = (server, demand.name)
+            if key not in self._fleets:
+                drafting = speculation.drafting(self.draft, demand)
+                self._fleets[key] = drafting_fleet(
+                    fleet, self.deployment, demand.requests, drafting
+                )
+            fleet = self._fleets[key]
+        return replace(fleet, prices=paced(fleet.prices, factor), replicas=number)
 
     def ways(self, role: Role) -> tuple[Server, ...]:
         """How it may be run in a role: prompts alone need no limit of sequences, answers no budget.
@@ -117,8 +156,8 @@ class Tables:
         need
             Requests that come. [1/s]
         """
-        prices = paced(replica.prices, factor)
-        return any(reaches(demand, prices, server, promises, need) for server in replica.servers)
+        fleets = (replica.fleet(server, demand, factor) for server in replica.servers)
+        return any(reaches(demand, fleet, promises, need) for fleet in fleets)
 
     def curve(
         self, role: Role, replica: Replica, server: Server, demand: Demand, factor: float
@@ -136,8 +175,8 @@ class Tables:
         """
         key = (key_of(replica.candidate), role, server, factor, demand.name)
         if key not in self.curves:
-            prices = paced(replica.prices, factor)
-            self.curves[key] = curve(role, demand, prices, server, self.probes)
+            fleet = replica.fleet(server, demand, factor)
+            self.curves[key] = curve(role, demand, fleet, self.probes)
         return self.curves[key]
 
 
@@ -153,10 +192,7 @@ def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
     except (LayoutError, InfeasibleError) as error:
         return error.message
     if first.kv_tokens < demand.longest:
-        return (
-            f"memory: room for {first.kv_tokens:,} tokens, the longest request has "
-            f"{demand.longest:,}"
-        )
+        return _short(first, demand)
     measured = deployment.calibration
     prices = step_prices(
         deployment,
@@ -165,7 +201,20 @@ def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
         engine=EngineCosts() if measured is None else measured.costs,
     )
     others = tuple(_others(candidate, deployment, first, demand))
-    return Replica(candidate, deployment, prices, (first, *others))
+    speculation = candidate.kind.speculation
+    draft = None if speculation is None else speculation.draft(deployment)
+    made = Replica(candidate, deployment, prices, (first, *others), draft)
+    try:
+        drafted = made.fleet(first, demand, 1.0).server
+    except InfeasibleError as error:
+        return f"memory: {error.message}"
+    return made if drafted.kv_tokens >= demand.longest else _short(drafted, demand)
+
+
+def _short(server: Server, demand: Demand) -> str:
+    return (
+        f"memory: room for {server.kv_tokens:,} tokens, the longest request has {demand.longest:,}"
+    )
 
 
 def _others(

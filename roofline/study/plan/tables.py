@@ -114,7 +114,7 @@ def candidates(plan: Plan, basis: str) -> Table:
                 if key in chosen
                 else plan.found.dropped.get(key) or _said(plan, option),
                 "sequences": each.sequences,
-                "tpot_floor_s": each.floor_s,
+                "tpot_floor_s": each.floor_s(plan.question.demand),
                 "ttft_floor_s": min(each.first_s.values(), default=None),
                 "bound_per_s": bound,
                 "capacity_per_s": None if option is None else option.capacity,
