@@ -9,14 +9,7 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.drafting import (
-    Drafting,
-    ahead,
-    in_rounds,
-    in_tokens,
-    round_prices,
-    round_server,
-)
+from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, rounds_of
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.served import Served, Totals
@@ -66,14 +59,9 @@ def drafting_fleet(
     drafting
         What is drafted.
     """
-    rounds = in_rounds(requests, drafting)
-    later, prompt = ahead(requests, rounds), float(requests.prompt.mean())
-    context = prompt + float(rounds.output.mean()) / 2.0
+    rounds = rounds_of(drafting, deployment, fleet.prices, requests)
     return replace(
-        fleet,
-        prices=round_prices(drafting, deployment, fleet.prices, later=later, prompt=prompt),
-        server=round_server(drafting, deployment, fleet.server, context=context, later=later),
-        drafting=drafting,
+        fleet, prices=rounds.prices, server=rounds.server(fleet.server), drafting=drafting
     )
 
 

@@ -152,6 +152,58 @@ def round_prices(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """A deployment that decodes in rounds, whatever limits its server has.
+
+    Attributes
+    ----------
+    drafting, target
+        What drafts for whom.
+    prices
+        With rounds in place of decode steps.
+    context, later
+        As for `round_server`. [token]
+    """
+
+    drafting: Drafting
+    target: Deployment
+    prices: StepPrices
+    context: float
+    later: float
+
+    def server(self, plain: Server) -> Server:
+        """A server of the target, whose memory holds what drafts too.
+
+        Raises
+        ------
+        InfeasibleError
+            What drafts leaves no room.
+        """
+        return round_server(
+            self.drafting, self.target, plain, context=self.context, later=self.later
+        )
+
+
+def rounds_of(
+    drafting: Drafting, target: Deployment, prices: StepPrices, requests: Requests
+) -> Rounds:
+    """Rounds of a deployment for some requests.
+
+    Parameters
+    ----------
+    drafting, target, prices
+        As for `round_prices`.
+    requests
+        What will come, of which the lengths say how long sequences are.
+    """
+    rounds = in_rounds(requests, drafting)
+    later, prompt = ahead(requests, rounds), float(requests.prompt.mean())
+    context = prompt + float(rounds.output.mean()) / 2.0
+    priced = round_prices(drafting, target, prices, later=later, prompt=prompt)
+    return Rounds(drafting, target, priced, context, later)
+
+
 def round_server(
     drafting: Drafting, target: Deployment, server: Server, *, context: float, later: float
 ) -> Server:

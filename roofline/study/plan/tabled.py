@@ -1,7 +1,7 @@
 """Replicas whose steps are tabulated, and their curves, each made once."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from roofline.cost.deployment import Deployment
@@ -9,8 +9,9 @@ from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InfeasibleError, LayoutError
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
-from roofline.serving.run.serve import Fleet, drafting_fleet
+from roofline.serving.run.serve import Fleet
 from roofline.serving.run.setup import Asked, server_of
+from roofline.serving.simulate.drafting import Rounds, rounds_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Server
 from roofline.study.plan.candidate import Candidate
@@ -49,9 +50,7 @@ class Replica:
     prices: StepPrices = field(repr=False)
     servers: tuple[Server, ...]
     draft: Draft | None = None
-    _fleets: dict[tuple[Server, str], Fleet] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _known: dict[str, Rounds] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def fleet(self, server: Server, demand: Demand, factor: float, number: int = 1) -> Fleet:
         """So many of it, with rounds in place of steps where something drafts.
@@ -72,17 +71,26 @@ class Replica:
         InfeasibleError
             What drafts leaves no room.
         """
-        fleet = Fleet(self.prices, server)
+        rounds = self._rounds(demand)
+        prices = self.prices if rounds is None else rounds.prices
+        return Fleet(
+            paced(prices, factor),
+            server if rounds is None else rounds.server(server),
+            number,
+            None if rounds is None else rounds.drafting,
+        )
+
+    def _rounds(self, demand: Demand) -> Rounds | None:
+        """Rounds for what comes, priced once; None where decoding is plain."""
         speculation = self.candidate.kind.speculation
-        if self.draft is not None and speculation is not None:
-            key = (server, demand.name)
-            if key not in self._fleets:
-                drafting = speculation.drafting(self.draft, demand)
-                self._fleets[key] = drafting_fleet(
-                    fleet, self.deployment, demand.requests, drafting
-                )
-            fleet = self._fleets[key]
-        return replace(fleet, prices=paced(fleet.prices, factor), replicas=number)
+        if self.draft is None or speculation is None:
+            return None
+        if demand.name not in self._known:
+            drafting = speculation.drafting(self.draft, demand)
+            self._known[demand.name] = rounds_of(
+                drafting, self.deployment, self.prices, demand.requests
+            )
+        return self._known[demand.name]
 
     def ways(self, role: Role) -> tuple[Server, ...]:
         """How it may be run in a role: prompts alone need no limit of sequences, answers no budget.
