@@ -59,6 +59,8 @@ def print_plan(result: "Result", style: Format) -> None:
         _print_objectives(tables["objectives"], style)
     if meta["fits"]:
         _print_runners_up(tables, style)
+    if "bounds" in tables and len(tables["bounds"]):
+        _print_bounds(tables["bounds"], meta, style)
     if len(tables["frontier"]):
         _print_frontier(tables["frontier"], meta, style)
     if len(tables["gpus_by_rate"]):
@@ -125,6 +127,22 @@ def _print_runners_up(tables: Any, style: Format) -> None:
     header = ["", "GPUs", "deployment", "on", "weights", "$/h", "$/Mtok", "gives up"]
     some = (rows, header, 3, 4)
     print_rows(_without(*some), _kept(*some), style, "Deployments")
+
+
+def _print_bounds(entry: "Table", meta: Any, style: Format) -> None:
+    """What was not measured, apart: each figure is the least that published rates allow."""
+    rows = [
+        [
+            *_deployment(row)[:4],
+            *(f"≥ {text}" if text else "" for text in _deployment(row)[4:]),
+            f"≥ {_time(row['ttft_s'])}",
+            f"≥ {_time(row['tpot_s'])}",
+        ]
+        for row in entry.rows()
+    ]
+    latencies = [meta["ttft_statistic"], meta["tpot_statistic"]]
+    header = ["GPUs", "deployment", "on", "weights", "$/h", "$/Mtok", *latencies]
+    print_rows(rows, header, style, "Not measured: bounds at published rates, not ranked")
 
 
 def _same(rows: list[list[str]], place: int) -> bool:

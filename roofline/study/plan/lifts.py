@@ -10,7 +10,7 @@ from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.kinds import Kind
 from roofline.study.plan.option import Option
-from roofline.study.plan.plan import Plan
+from roofline.study.plan.plan import Plan, without_drafts
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.question import Question
 from roofline.study.plan.replan import replanned
@@ -87,6 +87,8 @@ def lifts(plan: Plan, remake: Remake) -> tuple[Lift, ...]:
         tries += [_looser(plan, binds), _shorter(plan)]
     if binds == RATE:
         tries.append(_slower(plan))
+    if plan.full.acceptance is not None:
+        tries.append(_plain(plan))
     return tuple(lift for each in tries for lift in each)
 
 
@@ -118,7 +120,7 @@ def _best(made: Plan) -> Option | None:
 
 
 def _weights(plan: Plan, remake: Remake) -> Iterator[Lift]:
-    had = {kind.weights for kind in plan.kinds}
+    had = {kind.weights for kind in plan.compared}
     for weights in NARROWER:
         if weights in had:
             continue
@@ -133,7 +135,7 @@ def _shorter(plan: Plan) -> Iterator[Lift]:
     for factor in SHORTER:
         plan.tables.tell(f"what if: requests of {factor:.0%} of their length")
         full = plan.full.scaled(factor, factor)
-        found = _best(planned(plan.kinds, full, plan.goal, pools=False, least=1))
+        found = _best(planned(plan.compared, full, plan.goal, pools=False, least=1))
         if found is not None:
             yield Lift(
                 f"prompts and answers of {factor:.0%} of their length: at most "
@@ -173,7 +175,7 @@ def _looser(plan: Plan, binds: str) -> Iterator[Lift]:
     for attempt in range(ATTEMPTS):
         final = _written(question(high * MARGIN ** (2**attempt)).goal)
         found = _best(
-            planned(plan.kinds, plan.full, final, pools=False, least=1, tables=plan.tables)
+            planned(plan.compared, plan.full, final, pools=False, least=1, tables=plan.tables)
         )
         if found is not None:
             yield _loosened(goal, final, found)
@@ -217,6 +219,13 @@ def _short(promise: Objective) -> str:
     return show(promise.limit_s, "s").replace(" ", "").replace(",", "")
 
 
+def _plain(plan: Plan) -> Iterator[Lift]:
+    plan.tables.tell("what if: nothing drafts")
+    found = _best(without_drafts(plan, pools=False))
+    if found is not None:
+        yield Lift("plain decoding", "no --draft", found)
+
+
 def _slower(plan: Plan) -> Iterator[Lift]:
     """Less traffic: what the devices carry."""
     question, goal = plan.question, plan.goal
@@ -231,7 +240,7 @@ def _slower(plan: Plan) -> Iterator[Lift]:
     for attempt in range(ATTEMPTS if max(rates) > 0 else 0):
         rate = float(f"{max(rates) / MARGIN ** (2**attempt):.3g}")
         full = replace(plan.full, rate=rate)
-        found = _best(planned(plan.kinds, full, goal, pools=False, least=1, tables=plan.tables))
+        found = _best(planned(plan.compared, full, goal, pools=False, least=1, tables=plan.tables))
         if found is not None:
             yield Lift(f"{significant(rate)} requests a second", f"--rate {rate:g}", found)
             return

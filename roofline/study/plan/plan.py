@@ -1,7 +1,7 @@
 """The whole of a plan: candidates, search, pools, confirmation, and what follows from them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from roofline.serving.objectives import Objective, parse_slo
@@ -41,6 +41,11 @@ class Plan:
         Other options that are enough, cheapest first.
     tables
         What was tabulated and simulated.
+    left
+        Kinds that were compared and are not ranked with ``kinds``.
+    bounds
+        The same planned on kinds whose times are published rates, beside measured ones: what they
+        cost at least. None where there are none beside what is ranked.
     """
 
     kinds: tuple[Kind, ...]
@@ -52,6 +57,13 @@ class Plan:
     best: Confirmed | None
     others: tuple[Option, ...] = field(repr=False)
     tables: Tables = field(repr=False)
+    left: tuple[Kind, ...] = ()
+    bounds: "Plan | None" = field(default=None, repr=False)
+
+    @property
+    def compared(self) -> tuple[Kind, ...]:
+        """All kinds that were asked for."""
+        return (*self.kinds, *self.left)
 
     @property
     def goal(self) -> Goal:
@@ -71,6 +83,9 @@ def plan(
 ) -> Plan:
     """Find the cheapest deployment that carries traffic and keeps promises.
 
+    A forecast is never beaten by a bound: kinds at published rates are planned apart from those
+    that were measured, and recommended only where none of these is enough.
+
     Parameters
     ----------
     kinds
@@ -88,6 +103,28 @@ def plan(
     tell
         Told what is being done.
     """
+    bare = tuple(kind for kind in kinds if kind.bounded)
+    known = tuple(kind for kind in kinds if not kind.bounded)
+    if bare and known:
+        first = _ranked(known, full, goal, pools=pools, least=least, tables=tables, tell=tell)
+        last = _ranked(bare, full, goal, pools=pools, least=1, tables=None, tell=tell)
+        if first.best is None and last.best is not None:
+            return _joined(last, first)
+        return replace(first, left=bare, bounds=last)
+    return _ranked(kinds, full, goal, pools=pools, least=least, tables=tables, tell=tell)
+
+
+def _ranked(
+    kinds: Sequence[Kind],
+    full: Demand,
+    goal: Goal,
+    *,
+    pools: bool,
+    least: int,
+    tables: Tables | None,
+    tell: Tell,
+) -> Plan:
+    """As `plan`, all kinds against each other."""
     probes = probes_of(goal.promises)
     tables = Tables(probes, tell) if tables is None else tables
     question = Question(full.first(QUICK), goal)
@@ -99,6 +136,29 @@ def plan(
     pooled = disaggregated(tables.made, question, tables) if pools else ()
     best, others = chosen((*found.options, *pooled), question, full, tables)
     return Plan(tuple(kinds), full, question, candidates, found, pooled, best, others, tables)
+
+
+def without_drafts(plan_: Plan, *, pools: bool) -> Plan:
+    """The same planned where nothing drafts.
+
+    Parameters
+    ----------
+    plan_
+        Where something does.
+    pools
+        Whether prefill and decode may have instances of their own.
+    """
+    plain = tuple(replace(kind, speculation=None) for kind in plan_.compared)
+    full = replace(plan_.full, acceptance=None)
+    return plan(plain, full, plan_.goal, pools=pools, least=1, tell=plan_.tables.tell)
+
+
+def _joined(plan: Plan, short: Plan) -> Plan:
+    """A plan that says of other kinds why they are not enough."""
+    dropped = {**short.found.dropped, **plan.found.dropped}
+    found = Found(plan.found.options, (*plan.found.short, *short.found.short), dropped)
+    candidates = (*plan.candidates, *short.candidates)
+    return replace(plan, candidates=candidates, found=found, left=short.kinds)
 
 
 def probes_of(promises: Sequence[Objective]) -> tuple[Objective, ...]:

@@ -14,7 +14,7 @@ from roofline.study.plan.figures import Named, named, shape, usd_per_mtok
 from roofline.study.plan.frontier import frontier
 from roofline.study.plan.lifts import MEMORY, RATE, Remake, lifts, limit
 from roofline.study.plan.option import Option
-from roofline.study.plan.plan import Plan
+from roofline.study.plan.plan import Plan, without_drafts
 from roofline.study.plan.rates import steps
 from roofline.study.plan.runners_up import RunnerUp, runners_up
 from roofline.study.plan.sensitivity import tornado
@@ -23,6 +23,8 @@ from roofline.units import show, significant
 
 STARTED: Final = ("vllm", "sglang", "trtllm")
 """Engines that there are commands of."""
+PLAIN: Final = "plain decoding"
+"""What is said of what would be recommended where nothing drafts."""
 SURE: Final = 0.8
 """Probability below which a plan says that it is not sure."""
 
@@ -66,6 +68,9 @@ def result_of(
     others: tuple[RunnerUp, ...] = ()
     if best is not None:
         others = runners_up(best.option, plan.others, plan.question, plan.full, plan.tables)
+        if plan.full.acceptance is not None:
+            plain = without_drafts(plan, pools=pools).best
+            others += () if plain is None else (RunnerUp(plain, PLAIN),)
     out["runners_up"] = tables.runners_up(plan, others, names, basis)
     points = frontier(options, plan.question, names)
     out["frontier"] = tables.frontier(plan, points, names, basis)
@@ -78,8 +83,11 @@ def result_of(
     if best is not None and training_tokens is not None:
         even = break_even(best, plan.full, training_tokens)
     out["break_even"] = table(even, BREAK_EVEN, "assumed")
+    if plan.bounds is not None:
+        out["bounds"] = tables.bounds(plan, plan.bounds, names)
     out["candidates"] = tables.candidates(plan, basis)
     out["assumptions"] = _assumptions(plan)
+    every = (plan,) if plan.bounds is None else (plan, plan.bounds)
     commands = {} if best is None else _commands(plan, best.option, given)
     return Result(
         kind="plan",
@@ -96,9 +104,9 @@ def result_of(
             "prompt_mean": plan.full.prompt,
             "output_mean": plan.full.output,
             "requests": len(plan.full.requests),
-            "layouts": len(plan.candidates),
-            "tabulated": len(plan.tables.made),
-            "simulated": len(plan.tables.curves) * len(SHARES),
+            "layouts": sum(len(each.candidates) for each in every),
+            "tabulated": sum(len(each.tables.made) for each in every),
+            "simulated": sum(len(each.tables.curves) for each in every) * len(SHARES),
             "basis": basis,
             "commands": list(commands.values()),
             "summary": _summary(plan, names, found),
@@ -108,8 +116,7 @@ def result_of(
 
 
 def _basis(plan: Plan) -> str:
-    bare = any(kind.base.calibration is None for kind in plan.kinds)
-    return "datasheet" if bare else "interpolated"
+    return "datasheet" if any(kind.bounded for kind in plan.kinds) else "interpolated"
 
 
 def _summary(plan: Plan, names: Named, found: tuple[Any, ...]) -> tuple[str, ...]:
@@ -127,6 +134,7 @@ def _summary(plan: Plan, names: Named, found: tuple[Any, ...]) -> tuple[str, ...
         f"{option.gpus} × {first.base.node.gpu.title}: {shape(option)}, {first.weights} weights"
         f"{price}.",
         *speculation.summary(plan),
+        *_unranked(plan, option),
     ]
     room = f"It carries {significant(option.capacity)} requests/s, {option.headroom:.0%} more"
     promised = ", ".join(
@@ -142,9 +150,31 @@ def _summary(plan: Plan, names: Named, found: tuple[Any, ...]) -> tuple[str, ...
     return tuple(out)
 
 
+def _unranked(plan: Plan, option: Option) -> tuple[str, ...]:
+    """What is not ranked against what is recommended, or that this is a bound itself."""
+    if option.kind.bounded and plan.left:
+        names = " and ".join(dict.fromkeys(kind.base.node.gpu.title for kind in plan.left))
+        return (
+            f"That is a bound at published rates, no forecast: {names}, whose kernels were "
+            "measured, is not enough.",
+        )
+    if plan.bounds is None:
+        return ()
+    best = plan.bounds.best
+    if best is None:
+        titles = dict.fromkeys(kind.base.node.gpu.title for kind in plan.left)
+        return (f"Even at published rates {' and '.join(titles)} would not be enough.",)
+    price = best.option.usd_per_hour
+    cost = f" and {price:,.2f} $/h" if price else ""
+    return (
+        f"Not ranked: {best.option.kind.base.node.gpu.title}, of which nothing was measured, would "
+        f"need {best.option.gpus} GPUs{cost} at least, at published rates.",
+    )
+
+
 def _nothing(plan: Plan) -> str:
     binds = limit(plan)
-    kinds = " or ".join(dict.fromkeys(kind.base.node.gpu.title for kind in plan.kinds))
+    kinds = " or ".join(dict.fromkeys(kind.base.node.gpu.title for kind in plan.compared))
     what = f"Nothing fits on {plan.goal.gpus} × {kinds}"
     if binds == MEMORY:
         return f"{what}: the memory does not hold the weights and the longest request."
@@ -158,8 +188,14 @@ def _ways(found: tuple[Any, ...]) -> tuple[str, ...]:
     if not found:
         return ("Nothing that was tried lifts that.",)
     return tuple(
-        f"It would with {each.change} ({each.asked}): {shape(each.option)}." for each in found
+        f"It would with {each.change} ({each.asked}): {shape(each.option)}{_bound(each.option)}."
+        for each in found
     )
+
+
+def _bound(option: Option) -> str:
+    """That an option is a bound, where it is."""
+    return ", a bound at published rates" if option.kind.bounded else ""
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
@@ -175,18 +211,23 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         "little better. What is recommended, and the deployments beside it, were simulated whole.",
     ]
     out += speculation.notes(plan)
-    bare = [kind.gpu for kind in plan.kinds if kind.base.calibration is None]
+    bare = [kind.gpu for kind in plan.compared if kind.bounded]
     if bare:
         out.append(
             f"Steps on {', '.join(dict.fromkeys(bare))} are priced at the datasheet roofline, the "
             "least the hardware allows: real deployments need more, and how sure this is nobody "
             "can say."
         )
-    unpriced = [kind.gpu for kind in plan.kinds if not kind.usd_per_hour]
+    if plan.bounds is not None:
+        out.append(
+            "A bound is no forecast: what was not measured is planned apart, and recommended only "
+            "where nothing measured is enough."
+        )
+    unpriced = [kind.gpu for kind in plan.compared if not kind.usd_per_hour]
     if unpriced:
         names = ", ".join(dict.fromkeys(unpriced))
         out.append(f"No price is assumed for {names}: a device counts as 1 $/h. Give --price.")
-    if any(_assumed(kind) for kind in plan.kinds):
+    if any(_assumed(kind) for kind in plan.compared):
         out.append("Prices are assumed: give --price for those you pay.")
     if plan.best is not None and plan.best.probability is not None and plan.best.probability < SURE:
         out.append("That is not very sure: --sure 90% plans until it is, for a price.")
@@ -229,7 +270,7 @@ def _assumptions(plan: Plan) -> Table:
     def add(what: str, value: str, basis: str, source: str, note: str = "") -> None:
         rows.append({"what": what, "value": value, "basis": basis, "source": source, "note": note})
 
-    for kind in plan.kinds:
+    for kind in plan.compared:
         fact = kind.base.node.gpu.facts.get("price.per_hour")
         value = f"{kind.usd_per_hour:g} $/h" if kind.usd_per_hour else "none"
         add(
@@ -242,7 +283,8 @@ def _assumptions(plan: Plan) -> Table:
         add(f"node of {kind.gpu}", kind.base.node.title, "datasheet", kind.base.node.name)
         measured = kind.base.calibration
         named = "datasheet rates" if measured is None else measured.name
-        add(f"kernels of {kind.name}", named, _basis(plan), "calibration")
+        known = "datasheet" if kind.bounded else "interpolated"
+        add(f"kernels of {kind.name}", named, known, "calibration")
         if kind.doubt.source:
             add(
                 f"errors of {kind.base.engine.name} predictions",

@@ -89,8 +89,38 @@ def runners_up(plan: Plan, every: Sequence[RunnerUp], names: Named, basis: str) 
     return table(rows, {**UNITS, "extra_usd_per_hour": "$/h"}, basis)
 
 
+def bounds(plan: Plan, bounded: Plan, names: Named) -> Table:
+    """The cheapest of each kind at published rates, by its curve: what it costs at least."""
+    cheapest: dict[str, Option] = {}
+    for option in sorted((*bounded.found.options, *bounded.pooled), key=bounded.question.order):
+        cheapest.setdefault(option.kind.name, option)
+    rows = [
+        {**figures.deployment(option, plan.full.output), **figures.load(option, names)}
+        for option in cheapest.values()
+    ]
+    return table(rows, UNITS, "datasheet")
+
+
 def candidates(plan: Plan, basis: str) -> Table:
     """Every layout of every kind: its bounds, and what became of it."""
+    rows = _candidates(plan)
+    if plan.bounds is not None:
+        rows += [
+            {**row, "status": "dropped" if row["status"] == "dropped" else "bound"}
+            for row in _candidates(plan.bounds)
+        ]
+    rows.sort(key=_place)
+    units = {
+        "tpot_floor_s": "s",
+        "ttft_floor_s": "s",
+        "bound_per_s": "request/s",
+        "capacity_per_s": "request/s",
+        "usd_per_hour": "$/h",
+    }
+    return table(rows, units, basis)
+
+
+def _candidates(plan: Plan) -> list[dict[str, Any]]:
     sized = {key_of(o.pools[0].candidate): o for o in (*plan.found.options, *plan.found.short)}
     best = () if plan.best is None else plan.best.option.pools
     chosen = {key_of(pool.candidate): pool for pool in best}
@@ -123,20 +153,12 @@ def candidates(plan: Plan, basis: str) -> Table:
                 "usd_per_hour": (option.usd_per_hour or None) if option else None,
             }
         )
-    rows.sort(key=_place)
-    units = {
-        "tpot_floor_s": "s",
-        "ttft_floor_s": "s",
-        "bound_per_s": "request/s",
-        "capacity_per_s": "request/s",
-        "usd_per_hour": "$/h",
-    }
-    return table(rows, units, basis)
+    return rows
 
 
 def _place(row: dict[str, Any]) -> tuple[int, float]:
     """Where a candidate is shown: the chosen first, then what costs least."""
-    order = ("chosen", "enough", "short", "dropped")
+    order = ("chosen", "enough", "short", "bound", "dropped")
     return order.index(row["status"]), row["usd_per_hour"] or row["gpus"] or 0.0
 
 
