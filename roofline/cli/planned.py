@@ -229,7 +229,7 @@ def _print_sensitivity(entry: "Table", gpu: str, style: Format) -> None:
             if gpus is not None and row[f"changes_{end}"]:
                 shape, other = row[f"shape_{end}"], row[f"gpu_{end}"]
                 where = f" on {other}" if other != gpu and " on " not in shape else ""
-                changes.append(f"{row[end]}: {shape}{where}")
+                changes.append(f"at {row[end]}: {shape}{where}")
         rows.append([*cells, "; ".join(changes)])
     header = ["", "lower", "GPUs", "$/Mtok", "higher", "GPUs", "$/Mtok", "another deployment"]
     print_rows(rows, header, style, "What it hangs on")

@@ -130,6 +130,69 @@ def test_what_is_recommended_keeps_its_promises_when_it_is_simulated(cli: Any) -
     assert planned == simulated
 
 
+def test_what_is_planned_with_a_draft_is_what_is_simulated_with_it(cli: Any) -> None:
+    line = f"{SMALL} --rate 40 --gpus 4 --aggregated --draft eagle --acceptance 0.7 --format json"
+    result = cli(line).result
+    (verdict,) = rows(result, "verdict")
+    again = roofline.simulate(
+        "llama-3.1-8b",
+        calibration="none",
+        prompt=400,
+        output="20..40",
+        requests=600,
+        rate=40.0,
+        slo="ttft=200ms,tpot=20ms",
+        gpus=verdict["gpus"],
+        layout=verdict["layout"],
+        max_sequences=verdict["max_sequences"],
+        token_budget=verdict["token_budget"],
+        draft="eagle",
+        acceptance="0.7",
+    )
+    simulated = {row["objective"]: row["value_s"] for row in again.tables["objectives"].rows()}
+    planned = {row["objective"]: row["value_s"] for row in rows(result, "objectives")}
+    assert planned == simulated
+    assert {row["what"] for row in rows(result, "sensitivity")} >= {"acceptance", "traffic"}
+    assert result["draft_length"] == 4
+    assert "an EAGLE head" in " ".join(result["summary"])
+    # A head has a checkpoint, which nobody named.
+    assert "--draft" not in result["commands"][0]
+
+
+def test_the_command_of_a_plan_starts_what_drafts(
+    cli: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"{SMALL} --rate 20 --gpus 2 --aggregated --draft ngram --draft-length 5"
+    result = cli(f"{line} --acceptance 0.4 --format json").result
+    (command,) = result["commands"]
+    assert "--draft ngram --draft-tokens 5" in command
+    assert run(shlex.split(command)[1:]) == 0
+    assert '"num_speculative_tokens": 5' in capsys.readouterr().out
+
+
+def test_a_plan_without_a_draft_knows_none(cli: Any) -> None:
+    result = cli(f"{SMALL} --rate 20 --gpus 2 --aggregated --format json").result
+    assert not {"draft", "draft_length", "acceptance", "tokens_per_round"} & set(result)
+    assert "acceptance" not in {row["what"] for row in rows(result, "sensitivity")}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--acceptance 0.7", "--acceptance"),
+        ("--draft-length 3", "--draft-length"),
+        ("--draft eagle", "no acceptance rate is right"),
+        ("--draft mtp --acceptance 0.7", "no layer that predicts further tokens"),
+        ("--draft eagle --acceptance 0.7,0.6", "acceptance is known of 2 positions"),
+        ("--draft llama-9000 --acceptance 0.7", "draft: "),
+    ],
+)
+def test_drafts_that_make_no_sense_are_refused(cli: Any, options: str, said: str) -> None:
+    ran = cli(f"{SMALL} --rate 20 --gpus 2 {options}")
+    assert ran.code == 2
+    assert said in ran.err
+
+
 def test_a_plan_has_a_page_at_once_and_from_its_json(cli: Any, tmp_path: Path) -> None:
     saved, first, again = (tmp_path / name for name in ("plan.json", "one.html", "two.html"))
     ran = cli(f"{SMALL} --rate 40 --gpus 4 --format json --report {first}")

@@ -134,7 +134,6 @@ def _summary(plan: Plan, names: Named, found: tuple[Any, ...]) -> tuple[str, ...
         f"{option.gpus} × {first.base.node.gpu.title}: {shape(option)}, {first.weights} weights"
         f"{price}.",
         *speculation.summary(plan),
-        *_unranked(plan, option),
     ]
     room = f"It carries {significant(option.capacity)} requests/s, {option.headroom:.0%} more"
     promised = ", ".join(
@@ -147,7 +146,7 @@ def _summary(plan: Plan, names: Named, found: tuple[Any, ...]) -> tuple[str, ...
     if promised:
         sure = "" if best.probability is None else f"; {best.probability:.0%} sure that all hold"
         out.append(f"In simulation {promised}{sure}.")
-    return tuple(out)
+    return (*out, *_unranked(plan, option))
 
 
 def _unranked(plan: Plan, option: Option) -> tuple[str, ...]:
