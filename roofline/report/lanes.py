@@ -84,7 +84,7 @@ class Lanes:
     figures, words
         Columns that are there.
     rows
-        Configurations, the best first; as many as a page has room for.
+        Configurations, the best first, bounds after forecasts; as many as a page has room for.
     left_out
         How many more there are. [1]
     """
@@ -115,7 +115,7 @@ def lanes_of(table: Table, objectives: Sequence[tuple[str, bool]] = ()) -> Lanes
     every = [row for row in table.rows() if _has_figures(row)]
     for name, largest in reversed(objectives):
         every.sort(key=lambda row: _rank(row.get(name), largest))
-    every.sort(key=lambda row: not row.get("feasible", True))
+    every.sort(key=lambda row: (not row.get("feasible", True), is_bound(row)))
     rows = every[:MOST]
 
     def choices(names: Sequence[str]) -> list[Choice]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.study.grounds import COLUMNS, notes
+from roofline.study.grounds import COLUMNS, bounds, notes
 from roofline.study.points import result_of
 from roofline.study.pricing import FEASIBLE
 from roofline.study.rows import columns
@@ -72,7 +72,9 @@ class Sweep:
         return self._frame(self.table)
 
     def best(self, most: int = 0) -> "pandas.DataFrame":
-        """Rows by the objectives, the first one first; those that miss something come last.
+        """Rows by the objectives, the first one first.
+
+        Bounds at published rates come after what was measured; what misses something comes last.
 
         Parameters
         ----------
@@ -131,19 +133,21 @@ class Sweep:
         return result_of(self._taken(self._ordered()[:SHOWN]), rows=self.rows)
 
     def _ordered(self) -> NDArray[np.intp]:
-        """Places of the rows by the objectives, the first one first."""
+        """Places of the rows by the objectives, the first one first; bounds after forecasts."""
         import pyarrow.parquet as pq
 
         wanted = self.scenario.objectives
-        names = list(dict.fromkeys(["feasible", *(each.column for each in wanted)]))
+        there = pq.read_schema(self.path) if self._kept is None else self._kept.schema
+        about = [name for name in COLUMNS if name in there.names]
+        names = list(dict.fromkeys(["feasible", *(each.column for each in wanted), *about]))
         keys = (
             pq.read_table(self.path, columns=names)
             if self._kept is None
             else self._kept.select(names)
         )
         good = keys["feasible"].to_numpy()
-        values = losses({name: keys[name].to_numpy() for name in names}, wanted)
-        return np.lexsort([*values.T[::-1], ~good])
+        figures = {each.column: keys[each.column].to_numpy() for each in wanted}
+        return np.lexsort([*losses(figures, wanted).T[::-1], bounds(keys), ~good])
 
     def _frame(self, table: "pa.Table") -> "pandas.DataFrame":
         frame: pandas.DataFrame = table.to_pandas()

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from roofline.serving.simulate.steady import ERRORS
 from roofline.units import show
 
@@ -41,23 +44,46 @@ def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(out)
 
 
+def bounds(rows: "pa.Table") -> NDArray[np.bool_]:
+    """Rows of which nothing was measured: at published rates, and without an interval.
+
+    Parameters
+    ----------
+    rows
+        With the `COLUMNS` that they have.
+    """
+    if "basis" not in rows.column_names:
+        return np.zeros(len(rows), np.bool_)
+    published = rows["basis"].to_numpy(zero_copy_only=False).astype(str) == DATASHEET
+    found: NDArray[np.bool_] = published & ~_ended(rows)
+    return found
+
+
+def _ended(rows: "pa.Table") -> NDArray[np.bool_]:
+    """Rows with an interval."""
+    low = f"{ENDED}_low"
+    if low not in rows.column_names:
+        return np.zeros(len(rows), np.bool_)
+    return np.asarray(rows[low].is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
 def _bounds(rows: "pa.Table") -> list[str]:
     """Which GPUs are priced at published rates."""
+    import pyarrow as pa
+
     if "basis" not in rows.column_names or not len(rows):
         return []
-    low = f"{ENDED}_low"
-    ended = rows[low].is_valid() if low in rows.column_names else [False] * len(rows)
-    known = rows.select(["gpu", "basis"]).append_column("ended", [ended])
+    known = rows.select(["gpu", "basis"]).append_column("ended", pa.array(_ended(rows)))
     groups = known.group_by(["gpu", "basis", "ended"]).aggregate([]).to_pylist()
-    bounds = [group for group in groups if group["basis"] == DATASHEET and not group["ended"]]
+    bare = [group for group in groups if group["basis"] == DATASHEET and not group["ended"]]
     partly = any(group["basis"] == DATASHEET and group["ended"] for group in groups)
     out = [PARTLY] if partly else []
-    if not bounds:
+    if not bare:
         return out
-    whole = len(bounds) == len(groups)
-    bare = sorted({group["gpu"] for group in bounds})
-    named = "All rows are" if whole else f"Rows of {_listed(bare)} without an interval are"
-    rest = "" if whole else ", and not to be ranked against the others"
+    whole = len(bare) == len(groups)
+    gpus = sorted({group["gpu"] for group in bare})
+    named = "All rows are" if whole else f"Rows of {_listed(gpus)} without an interval are"
+    rest = "" if whole else ": they are ranked among themselves, after the others, and beat none"
     return [
         *out,
         f"{named} priced at published rates: their times and costs are the least, their "

@@ -88,10 +88,11 @@ class Pricing:
         import pyarrow as pa
 
         scenario, tally, out = self.scenario, Counter[str](), []
-        kept: dict[tuple[Name, ...], Kept] = {}
-        for limit, points in self._priced(chunk):
+        kept: dict[tuple[Name | bool, ...], Kept] = {}
+        for bounded, limit, points in self._priced(chunk):
             if not limit:
-                key = tuple(points.names[name] for name in scenario.each)
+                # What was not measured is a bound: it beats no forecast.
+                key = (bounded, *(points.names[name] for name in scenario.each))
                 if key not in kept:
                     kept[key] = Kept(scenario.keep, scenario.limits, scenario.objectives)
                 kept[key].add(points)
@@ -106,8 +107,11 @@ class Pricing:
         table = table.unify_dictionaries().sort_by("index")
         return table.replace_schema_metadata({TALLY: json.dumps(dict(sorted(tally.items())))})
 
-    def _priced(self, chunk: Chunk) -> Iterator[tuple[str, Rows]]:
-        """Points of a chunk, lane by lane, apart by what rules them out before any limit does."""
+    def _priced(self, chunk: Chunk) -> Iterator[tuple[bool, str, Rows]]:
+        """Points of a chunk, lane by lane, apart by what rules them out before any limit does.
+
+        And whether they are bounds.
+        """
         waiting: deque[_Part] = deque()
         for number, start, stop in self.grid.spans(chunk.start, chunk.stop):
             lane, prices = self._lane(number)
@@ -121,9 +125,11 @@ class Pricing:
                 continue
             yield from _looked_up(waiting)
             if lane.deployment is None:
-                yield lane.limit, Listed(lane.labels, {**numbers, "fits": _all(numbers, False)})
-            else:
-                yield from _sorted_out(self._by_itself(lane, numbers))
+                nothing = Listed(lane.labels, {**numbers, "fits": _all(numbers, False)})
+                yield lane.bounded, lane.limit, nothing
+                continue
+            for limit, points in _sorted_out(self._by_itself(lane, numbers)):
+                yield lane.bounded, limit, points
         yield from _looked_up(waiting)
 
     def _empty(self) -> "pa.Table":
@@ -205,14 +211,15 @@ def _part(prices: Prices, numbers: Mapping[str, Array]) -> _Part:
     return _Part(prices, columns, beyond)
 
 
-def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[str, Rows]]:
+def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[bool, str, Rows]]:
     """Points of lanes with tables, none of which waits then; what has no time is told apart."""
     if len(waiting) > 1:
         ahead([part.prices for part in waiting if part.fits])
     while waiting:
         part = waiting.popleft()
+        bounded = part.prices.lane.deployment.calibration is None
         if part.beyond is not None:
-            yield "context", part.beyond
+            yield bounded, "context", part.beyond
         if part.columns is None:
             continue
         try:
@@ -221,9 +228,9 @@ def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[str, Rows]]:
         except RooflineError:
             names = ("index", "batch", "prompt", "output", "fits")
             columns = {name: part.columns[name] for name in names}
-            yield "format", Listed(part.prices.lane.names, columns)
+            yield bounded, "format", Listed(part.prices.lane.names, columns)
             continue
-        yield "", part.columns
+        yield bounded, "", part.columns
 
 
 def _sorted_out(points: Listed) -> Iterator[tuple[str, Rows]]:

@@ -295,3 +295,17 @@ def test_an_estimate_prices_a_few() -> None:
 def test_what_is_kept_is_one_of_four(keep: str) -> None:
     with pytest.raises(InputError, match="keep is"):
         sweep(BATCH, keep)
+
+
+def test_what_was_not_measured_pushes_nothing_measured_off_the_frontier() -> None:
+    both = ["h100-sxm", "mi300x"]
+    asked = {"batch": [1, 8, 64], "objectives": ["min usd_per_mtok", "min tpot_s"]}
+    alone = sweep(BATCH, "pareto", gpus="h100-sxm", prices={"h100-sxm": 3.0}, **asked).to_pandas()
+    prices = {"h100-sxm": 3.0, "mi300x": 0.01}
+    found = sweep(BATCH, "pareto", gpus=both, prices=prices, **asked)
+    rows = found.to_pandas()
+    measured = rows[rows["gpu"] == "h100-sxm"]
+    assert measured["usd_per_mtok"].tolist() == alone["usd_per_mtok"].tolist()
+    assert "mi300x" in set(rows["gpu"])
+    assert rows["usd_per_mtok"].idxmin() in rows[rows["gpu"] == "mi300x"].index
+    assert found.best(len(alone))["gpu"].unique().tolist() == ["h100-sxm"]

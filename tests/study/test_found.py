@@ -53,3 +53,16 @@ def test_nothing_found_is_a_table_of_nothing(tmp_path: Path) -> None:
     found = Sweep(ASKED, 200, 0, {}, path=tmp_path / "result.parquet")
     assert found.best(5).empty
     assert found.feasible == 0
+
+
+def test_bounds_come_after_forecasts_and_before_what_misses_something() -> None:
+    basis = np.where(RANDOM.random(100) < 0.5, "datasheet", "interpolated")
+    rows = ROWS.append_column("basis", pa.array(basis))
+    found = Sweep(ASKED, 200, 100, {"feasible": 70}, _kept=rows)
+    best = found.best()
+    places = [
+        (not good, kind == "datasheet")
+        for good, kind in zip(best["feasible"], best["basis"], strict=True)
+    ]
+    assert places == sorted(places)
+    assert len(set(places)) == 4

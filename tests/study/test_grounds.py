@@ -18,7 +18,7 @@ def rows(*entries: tuple[str, str, str]) -> pa.Table:
 def test_only_gpus_without_measured_kernels_are_named() -> None:
     found = notes(rows(("a", "datasheet", "vllm"), ("b", "interpolated", "vllm")), ABOUT)
     assert found[0].startswith("Rows of a without an interval are priced at published rates")
-    assert "not to be ranked" in found[0]
+    assert "ranked among themselves, after the others" in found[0]
     every = notes(rows(("a", "datasheet", "vllm"), ("b", "datasheet", "vllm")), ABOUT)
     assert every[0].startswith("All rows are priced at published rates")
     assert len(notes(rows(("b", "interpolated", "vllm")), ABOUT)) == 1

@@ -63,7 +63,8 @@ def draw(lanes: Lanes) -> Figure | None:
         return None
     found = groups(lanes, rows)
     data: list[dict[str, Any]] = [_points(lanes, rate, *pair) for pair in _looks(found)]
-    best = frontier([(row[SPEED], row[rate]) for row in rows if row.get("feasible", True)])
+    ranked = [row for row in rows if not is_bound(row)] or rows
+    best = frontier([(row[SPEED], row[rate]) for row in ranked if row.get("feasible", True)])
     if len(best) > 1:
         line = {"color": colour("muted"), "width": 1, "shape": "vh"}
         x, y = zip(*best, strict=True)

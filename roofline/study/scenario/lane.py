@@ -51,6 +51,12 @@ class Lane:
     reason: str = ""
 
     @property
+    def bounded(self) -> bool:
+        """Whether its times are published rates: the least possible, and no forecast."""
+        both = (self.deployment, self.prefill)
+        return any(each is not None and each.calibration is None for each in both)
+
+    @property
     def simple(self) -> bool:
         """Whether it is one batch on one deployment, the same for every point."""
         return self.technique.simple

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
+from roofline.study.grounds import bounds
 from roofline.study.sweep.keep import PARETO, TOP, Objective, losses
 from roofline.study.sweep.pareto import unbeaten
 
@@ -25,7 +26,8 @@ class Best:
     objectives
         In their order.
     each
-        Columns of names: of each combination of them the best are kept.
+        Columns of names: of each combination of them the best are kept, and of bounds among them
+        the best bounds: what was not measured beats no forecast.
     """
 
     keep: str
@@ -37,7 +39,8 @@ class Best:
         table = table.filter(table["feasible"])
         columns = {each.column: table[each.column].to_numpy() for each in self.objectives}
         values = losses(columns, self.objectives)
-        best = [rows[self._best(values[rows])] for rows in _apart(table, self.each)]
+        apart = _apart(table, self.each)
+        best = [rows[self._best(values[rows])] for rows in apart if len(rows)]
         return table.take(np.sort(np.concatenate(best))) if best else table
 
     def _best(self, values: Array) -> NDArray[np.intp]:
@@ -48,8 +51,8 @@ class Best:
 
 
 def _apart(table: "pa.Table", each: tuple[str, ...]) -> list[NDArray[np.intp]]:
-    """Rows of each combination of names."""
-    code = np.zeros(len(table), np.int64)
+    """Rows of each combination of names, bounds apart from forecasts."""
+    code = bounds(table).astype(np.int64)
     for name in each:
         places = np.unique(table[name].to_numpy().astype(str), return_inverse=True)[1]
         code = np.unique(code * (int(places.max(initial=0)) + 1) + places, return_inverse=True)[1]

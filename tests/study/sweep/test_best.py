@@ -57,3 +57,16 @@ def test_what_misses_something_is_not_among_the_best() -> None:
 def test_a_figure_that_is_not_there_is_the_worst() -> None:
     rows = table([(None, 5.0), (2.0, 5.0)])
     assert Best("top-1", OBJECTIVES)(rows)["index"].to_pylist() == [1]
+
+
+def test_a_bound_beats_no_forecast_and_is_kept_beside_them() -> None:
+    rows = table([(9.0, 1.0), (1.0, 9.0), (8.0, 2.0), (2.0, 8.0)])
+    basis = pa.array(["interpolated", "datasheet", "datasheet", "datasheet"])
+    # The third has measured parts: it has an interval, and is a forecast.
+    low = pa.array([0.1, None, 0.1, None], pa.float64())
+    rows = rows.append_column("basis", basis).append_column("ttft_s_low", low)
+    assert Best("pareto", OBJECTIVES)(rows)["index"].to_pylist() == [1, 2]
+    assert Best("top-1", OBJECTIVES)(rows)["index"].to_pylist() == [1, 2]
+    unpriced = rows.append_column("gpu", pa.array(["a", "b", "a", "b"]))
+    each = Best("top-1", OBJECTIVES, ("gpu",))(unpriced)
+    assert each["index"].to_pylist() == [1, 2]
