@@ -6,6 +6,7 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
+from roofline.api.calibration import engine_misses
 from roofline.api.setting import deployed, options_of, priced, roomiest
 from roofline.api.speculation import draft_of
 from roofline.cost.deployment import Deployment
@@ -121,7 +122,10 @@ class Lanes:
             if pools.gpu:
                 other, where = self._priced(hardware.gpu(pools.gpu), pools.gpu, patch), None
             pool = on(other, where, parse(pools.prefill))
-        return replace(lane, labels=labels, deployment=target, drafting=drafting, prefill=pool)
+        misses = engine_misses(target) if lane.traffic and target.calibration else {}
+        return replace(
+            lane, labels=labels, deployment=target, drafting=drafting, prefill=pool, misses=misses
+        )
 
     def machine(self, name: str, patch: Patch) -> tuple[Gpu, Node | None]:
         """GPU, and the node where the scenario names nodes; at the scenario's price."""

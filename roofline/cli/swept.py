@@ -213,8 +213,11 @@ def _known(name: str, row: Any) -> str:
     fixed = name == "usd_per_mtok" and "rate_per_s" in row  # the rate alone says what tokens cost
     if _is_bound(row) and name in BOUNDED and not _is_nan(row[name]) and not fixed:
         return f"{BOUNDED[name]} {text}"
-    if name not in INTERVALS or high is None or _is_nan(high) or not row[name]:
+    low = row.get(f"{name}_low")
+    if name not in INTERVALS or low is None or high is None or _is_nan(low) or not row[name]:
         return text
+    if _is_nan(high):  # so late, or never
+        return f"{text} ({_cell(name, low)} or more)"
     if high > row[name] * (1.0 + LOPSIDED):
         return f"{text} ({_between(_cell(name, row[f'{name}_low']), _cell(name, high))})"
     return f"{text} ±{high / row[name] - 1:.0%}"

@@ -11,7 +11,9 @@ from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError, RooflineError
 from roofline.serving.requests import Requests
+from roofline.serving.run.doubt import doubt_of
 from roofline.serving.run.setup import Asked, page_of, server_of
+from roofline.serving.run.steady_intervals import Lasting, arriving_within, closed_within
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Policy, Server
 from roofline.serving.simulate.steady import Steady, arriving, closed, share_of
@@ -32,6 +34,19 @@ STEADY: Final = (
     "output_tok_s",
 )
 DERIVED: Final = ("ttft_p99_s", "tpot_p99_s", "output_per_gpu_tok_s", "usd_per_mtok")
+ENDED: Final = (
+    "ttft_s",
+    "tpot_s",
+    "latency_s",
+    "output_tok_s",
+    "saturation_per_s",
+    "usd_per_mtok",
+)
+"""Figures with intervals."""
+ENDS: Final = ("_low", "_high")
+_ENDED: Final = tuple(name + end for name in ENDED for end in ENDS)
+CHANCE: Final = "served_chance"
+"""Probability that all that comes can be served."""
 _POLICIES: Final[Mapping[str, Policy | None]] = {
     "auto": None,
     "continuous": "continuous",
@@ -59,19 +74,22 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
 
     Notes
     -----
-    Prefixes are not shared: that has no closed form. How far it is off is in
-    `roofline.serving.simulate.steady.ERRORS`.
+    Prefixes are not shared: that has no closed form. Ends are those of
+    `roofline.serving.run.steady_intervals`: what is not known of kernels and engine, and how far
+    the closed form is off; rates of the datasheet have none, nor have times beyond the loads at
+    which the closed form was compared.
     """
     assert lane.deployment is not None
     ((kind, values),) = numbers.items()
     out: dict[str, NDArray[Any]] = {
-        name: np.full(len(values), np.nan) for name in (*STEADY, *DERIVED)
+        name: np.full(len(values), np.nan) for name in (*STEADY, *DERIVED, *_ENDED, CHANCE)
     }
     out["gpus"] = np.full(len(values), float(lane.deployment.devices))
     out["decodes"] = np.ones(len(values), bool)
     limit = out["limit"] = np.full(len(values), "", "U32")
     try:
-        share = share_of(*_server(lane, lane.deployment, seed))
+        served = _server(lane, lane.deployment, seed)
+        share = share_of(*served)
     except InfeasibleError:
         limit[:] = MEMORY
     except RooflineError:
@@ -79,12 +97,19 @@ def points(lane: Lane, numbers: Mapping[str, Array], seed: int) -> dict[str, NDA
     else:
         found = closed(share, values) if kind == "concurrency" else arriving(share, values)
         limit[~found.stable] = "saturation"
-        for name, column in _figures(found, lane.deployment).items():
+        columns = _figures(found, lane.deployment)
+        if lane.deployment.calibration is not None:
+            lasting = _lasting(lane, lane.deployment, served, kind, values, found)
+            columns |= _ends(lasting, share.output, lane.deployment)
+            out[CHANCE] = lasting.served
+        for name, column in columns.items():
             out[name] = np.where(found.stable, column, np.nan)
         if not share.steps:  # answers of one token
             out["decodes"][:] = False
             out["tpot_s"] = out["tpot_p99_s"] = np.full(len(values), np.nan)
         out["saturation_per_s"] = found.saturation_per_s
+        for name in (f"saturation_per_s{end}" for end in ENDS):
+            out[name] = columns.get(name, out[name])
     out["fits"] = limit != MEMORY
     basis = "datasheet" if lane.deployment.calibration is None else "interpolated"
     out["basis"] = np.full(len(values), BASES.index(basis))
@@ -111,14 +136,56 @@ def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, St
     return given, prices, server
 
 
+def _lasting(
+    lane: Lane,
+    deployment: Deployment,
+    served: tuple[Requests, StepPrices, Server],
+    kind: str,
+    values: Array,
+    found: Steady,
+) -> Lasting:
+    """Where figures lie, with the doubts about steps of the load in the middle."""
+    given, _, server = served
+    prompt = float(given.prompt.mean())
+    doubt = doubt_of(
+        deployment,
+        batch=float(np.median(found.sequences)),
+        context=prompt + float(given.output.mean()) / 2.0,
+        prompt=min(prompt, server.token_budget or prompt),
+        misses=lane.misses,
+    )
+    within = closed_within if kind == "concurrency" else arriving_within
+    return within(*served, values, doubt)
+
+
+def _ends(lasting: Lasting, output: float, deployment: Deployment) -> dict[str, Array]:
+    """Ends of the central 80 %, by column."""
+    out = {}
+    for end, bounds, other in (
+        ("_low", lasting.low, lasting.high),
+        ("_high", lasting.high, lasting.low),
+    ):
+        for name in ("ttft_s", "tpot_s", "latency_s", "saturation_per_s"):
+            out[f"{name}{end}"] = bounds[name]
+        out[f"output_tok_s{end}"] = bounds["requests_per_s"] * output
+        out[f"usd_per_mtok{end}"] = _usd_per_mtok(deployment, other["requests_per_s"] * output)
+    return out
+
+
+def _usd_per_mtok(deployment: Deployment, rate: Array) -> Array:
+    """Price of a million output tokens at a rate of them; nan where no price is known. [$]"""
+    hourly = deployment.node.gpu.usd_per_hour * deployment.devices
+    price = hourly / SECONDS_PER_HOUR / rate * MILLION
+    return np.where(price > 0, price, np.nan)
+
+
 def _figures(found: Steady, deployment: Deployment) -> dict[str, Array]:
     out = {name: getattr(found, name) for name in STEADY}
     devices, rate = deployment.devices, out["output_tok_s"]
-    price = deployment.node.gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate * MILLION
     return {
         **out,
         "ttft_p99_s": found.ttft_percentile(99.0),
         "tpot_p99_s": found.tpot_percentile(99.0),
         "output_per_gpu_tok_s": rate / devices,
-        "usd_per_mtok": np.where(price > 0, price, np.nan),
+        "usd_per_mtok": _usd_per_mtok(deployment, rate),
     }

@@ -15,6 +15,7 @@ NAMES: Final[Mapping[str, str]] = {
     "ttft_p99_s": "TTFT p99",
     "tpot_p99_s": "TPOT p99",
     "usd_per_mtok": "cost of a million tokens",
+    "served_chance": "chance that all is served",
     "joule_per_mtok": "energy of a million tokens",
     "user_tok_s": "speed for one user",
     "throughput_tok_s": "throughput",

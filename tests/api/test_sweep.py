@@ -269,6 +269,48 @@ def test_clients_are_served_as_littles_law_says() -> None:
     assert there.tolist() == pytest.approx([1.0, 8.0])
 
 
+def test_rows_of_traffic_have_intervals() -> None:
+    names = ("ttft_s", "tpot_s", "latency_s", "output_tok_s", "saturation_per_s", "usd_per_mtok")
+    for load in ({}, {"rate": None, "concurrency": [1, 32]}):
+        frame = sweep(TRAFFIC, workloads="chat", **load).to_pandas()
+        for name in names:
+            assert (frame[f"{name}_low"] <= frame[name]).all(), name
+            assert (frame[name] <= frame[f"{name}_high"]).all(), name
+        for name in ("ttft_s", "tpot_s", "latency_s", "saturation_per_s"):
+            assert (frame[f"{name}_low"] < frame[f"{name}_high"]).all(), name
+        assert (frame["served_chance"] == 1.0).all()
+
+
+def test_an_interval_of_traffic_is_about_that_of_a_simulation() -> None:
+    lengths = {"name": "mine", "prompt": 1000, "output": 100}
+    found = row(sweep(TRAFFIC, rate=[4], workloads=lengths, engines="vllm"))
+    made = roofline.simulate(
+        "llama-3.1-8b", rate=4.0, prompt=1000, output=100, requests=3000, prefix_caching=False
+    )
+    for name in ("ttft_s", "tpot_s", "latency_s"):
+        simulated = headline(made)[name]
+        for end in ("low", "high"):
+            assert found[f"{name}_{end}"] == pytest.approx(simulated[f"mean_{end}"], rel=0.05)
+
+
+def test_limits_may_be_about_the_ends_of_traffic_and_its_chance() -> None:
+    every = sweep(TRAFFIC, workloads="chat", rate=[1, 8, 14], keep="all")
+    high = every.to_pandas()["tpot_s_high"].tolist()
+    assert high == sorted(high)
+    limit = {"tpot_s_high": (high[0] + high[1]) / 2.0}
+    assert sweep(TRAFFIC, workloads="chat", rate=[1, 8, 14], constraints=limit).feasible == 1
+    sure = {"served_chance": 0.9}
+    close = sweep(TRAFFIC, workloads="chat", rate=[1, 17.5, 60], constraints=sure)
+    assert close.counts == {"feasible": 1, "served_chance": 1, "saturation": 1}
+
+
+def test_traffic_at_datasheet_rates_has_no_interval() -> None:
+    frame = sweep(TRAFFIC, workloads="chat", calibration="none").to_pandas()
+    assert frame["ttft_s"].notna().all()
+    for name in ("ttft_s_low", "ttft_s_high", "saturation_per_s_low", "served_chance"):
+        assert frame[name].isna().all()
+
+
 def test_a_folder_is_gone_on_with_and_not_mixed_up(tmp_path: Path) -> None:
     asked = scenario(BATCH, **STUDY)
     first = swept(asked, out=tmp_path / "out", workers=1)

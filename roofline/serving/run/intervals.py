@@ -81,14 +81,14 @@ def intervals(run: "Run", doubt: Doubt) -> Intervals:
     there = figures(run)
     center = there if short is run else figures(short)
     others = [figures(_again(short, doubt, *point)) for point in AROUND.tolist()]
-    noise, terms = noise_of(run), _terms(*np.meshgrid(PLACES, PLACES))
+    noise, grid = noise_of(run), terms(*np.meshgrid(PLACES, PLACES))
     # All values that a figure may have: by prices, and by noise.
     values: dict[Name, Array] = {}
     for name, value in there.items():
         if all(name in some for some in (center, *others)):
             tried = np.array([center[name], *(other[name] for other in others)])
-            values[name] = _values(value, tried, terms, noise.get(name, 0.0), _miss(doubt, name))
-    served = np.ones(len(terms))
+            values[name] = _values(value, tried, grid, noise.get(name, 0.0), _miss(doubt, name))
+    served = np.ones(len(grid))
     if run.load.rate:
         served = (values[SATURATION] > run.load.rate).mean(axis=1)
     chances = {}
@@ -125,28 +125,41 @@ def _miss(doubt: Doubt, name: Name) -> float:
     return doubt.misses.get(name[0].split("_")[0] + "_s", 0.0)
 
 
-def _values(value: float, tried: Array, terms: Array, noise: float, miss: float) -> Array:
+def _values(value: float, tried: Array, grid: Array, noise: float, miss: float) -> Array:
     """What a figure may be, of shape (prices, noise), all equally likely.
 
     It is ``value`` as predicted; ``tried`` are that of the runs that were repeated.
     """
     if min(value, float(tried.min())) <= 0:
-        shifted: Array = (value + terms @ _quadric(tried - tried[0]))[:, None] + noise * PLACES
+        shifted: Array = (value + grid @ quadric(tried - tried[0]))[:, None] + noise * PLACES
         return shifted
-    found: Array = float(np.log(value)) + terms @ _quadric(np.log(tried / tried[0]))
+    found: Array = float(np.log(value)) + grid @ quadric(np.log(tried / tried[0]))
     # Misses have those of prices in them: the rest is added.
     wide = (noise / value) ** 2 + max(miss**2 - float(found.var()), 0.0)
     spread = found[:, None] + sqrt(wide) * PLACES
     return np.exp(spread)
 
 
-def _quadric(values: Array) -> Array:
-    """Weights of the terms that come closest to the seven runs."""
+def quadric(values: Array) -> Array:
+    """Weights of the terms that come closest to the seven runs.
+
+    Parameters
+    ----------
+    values
+        As predicted, and at the points `AROUND`: of shape (7, …).
+    """
     z = np.concatenate([np.zeros((1, 2)), AROUND])
-    return np.asarray(np.linalg.lstsq(_terms(*z.T), values, rcond=None)[0], dtype=np.float64)
+    return np.asarray(np.linalg.lstsq(terms(*z.T), values, rcond=None)[0], dtype=np.float64)
 
 
-def _terms(first: Array, second: Array) -> Array:
+def terms(first: Array, second: Array) -> Array:
+    """Terms of a quadric at points, of shape (points, 6).
+
+    Parameters
+    ----------
+    first, second
+        Standard deviations from what is predicted. [1]
+    """
     x, y = first.ravel(), second.ravel()
     return np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)
 

@@ -1,7 +1,7 @@
 """A lane of a grid: what all its points have in common, made of its names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from roofline.cost.deployment import Deployment
 from roofline.serving.acceptance import Acceptance
@@ -34,8 +34,9 @@ class Lane:
         How batches are run.
     drafting, prefill
         Of a technique that has them: what drafts, and an instance of the pool that prefills.
-    traffic, policy
-        Of a traffic scenario.
+    traffic, policy, misses
+        Of a traffic scenario; and how far predictions of its engine were off end to end, log
+        standard deviations by metric. [1]
     limit, reason
         What stands in the way of a deployment, in a word and a sentence.
     """
@@ -47,6 +48,7 @@ class Lane:
     prefill: Deployment | None = None
     traffic: Traffic | None = None
     policy: str = ""
+    misses: Mapping[str, float] = field(default_factory=dict)
     limit: str = ""
     reason: str = ""
 

@@ -16,6 +16,8 @@ from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import BATCHED, Server
 from roofline.serving.simulate.steady import ERRORS, Share, arriving, closed, share_of
+from roofline.serving.simulate.steady.errors import CLOSED, OPEN, open_sd
+from roofline.serving.static import CENTRAL
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import prices, requests, some_engine
 from tests.serving.simulate.cases import server as some_server
@@ -124,6 +126,7 @@ def test_saturation_is_what_a_queue_that_is_never_empty_reaches() -> None:
 @pytest.mark.parametrize("kind", ["open to 70 %", "open to 85 %"])
 def test_an_open_loop_is_as_far_off_as_is_stated(kind: str) -> None:
     errors: dict[str, list[float]] = {name: [] for name in ERRORS[kind]}
+    inside: dict[str, list[bool]] = {name: [] for name in OPEN}
     for case in cases():
         most = float(arriving(shared(*case), 1e-6).saturation_per_s[0])
         for load in (0.05, 0.3, 0.5, 0.7) if "70" in kind else (0.85,):
@@ -137,7 +140,13 @@ def test_an_open_loop_is_as_far_off_as_is_stated(kind: str) -> None:
                     errors[name].append(found[name] - true[name])
                 elif name in true:
                     errors[name].append(found[name] / true[name] - 1.0)
+                    if name in OPEN:
+                        sd = float(open_sd(name, np.array(load)))
+                        off = abs(np.log(true[name] / found[name]))
+                        inside[name].append(bool(off <= CENTRAL * sd))
     check(kind, errors)
+    for name, met in inside.items():
+        assert 0.74 <= np.mean(met) <= 0.90, name
 
 
 def test_a_closed_loop_is_as_far_off_as_is_stated() -> None:
@@ -156,6 +165,9 @@ def test_a_closed_loop_is_as_far_off_as_is_stated() -> None:
                 if name in true:
                     errors[name].append(found[name] / true[name] - 1.0)
     check("closed", errors)
+    for name, half in CLOSED.items():
+        within = np.abs(np.log1p(errors[name])) <= half
+        assert 0.78 <= within.mean() <= 0.92, name
 
 
 def test_short_answers_saturate_where_steps_are_full_of_prompts() -> None:

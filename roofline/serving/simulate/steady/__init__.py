@@ -1,6 +1,7 @@
 """The long run of a server in closed form: no requests, no events."""
 
-from roofline.serving.simulate.steady.closed_form import ERRORS, Error, Steady, arriving, closed
+from roofline.serving.simulate.steady.closed_form import Steady, arriving, closed
+from roofline.serving.simulate.steady.errors import ERRORS, Error
 from roofline.serving.simulate.steady.share import Share, share_of
 
 __all__ = ["ERRORS", "Error", "Share", "Steady", "arriving", "closed", "share_of"]

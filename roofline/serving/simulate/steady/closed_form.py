@@ -2,13 +2,11 @@
 
 Of a server that batches continuously. Each request is p tokens of prefill and m decode steps; the
 closed form says what steps take, how often they carry prompts, how many sequences they hold, and
-how long requests wait for them. Prompts of mean length stand for those of a step. `ERRORS` says how
-far it was off.
+how long requests wait for them. Prompts of mean length stand for those of a step.
+`roofline.serving.simulate.steady.errors` says how far it was off.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,68 +19,6 @@ from roofline.serving.simulate.steady.means import Means
 from roofline.serving.simulate.steady.percentiles import mixed
 from roofline.serving.simulate.steady.saturation import Most, most
 from roofline.serving.simulate.steady.share import Share
-
-
-@dataclass(frozen=True, slots=True)
-class Error:
-    """Absolute errors against the simulator, as shares. [1]
-
-    Attributes
-    ----------
-    median, p90
-        Of the loads that were compared.
-    """
-
-    median: float
-    p90: float
-
-
-ERRORS: Final[Mapping[str, Mapping[str, Error]]] = {
-    "saturation": {"requests_per_s": Error(0.002, 0.04)},
-    "closed": {
-        "requests_per_s": Error(0.002, 0.035),
-        "latency_s": Error(0.002, 0.035),
-        "ttft_s": Error(0.01, 0.12),
-        "tpot_s": Error(0.005, 0.05),
-        "ttft_p50_s": Error(0.015, 0.13),
-        "ttft_p90_s": Error(0.03, 0.25),
-        "ttft_p99_s": Error(0.08, 0.36),
-        "tpot_p50_s": Error(0.005, 0.05),
-        "tpot_p90_s": Error(0.015, 0.08),
-        "tpot_p99_s": Error(0.04, 0.17),
-    },
-    "open to 70 %": {
-        "latency_s": Error(0.02, 0.15),
-        "ttft_s": Error(0.015, 0.10),
-        "tpot_s": Error(0.02, 0.16),
-        "utilisation": Error(0.005, 0.04),
-        "ttft_p50_s": Error(0.035, 0.15),
-        "ttft_p90_s": Error(0.05, 0.19),
-        "ttft_p99_s": Error(0.13, 0.34),
-        "tpot_p50_s": Error(0.02, 0.54),
-        "tpot_p90_s": Error(0.04, 0.39),
-        "tpot_p99_s": Error(0.1, 0.53),
-    },
-    "open to 85 %": {
-        "latency_s": Error(0.07, 0.31),
-        "ttft_s": Error(0.12, 0.35),
-        "tpot_s": Error(0.06, 0.27),
-        "utilisation": Error(0.005, 0.07),
-    },
-}
-"""By load, as shares of saturation, and by figure.
-
-Of 880 loads: eight mixes of lengths (60 to 20,000 tokens of prompt, 1 to 1,000 of answer, equal and
-spread), five policies, with and without costs of an engine, 5 to 85 % of saturation and 1 to 256
-clients, on one H100 with an 8B network. The largest errors, of TPOT, are where prefill binds and
-answers are short: up to a factor of 1.9 between 30 and 70 % of saturation.
-
-Memory for some twenty sequences is harder, reserved or not: saturation within 6 %, a closed loop
-within 5 % (both p90); in an open loop waits are too short from half of saturation on, TTFT by a
-factor of up to 5 at 70 %: how many fit is taken as one number, and what preemption computes again
-is left out. Nor does it know of clients of equal lengths that come late from a front end and end up
-together: TTFT up to a factor of 3 too short.
-"""
 
 
 @dataclass(frozen=True, slots=True)
