@@ -271,7 +271,8 @@ def test_clients_are_served_as_littles_law_says() -> None:
 
 def test_rows_of_traffic_have_intervals() -> None:
     names = ("ttft_s", "tpot_s", "latency_s", "output_tok_s", "saturation_per_s", "usd_per_mtok")
-    for load in ({}, {"rate": None, "concurrency": [1, 32]}):
+    loads: list[dict[str, Any]] = [{}, {"rate": None, "concurrency": [1, 32]}]
+    for load in loads:
         frame = sweep(TRAFFIC, workloads="chat", **load).to_pandas()
         for name in names:
             assert (frame[f"{name}_low"] <= frame[name]).all(), name
