@@ -100,6 +100,11 @@ def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective])
         The replica.
     probes
         Latencies that are looked at; their limits are not.
+
+    Notes
+    -----
+    The closed form of the long run is no faster over ten loads, and would size a replica by 0.8 to
+    1.7 times what it carries in simulation, most where percentiles are promised.
     """
     handed, mine = role == "decode", _part(role, demand)
     limit = _limit(role, demand, fleet)
