@@ -240,8 +240,51 @@ def test_traffic_says_how_it_is_known(cli: Any, tmp_path: Path) -> None:
         "h100-sxm": "interpolated",
         "mi300x": "datasheet",
     }
-    words = " ".join(cli(f"sweep {path} --keep all").out.split())
-    assert "have no interval. Against the simulator, 9 of 10 means were within ±" in words
+    (measured,) = (row for row in rows if row["gpu"] == "h100-sxm")
+    (bound,) = (row for row in rows if row["gpu"] == "mi300x")
+    assert float(measured["ttft_s_low"]) < float(measured["ttft_s_high"])
+    assert bound["ttft_s_low"] == bound["served_chance"] == ""
+    text = cli(f"sweep {path} --keep all").out
+    words = " ".join(text.split())
+    assert "Low and high hold a mean in 4 of 5 cases" in words
+    # Forecasts with their intervals come first, whatever a bound promises.
+    first, last = (line for line in text.splitlines() if line.startswith(("h100", "mi300x")))
+    assert first.startswith("h100-sxm")
+    assert "±" in first
+    assert last.count("≥") >= 2
+    (row,) = (r for r in to_rows(cli, path) if r["gpu"] == "h100-sxm")
+    assert row["tpot_s_low"] < row["tpot_s"] < row["tpot_s_high"]
+
+
+def to_rows(cli: Any, path: Path) -> list[dict[str, Any]]:
+    document = json.loads(cli(f"sweep {path} --format json --keep all").out)
+    found: list[dict[str, Any]] = document["result"]["rows"]
+    return found
+
+
+def test_a_time_without_an_upper_end_says_its_lower_one(cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "traffic.yaml"
+    text = FILE.replace("kind: batch", "kind: traffic").replace("[h100-sxm, l40s]", "l40s")
+    for line in (
+        "prompt: 512\n",
+        "output: 32\n",
+        "  - llama-3.1-70b\n",
+        "12 ms",
+        "constraints: {tpot_s: }\n",
+    ):
+        text = text.replace(line, "")
+    text = text.replace(", min usd_per_mtok", "")
+    path.write_text(text.replace("batch: [1, 8]", "rate: 1"))
+    (first,) = to_rows(cli, path)
+    path.write_text(text.replace("batch: [1, 8]", f"rate: {0.89 * first['saturation_per_s']}"))
+    (close,) = to_rows(cli, path)
+    # Nine of ten are too many to say that it holds the load.
+    assert close["served_chance"] < 0.9
+    assert close["tpot_s_low"] is not None
+    assert close["tpot_s_high"] is None
+    assert close["output_tok_s_low"] < close["output_tok_s"]
+    assert close["usd_per_mtok_high"] > close["usd_per_mtok"]
+    assert " or more)" in cli(f"sweep {path}").out
 
 
 def test_an_answer_of_one_token_has_no_time_between_tokens(cli: Any, tmp_path: Path) -> None:
