@@ -5,6 +5,7 @@ from roofline.api.serving_room import (
     checkpoint,
     fitted,
     habit,
+    head,
     other_format,
     room_of,
     usual_share,
@@ -201,4 +202,4 @@ def _speculation(draft: str, tokens: int, model: str) -> Speculation | None:
     method = next((name for name in METHODS if name == draft.strip().lower()), None)
     if method is None:
         raise InputError(f"draft is {draft!r:.40}", hint=f"it is one of {', '.join(METHODS)}")
-    return Speculation(method, tokens, model)
+    return Speculation(method, tokens, head(model) if model else "")

@@ -52,6 +52,20 @@ def checkpoint(model: str | Architecture) -> tuple[str, str]:
     return model, f"nobody published {model}: put the folder of its checkpoint in its place"
 
 
+def head(model: str) -> str:
+    """Name that an engine finds a draft's weights by: heads are in no catalog, networks may be.
+
+    Parameters
+    ----------
+    model
+        As it was asked for.
+    """
+    try:
+        return catalog.entry(model)[0].hub
+    except UnknownNameError:
+        return model
+
+
 def network_named(name: str) -> Architecture:
     """Network of a checkpoint that a command names: as it is, or by the last part of a path.
 

@@ -170,6 +170,17 @@ def test_the_command_of_a_plan_starts_what_drafts(
     assert '"num_speculative_tokens": 5' in capsys.readouterr().out
 
 
+def test_a_network_that_drafts_is_named_as_engines_find_it(
+    cli: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"{SMALL} --rate 10 --gpus 1 --draft llama-3.2-1b --acceptance 0.7 --draft-length 3"
+    result = cli(f"{line} --format json").result
+    (command,) = result["commands"]
+    assert "--draft model --draft-tokens 3 --draft-model llama-3.2-1b" in command
+    assert run(shlex.split(command)[1:]) == 0
+    assert '"model": "meta-llama/Llama-3.2-1B"' in capsys.readouterr().out
+
+
 def test_a_plan_without_a_draft_knows_none(cli: Any) -> None:
     result = cli(f"{SMALL} --rate 20 --gpus 2 --aggregated --format json").result
     assert not {"draft", "draft_length", "acceptance", "tokens_per_round"} & set(result)
@@ -191,6 +202,22 @@ def test_drafts_that_make_no_sense_are_refused(cli: Any, options: str, said: str
     ran = cli(f"{SMALL} --rate 20 --gpus 2 {options}")
     assert ran.code == 2
     assert said in ran.err
+
+
+def test_what_was_not_measured_is_shown_apart(cli: Any, tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    line = SMALL.replace("--calibration none", "--aggregated --gpu h100-sxm --gpu mi300x")
+    ran = cli(f"{line} --rate 40 --gpus 4 --price 3 --price 0.01 --report {page}")
+    assert ran.code == 0
+    assert max(map(len, ran.out.splitlines())) <= 100
+    first = next(text for text in ran.out.splitlines() if "$/h" in text)
+    assert "NVIDIA H100" in first
+    assert "Not ranked: AMD Instinct MI300X" in ran.out
+    _, _, apart = ran.out.partition("Not measured: bounds at published rates, not ranked")
+    assert apart.splitlines()[3].count("≥") == 4
+    text = page.read_text(encoding="utf-8")
+    assert "Not ranked: AMD Instinct MI300X" in text
+    assert "At published rates" in text
 
 
 def test_a_plan_has_a_page_at_once_and_from_its_json(cli: Any, tmp_path: Path) -> None:

@@ -112,6 +112,10 @@ def build(result: Result) -> Block | None:
     if table is not None and len(table):
         title = "Deployments that nothing cheaper beats in some aim"
         grids.append(grid("frontier", title, table, (*SHOWN[1:], "headroom", "best_in")))
+    bounds = result.tables.get("bounds")
+    if bounds is not None and len(bounds):
+        title = "At published rates: the least that GPUs could cost of which nothing was measured"
+        grids.append(grid("bounds", title, bounds, SHOWN[1:]))
     if not grids:
         return None
     return Block(

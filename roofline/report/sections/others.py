@@ -27,7 +27,16 @@ ELSEWHERE: Final = frozenset(
 )
 """Tables that have a section of their own."""
 PLANNED: Final = frozenset(
-    {"verdict", "objectives", "lifts", "runners_up", "frontier", "gpus_by_rate", "sensitivity"}
+    {
+        "verdict",
+        "objectives",
+        "lifts",
+        "runners_up",
+        "frontier",
+        "bounds",
+        "gpus_by_rate",
+        "sensitivity",
+    }
 )
 """Those of a plan."""
 EMPTY: Final = Column(())

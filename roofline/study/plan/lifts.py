@@ -78,7 +78,20 @@ def lifts(plan: Plan, remake: Remake) -> tuple[Lift, ...]:
         In which nothing fits.
     remake
         Makes other kinds.
+
+    Notes
+    -----
+    Bounds at published rates count only where nothing helps what was measured.
     """
+    if plan.bounds is not None:
+        measured = replace(plan, left=(), bounds=None)
+        found = _found(measured, lambda *asked: [k for k in remake(*asked) if not k.bounded])
+        if found:
+            return found
+    return _found(plan, remake)
+
+
+def _found(plan: Plan, remake: Remake) -> tuple[Lift, ...]:
     binds = limit(plan)
     tries = [_devices(plan, remake), _weights(plan, remake)]
     if binds == MEMORY:

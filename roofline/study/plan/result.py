@@ -151,12 +151,10 @@ def _summary(plan: Plan, names: Named, found: tuple[Any, ...]) -> tuple[str, ...
 
 def _unranked(plan: Plan, option: Option) -> tuple[str, ...]:
     """What is not ranked against what is recommended, or that this is a bound itself."""
-    if option.kind.bounded and plan.left:
+    if option.kind.bounded:
         names = " and ".join(dict.fromkeys(kind.base.node.gpu.title for kind in plan.left))
-        return (
-            f"That is a bound at published rates, no forecast: {names}, whose kernels were "
-            "measured, is not enough.",
-        )
+        why = f": {names}, whose kernels were measured, is not enough" if names else ""
+        return (f"That is a bound at published rates, no forecast{why}.",)
     if plan.bounds is None:
         return ()
     best = plan.bounds.best

@@ -13,8 +13,8 @@ SOURCE: Final = (
     f"what-ifs move the share that is refused by ±{REFUSED:.0%}, as far apart as topics are in "
     "arXiv 2412.19437, section 5.4.3"
 )
-STARTED: Final = ("mtp", "ngram")
-"""Drafts that a command starts by their name alone."""
+STARTED: Final = ("mtp", "ngram", "model")
+"""Drafts that a command starts: by their name alone, or by that of the network."""
 
 
 def facts(plan: Plan) -> dict[str, Any]:
@@ -57,14 +57,11 @@ def notes(plan: Plan) -> tuple[str, ...]:
         "the token budget.",
     ]
     if draft.kind not in STARTED:
+        says = f"The command that starts an instance does not say that {draft.title}"
         out.append(
-            f"The command that starts an instance does not say that {draft.title} "
-            f"{'draft' if draft.kind == 'medusa' else 'drafts'}: "
-            + (
-                "no engine's command has them."
-                if draft.kind == "medusa"
-                else f"add --draft {draft.kind} --draft-model and its checkpoint."
-            )
+            f"{says} draft: it has no words for them."
+            if draft.kind == "medusa"
+            else f"{says} drafts: add --draft {draft.kind} --draft-model and its checkpoint."
         )
     return tuple(out)
 
@@ -75,7 +72,8 @@ def words(plan: Plan) -> Mapping[str, str | int]:
     if found is None or found[0].kind not in STARTED:
         return {}
     draft, tree = found
-    return {"--draft": draft.kind, "--draft-tokens": tree.depth}
+    named = {"--draft-model": draft.title} if draft.kind == "model" else {}
+    return {"--draft": draft.kind, "--draft-tokens": tree.depth, **named}
 
 
 def assumed(plan: Plan) -> tuple[str, ...]:

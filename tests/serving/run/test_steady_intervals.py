@@ -39,7 +39,8 @@ def chats(count: int = 3000, seed: int = 7, name: str = "chat") -> Requests:
     def drawn(mean: float, spread: float) -> Array:
         sigma = sqrt(np.log1p(spread**2))
         values = random.lognormal(np.log(mean) - sigma**2 / 2.0, sigma, count)
-        return np.clip(values.astype(int), 1, 16_000)
+        clipped: Array = np.clip(values.astype(int), 1, 16_000)
+        return clipped
 
     prompt, prompts, output, outputs = LENGTHS[name]
     gaps = random.exponential(1.0, count)

@@ -7,6 +7,7 @@ from roofline.api.calibration import calibration_of
 from roofline.serving.objectives import parse_slo
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.kinds import Kind
+from roofline.study.plan.lifts import lifts
 from roofline.study.plan.plan import Plan, plan
 from roofline.study.plan.result import result_of
 from roofline.table import Result
@@ -79,3 +80,13 @@ def test_where_nothing_measured_is_enough_a_bound_is_told_as_one() -> None:
     assert {name for name, _ in made.found.dropped} | {
         option.kind.name for option in made.found.short
     } >= {cases.kind().name}
+
+
+def test_ways_out_are_of_what_was_measured_where_there_are_any() -> None:
+    goal = Goal(cases.SLO, 1)
+    bare = cases.kind(device="b200-sxm", usd=0.01)
+    made = plan([measured(), bare], cases.demand(400.0), goal, pools=False)
+    assert made.best is None
+    found = lifts(made, lambda gpus, weights: made.compared if weights is None else ())
+    assert found
+    assert {each.option.kind.gpu for each in found} == {"h100-sxm"}
