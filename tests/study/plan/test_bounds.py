@@ -27,12 +27,13 @@ def measured() -> Kind:
 @cache
 def planned(*kinds: str, slo: str = "usual", rate: float = 20.0) -> Plan:
     some = {"measured": measured(), "bare": cases.kind(device="b200-sxm", usd=0.01)}
-    goal = Goal(TIGHT if slo == "tight" else cases.SLO, 1 if slo == "tight" else cases.GPUS)
-    return plan([some[name] for name in kinds], cases.demand(rate), goal)
+    goal = Goal(TIGHT, 1) if slo == "tight" else Goal(cases.SLO, 2)
+    return plan([some[name] for name in kinds], cases.demand(rate), goal, pools=False)
 
 
 def told(made: Plan) -> Result:
-    return result_of(made, lambda gpus, weights: made.compared, given={"engine": "ideal"})
+    given = {"engine": "ideal"}
+    return result_of(made, lambda gpus, weights: made.compared, given=given, pools=False)
 
 
 def test_a_cheaper_bound_is_not_recommended() -> None:
