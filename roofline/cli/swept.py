@@ -50,6 +50,7 @@ FIGURES: Final = {
     "memory_bytes": "memory",
     "free_bytes": "free",
     "utilisation": "at work",
+    "served_chance": "sure",
     "load": "load",
     "queue_s": "queue",
     "ttft_p99_s": "TTFT p99",
@@ -292,7 +293,7 @@ def _cell(name: str, value: Any) -> str:
         return show(float(value), "J")
     if plain == "usd_per_mtok":
         return f"{value:,.3f}"
-    if plain in ("utilisation", "load"):
+    if plain in ("utilisation", "load", "served_chance"):
         return f"{value:.0%}"
     if plain.endswith("tok_s"):
         return significant(float(value))

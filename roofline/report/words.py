@@ -29,6 +29,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "rate_per_s": "Rate",
     "requests_per_s": "Served",
     "saturation_per_s": "Saturates at",
+    "served_chance": "All is served",
     "shape": "Deployment",
     "throughput_per_gpu_tok_s": "Throughput per GPU",
     "throughput_tok_s": "Throughput",
@@ -43,7 +44,16 @@ HEADINGS: Final[Mapping[str, str]] = {
     "utilisation": "Busy",
 }
 SHARES: Final = frozenset(
-    {"headroom", "utilisation", "attainment", "probability", "margin", "share", "idle"}
+    {
+        "headroom",
+        "utilisation",
+        "attainment",
+        "probability",
+        "served_chance",
+        "margin",
+        "share",
+        "idle",
+    }
 )
 """Columns of shares and probabilities, without a unit in their names."""
 SENTENCE: Final = 36
