@@ -213,7 +213,7 @@ def plan(
         return tuple({kind.name: kind for kind in out}.values())
 
     every = kinds(gpus, None)
-    if surely and any(kind.base.calibration is None for kind in every):
+    if surely and all(kind.bounded for kind in every):
         raise InputError(
             "datasheet rates do not say how sure they are",
             hint="leave --sure out, or plan with measured kernels",

@@ -84,7 +84,8 @@ def plan(
     """Find the cheapest deployment that carries traffic and keeps promises.
 
     A forecast is never beaten by a bound: kinds at published rates are planned apart from those
-    that were measured, and recommended only where none of these is enough.
+    that were measured, and recommended only where none of these is enough and nobody asks how sure
+    that is.
 
     Parameters
     ----------
@@ -107,8 +108,10 @@ def plan(
     known = tuple(kind for kind in kinds if not kind.bounded)
     if bare and known:
         first = _ranked(known, full, goal, pools=pools, least=least, tables=tables, tell=tell)
-        last = _ranked(bare, full, goal, pools=pools, least=1, tables=None, tell=tell)
-        if first.best is None and last.best is not None:
+        # Of a bound nobody can say how sure it is.
+        least_goal = replace(goal, sure=0.0)
+        last = _ranked(bare, full, least_goal, pools=pools, least=1, tables=None, tell=tell)
+        if first.best is None and last.best is not None and not goal.sure:
             return _joined(last, first)
         return replace(first, left=bare, bounds=last)
     return _ranked(kinds, full, goal, pools=pools, least=least, tables=tables, tell=tell)

@@ -91,3 +91,19 @@ def test_ways_out_are_of_what_was_measured_where_there_are_any() -> None:
     found = lifts(made, lambda gpus, weights: made.compared if weights is None else ())
     assert found
     assert {each.option.kind.gpu for each in found} == {"h100-sxm"}
+
+
+def test_who_asks_to_be_sure_is_recommended_no_bound() -> None:
+    bare = cases.kind(device="b200-sxm", usd=0.01)
+    for promises, number in ((cases.SLO, 2), (TIGHT, 1)):
+        goal = Goal(promises, number, sure=0.6)
+        made = plan([measured(), bare], cases.demand(1.0), goal, pools=False)
+        assert made.bounds is not None
+        assert made.bounds.best is not None
+        if promises is TIGHT:
+            assert made.best is None
+            continue
+        assert made.best is not None
+        assert made.best.option.kind.gpu == "h100-sxm"
+        assert made.best.probability is not None
+        assert made.best.probability >= 0.6
