@@ -6,20 +6,21 @@ from typing import Any, Final
 
 import roofline
 from roofline.study.plan import speculation, tables
+from roofline.study.plan.assumptions import assumed, assumptions
 from roofline.study.plan.break_even import UNITS as BREAK_EVEN
 from roofline.study.plan.break_even import break_even
 from roofline.study.plan.curve import SHARES
 from roofline.study.plan.explain import derivations
-from roofline.study.plan.figures import Named, named, shape, usd_per_mtok
+from roofline.study.plan.figures import named
 from roofline.study.plan.frontier import frontier
-from roofline.study.plan.lifts import MEMORY, RATE, Remake, lifts, limit
+from roofline.study.plan.lifts import Remake, lifts, limit
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan, without_drafts
 from roofline.study.plan.rates import steps
 from roofline.study.plan.runners_up import RunnerUp, runners_up
 from roofline.study.plan.sensitivity import tornado
+from roofline.study.plan.summary import summary
 from roofline.table import Result, Table, table
-from roofline.units import show, significant
 
 STARTED: Final = ("vllm", "sglang", "trtllm")
 """Engines that there are commands of."""
@@ -86,7 +87,7 @@ def result_of(
     if plan.bounds is not None:
         out["bounds"] = tables.bounds(plan, plan.bounds, names)
     out["candidates"] = tables.candidates(plan, basis)
-    out["assumptions"] = _assumptions(plan)
+    out["assumptions"] = assumptions(plan)
     every = (plan,) if plan.bounds is None else (plan, plan.bounds)
     commands = {} if best is None else _commands(plan, best.option, given)
     return Result(
@@ -109,7 +110,7 @@ def result_of(
             "simulated": sum(len(each.tables.curves) for each in every) * len(SHARES),
             "basis": basis,
             "commands": list(commands.values()),
-            "summary": _summary(plan, names, found),
+            "summary": summary(plan, found),
             **speculation.facts(plan),
         },
     )
@@ -117,82 +118,6 @@ def result_of(
 
 def _basis(plan: Plan) -> str:
     return "datasheet" if any(kind.bounded for kind in plan.kinds) else "interpolated"
-
-
-def _summary(plan: Plan, names: Named, found: tuple[Any, ...]) -> tuple[str, ...]:
-    """What a reader should take away."""
-    best = plan.best
-    if best is None:
-        return (_nothing(plan), *_ways(found))
-    option = best.option
-    price = ""
-    if option.usd_per_hour:
-        each = usd_per_mtok(option, plan.full.output)
-        price = f", {option.usd_per_hour:,.2f} $/h, {each:,.2f} $ per million output tokens"
-    first = option.kind
-    out = [
-        f"{option.gpus} × {first.base.node.gpu.title}: {shape(option)}, {first.weights} weights"
-        f"{price}.",
-        *speculation.summary(plan),
-    ]
-    room = f"It carries {significant(option.capacity)} requests/s, {option.headroom:.0%} more"
-    promised = ", ".join(
-        f"{each.kept.objective.name} {show(each.kept.value_s, 's')} of "
-        f"{show(each.kept.objective.limit_s, 's')}"
-        for each in best.promises[: len(plan.goal.promises)]
-    )
-    reason = "the queue grows without end" if option.binds == RATE else f"{option.binds} breaks"
-    out.append(f"{room} than is asked for, before {reason}." if promised else f"{room}.")
-    if promised:
-        sure = "" if best.probability is None else f"; {best.probability:.0%} sure that all hold"
-        out.append(f"In simulation {promised}{sure}.")
-    return (*out, *_unranked(plan, option))
-
-
-def _unranked(plan: Plan, option: Option) -> tuple[str, ...]:
-    """What is not ranked against what is recommended, or that this is a bound itself."""
-    if option.kind.bounded:
-        names = " and ".join(dict.fromkeys(kind.base.node.gpu.title for kind in plan.left))
-        why = f": {names}, whose kernels were measured, is not enough" if names else ""
-        return (f"That is a bound at published rates, no forecast{why}.",)
-    if plan.bounds is None:
-        return ()
-    best = plan.bounds.best
-    if best is None:
-        titles = dict.fromkeys(kind.base.node.gpu.title for kind in plan.left)
-        return (f"Even at published rates {' and '.join(titles)} would not be enough.",)
-    price = best.option.usd_per_hour
-    cost = f" and {price:,.2f} $/h" if price else ""
-    return (
-        f"Not ranked: {best.option.kind.base.node.gpu.title}, of which nothing was measured, would "
-        f"need {best.option.gpus} GPUs{cost} at least, at published rates.",
-    )
-
-
-def _nothing(plan: Plan) -> str:
-    binds = limit(plan)
-    kinds = " or ".join(dict.fromkeys(kind.base.node.gpu.title for kind in plan.compared))
-    what = f"Nothing fits on {plan.goal.gpus} × {kinds}"
-    if binds == MEMORY:
-        return f"{what}: the memory does not hold the weights and the longest request."
-    if binds == RATE:
-        return f"{what}: they do not carry {significant(plan.full.rate)} requests/s."
-    limit_s = next(each.limit_s for each in plan.goal.promises if each.name == binds)
-    return f"{what}: {binds} is above {show(limit_s, 's')} even where there is nobody else."
-
-
-def _ways(found: tuple[Any, ...]) -> tuple[str, ...]:
-    if not found:
-        return ("Nothing that was tried lifts that.",)
-    return tuple(
-        f"It would with {each.change} ({each.asked}): {shape(each.option)}{_bound(each.option)}."
-        for each in found
-    )
-
-
-def _bound(option: Option) -> str:
-    """That an option is a bound, where it is."""
-    return ", a bound at published rates" if option.kind.bounded else ""
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
@@ -224,7 +149,7 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     if unpriced:
         names = ", ".join(dict.fromkeys(unpriced))
         out.append(f"No price is assumed for {names}: a device counts as 1 $/h. Give --price.")
-    if any(_assumed(kind) for kind in plan.compared):
+    if any(assumed(kind) for kind in plan.compared):
         out.append("Prices are assumed: give --price for those you pay.")
     if plan.best is not None and plan.best.probability is not None and plan.best.probability < SURE:
         out.append("That is not very sure: --sure 90% plans until it is, for a price.")
@@ -253,51 +178,3 @@ def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str,
 def _start(role: str, command: str) -> str:
     which = "each instance" if role == "all" else f"each {role} instance"
     return f"What starts {which}: {command}"
-
-
-def _assumed(kind: Any) -> bool:
-    fact = kind.base.node.gpu.facts.get("price.per_hour")
-    return fact is not None and fact.basis == "assumed"
-
-
-def _assumptions(plan: Plan) -> Table:
-    """What the figures rest on, with the source of each."""
-    rows = []
-
-    def add(what: str, value: str, basis: str, source: str, note: str = "") -> None:
-        rows.append({"what": what, "value": value, "basis": basis, "source": source, "note": note})
-
-    for kind in plan.compared:
-        fact = kind.base.node.gpu.facts.get("price.per_hour")
-        value = f"{kind.usd_per_hour:g} $/h" if kind.usd_per_hour else "none"
-        add(
-            f"price of {kind.gpu}",
-            value,
-            fact.basis if fact else "given",
-            ", ".join(t for t in (fact.source, fact.where) if t) if fact else "command",
-            fact.note if fact else "",
-        )
-        add(f"node of {kind.gpu}", kind.base.node.title, "datasheet", kind.base.node.name)
-        measured = kind.base.calibration
-        named = "datasheet rates" if measured is None else measured.name
-        known = "datasheet" if kind.bounded else "interpolated"
-        add(f"kernels of {kind.name}", named, known, "calibration")
-        if kind.doubt.source:
-            add(
-                f"errors of {kind.base.engine.name} predictions",
-                f"{kind.doubt.step:.1%} between tokens, {kind.doubt.first:.1%} to the first",
-                "measured",
-                kind.doubt.source,
-                "log standard deviation on serving that was not fitted to",
-            )
-    for text in speculation.assumed(plan):
-        add("acceptance of drafted tokens", text, "given", "command", speculation.SOURCE)
-    add("load of a replica", f"up to {SHARES[-1]:.0%} of saturation", "assumed", "planner")
-    add(
-        "requests simulated",
-        f"{len(plan.question.demand.requests):,} for curves, "
-        f"{len(plan.full.requests):,} to confirm",
-        "assumed",
-        "planner",
-    )
-    return table([dict(t) for t in {tuple(row.items()): None for row in rows}], {})
