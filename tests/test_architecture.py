@@ -1,6 +1,7 @@
 """Who may import whom. A room may import the rooms before it, never those after or beside it."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,14 @@ def room(path: Path, root: Path) -> str:
     return path.relative_to(root).parts[0].removesuffix(".py")
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_rooms(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "roofline":
             rest = (node.module or "").split(".")[1:]
             found |= {rest[0]} if rest else {alias.name for alias in node.names}
@@ -94,14 +100,14 @@ def test_only_the_command_line_prints() -> None:
     for path in files(ROOT):
         if room(path, ROOT) == "cli":
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             assert not (called and node.func.id == "print"), f"{path} prints"  # type: ignore[attr-defined]
 
 
 def test_heavy_libraries_are_imported_where_they_are_used() -> None:
     for path in files(ROOT):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             names = (
                 [alias.name for alias in node.names]
                 if isinstance(node, ast.Import)
@@ -111,6 +117,10 @@ def test_heavy_libraries_are_imported_where_they_are_used() -> None:
             )
             heavy = {name.split(".")[0] for name in names} & HEAVY
             assert not heavy, f"{path} imports {heavy} at its top"
+
+
+WRITTEN = {"1e3", "1e6", "1e9", "1e12", "1e15", "1e-3", "1e-6", "1e-9"}
+SCALES = {float(text) for text in WRITTEN}
 
 
 def bounded(node: ast.AST) -> bool:
@@ -124,21 +134,12 @@ def test_prefixes_are_powers_only_in_units() -> None:
     for path in files(ROOT):
         if path.name == "units.py":
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         bounds = {id(part) for call in ast.walk(tree) if bounded(call) for part in ast.walk(call)}
         for node in ast.walk(tree):
             if id(node) in bounds:
                 continue
-            if isinstance(node, ast.Constant) and isinstance(node.value, float):
+            if isinstance(node, ast.Constant) and node.value in SCALES:
                 text = ast.get_source_segment(path.read_text(encoding="utf-8"), node) or ""
-                scale = text.lower() in (
-                    "1e3",
-                    "1e6",
-                    "1e9",
-                    "1e12",
-                    "1e15",
-                    "1e-3",
-                    "1e-6",
-                    "1e-9",
-                )
+                scale = text.lower() in WRITTEN
                 assert not scale, f"{path}:{node.lineno} converts units: {text}"

@@ -5,6 +5,7 @@ Commands import what they need when they run, so that ``--help`` stays light.
 
 import os
 import sys
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -89,7 +90,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code."""
     try:
-        code = app(
+        code = _commands()(
             arguments or ["--help"], prog_name="roofline", standalone_mode=False, obj=arguments
         )
         sys.stdout.flush()
@@ -109,6 +110,12 @@ def run(arguments: list[str]) -> int:
     if code == StoppedError.exit_code:
         return fail("interrupted", "run the command again", code)
     return code if isinstance(code, int) else 0
+
+
+@cache
+def _commands() -> Any:
+    """All commands with their options; to make them takes longer than most of them run."""
+    return typer.main.get_command(app)
 
 
 def fail(message: str, hint: str, code: int) -> int:

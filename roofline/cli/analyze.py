@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from roofline.cli import options
-from roofline.cli.answer import print_derivation, print_result, to_json
+from roofline.cli.answer import answered, print_result
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, print_json
+from roofline.cli.render import Format
 
 
 def analyze(
@@ -115,11 +115,4 @@ def analyze(
         from roofline.api.exploring import around
 
         write_page(context, around(result), report)
-    if format_ is Format.JSON:
-        print_json("analyze", to_json(result, derivation), result.notes)
-    elif derivation is not None:
-        print_derivation(derivation)
-    else:
-        print_result(result, format_)
-    if not result.metadata["fits"]:
-        raise typer.Exit(1)
+    answered("analyze", result, derivation, format_, print_result)

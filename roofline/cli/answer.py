@@ -2,9 +2,23 @@
 
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.render import Format, clean, echo, print_rows, wrap
+import typer
+
+from roofline.cli.render import (
+    Format,
+    clean,
+    echo,
+    print_columns,
+    print_json,
+    print_notes,
+    print_rows,
+    print_sentences,
+    wrap,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from roofline.table import Derivation, Result, Table
 
 
@@ -21,6 +35,24 @@ def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]
     if derivation is not None:
         out["derivation"] = derivation.to_json()
     return out
+
+
+def answered(
+    command: str,
+    result: "Result",
+    derivation: "Derivation | None",
+    style: Format,
+    show: "Callable[[Result, Format], None]",
+) -> None:
+    """Print an answer, or the derivation that was asked for; exit with 1 if nothing fits."""
+    if style is Format.JSON:
+        print_json(command, to_json(result, derivation), result.notes)
+    elif derivation is not None:
+        print_derivation(derivation)
+    else:
+        show(result, style)
+    if not result.metadata["fits"]:
+        raise typer.Exit(1)
 
 
 LABELS = {
@@ -60,10 +92,7 @@ def print_result(result: "Result", style: Format) -> None:
             )
         )
         echo("")
-        for sentence in meta["summary"]:
-            echo(wrap(sentence))
-        if meta["summary"]:
-            echo("")
+        print_sentences(meta["summary"])
     _print_headline(tables["headline"], style)
     if style is Format.CSV:
         return
@@ -72,16 +101,14 @@ def print_result(result: "Result", style: Format) -> None:
     if "ops" in tables:
         for phase in ("prefill", "decode"):
             _print_ops(tables["ops"], phase, style)
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(result.notes, style)
 
 
 def _print_headline(headline: "Table", style: Format) -> None:
     from roofline.units import show
 
     if style is Format.CSV:
-        rows = [[str(value) for value in row.values()] for row in headline.rows()]
-        print_rows(rows, list(headline.columns), style)
+        print_columns(headline, style)
         return
     ends = [name for name in ("serial", "low", "high") if name in headline.columns]
     rows = []

@@ -6,7 +6,7 @@ import typer
 
 from roofline.cli import completing, options
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, wrap
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -144,8 +144,7 @@ def _print(result: "Result", style: Format) -> None:
     echo("")
     if "training" in result.tables:
         _print_training(result, style)
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(result.notes, style)
 
 
 def _print_memory(result: "Result", style: Format) -> None:

@@ -9,7 +9,7 @@ import typer
 from roofline.cli import completing, options
 from roofline.cli.answer import LABELS
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, say, wrap
+from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, say, wrap
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -168,8 +168,7 @@ def _print(result: "Result", style: Format, *, outside: bool) -> None:
     for run in shown.values():
         _print_run(run, [entry for entry in figures if entry["run"] == run["run"]], style)
     _print_summary(result, style)
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(result.notes, style)
 
 
 def _plain(value: Any) -> str:

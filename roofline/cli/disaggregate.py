@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli import options
-from roofline.cli.answer import print_derivation, to_json
+from roofline.cli.answer import answered
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import (
+    Format,
+    echo,
+    print_columns,
+    print_notes,
+    print_rows,
+    print_sentences,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from roofline.table import Result, Table
@@ -112,22 +120,13 @@ def disaggregate(
     )
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
-    if format_ is Format.JSON:
-        print_json("disaggregate", to_json(result, derivation), result.notes)
-    elif derivation is not None:
-        print_derivation(derivation)
-    else:
-        _print(result, format_)
-    if not result.metadata["fits"]:
-        raise typer.Exit(1)
+    answered("disaggregate", result, derivation, format_, _print)
 
 
 def _print(result: "Result", style: Format) -> None:
     meta, tables = result.metadata, result.tables
     if style is Format.CSV:
-        headline = tables["headline"]
-        rows = [[str(value) for value in row.values()] for row in headline.rows()]
-        print_rows(rows, list(headline.columns), style)
+        print_columns(tables["headline"], style)
         return
     if style is Format.TABLE:
         where = f"{meta['gpus']} × {meta['gpu_title']}"
@@ -145,15 +144,12 @@ def _print(result: "Result", style: Format) -> None:
             )
         )
         echo("")
-        for sentence in meta["summary"]:
-            echo(wrap(sentence))
-        echo("")
+        print_sentences(meta["summary"])
     _print_headline(tables["headline"], style)
     _print_pools(tables["pools"], style)
     _print_transfer(tables["transfer"], style)
     _print_alternatives(tables["alternatives"], style)
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(result.notes, style)
 
 
 LABELS = {

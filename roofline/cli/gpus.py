@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from roofline.cli import completing
-from roofline.cli.render import Format, clean, echo, print_json, print_rows
+from roofline.cli.render import Format, clean, echo, print_columns, print_json, print_rows
 
 app = typer.Typer(
     help="List the GPUs of the catalog, or show one with the source of every figure.",
@@ -79,5 +79,4 @@ def show(
         return
     if format_ is Format.TABLE:
         echo(clean(f"{gpu.name}: {gpu.title} ({gpu.vendor} {gpu.architecture})\n"))
-    rows = [[str(value) for value in row.values()] for row in table.rows()]
-    print_rows(rows, list(table.columns), format_)
+    print_columns(table, format_)

@@ -7,7 +7,16 @@ import typer
 
 from roofline.cli import options
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, echo, print_json, print_rows, wrap
+from roofline.cli.render import (
+    Format,
+    echo,
+    print_columns,
+    print_json,
+    print_notes,
+    print_rows,
+    print_sentences,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -85,8 +94,7 @@ def layouts(
 def _print(result: "Result", style: Format, top: int) -> None:
     meta, every = result.metadata, result.tables["layouts"]
     if style is Format.CSV:
-        rows = [[str(value) for value in row.values()] for row in every.rows()]
-        print_rows(rows, list(every.columns), style)
+        print_columns(every, style)
         return
     if style is Format.TABLE:
         echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"))
@@ -97,9 +105,7 @@ def _print(result: "Result", style: Format, top: int) -> None:
             )
         )
         echo("")
-        for sentence in meta["summary"]:
-            echo(wrap(sentence))
-        echo("")
+        print_sentences(meta["summary"])
     shown = [row for row in every.rows() if row["fits"] or not meta["fits"]]
     shown = shown[:top] if top > 0 else list(every.rows())
     title = (
@@ -112,8 +118,7 @@ def _print(result: "Result", style: Format, top: int) -> None:
     kept = [i for i in range(len(_HEADER)) if any(row[i] for row in cells)]
     header = [_HEADER[i] for i in kept]
     print_rows([[row[i] for i in kept] for row in cells], header, style, title, whole=1)
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {note}")
+    print_notes(result.notes, style)
 
 
 _HEADER = [

@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows
 
 if TYPE_CHECKING:
     from roofline.api.measured_rows import Given
@@ -129,5 +129,4 @@ def _print(result: "Result", style: Format) -> None:
     ]
     header = ["", "figures", "shipped", "left out", "fitted"]
     print_rows(rows, header, style, f"Median errors; left out: one {meta['left out']} at a time")
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(result.notes, style)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline.cli import options
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows
 
 if TYPE_CHECKING:
     from roofline.model.architecture import Architecture
@@ -163,5 +163,4 @@ def _print(network: "Architecture", counts: dict[str, Any], kv: str, style: Form
         value, _, where = text.partition(", ")
         rows.append([field, value, where])
     print_rows(rows, ["field", "config", "where"], style, "Where it comes from")
-    for note in network.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(network.notes, style)

@@ -128,6 +128,33 @@ PrefixHit: TypeAlias = Annotated[
     float, typer.Option(help="Share of the prompt that is cached already, 0 to 1.")
 ]
 Output: TypeAlias = Annotated[int, typer.Option(help="Tokens of each answer.")]
+Workload: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        help="Workload by name, or a YAML file; chat if nothing is said.",
+        autocompletion=completing.workloads,
+    ),
+]
+Trace: TypeAlias = Annotated[
+    str, typer.Option(help="Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.")
+]
+Cv: TypeAlias = Annotated[
+    float | None, typer.Option(help="Spread of the gaps: 0 even, 1 Poisson, more in bursts.")
+]
+Prompts: TypeAlias = Annotated[
+    str | None, typer.Option(help="Tokens of the prompts: 2048, or 1638..2048.")
+]
+Answers: TypeAlias = Annotated[
+    str | None, typer.Option(help="Tokens of the answers: 256, or 205..256.")
+]
+Warmup: TypeAlias = Annotated[
+    int | None, typer.Option(help="First requests that are left out of the figures.")
+]
+Promises: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Promises, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s."),
+]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Same seed, same requests.")]
 Weights: TypeAlias = Annotated[
     str | None,
     typer.Option(help="Number format of all linear layers: bf16, fp8, int4-awq…; else as stored."),

@@ -5,9 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline.cli import options
-from roofline.cli.answer import print_derivation, to_json
+from roofline.cli.answer import answered
 from roofline.cli.page import write_page
-from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import (
+    Format,
+    echo,
+    print_columns,
+    print_notes,
+    print_rows,
+    print_sentences,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -68,14 +76,7 @@ def paging(
     )
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
-    if format_ is Format.JSON:
-        print_json("paging", to_json(result, derivation), result.notes)
-    elif derivation is not None:
-        print_derivation(derivation)
-    else:
-        _print(result, format_)
-    if not result.metadata["fits"]:
-        raise typer.Exit(1)
+    answered("paging", result, derivation, format_, _print)
 
 
 LABELS = {
@@ -93,8 +94,7 @@ def _print(result: "Result", style: Format) -> None:
 
     meta, schemes = result.metadata, result.tables["schemes"]
     if style is Format.CSV:
-        rows = [[str(value) for value in row.values()] for row in schemes.rows()]
-        print_rows(rows, list(schemes.columns), style)
+        print_columns(schemes, style)
         return
     if style is Format.TABLE:
         many = f", {meta['samples']} answers to each prompt" if meta["samples"] > 1 else ""
@@ -106,9 +106,7 @@ def _print(result: "Result", style: Format) -> None:
             )
         )
         echo("")
-        for sentence in meta["summary"]:
-            echo(wrap(sentence))
-        echo("")
+        print_sentences(meta["summary"])
     rows = [
         [
             LABELS[row["metric"]],
@@ -144,5 +142,4 @@ def _print(result: "Result", style: Format) -> None:
     header = ["", "slots", "tokens", "to come", "unused", "fit at longest", "on average", "tok/s"]
     title = "Ways to give caches room; slots of the answers to a prompt, mean"
     print_rows(rows, header, style, title)
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(result.notes, style)

@@ -22,36 +22,17 @@ def plan(
         ),
     ] = None,
     gpus: Annotated[int, typer.Option(help="Most devices.")] = 8,
-    workload: Annotated[
-        str,
-        typer.Option(
-            help="Workload by name, or a YAML file; chat if nothing is said.",
-            autocompletion=completing.workloads,
-        ),
-    ] = "",
-    trace: Annotated[
-        str, typer.Option(help="Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.")
-    ] = "",
+    workload: options.Workload = "",
+    trace: options.Trace = "",
     rate: Annotated[float | None, typer.Option(help="Requests a second.")] = None,
-    cv: Annotated[
-        float | None, typer.Option(help="Spread of the gaps: 0 even, 1 Poisson, more in bursts.")
-    ] = None,
-    prompt: Annotated[
-        str | None, typer.Option(help="Tokens of the prompts: 2048, or 1638..2048.")
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option(help="Tokens of the answers: 256, or 205..256.")
-    ] = None,
+    cv: options.Cv = None,
+    prompt: options.Prompts = None,
+    output: options.Answers = None,
     requests: Annotated[
         int | None, typer.Option(help="Requests that a plan is confirmed with.")
     ] = None,
-    warmup: Annotated[
-        int | None, typer.Option(help="First requests that are left out of the figures.")
-    ] = None,
-    slo: Annotated[
-        str | None,
-        typer.Option(help="Promises, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s."),
-    ] = None,
+    warmup: options.Warmup = None,
+    slo: options.Promises = None,
     headroom: Annotated[
         str,
         typer.Option(help="Share by which traffic may grow: 30%; or replicas to spare: n+1."),
@@ -59,7 +40,7 @@ def plan(
     sure: Annotated[
         str, typer.Option(help="Least probability that all promises hold, like 90%.")
     ] = "0%",
-    seed: Annotated[int, typer.Option(help="Same seed, same requests.")] = 0,
+    seed: options.Seed = 0,
     node: options.Node = None,
     weights: Annotated[
         list[str] | None,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.render import Format, clean, echo, print_rows, wrap
+from roofline.cli.render import Format, echo, print_notes, print_rows, print_sentences, wrap
 
 if TYPE_CHECKING:
     from roofline.table import Derivation, Result, Table
@@ -52,9 +52,7 @@ def print_plan(result: "Result", style: Format) -> None:
             )
         )
         echo("")
-        for sentence in meta["summary"]:
-            echo(wrap(sentence))
-        echo("")
+        print_sentences(meta["summary"])
     if len(tables["objectives"]):
         _print_objectives(tables["objectives"], style)
     if meta["fits"]:
@@ -70,8 +68,7 @@ def print_plan(result: "Result", style: Format) -> None:
     if len(tables["break_even"]):
         _print_break_even(tables["break_even"], style)
     _print_candidates(tables["candidates"], style)
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(result.notes, style)
 
 
 def _usd(value: float | None, digits: int = 2) -> str:

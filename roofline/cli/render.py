@@ -6,9 +6,12 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline import __version__
+
+if TYPE_CHECKING:
+    from roofline.table import Table
 
 WIDTH = 100
 
@@ -72,6 +75,26 @@ def print_rows(
         echo(_markdown(cells, header, title))
     else:
         echo(_aligned(cells, header, title, whole))
+
+
+def print_columns(table: "Table", style: Format) -> None:
+    """Print a table as it is: every column by its name, in base units."""
+    rows = [[str(value) for value in row.values()] for row in table.rows()]
+    print_rows(rows, list(table.columns), style)
+
+
+def print_sentences(sentences: Sequence[str]) -> None:
+    """Print what an answer says in words, and a line of space."""
+    for sentence in sentences:
+        echo(wrap(sentence))
+    if sentences:
+        echo("")
+
+
+def print_notes(notes: Sequence[str], style: Format) -> None:
+    """Print what a reader has to know beside the tables."""
+    for note in notes:
+        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
 
 
 def _csv(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:

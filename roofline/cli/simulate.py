@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli import completing, options
+from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, print_json
 from roofline.cli.simulated import print_run, to_json
@@ -42,38 +42,19 @@ def simulate(
     context: typer.Context,
     model: options.Model = "llama-3.1-8b",
     gpu: options.Gpu = "h100-sxm",
-    workload: Annotated[
-        str,
-        typer.Option(
-            help="Workload by name, or a YAML file; chat if nothing is said.",
-            autocompletion=completing.workloads,
-        ),
-    ] = "",
-    trace: Annotated[
-        str, typer.Option(help="Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.")
-    ] = "",
+    workload: options.Workload = "",
+    trace: options.Trace = "",
     rate: Annotated[float | None, typer.Option(help="Requests a second, in an open loop.")] = None,
-    cv: Annotated[
-        float | None, typer.Option(help="Spread of the gaps: 0 even, 1 Poisson, more in bursts.")
-    ] = None,
+    cv: options.Cv = None,
     concurrency: Annotated[
         int | None, typer.Option(help="Clients that ask again when answered, in place of a rate.")
     ] = None,
-    prompt: Annotated[
-        str | None, typer.Option(help="Tokens of the prompts: 2048, or 1638..2048.")
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option(help="Tokens of the answers: 256, or 205..256.")
-    ] = None,
+    prompt: options.Prompts = None,
+    output: options.Answers = None,
     requests: Annotated[int | None, typer.Option(help="Requests to send.")] = None,
-    warmup: Annotated[
-        int | None, typer.Option(help="First requests that are left out of the figures.")
-    ] = None,
-    slo: Annotated[
-        str | None,
-        typer.Option(help="Promises, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same requests.")] = 0,
+    warmup: options.Warmup = None,
+    slo: options.Promises = None,
+    seed: options.Seed = 0,
     policy: Annotated[
         Policy | None, typer.Option(help="How steps are filled; else as the engine does.")
     ] = None,

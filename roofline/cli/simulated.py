@@ -2,7 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.render import Format, clean, echo, print_rows, wrap
+from roofline.cli.render import (
+    Format,
+    echo,
+    print_columns,
+    print_notes,
+    print_rows,
+    print_sentences,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from roofline.table import Result, Table
@@ -23,8 +31,7 @@ def print_run(result: "Result", style: Format) -> None:
     """Print the summary, what users feel, promises, the server and its cache, and the workload."""
     meta, tables = result.metadata, result.tables
     if style is Format.CSV:
-        rows = [[str(value) for value in row.values()] for row in tables["headline"].rows()]
-        print_rows(rows, list(tables["headline"].columns), style)
+        print_columns(tables["headline"], style)
         return
     if style is Format.TABLE:
         replicas = f", {meta['replicas']} replicas" if meta["replicas"] > 1 else ""
@@ -37,9 +44,7 @@ def print_run(result: "Result", style: Format) -> None:
         )
         echo(wrap(f"{meta['workload']}: {meta['arrivals']}, {meta['counted']:,} requests"))
         echo("")
-        for sentence in meta["summary"]:
-            echo(wrap(sentence))
-        echo("")
+        print_sentences(meta["summary"])
     _print_latencies(tables["headline"], style, overloaded=meta["stable"] is False)
     if len(tables["objectives"]):
         _print_objectives(tables["objectives"], style)
@@ -48,8 +53,7 @@ def print_run(result: "Result", style: Format) -> None:
     _print_cache(tables["cache"], style)
     rows = [[row["what"], row["value"]] for row in tables["workload"].rows()]
     print_rows(rows, ["", "value"], style, "Workload")
-    for note in result.notes:
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(result.notes, style)
 
 
 LABELS = {

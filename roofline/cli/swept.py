@@ -4,7 +4,16 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, wrap
+from roofline.cli.render import (
+    WIDTH,
+    Format,
+    echo,
+    print_json,
+    print_notes,
+    print_rows,
+    print_sentences,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from roofline.api.sweeps import Estimate
@@ -88,12 +97,9 @@ def print_sweep(found: "Sweep", style: Format, top: int) -> None:
     if style is Format.TABLE:
         echo(wrap(found.scenario.title))
         echo("")
-        for sentence in found.counted:
-            echo(wrap(sentence))
-        echo("")
+        print_sentences(found.counted)
     _print_rows(found, frame, style)
-    for note in _notes(found):
-        echo(wrap(note, "note: ") if style is Format.TABLE else f"- {clean(note)}")
+    print_notes(_notes(found), style)
 
 
 def print_estimate(estimate: "Estimate", style: Format) -> None:

@@ -64,7 +64,7 @@ def processor_time_of(work: Callable[[], object]) -> float:
 def processor_seconds(*arguments: str) -> float:
     """Processor time of the command, the least of several runs, children included."""
     least = float("inf")
-    for _ in range(7):
+    for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(
             [sys.executable, "-m", "roofline", *arguments],

@@ -15,7 +15,7 @@ from roofline.serving.traffic.files import preset_names, traffic_named
 
 def test_drawing_workloads() -> None:
     for name in preset_names():
-        traffic = replace(traffic_named(name), requests=100_000)
+        traffic = replace(traffic_named(name), requests=25_000)
         start = time.perf_counter()
         made = sum(len(part) for part in stream(traffic, chunk=8192))
         print(f"{name}: {made / (time.perf_counter() - start):,.0f} requests/s drawn")

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline import api
 from roofline.cli import run
 from roofline.hardware import catalog
+from roofline.table import Result
 
 SMALL = (
     "plan llama-3.1-8b --calibration none --prompt 400 --output 20..40 --requests 600 "
@@ -54,13 +56,31 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Any:
     return command
 
 
+PLANNED: dict[str, Result] = {}
+
+
+@pytest.fixture
+def printing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same, for tests of what is printed: the same question is planned once."""
+    plan = api.plan
+
+    def remembered(*asked: Any, progress: Any, **options: Any) -> Result:
+        question = repr((asked, sorted(options.items())))
+        if question not in PLANNED:
+            PLANNED[question] = plan(*asked, progress=progress, **options)
+        return PLANNED[question]
+
+    monkeypatch.setattr(api, "plan", remembered)
+    return cli
+
+
 def rows(result: dict[str, Any], name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = result["tables"][name]["rows"]
     return found
 
 
-def test_the_table_fits_a_page_and_says_what_to_buy(cli: Any) -> None:
-    ran = cli(f"{SMALL} --rate 40 --gpus 4 --training-tokens 15T")
+def test_the_table_fits_a_page_and_says_what_to_buy(printing: Any) -> None:
+    ran = printing(f"{SMALL} --rate 40 --gpus 4 --training-tokens 15T")
     assert ran.code == 0
     for title in (
         "Promises",
@@ -77,8 +97,8 @@ def test_the_table_fits_a_page_and_says_what_to_buy(cli: Any) -> None:
     assert "layouts bounded," not in ran.out
 
 
-def test_json_carries_every_table_with_its_units(cli: Any) -> None:
-    result = cli(f"{SMALL} --rate 40 --gpus 4 --training-tokens 15T --format json").result
+def test_json_carries_every_table_with_its_units(printing: Any) -> None:
+    result = printing(f"{SMALL} --rate 40 --gpus 4 --training-tokens 15T --format json").result
     assert set(result["tables"]) == TABLES
     (verdict,) = rows(result, "verdict")
     assert verdict["slo_met"] is True
@@ -220,11 +240,11 @@ def test_what_was_not_measured_is_shown_apart(cli: Any, tmp_path: Path) -> None:
     assert "At published rates" in text
 
 
-def test_a_plan_has_a_page_at_once_and_from_its_json(cli: Any, tmp_path: Path) -> None:
+def test_a_plan_has_a_page_at_once_and_from_its_json(printing: Any, tmp_path: Path) -> None:
     saved, first, again = (tmp_path / name for name in ("plan.json", "one.html", "two.html"))
-    ran = cli(f"{SMALL} --rate 40 --gpus 4 --format json --report {first}")
+    ran = printing(f"{SMALL} --rate 40 --gpus 4 --format json --report {first}")
     saved.write_text(ran.out, encoding="utf-8")
-    assert cli(f"report {saved} --out {again}").code == 0
+    assert printing(f"report {saved} --out {again}").code == 0
     (verdict,) = rows(ran.result, "verdict")
     for page in (first, again):
         text = page.read_text(encoding="utf-8")
@@ -258,8 +278,8 @@ def test_the_same_question_has_the_same_answer(cli: Any) -> None:
 
 
 @pytest.mark.parametrize("style", ["csv", "md"])
-def test_other_formats(cli: Any, style: str) -> None:
-    ran = cli(f"{SMALL} --rate 20 --gpus 2 --format {style}")
+def test_other_formats(printing: Any, style: str) -> None:
+    ran = printing(f"{SMALL} --rate 40 --gpus 4 --format {style}")
     assert ran.code == 0
     if style == "csv":
         (row,) = csv.DictReader(ran.out.splitlines())
@@ -268,12 +288,12 @@ def test_other_formats(cli: Any, style: str) -> None:
         assert "| recommended |" in ran.out
 
 
-def test_a_figure_explains_itself(cli: Any) -> None:
-    ran = cli(f"{SMALL} --rate 40 --gpus 4 --explain gpus")
+def test_a_figure_explains_itself(printing: Any) -> None:
+    ran = printing(f"{SMALL} --rate 40 --gpus 4 --explain gpus")
     assert ran.code == 0
     assert ran.out.startswith("GPUs = ")
     assert "⌈rate · (1 + headroom) / requests of each⌉ + spares" in ran.out
-    assert cli(f"{SMALL} --rate 20 --gpus 2 --explain nothing").code == 2
+    assert printing(f"{SMALL} --rate 20 --gpus 2 --explain nothing").code == 2
 
 
 WAYS = (
@@ -384,10 +404,10 @@ def test_an_interrupted_plan_says_so(cli: Any, monkeypatch: pytest.MonkeyPatch) 
     assert ran.out == ""
 
 
-def test_prices_are_said_to_be_assumed(cli: Any) -> None:
-    ran = cli(f"{SMALL} --rate 20 --gpus 2 --format json")
+def test_prices_are_said_to_be_assumed(printing: Any) -> None:
+    ran = printing(f"{SMALL} --rate 40 --gpus 4 --format json")
     notes = json.loads(ran.out)["notes"]
     assert "Prices are assumed: give --price for those you pay." in notes
     assert catalog.gpu("h100-sxm").facts["price.per_hour"].basis == "assumed"
-    paid = cli(f"{SMALL} --rate 20 --gpus 2 --price 2 --format json")
+    paid = printing(f"{SMALL} --rate 40 --gpus 4 --price 2 --format json")
     assert not any("Prices are assumed" in note for note in json.loads(paid.out)["notes"])

@@ -28,14 +28,14 @@ ptxas info    : Used 4 registers, used 0 barriers
 
 @pytest.fixture(scope="module")
 def compiler() -> None:
-    """NVRTC and nvdisasm: a must where ROOFLINE_NVRTC says so, else a loud skip."""
+    """NVRTC and nvdisasm: a must where ROOFLINE_CUDA says so, else a loud skip."""
     missing = [name for name in ("cupy",) if importlib.util.find_spec(name) is None]
     try:
         disassembler()
     except PackageNotFoundError as error:
         missing.append(str(error))
-    if missing and os.environ.get("ROOFLINE_NVRTC") == "required":
-        pytest.fail(f"{missing} not installed (ROOFLINE_NVRTC=required)")
+    if missing and os.environ.get("ROOFLINE_CUDA") == "required":
+        pytest.fail(f"{missing} not installed (ROOFLINE_CUDA=required)")
     if missing:
         pytest.skip(f"{missing} not installed: the kernels were NOT compiled; see [gpu-ci]")
 

@@ -201,11 +201,21 @@ def cells(rows: Sequence[Known]) -> Cells:
     )
 
 
-def residuals(rows: Sequence[Known], has: Cells, logs: Array) -> Array:
-    """Logarithm of predicted over measured, cell by cell."""
-    found = predictions(rows, logs)
-    values = [found[row][metric] for row, metric in zip(has.row, has.metric, strict=True)]
-    out: Array = np.log(np.maximum(values, 1e-12)) - has.measured
+def residuals(
+    rows: Sequence[Known], has: Cells, logs: Array, which: Integers | None = None
+) -> Array:
+    """Logarithm of predicted over measured, cell by cell; 0 for rows that are not among `which`."""
+    places = list(range(len(rows))) if which is None else [int(place) for place in which]
+    told = predictions([rows[place] for place in places], logs)
+    found = dict(zip(places, told, strict=True))
+    asked = np.isin(has.row, places)
+    values = [
+        found[row][metric]
+        for row, metric, wanted in zip(has.row.tolist(), has.metric, asked, strict=True)
+        if wanted
+    ]
+    out = np.zeros(len(has.row))
+    out[asked] = np.log(np.maximum(values, 1e-12)) - has.measured[asked]
     return out
 
 
@@ -226,15 +236,18 @@ def derivatives(
         By which ones; it is 0 by the others, which a fit then leaves where they are.
     """
     out = np.zeros((len(has.row), len(NAMES)))
-    mine = [rows[row].engine.name for row in has.row]
+    mine = np.array([rows[row].engine.name for row in has.row])
+    before = [costs(each, logs) for each in rows]
     for constant in constants:
         nudged = logs.copy()
         own = constant in CONSTANTS
         names = [f"{engine.name}.{constant}" for engine in ENGINES] if own else [constant]
         nudged[[PLACE[name] for name in names]] += NUDGE
-        slope = (residuals(rows, has, nudged) - at) / NUDGE
-        columns = [PLACE[f"{engine}.{constant}" if own else constant] for engine in mine]
-        out[np.arange(len(mine)), columns] = slope
+        moved = [costs(each, nudged) != old for each, old in zip(rows, before, strict=True)]
+        cell = np.flatnonzero(np.array(moved, dtype=np.bool_)[has.row])
+        there = residuals(rows, has, nudged, np.flatnonzero(moved))
+        columns = [PLACE[f"{engine}.{constant}" if own else constant] for engine in mine[cell]]
+        out[cell, columns] = (there - at)[cell] / NUDGE
     return out
 
 
@@ -264,18 +277,22 @@ def improved(
     center, spread = priors() if believed is None else believed
     moved = logs.copy()
     inverse: Array = np.diag(spread**2)
-    members = [np.flatnonzero(has.group == number) for number in np.unique(has.group)]
+    order = np.argsort(has.group, kind="stable")
+    first = np.flatnonzero(np.diff(has.group[order], prepend=-1))
+    tau = has.group_sd[order][first] ** 2
+
+    def grouped(cells: Array) -> Array:
+        """Sums over the cells of each group."""
+        return np.asarray(np.add.reduceat(cells[order], first, axis=0))
+
     for scale in ROBUST:
         left = at + slopes @ (moved - logs)
         weight = 1.0 / (1.0 + (left / (scale * has.row_sd)) ** 2) / has.row_sd**2
-        normal = np.diag(spread**-2.0) + (slopes * weight[:, None]).T @ slopes
-        pull = (moved - center) / spread**2 + slopes.T @ (weight * left)
-        for own in members:
-            tau = has.group_sd[own[0]] ** 2
-            share = tau / (1.0 + tau * weight[own].sum())
-            mean = slopes[own].T @ weight[own]
-            normal -= share * np.outer(mean, mean)
-            pull -= share * mean * (weight[own] @ left[own])
+        weighed = slopes * weight[:, None]
+        mean, share = grouped(weighed), tau / (1.0 + tau * grouped(weight))
+        normal = np.diag(spread**-2.0) + weighed.T @ slopes - (mean * share[:, None]).T @ mean
+        pull = (moved - center) / spread**2 + weighed.T @ left
+        pull -= mean.T @ (share * grouped(weight * left))
         inverse = np.asarray(np.linalg.inv(normal), dtype=np.float64)
         moved = moved - np.clip(inverse @ pull, -LONGEST, LONGEST)
     return moved, inverse

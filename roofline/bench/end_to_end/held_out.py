@@ -94,7 +94,7 @@ def cross_validate(rows: Sequence[Known], fits: NDArray[np.bool_] | None = None)
         rest = (where != fold) & used
         logs, _ = improved(some(has, rest), at[rest], slopes[rest], start)
         train = np.flatnonzero((label != fold) & good)
-        again = _on(rows, has, train, logs)
+        again = residuals(rows, has, logs, train)
         logs, _ = improved(some(has, rest), again[rest], slopes[rest], logs)
         missed = _nested(has, at, slopes, np.where(used, where, -1), int(fold), start)
         spreads = spread(rows, some(has, rest), missed[rest])
@@ -105,18 +105,6 @@ def cross_validate(rows: Sequence[Known], fits: NDArray[np.bool_] | None = None)
             each = rows[place]
             log_sd[place] = {name: of(spreads, each, name) for name in each.row.measured}
     return HeldOut(metrics, log_sd)
-
-
-def _on(rows: Sequence[Known], has: Cells, which: Integers, logs: Array) -> Array:
-    """Residuals of the cells of some rows; zero for the others."""
-    numbers = {int(place): number for number, place in enumerate(which)}
-    found = predictions([rows[place] for place in which], logs)
-    out = np.zeros(len(has.row))
-    for cell, (row, metric) in enumerate(zip(has.row, has.metric, strict=True)):
-        if int(row) in numbers:
-            value = max(found[numbers[int(row)]][metric], 1e-12)
-            out[cell] = np.log(value) - has.measured[cell]
-    return out
 
 
 def _nested(

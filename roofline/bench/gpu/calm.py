@@ -1,6 +1,5 @@
 """Whether a GPU gives equal work equal times, and whether it is alone; the look warms it up."""
 
-import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +19,8 @@ BEYOND: Final = 2.0
 SPREAD: Final = 0.03
 """Most that blocks of equal copies may differ on a device whose times can be trusted."""
 SPAN_S: Final = parse("1 ms", "s")
+REPLAYS: Final = 2.0
+"""Runs of a graph in a sample: one goes ahead of the one that is timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
     device, graphs, monitor
         The GPU, its stream and its driver.
     seconds
-        How long. [s]
+        How long, by the device's own clock. [s]
     """
     cupy, words = device.cupy, int(BEYOND * device.sku.l2_bytes) // 16 * 4
     arrays = cupy.ones((2, words), dtype=cupy.uint32)
@@ -82,10 +83,10 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
     graph = graphs.captured([lambda: device.run(*copy)] * max(1, round(SPAN_S / once)))
     blocks = []
     for _ in range(2 * BLOCKS):
-        samples: list[float] = []
-        began = time.perf_counter()
-        while not samples or time.perf_counter() - began < seconds / (2 * BLOCKS):
+        samples, spent = [graphs.replay(graph)], 0.0
+        while spent < seconds / (2 * BLOCKS):
             samples.append(graphs.replay(graph))
+            spent += REPLAYS * samples[-1]
         blocks.append(float(np.median(samples)))
     clocks = monitor.clocks()
     spread = max(blocks[BLOCKS:]) / min(blocks[BLOCKS:]) - 1.0

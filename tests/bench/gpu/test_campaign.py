@@ -236,7 +236,7 @@ def test_a_plan_of_three_minutes_covers_every_regime_and_keeps_to_them(gpu: Fake
 
 def test_what_a_budget_had_no_time_for_is_listed(gpu: FakeGpu, tmp_path: Path) -> None:
     with campaign.place("cupy") as where:
-        run = campaign.measure(where, probes(), 10.0, tmp_path, lambda *_: None)
+        run = campaign.measure(where, probes(), 3.0, tmp_path, lambda *_: None)
     measured_points = {row.point for row in run.records.rows}
     dropped = {entry.point.name: entry.reason for entry in run.dropped}
     every = [e.probe for e in probes() if "cupy" in e.probe.backends]

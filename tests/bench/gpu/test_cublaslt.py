@@ -1,6 +1,7 @@
 """Descriptors of every arithmetic type, which need the library and no device."""
 
 import ctypes
+import os
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from roofline.errors import InputError, MissingEnvironmentError
 
 @pytest.fixture(scope="module")
 def library() -> None:
+    """A must where ROOFLINE_CUDA says so, else a loud skip."""
     try:
         cublaslt.library()
     except MissingEnvironmentError as error:
-        pytest.skip(f"{error}: its descriptors were NOT built")
+        if os.environ.get("ROOFLINE_CUDA") == "required":
+            pytest.fail(f"{error} (ROOFLINE_CUDA=required)")
+        pytest.skip(f"{error}: its descriptors were NOT built; see [gpu-ci]")
 
 
 @pytest.mark.usefixtures("library")

@@ -15,7 +15,8 @@ from roofline.serving.simulate.served import Served, joined
 from roofline.serving.simulate.server import BATCHED, Server
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import chat, prices, server, some_engine, trace
-from tests.serving.simulate.reference import Outcome, reference
+from tests.serving.simulate.reference import reference
+from tests.serving.simulate.reference_steps import Outcome
 
 TABLE = step_prices(on(), sequences=64)
 CHAT = Server(max_sequences=64, token_budget=2048, kv_tokens=450_000)

@@ -1,0 +1,440 @@
+"""A server one step at a time, as plainly as can be."""
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from roofline.serving.requests import Requests
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.server import Server
+from tests.serving.simulate.reference_prices import step_s
+
+
+@dataclass(eq=False)
+class Asked:
+    number: int
+    arrival: float
+    prompt: int
+    output: int
+    priority: int
+    rank: int
+    think: float
+    blocks: list[int]
+    children: "list[Asked]" = field(default_factory=list)
+    ready: float = math.nan
+    admitted: float = math.nan
+    first: float = math.nan
+    finish: float = math.nan
+    cached: int = 0
+    preemptions: int = 0
+    made: int = 0
+    stored: int = 0
+    goal: int = 0
+    swapped: bool = False
+    pages: list["Page"] = field(default_factory=list)
+    region: tuple[int, int] = (0, 0)
+    hits: int = 0
+
+    @property
+    def order(self) -> tuple[int, float, int]:
+        return (self.priority, self.ready, self.rank)
+
+    @property
+    def whole(self) -> int:
+        return self.prompt + self.output - 1
+
+
+@dataclass(eq=False)
+class Page:
+    key: int | None = None
+    users: int = 1
+
+
+@dataclass
+class Outcome:
+    requests: list[Asked]
+    steps: int = 0
+    busy_s: float = 0.0
+    preemptions: int = 0
+    prefilled: int = 0
+    decoded: int = 0
+    recomputed: int = 0
+    swapped: int = 0
+    loaded: int = 0
+    copied: int = 0
+    peak: int = 0
+    held: int = 0
+    stored: int = 0
+    final: int = 0
+    external: int = 0
+
+
+class Reference:
+    def __init__(
+        self,
+        given: Requests,
+        prices: StepPrices,
+        server: Server,
+        concurrency: int = 0,
+        transferred: bool = False,
+        ranks: list[int] | None = None,
+    ) -> None:
+        self.prices, self.server, self.clients = prices, server, concurrency
+        self.budget = server.token_budget or 2**60
+        self.requests = [
+            Asked(
+                i,
+                float(given.arrival[i]),
+                int(given.prompt[i]),
+                int(given.output[i]),
+                int(given.priority[i]),
+                i if ranks is None else ranks[i],
+                float(given.think[i]),
+                [int(k) for k in given.hashes[given.prefix[i] : given.prefix[i + 1]]],
+            )
+            for i in range(len(given))
+        ]
+        if transferred:
+            for one in self.requests:
+                one.swapped, one.made = True, 1
+        self.roots = [one for one in self.requests if given.after[one.number] < 0]
+        for one in self.requests:
+            if given.after[one.number] >= 0:
+                self.requests[int(given.after[one.number])].children.append(one)
+        self.future: list[Asked] = []
+        self.waiting: list[Asked] = []
+        self.decoding: list[Asked] = []
+        self.partial: Asked | None = None
+        self.kept: OrderedDict[int, Page] = OrderedDict()  # by id
+        self.idle: OrderedDict[int, Page] = OrderedDict()  # those nobody uses, oldest first
+        self.host: OrderedDict[int, None] = OrderedDict()  # ids of pages, oldest first
+        self.open = 0
+        self.now = 0.0
+        self.swapping = 0.0
+        self.outcome = Outcome(self.requests)
+
+    # --- requests come
+
+    def arrive(self) -> None:
+        late = self.prices.engine.request_s
+        while self.roots:
+            one = self.roots[0]
+            if self.clients:
+                if self.open >= self.clients or one.arrival > self.now:
+                    break
+                one.arrival = self.now
+                self.open += 1
+            elif one.arrival + late > self.now:
+                break
+            self.roots.pop(0)
+            one.ready = one.arrival + late
+            self.future.append(one)
+        for one in [one for one in self.future if one.ready <= self.now]:
+            self.future.remove(one)
+            self.waiting.append(one)
+        self.waiting.sort(key=lambda one: one.order)
+
+    def next_arrival(self) -> float:
+        times = [one.ready for one in self.future]
+        if self.roots and not self.clients:
+            times.append(self.roots[0].arrival + self.prices.engine.request_s)
+        elif self.roots and self.open < self.clients:
+            times.append(self.roots[0].arrival)
+        return min(times, default=math.inf)
+
+    # --- memory
+
+    @property
+    def running(self) -> list[Asked]:
+        return [*self.decoding, *([self.partial] if self.partial else []), *self.planned]
+
+    def used_pages(self) -> int:
+        return len({id(page) for one in self.running for page in one.pages})
+
+    def free_pages(self) -> int:
+        return self.server.pages - self.used_pages() - len(self.idle)
+
+    def take(self, one: Asked, count: int) -> None:
+        for _ in range(count):
+            if self.free_pages() < 1:
+                key, _page = self.idle.popitem(last=False)
+                del self.kept[key]
+                self.keep_on_host(key)
+            one.pages.append(Page())
+
+    def keep_on_host(self, key: int) -> None:
+        most = self.server.tier_tokens // self.server.page
+        if key in self.host:
+            self.host.move_to_end(key)
+        elif most:
+            if len(self.host) == most:
+                self.host.popitem(last=False)
+            self.host[key] = None
+
+    def known(self, one: Asked) -> tuple[list[int], list[int], int]:
+        """Ids of leading pages that are there, of those that the host has after them, and the
+        tokens that need not be computed.
+        """
+        hits: list[int] = []
+        loads: list[int] = []
+        if self.server.sharing:
+            for key in one.blocks:
+                if key in self.kept and not loads:
+                    hits.append(key)
+                elif key in self.host:
+                    loads.append(key)
+                else:
+                    break
+                if (len(hits) + len(loads)) * self.server.page >= one.goal:
+                    return (hits if loads else hits[:-1]), loads, one.goal - 1
+        return hits, loads, (len(hits) + len(loads)) * self.server.page
+
+    def pledged(self, one: Asked) -> int:
+        share = one.prompt + int(self.server.reservation * (one.output - 1))
+        return math.ceil(max(one.goal, share) / self.server.page) - one.hits
+
+    def admit(self, one: Asked) -> bool:
+        server = self.server
+        if server.kv == "contiguous":
+            return self.lay(one)
+        hits, loads, done = ([], [], one.goal) if one.swapped else self.known(one)
+        needed = math.ceil(one.goal / server.page) - len(hits)
+        unused = sum(self.kept[key].users == 0 for key in hits)
+        if needed > self.free_pages() + len(self.idle) - unused - self.begun:
+            return False
+        one.hits = len(hits)
+        if server.reservation and self.running:
+            promised = sum(self.pledged(other) for other in self.running)
+            if promised + self.pledged(one) > server.pages:
+                return False
+        self.outcome.copied += done > len(hits) * server.page and not (one.swapped or loads)
+        for key in loads:
+            self.keep_on_host(key)
+        self.outcome.loaded += len(loads) * server.page
+        self.swapping += len(loads) * server.page * server.swap_s_per_token
+        for key in hits:
+            page = self.kept[key]
+            page.users += 1
+            self.idle.pop(key, None)
+            one.pages.append(page)
+        self.planned.append(one)
+        self.take(one, needed)
+        one.stored = done
+        return True
+
+    def lay(self, one: Asked) -> bool:
+        size = self.server.most_tokens(one.prompt, one.output)
+        regions = sorted(other.region for other in self.running)
+        start = 0
+        for begin, length in regions:
+            if begin - start >= size:
+                break
+            start = begin + length
+        if start + size > self.server.kv_tokens:
+            return False
+        one.region = (start, size)
+        one.stored = one.goal if one.swapped else 0
+        self.planned.append(one)
+        return True
+
+    def keep(self, one: Asked, blocks: list[int], tokens: int) -> None:
+        for place, key in enumerate(blocks[: tokens // self.server.page]):
+            page = one.pages[place]
+            if page.key is not None:
+                continue
+            if key in self.kept:
+                one.pages[place] = self.kept[key]
+                self.kept[key].users += 1
+                self.idle.pop(key, None)
+            else:
+                page.key = key
+                self.kept[key] = page
+
+    def give_back(self, one: Asked) -> None:
+        for page in reversed(one.pages):
+            page.users -= 1
+            if page.key is not None and page.users == 0:
+                self.idle[page.key] = page
+        one.pages = []
+        one.region = (0, 0)
+
+    def physical(self) -> int:
+        """Tokens stored, those in shared pages once."""
+        seen: dict[int, int] = {}
+        for one in self.running:
+            if self.server.kv == "contiguous":
+                seen[id(one)] = one.stored
+            for place, page in enumerate(one.pages):
+                inside = min(max(one.stored - place * self.server.page, 0), self.server.page)
+                seen[id(page)] = max(seen.get(id(page), 0), inside)
+        return sum(seen.values())
+
+    # --- steps
+
+    def room_to_decode(self) -> bool:
+        calm = True
+        while self.decoding and self.server.kv == "pages":
+            wanted = sum(one.stored % self.server.page == 0 for one in self.decoding)
+            if wanted <= self.free_pages() + len(self.idle):
+                break
+            calm = False
+            self.preempt()
+        return calm
+
+    def preempt(self) -> None:
+        victim = max(self.running, key=lambda one: one.order)
+        self.outcome.preemptions += 1
+        victim.preemptions += 1
+        self.give_back(victim)
+        host = sum(
+            one.stored for one in self.waiting if one.swapped and not math.isnan(one.admitted)
+        )
+        if victim is self.partial:
+            self.partial = None
+            self.outcome.recomputed += victim.stored
+        else:
+            self.decoding.remove(victim)
+            swap = self.server.preemption == "swap"
+            if swap and host + victim.stored <= self.server.host_tokens:
+                victim.swapped = True
+                self.outcome.swapped += victim.stored
+                self.swapping += victim.stored * self.server.swap_s_per_token
+            else:
+                self.outcome.recomputed += victim.stored
+        self.waiting.append(victim)
+        self.waiting.sort(key=lambda one: one.order)
+
+    def prefill(self, decoding: int) -> tuple[list[tuple[Asked, int, int]], bool]:
+        left = self.budget - decoding
+        chunks: list[tuple[Asked, int, int]] = []
+
+        def compute(one: Asked, most: int) -> int:
+            tokens = min(one.goal - one.stored, most)
+            chunks.append((one, tokens, one.stored))
+            if one.stored + tokens == one.goal and self.server.sharing:
+                self.keep(one, one.blocks, one.prompt)
+            return tokens
+
+        if self.partial:
+            one, self.partial = self.partial, None
+            self.planned.append(one)
+            left -= compute(one, left)
+        while self.waiting and left > 0 and len(self.running) < self.server.max_sequences:
+            one = self.waiting[0]
+            one.goal = one.prompt + one.made - one.swapped
+            cut = self.server.policy == "chunked"
+            if not cut and chunks and not one.swapped and one.goal - self.known(one)[2] > left:
+                break
+            if not self.admit(one):
+                return chunks, True
+            self.waiting.pop(0)
+            if math.isnan(one.admitted):
+                one.admitted, one.cached = self.now, one.stored
+            elif one.swapped:
+                self.swapping += one.stored * self.server.swap_s_per_token
+            if not one.swapped:
+                left -= compute(one, left if cut else one.goal)
+        return chunks, False
+
+    def step(self) -> None:
+        self.planned: list[Asked] = []
+        self.swapping = 0.0
+        chunks: list[tuple[Asked, int, int]] = []
+        blocked = False
+        decode_first = self.server.first == "decode"
+        calm = self.room_to_decode() if decode_first else True
+        page = self.server.page
+        self.begun = sum(one.stored % page == 0 for one in self.decoding) * decode_first
+        if calm:
+            chunks, blocked = self.prefill(len(self.decoding) if decode_first else 0)
+        joining = [one for one in self.planned if one.swapped]
+        decode = decode_first or not (chunks or joining)
+        if decode and not decode_first:
+            self.room_to_decode()
+        batch = list(self.decoding) if decode else []
+        for one in batch:
+            if self.server.kv == "pages" and one.stored % self.server.page == 0:
+                self.take(one, 1)
+        context = sum(one.stored + 1 for one in batch)
+        out = self.outcome
+        if batch or chunks:
+            seen = sum(min(one.stored + 1, self.prices.window) for one in batch)
+            parts = [(n, s) for _, n, s in chunks]
+            took = step_s(self.prices, len(batch), context, parts, seen)
+            out.steps += 1
+        else:
+            took = 0.0
+        self.now += took + self.swapping
+        out.busy_s += took + self.swapping
+        for one in batch:
+            one.stored += 1
+            one.made += 1
+        for one, tokens, _ in chunks:
+            one.stored += tokens
+        if batch or chunks:
+            self.count(len(batch), sum(n for _, n, _ in chunks), blocked)
+        self.finish_step(batch, chunks, joining)
+
+    def count(self, batch: int, new: int, blocked: bool) -> None:
+        out, server = self.outcome, self.server
+        out.prefilled += new
+        out.decoded += batch
+        if server.kv == "contiguous":
+            held = sum(one.region[1] for one in self.running)
+            out.final += sum(one.whole for one in self.running)
+            out.external += (server.kv_tokens - held) * blocked
+        else:
+            held = self.used_pages() * server.page
+        out.held += held
+        out.stored += self.physical()
+        out.peak = max(out.peak, held)
+
+    def finish_step(
+        self, batch: list[Asked], chunks: list[tuple[Asked, int, int]], joining: list[Asked]
+    ) -> None:
+        self.planned = []
+        ended = sorted((one for one in batch if one.made == one.output), key=lambda o: o.number)
+        self.decoding = [one for one in self.decoding if one not in ended]
+        prefilled = []
+        for one, _, _ in chunks:
+            if one.stored == one.goal:
+                prefilled.append(one)
+                one.made += 1
+            else:
+                self.partial = one
+        for one in prefilled + joining:
+            if math.isnan(one.first):
+                one.first = self.now
+        ended += [one for one in prefilled if one.made == one.output]
+        for one in ended:
+            self.end(one)
+        for one in prefilled + joining:
+            if one.made < one.output:
+                one.swapped = False
+                self.decoding.append(one)
+
+    def end(self, one: Asked) -> None:
+        one.finish = self.now
+        if self.server.sharing and one.children:
+            longer = one.children[0].blocks
+            if longer[: len(one.blocks)] == one.blocks:
+                self.keep(one, longer, one.stored)
+        self.give_back(one)
+        self.open -= 1
+        for child in one.children:
+            child.arrival = self.now + child.think
+            child.ready = child.arrival + self.prices.engine.request_s
+            self.future.append(child)
+            self.open += 1
+
+    def run(self) -> Outcome:
+        self.planned = []
+        while True:
+            self.arrive()
+            if not (self.decoding or self.partial or self.waiting):
+                soonest = self.next_arrival()
+                if soonest == math.inf:
+                    return self.outcome
+                self.now = max(self.now, soonest)
+                continue
+            self.step()
