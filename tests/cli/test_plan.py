@@ -12,7 +12,7 @@ import roofline
 from roofline import api
 from roofline.cli import run
 from roofline.hardware import catalog
-from roofline.table import Result
+from tests.cli.once import once
 
 SMALL = (
     "plan llama-3.1-8b --calibration none --prompt 400 --output 20..40 --requests 600 "
@@ -56,21 +56,13 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Any:
     return command
 
 
-PLANNED: dict[str, Result] = {}
+PLANNED = once(api.plan)
 
 
 @pytest.fixture
 def printing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The same, for tests of what is printed: the same question is planned once."""
-    plan = api.plan
-
-    def remembered(*asked: Any, progress: Any, **options: Any) -> Result:
-        question = repr((asked, sorted(options.items())))
-        if question not in PLANNED:
-            PLANNED[question] = plan(*asked, progress=progress, **options)
-        return PLANNED[question]
-
-    monkeypatch.setattr(api, "plan", remembered)
+    monkeypatch.setattr(api, "plan", PLANNED)
     return cli
 
 

@@ -8,7 +8,9 @@ import re
 import pytest
 
 import roofline
+from roofline.api import speculation
 from roofline.cli import run
+from tests.cli.once import once
 
 Captured = pytest.CaptureFixture[str]
 MAIN = [
@@ -24,6 +26,14 @@ SPARSE = [
     *["speculate", "deepseek-v3", "--node", "hgx-h200-8", "--layout", "dp8-ep8"],
     *["--draft", "mtp", "--length", "2", "--acceptance", "0.85,0.7", "--batch", "128"],
 ]
+
+
+PRICED = once(speculation.speculate)
+
+
+@pytest.fixture(autouse=True)
+def _priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speculation, "speculate", PRICED)
 
 
 def ask(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
