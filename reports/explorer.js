@@ -32,17 +32,16 @@
     axes.map((_, i) => Number(selects.find((e) => e.dataset.side === side && Number(e.dataset.axis) === i).value));
   const at = () => sliders.map((slider) => Number(slider.value));
   const rowOf = (lane, places) => rows.get([...lane, ...places].join());
-  const limit = (name) => {
-    const value = parseFloat(find(`limit-${name}`).value);
-    return value > 0 ? value / 1000 : Infinity;
-  };
+  const limits = [...root.querySelectorAll("[data-limit]")].map((input) => ({
+    input,
+    figure: named(figures, input.dataset.limit),
+  }));
+  const most = ({ input }) => (parseFloat(input.value) > 0 ? parseFloat(input.value) / 1000 : Infinity);
+  const promised = () => limits.some((each) => most(each) < Infinity);
   const broken = (row) => {
     if (!given.fits[row]) return "memory";
-    for (const name of ["ttft", "tpot"]) {
-      const figure = named(figures, `${name}_s`);
-      if (figure && figure.value[row] > limit(name)) return name.toUpperCase();
-    }
-    return "";
+    const first = limits.find((each) => each.figure.value[row] > most(each));
+    return first ? first.figure.title : "";
   };
 
   const element = (tag, text, attributes = {}) => {
@@ -96,6 +95,7 @@
       if (picked[i] === undefined) return `${side}: no such configuration was kept.`;
       const reason = broken(picked[i]);
       if (reason === "memory") return `${side} does not fit into memory.`;
+      if (!promised()) return `${side} fits.`;
       return reason ? `${side} breaks the promise of ${reason}.` : `${side} keeps what is promised.`;
     }).join(" ");
   };
@@ -109,9 +109,9 @@
     const table = find("explorer-map");
     const [across, down] = numbers;
     const label = (entry, value) => `${digits(value)}${entry.unit === "request/s" ? "/s" : ""}`;
-    const shown = named(figures, "tpot_s") || figures[0];
+    const shown = named(figures, "tpot_p99_s") || named(figures, "tpot_s") || figures[0];
     find("explorer-map-caption").textContent =
-      `A: ${shown.title} at each ${across.title.toLowerCase()}${down ? ` and ${down.title.toLowerCase()}` : ""}; ✓ keeps what is promised`;
+      `A: ${shown.title} at each ${across.title.toLowerCase()}${down ? ` and ${down.title.toLowerCase()}` : ""}; ✓ ${promised() ? "keeps what is promised" : "fits, and nothing is promised yet"}`;
     table.tHead.replaceChildren(
       line([
         element("th", down ? `${down.title} \\ ${across.title}` : across.title, { scope: "col" }),

@@ -9,6 +9,8 @@ BOUND: Final = "datasheet"
 """Basis of what nothing was measured for: it has a bound and no interval."""
 PARTLY: Final = "part datasheet"
 """A predicted figure that has such operators among its parts."""
+MEASURED: Final = frozenset({"measured", "interpolated", "extrapolated", "transferred"})
+"""Bases that rest on measurements."""
 MEANINGS: Final[Mapping[str, str]] = {
     "measured": "this kernel was measured at this shape",
     "interpolated": "a fit to kernels measured on this device, within the shapes measured",

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, lines, log_ticks
-from roofline.report.lanes import Lanes, is_bound, lanes_of
+from roofline.report.lanes import Lanes, is_bound, swept
 from roofline.report.text import is_number, label
 from roofline.report.words import heading, written
 from roofline.table import Result
 
-ORDER: Final = 32
+ORDER: Final = 61
 SPEED: Final = "user_tok_s"
 RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 LOOKS: Final = (
@@ -155,8 +155,7 @@ def build(result: Result) -> Block | None:
     table = result.tables.get("points")
     if table is None or not len(table):
         return None
-    wanted = result.metadata.get("objectives", ())
-    figure = draw(lanes_of(table, [(str(name), bool(most)) for name, most in wanted]))
+    figure = draw(swept(result, table))
     if figure is None:
         return None
     return Block("pareto-section", "All configurations", "figures.html", figures=(figure,))
