@@ -60,7 +60,9 @@
   const fill = (lanes, places) => {
     const table = find("explorer-figures");
     const picked = lanes.map((lane) => rowOf(lane, places));
-    const heads = ["Figure", ...SIDES.flatMap((side) => [side, `${side}, 80${GAP}%`]), ...(SIDES[1] ? ["B / A"] : [])];
+    const ends = figures.some(({ low }) => low);
+    const heads = ["Figure", ...SIDES.flatMap((side) => [side, ...(ends ? [`${side}, 80${GAP}%`] : [])])];
+    if (SIDES[1]) heads.push("B / A");
     table.tHead.replaceChildren(
       line(heads.map((text, i) => element("th", text, { scope: "col", ...(i ? { class: "n" } : {}) }))),
     );
@@ -70,7 +72,7 @@
         const [low, high] = [figure.low?.[row], figure.high?.[row]];
         cells.push(number(row === undefined ? "–" : written(figure.value[row], figure.unit)));
         const known = typeof low === "number" && typeof high === "number" && low < high;
-        cells.push(number(known ? `${written(low, figure.unit)} – ${written(high, figure.unit)}` : "", "muted"));
+        if (ends) cells.push(number(known ? `${written(low, figure.unit)} – ${written(high, figure.unit)}` : "", "muted"));
       });
       if (SIDES[1]) {
         const ratio = figure.value[picked[1]] / figure.value[picked[0]];
@@ -85,7 +87,7 @@
       const cells = [element("th", word.title, { scope: "row" })];
       picked.forEach((row) => {
         const text = row === undefined ? "–" : word.texts[word.value[row]] || "–";
-        cells.push(element("td", text, { class: "n" }), element("td", ""));
+        cells.push(element("td", text, { class: "n" }), ...(ends ? [element("td", "")] : []));
       });
       if (SIDES[1]) cells.push(element("td", ""));
       body.push(line(cells));
@@ -108,7 +110,7 @@
     }
     const table = find("explorer-map");
     const [across, down] = numbers;
-    const label = (entry, value) => `${digits(value)}${entry.unit === "request/s" ? "/s" : ""}`;
+    const label = (entry, value) => `${digits(value)}${entry.unit === "requests/s" ? "/s" : ""}`;
     const shown = named(figures, "tpot_p99_s") || named(figures, "tpot_s") || figures[0];
     find("explorer-map-caption").textContent =
       `A: ${shown.title} at each ${across.title.toLowerCase()}${down ? ` and ${down.title.toLowerCase()}` : ""}; ✓ ${promised() ? "keeps what is promised" : "fits, and nothing is promised yet"}`;
@@ -168,7 +170,7 @@
     waiting = false;
     const places = at();
     sliders.forEach((slider, i) => {
-      const text = digits(numbers[i].values[places[i]]);
+      const text = written(numbers[i].values[places[i]], numbers[i].unit);
       slider.nextElementSibling.textContent = text;
       slider.setAttribute("aria-valuetext", text);
     });

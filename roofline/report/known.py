@@ -24,10 +24,11 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 def calibrated(result: Result) -> bool:
     """Whether figures are predicted from measured kernels, so that they have intervals."""
-    headline = result.tables.get("headline")
-    if headline is None or "low" not in headline.columns:
-        return False
-    return any(low < high for low, high in zip(headline["low"], headline["high"], strict=True))
+    for name, low, high in (("headline", "low", "high"), ("ops", "low_s", "high_s")):
+        table = result.tables.get(name)
+        if table is not None and low in table.columns:
+            return any(ends[0] < ends[1] for ends in zip(table[low], table[high], strict=True))
+    return False
 
 
 def ends(row: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -22,11 +22,18 @@ EMPTY: Final = digest(b"")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What names a page."""
+    """What names a page.
+
+    Attributes
+    ----------
+    steps
+        What the steps on it are of, where that is not the whole page's own question.
+    """
 
     title: str
     subtitle: str
     version: str
+    steps: str = ""
 
 
 def render(result: Result) -> str:
@@ -124,6 +131,7 @@ def page_of(result: Result) -> Page:
         title=f"{name} on {machine}" if machine else f"{name}",
         subtitle=" · ".join(part for part in parts if part),
         version=f"roofline {given['version']}" if "version" in given else "roofline",
+        steps=str(given.get("steps", "")),
     )
 
 

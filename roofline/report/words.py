@@ -43,6 +43,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "served_chance": "All is served",
     "shape": "Deployment",
     "slo_met": "Promises kept",
+    "sure": "Least sureness",
     "throughput_per_gpu_tok_s": "Throughput per GPU",
     "throughput_tok_s": "Throughput",
     "throughput_tok_s_per_gpu": "Throughput per GPU",
@@ -69,10 +70,10 @@ SHORT: Final[Mapping[str, str]] = {
     "usd": "$",
 }
 """Words of names that people write otherwise."""
-NARROW: Final = {"requests/s": "req/s", "request/s": "req/s", "token/s": "tok/s"}
+NARROW: Final = {"requests/s": "req/s", "token/s": "tok/s"}
 """Units in the columns of a table, which has many."""
 SHARES: Final = frozenset(
-    {"attainment", "headroom", "idle", "inside", "margin", "share", "utilisation"}
+    {"attainment", "headroom", "idle", "inside", "margin", "share", "sure", "utilisation"}
 )
 """Columns of shares, without a unit in their names; others end in ``_share``."""
 CHANCES: Final = frozenset({"chance", "probability", "served_chance"})
@@ -90,7 +91,7 @@ NAME: Final = 16
 _UNITS: Final = (
     ("tok_s_per_gpu", "token/s"),
     ("tok_s", "token/s"),
-    ("_per_s", "request/s"),
+    ("_per_s", "requests/s"),
     ("_bytes", "B"),
     ("usd_per_mtok", "$"),
     ("usd_per_hour", "$/h"),

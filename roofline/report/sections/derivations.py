@@ -80,7 +80,7 @@ def _value(entry: Derivation) -> Amount:
         return binary(entry.value)
     if not entry.unit and is_share(entry.name):
         return Amount(percent(entry.value))
-    return amount(entry.value, entry.unit, 4)
+    return amount(entry.value, entry.unit.replace("request/s", "requests/s"), 4)
 
 
 def _basis(entry: Derivation) -> str:

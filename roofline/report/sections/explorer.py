@@ -139,7 +139,7 @@ def draw_curve(lanes: Lanes) -> Figure | None:
         "One point for each batch or load of the chosen configurations; the figures of the large "
         "points are in the table.",
         {"data": data, "layout": figure, "rate": rate},
-        (Key("A", "prefill", "circle"), Key("B", "decode", "diamond")),
+        (Key("A", "prefill", "circle"), *([Key("B", "decode", "diamond")] if lanes.axes else [])),
     )
 
 

@@ -14,6 +14,8 @@ from roofline.table import Result, Table
 ORDER: Final = 40
 PRICES: Final = ("usd_per_hour", "gpus")
 SHOWN: Final = ("gpus", "gpu", "shape", "weights", "usd_per_hour", "ttft_s", "tpot_s")
+SAID: Final = frozenset({"ttft_s", "tpot_s"})
+"""Figures that are told where a runner-up gives them up or gains them."""
 SAME: Final = ("gpu", "weights")
 """Columns that say nothing where all rows have the same."""
 
@@ -116,7 +118,8 @@ def build(result: Result) -> Block | None:
         figures = tuple(figure for figure in drawn if figure is not None)
     if others is not None and len(others):
         title = "Runners-up, and what each gives up"
-        grids.append(grid("runners-up", title, others, ("why", *_told(others), "gives_up", "gains")))
+        told = [name for name in _told(others) if name not in SAID]
+        grids.append(grid("runners-up", title, others, ("why", *told, "gives_up", "gains")))
     if table is not None and len(table):
         title = "Deployments that nothing cheaper beats in some aim"
         more = ("usd_per_mtok", "capacity_per_s", "headroom", "best_in")

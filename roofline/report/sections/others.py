@@ -71,7 +71,9 @@ def grid(key: str, title: str, table: Table, names: Sequence[str] = (), most: in
     shown = list(islice(table.rows(), most))
     columns = _columns(table, names)
     highs = {low: high for low in columns if (high := _partner(low, columns))}
-    kept = {name: column for name, column in columns.items() if name not in highs.values()}
+    points = {low for low, high in highs.items() if columns[low].values == columns[high].values}
+    left_out = {*highs.values(), *points}
+    kept = {name: column for name, column in columns.items() if name not in left_out}
     caption = title if len(table) <= most else f"{title}: the first {most:,} of {len(table):,} rows"
     return Grid(
         key,

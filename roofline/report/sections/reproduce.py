@@ -9,7 +9,7 @@ from typing import Final
 from roofline.content import Folder, shipped
 from roofline.report.block import Block
 from roofline.report.text import clean, is_number, to_json
-from roofline.report.words import heading, unit_of, written
+from roofline.report.words import heading, is_share, unit_of, written
 from roofline.table import Result
 
 ORDER: Final = 100
@@ -19,6 +19,7 @@ ELSEWHERE: Final = frozenset(
         *("about", "basis", "command", "commands", "constraints", "data", "fits", "limit"),
         *("limits", "met", "objectives", "objectives_of", "start", "summary", "title", "units"),
         *("version", "scenario", "engine_costs", "of", "kind", "name", "stable", "rows"),
+        *("ttft_statistic", "tpot_statistic", "gpu_names", "each", "steps"),
     }
 )
 """What the page says elsewhere, or what is no input."""
@@ -72,7 +73,7 @@ def _said(name: str, value: object) -> str:
         return "; ".join(f"{heading(str(key))} {_said('', each)}" for key, each in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(_said("", each) for each in value)
-    if is_number(value) and name and not unit_of(name):
+    if is_number(value) and name and not unit_of(name) and not is_share(name):
         return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
     return str(written(name, value))
 
