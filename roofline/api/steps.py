@@ -58,6 +58,7 @@ def with_steps(plan: Result, network: Architecture, kinds: Sequence[Kind], **how
         metadata={
             **plan.metadata,
             "batch": batch,
+            "calibration": str(decode.metadata.get("calibration") or ""),
             "steps": (
                 f"Of the recommended deployment, {where}: one prompt of "
                 f"{plan.metadata['prompt_mean']:,.0f} tokens, and {batch:,} sequences that decode "

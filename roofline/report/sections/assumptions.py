@@ -39,10 +39,10 @@ def _assumptions(key: str, title: str, rows: Sequence[Mapping[str, Any]]) -> Gri
 
 
 def _kernels(result: Result) -> Grid:
-    name = result.metadata.get("calibration", "")
+    name = result.metadata.get("calibration")
     return Grid(
         "kernels-table",
-        f"Measured kernels that predict the times: calibration {name}",
+        "Measured kernels that predict the times" + (f": calibration {name}" if name else ""),
         heads(
             numbers=["prefill", "decode"],
             kernel="Kernel",

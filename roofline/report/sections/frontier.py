@@ -11,7 +11,7 @@ from roofline.report.text import amount, is_number, label
 from roofline.report.words import heading, unit_of, written
 from roofline.table import Result, Table
 
-ORDER: Final = 40
+ORDER: Final = 63
 PRICES: Final = ("usd_per_hour", "gpus")
 SHOWN: Final = ("gpus", "gpu", "shape", "weights", "usd_per_hour", "ttft_s", "tpot_s")
 SAID: Final = frozenset({"ttft_s", "tpot_s"})

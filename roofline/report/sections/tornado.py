@@ -10,7 +10,7 @@ from roofline.report.text import amount, label, plain, shorten
 from roofline.report.words import heading, unit_of
 from roofline.table import Result, Table
 
-ORDER: Final = 46
+ORDER: Final = 66
 MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
 """What bars may be of, the first that is known."""
 THICK: Final = 0.34
