@@ -122,7 +122,8 @@ def plan(
         Tables ``verdict``, ``objectives``, ``runners_up``, ``frontier``, ``gpus_by_rate``,
         ``sensitivity``, ``break_even``, ``candidates``, ``assumptions``; ``lifts`` where nothing
         fits; ``ops``, ``roofs``, ``memory``, ``capacity``, ``batch_curve`` and ``kernels`` of its
-        steps, as `roofline.api.analyze` has them. Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
+        steps, as `roofline.api.analyze` has them. Derivations of ``gpus``, ``price``, ``cost``,
+        ``capacity``, ``headroom``.
 
     Raises
     ------

@@ -81,11 +81,12 @@ def log_ticks(low: float, high: float, unit: str) -> dict[str, Any]:
     ['200\xa0ms', '250\xa0ms', '300\xa0ms']
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    kept: list[float] = []
     for steps in STEPS[math.log10(high / low) < 2 :]:
-        values = [float(f"{step}e{decade}") for decade in decades for step in steps]
-        kept = [value for value in values if low <= value <= high]
         if len(kept) >= FEWEST:
             break
+        values = [float(f"{step}e{decade}") for decade in decades for step in steps]
+        kept = [value for value in values if low <= value <= high]
     return _ticks(kept, unit)
 
 

@@ -26,8 +26,9 @@ def calibrated(result: Result) -> bool:
     """Whether figures are predicted from measured kernels, so that they have intervals."""
     for name, low, high in (("headline", "low", "high"), ("ops", "low_s", "high_s")):
         table = result.tables.get(name)
-        if table is not None and low in table.columns:
-            return any(ends[0] < ends[1] for ends in zip(table[low], table[high], strict=True))
+        if table is not None:
+            there = low in table.columns
+            return there and any(a < b for a, b in zip(table[low], table[high], strict=True))
     return False
 
 

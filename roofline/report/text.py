@@ -10,8 +10,6 @@ from roofline.units import show, show_binary
 
 UNKNOWN: Final = "–"
 LABEL_LENGTH: Final = 28
-NOTHING: Final = 1e-9
-"""A share below this is what rounding left. [1]"""
 
 # Control characters, marks that reorder or hide text, and halves of a pair.
 _HIDDEN: Final = re.compile(
@@ -150,8 +148,7 @@ def percent(share: float) -> str:
     >>> print(percent(0.4633), percent(0.0004), percent(0.034), sep=", ")
     46 %, < 0.1 %, 3.4 %
     """
-    if abs(share) < NOTHING:
-        share = 0.0
+    share = round(share, 9)  # what rounding left is no share
     hundredths = share * 100
     number = f"{hundredths:.{0 if abs(hundredths) >= 9.95 or not share else 1}f}"
     shown = "< 0.1 %" if 0 < share < 0.001 else f"{number} %"

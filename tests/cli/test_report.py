@@ -64,7 +64,7 @@ def test_its_page_has_controls_and_its_title_as_text(swept: Path, tmp_path: Path
     page = taken_apart(out.read_text("utf-8"))
     assert [heading.text for heading in page.all("h1")] == ["<b>One</b>"]
     titles = [heading.text for heading in page.all("h2")]
-    assert titles == ["Verdict", "Explore", "All configurations", "Notes", "Reproduce"]
+    assert titles == ["Verdict", "All configurations", "Explore", "Notes", "Reproduce"]
     assert len(page.all("select")) == 2  # the GPU, on both sides
     assert len([e for e in page.all("input") if e.attributes["type"] == "range"]) == 2
 
@@ -113,7 +113,7 @@ def test_a_plan_has_a_page(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     assert run(["report", str(saved(tmp_path, plan())), "--out", str(out)]) == 0
     text = out.read_text("utf-8")
-    assert "A deployment carries the load" in text
+    assert "The load is carried by 2 GPUs at $6.00 an hour" in text
     assert "tp1 × 2" in text
 
 

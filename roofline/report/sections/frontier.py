@@ -93,7 +93,10 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
         f"{amount(min(values), unit)}. From curves of one replica, a little on the safe side; the "
         "verdict and the runners-up were simulated whole.",
         {"data": [points], "layout": figure},
-        (Key("recommended", "decode", "star"), Key("nothing cheaper is as good", "prefill", "circle")),
+        (
+            Key("recommended", "decode", "star"),
+            Key("nothing cheaper is as good", "prefill", "circle"),
+        ),
     )
 
 

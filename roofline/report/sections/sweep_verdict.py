@@ -8,7 +8,7 @@ from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head
 from roofline.report.known import MEANINGS
 from roofline.report.lanes import rank
 from roofline.report.sections.plan_verdict import Figure
-from roofline.report.text import amount, between, clean, is_number
+from roofline.report.text import Amount, amount, between, clean, is_number
 from roofline.report.words import cell, heading, unit_of, written
 from roofline.table import Result, Table
 
@@ -137,10 +137,11 @@ def _figures(row: Mapping[str, Any], result: Result) -> tuple[Figure, ...]:
     )
 
 
-def _interval(row: Mapping[str, Any], name: str) -> Any:
+def _interval(row: Mapping[str, Any], name: str) -> Amount | None:
     low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    known = is_number(low) and is_number(high) and low < high
-    return between(low, high, unit_of(name)) if known else None
+    if not (is_number(low) and is_number(high) and low < high):
+        return None
+    return between(low, high, unit_of(name))
 
 
 def _grid(best: Sequence[Winner], table: Table) -> Grid:
@@ -184,6 +185,4 @@ def build(result: Result) -> Block | None:
         return None
     best = winners(result) if len(table) else ()
     grids = (_grid(best, table),) if len(best) > 1 else ()
-    return Block(
-        "verdict", "Verdict", "sweep_verdict.html", sweep_facts(result, best), grids=grids
-    )
+    return Block("verdict", "Verdict", "sweep_verdict.html", sweep_facts(result, best), grids=grids)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block
+from roofline.report.block import Block, Grid
 from roofline.report.sections.others import grid
 from roofline.report.sections.plan_verdict import Figure
 from roofline.report.text import Amount, amount, between, clean, is_number
@@ -105,7 +105,7 @@ def build(result: Result) -> Block | None:
     if headline is None or STATISTIC not in headline.columns:
         return None
     promises = result.tables.get("objectives")
-    grids = ()
+    grids: tuple[Grid, ...] = ()
     if promises is not None and len(promises):
         grids = (grid("promises", "Promises, as simulated", promises),)
     return Block("verdict", "Verdict", "traffic_verdict.html", traffic_facts(result), grids=grids)
