@@ -259,8 +259,7 @@ def plan(
         pools=disaggregated,
         notes=notes,
     )
-    how = {"mla": mla, "routing": routing, "overlap": overlap, "calibration": calibration}
-    return with_steps(result, network, every, memory_utilization=memory_utilization, **how)
+    return with_steps(result, found)
 
 
 @dataclass(frozen=True, slots=True)

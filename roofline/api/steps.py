@@ -1,32 +1,30 @@
 """The steps of a planned deployment, for its page: operators, roofs, memory, figures by batch."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from roofline.api.analysis import analyze
 from roofline.errors import RooflineError
-from roofline.model.architecture import Architecture
-from roofline.study.plan.kinds import Kind
+from roofline.serving.result import result_of
+from roofline.serving.static import static_batch
+from roofline.serving.workload import Workload
+from roofline.study.plan.confirm import MEAN, Confirmed
+from roofline.study.plan.option import Pool
+from roofline.study.plan.plan import Plan
 from roofline.table import Column, Result, Table, table
 
 WHOLE: Final = ("roofs", "memory", "capacity", "batch_curve")
 """Tables that are those of the instances that decode."""
-FIRST: Final = "ttft"
+TOGETHER: Final = ("ttft", "latency")
 """What a static batch does not say of traffic: its prompts come at once."""
 
 
-def with_steps(plan: Result, network: Architecture, kinds: Sequence[Kind], **how: Any) -> Result:
+def with_steps(result: Result, plan: Plan) -> Result:
     """A plan with what the steps of the recommended deployment are made of.
 
     Parameters
     ----------
-    plan
-        Of `roofline.api.plan`.
-    network, kinds
-        What it was made for.
-    how
-        Other arguments of `roofline.api.analyze` that steps were priced with.
+    result, plan
+        Tables of a plan, and the plan.
 
     Returns
     -------
@@ -34,98 +32,79 @@ def with_steps(plan: Result, network: Architecture, kinds: Sequence[Kind], **how
         With the tables ``ops``, ``roofs``, ``memory``, ``capacity``, ``batch_curve`` and
         ``kernels`` of a static batch; as it is where nothing fits.
     """
-    rows = list(plan.tables["verdict"].rows())
-    if not rows:
-        return plan
-    (best,) = rows
-    batch = _together(best, plan.metadata)
-    apart = bool(best["decode_layout"])
-    decoding = best["decode_layout"] or best["layout"]
+    if plan.best is None:
+        return result
+    first, last = plan.best.option.pools[0], plan.best.option.pools[-1]
+    batch = _together(plan.best, last, plan)
     try:
-        prefill = _priced(best, network, kinds, best["layout"], 1, plan, how) if apart else None
-        decode = _priced(best, network, kinds, decoding, batch, plan, how)
+        decode = _priced(last, plan, batch)
+        prefill = decode if first is last else _priced(first, plan, 1)
     except RooflineError:
-        return plan  # it was priced otherwise: the plan has everything else
+        return result  # no static batch is like its steps; the plan has everything else
+    same = first.kind.gpu == last.kind.gpu
     found = {name: decode.tables[name] for name in WHOLE if name in decode.tables}
-    found["batch_curve"] = _without(found["batch_curve"], FIRST)
-    found["ops"] = _phases(decode, prefill or decode, "ops")
+    found["batch_curve"] = _without(found["batch_curve"])
+    # Operators of two devices do not stand under the same roofs.
+    found["ops"] = _phases(decode, prefill if same else None)
     if "kernels" in decode.tables:
-        found["kernels"] = _kernels(decode, prefill or decode)
-    where = f"prefill on {best['layout']}, decode on {decoding}" if apart else decoding
-    return replace(
-        plan,
-        tables={**plan.tables, **found},
-        metadata={
-            **plan.metadata,
-            "batch": batch,
-            "calibration": str(decode.metadata.get("calibration") or ""),
-            "steps": (
-                f"Of the recommended deployment, {where}: one prompt of "
-                f"{plan.metadata['prompt_mean']:,.0f} tokens, and {batch:,} sequences that decode "
-                "together, about as many as an instance has at the planned load."
-            ),
-        },
+        found["kernels"] = _kernels(decode, prefill if same else None)
+    layouts = [pool.candidate.layout.spelled for pool in (first, last)]
+    where = f"prefill on {layouts[0]}, decode on {layouts[1]}" if first is not last else layouts[0]
+    steps = (
+        f"Of the recommended deployment, {where}: one prompt of {plan.full.prompt:,.0f} tokens, "
+        f"and {batch:,} sequences that decode together, about as many as an instance has at the "
+        "planned load."
     )
+    more = {
+        "batch": batch,
+        "calibration": str(decode.metadata.get("calibration") or ""),
+        "steps": steps,
+    }
+    return replace(result, tables={**result.tables, **found}, metadata={**result.metadata, **more})
 
 
-def _together(best: Mapping[str, Any], given: Mapping[str, Any]) -> int:
-    """Sequences of an instance at the planned load, by Little's law. [1]"""
-    instances = best["decode_instances"] or best["instances"]
-    seconds = best["tpot_s"] * given["output_mean"]
-    several = best["rate_per_s"] * seconds / instances
-    return int(min(max(round(several), 1), best["max_sequences"]))
+def _together(best: Confirmed, pool: Pool, plan: Plan) -> int:
+    """Sequences that an instance decodes at the planned load, by Little's law. [1]"""
+    seconds = best.seconds(MEAN).kept.value_s * plan.full.output
+    several = plan.full.rate * seconds / pool.instances
+    return int(min(max(round(several), 1), pool.server.max_sequences))
 
 
-def _priced(
-    best: Mapping[str, Any],
-    network: Architecture,
-    kinds: Sequence[Kind],
-    layout: str,
-    batch: int,
-    plan: Result,
-    how: Mapping[str, Any],
-) -> Result:
-    named = (best["gpu"], best["weights"], best["kv"])
-    kind = next(kind for kind in kinds if (kind.gpu, kind.weights, kind.kv) == named)
-    return analyze(
-        network,
-        kind.base.node.gpu,
-        node=kind.base.node,
-        layout=layout,
-        weights=kind.weights,
-        kv=kind.kv,
-        batch=batch,
-        prefill_batch=1,
-        prompt=max(1, round(plan.metadata["prompt_mean"])),
-        output=max(2, round(plan.metadata["output_mean"])),
-        engine=plan.metadata["engine"],
-        **how,
+def _priced(pool: Pool, plan: Plan, batch: int) -> Result:
+    """A static batch on an instance of a pool, with the lengths of the traffic."""
+    prompt, output = max(1, round(plan.full.prompt)), max(2, round(plan.full.output))
+    made = static_batch(
+        pool.replica.deployment,
+        Workload(batch, prompt, output, prefill_batch=1),
+        utilization=pool.kind.utilization,
     )
+    return result_of(made, 1)
 
 
-def _without(curve: Table, stem: str) -> Table:
-    """A table without the columns of a figure."""
-    kept = {n: column for n, column in curve.columns.items() if not n.startswith(stem)}
-    return Table({n: c for n, c in kept.items() if not n.startswith("latency")})
+def _without(curve: Table) -> Table:
+    """Figures by batch without those of prompts that come at once."""
+    return Table({n: c for n, c in curve.columns.items() if not n.startswith(TOGETHER)})
 
 
-def _phases(decode: Result, prefill: Result, name: str) -> Table:
+def _phases(decode: Result, prefill: Result | None) -> Table:
     """Operators of prefill as one result has them, those of decode as the other."""
-    rows = [row for row in prefill.tables[name].rows() if row["phase"] == "prefill"]
-    rows += [row for row in decode.tables[name].rows() if row["phase"] != "prefill"]
-    columns = decode.tables[name].columns
+    rows = [row for row in decode.tables["ops"].rows() if row["phase"] != "prefill"]
+    if prefill is not None:
+        rows[:0] = [row for row in prefill.tables["ops"].rows() if row["phase"] == "prefill"]
     return Table(
         {
-            key: Column(tuple(row[key] for row in rows), column.unit, column.basis)
-            for key, column in columns.items()
+            name: Column(tuple(row[name] for row in rows), column.unit, column.basis)
+            for name, column in decode.tables["ops"].columns.items()
         }
     )
 
 
-def _kernels(decode: Result, prefill: Result) -> Table:
+def _kernels(decode: Result, prefill: Result | None) -> Table:
     """Measured kernels of both, each with its share of the phase that it is used in."""
     if prefill is decode:
         return decode.tables["kernels"]
-    rows = [{**row, "decode": 0.0} for row in prefill.tables["kernels"].rows() if row["prefill"]]
-    rows += [{**row, "prefill": 0.0} for row in decode.tables["kernels"].rows() if row["decode"]]
+    rows = [{**row, "prefill": 0.0} for row in decode.tables["kernels"].rows() if row["decode"]]
+    if prefill is not None:
+        used = [row for row in prefill.tables["kernels"].rows() if row["prefill"]]
+        rows[:0] = [{**row, "decode": 0.0} for row in used]
     return table(rows, {})

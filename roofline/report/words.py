@@ -132,6 +132,15 @@ def heading(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def mid(words: str) -> str:
+    """A heading in the middle of a sentence.
+
+    >>> mid("Cost per Mtok"), mid("TTFT p99")
+    ('cost per Mtok', 'TTFT p99')
+    """
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+
+
 def _bare(name: str) -> str:
     """A name without the unit that it ends with."""
     for suffix, _ in _UNITS:

@@ -44,7 +44,7 @@ def measured_facts(found: tuple[Panel, ...]) -> MeasuredFacts:
 
 
 def _figure(panel: Panel) -> Figure:
-    within = "" if panel.inside is None else f"; {percent(panel.inside)} within 80 %"
+    within = "" if panel.inside is None else f"; {percent(panel.inside)} in their interval"
     number = len(panel.pairs)
     said = f"{number:,} figure{'' if number == 1 else 's'}{within}"
     return Figure(

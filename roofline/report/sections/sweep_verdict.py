@@ -9,7 +9,7 @@ from roofline.report.known import MEANINGS
 from roofline.report.lanes import rank
 from roofline.report.sections.plan_verdict import Figure
 from roofline.report.text import Amount, amount, between, clean, is_number
-from roofline.report.words import cell, heading, unit_of, written
+from roofline.report.words import cell, heading, mid, unit_of, written
 from roofline.table import Result, Table
 
 ORDER: Final = 10
@@ -75,7 +75,7 @@ def winners(result: Result) -> tuple[Winner, ...]:
             order = [(name, largest), *(aim for aim in aims if aim != aims[place])]
             best = min(mine, key=lambda row: [rank(row.get(n), most) for n, most in order])
             if is_number(best.get(name)):
-                aim = f"{'most' if largest else 'least'} {heading(name)}"
+                aim = f"{'most' if largest else 'least'} {mid(heading(name))}"
                 found.append(Winner(scenario, aim, best))
     return tuple(found)
 
@@ -118,7 +118,7 @@ def named(row: Mapping[str, Any]) -> str:
 
 def _at(row: Mapping[str, Any]) -> str:
     shown = [name for name in NUMBERS if is_number(row.get(name))]
-    return ", ".join(f"{heading(name).lower()} {written(name, row[name])}" for name in shown)
+    return ", ".join(f"{mid(heading(name))} {written(name, row[name])}" for name in shown)
 
 
 def _figures(row: Mapping[str, Any], result: Result) -> tuple[Figure, ...]:
