@@ -25,11 +25,23 @@
     const steps = unit === "B" ? BINARY : PREFIXES[unit];
     if (!steps) return `${digits(value)}${unit ? GAP + unit : ""}`;
     const [size, name] = steps.find(([least]) => Math.abs(value) >= least * 0.9995) || steps.at(-1);
-    return `${digits(value / size)}${GAP}${name}`;
+    return `${Math.abs(value / size) < 999.5 ? (value / size).toPrecision(3) : digits(value / size)}${GAP}${name}`;
+  };
+  // The unit once where both ends have the same.
+  const between = (low, high, unit) => {
+    const [first, last] = [written(low, unit), written(high, unit)];
+    const [number, name] = first.split(GAP);
+    return `${name === last.split(GAP)[1] ? number : first} – ${last.replace(/^\$/, "")}`;
   };
 
   const chosen = (side) =>
     axes.map((_, i) => Number(selects.find((e) => e.dataset.side === side && Number(e.dataset.axis) === i).value));
+  // What tells one side from the other, in words.
+  const texts = (side, lane) =>
+    axes
+      .map((_, i) => selects.find((e) => e.dataset.side === side && Number(e.dataset.axis) === i))
+      .map((select, i) => select.options[lane[i]].textContent)
+      .join(" ");
   const at = () => sliders.map((slider) => Number(slider.value));
   const rowOf = (lane, places) => rows.get([...lane, ...places].join());
   const limits = [...root.querySelectorAll("[data-limit]")].map((input) => ({
@@ -72,7 +84,7 @@
         const [low, high] = [figure.low?.[row], figure.high?.[row]];
         cells.push(number(row === undefined ? "–" : written(figure.value[row], figure.unit)));
         const known = typeof low === "number" && typeof high === "number" && low < high;
-        if (ends) cells.push(number(known ? `${written(low, figure.unit)} – ${written(high, figure.unit)}` : "", "muted"));
+        if (ends) cells.push(number(known ? between(low, high, figure.unit) : "", "muted"));
       });
       if (SIDES[1]) {
         const ratio = figure.value[picked[1]] / figure.value[picked[0]];
@@ -93,6 +105,13 @@
       body.push(line(cells));
     });
     table.tBodies[0].replaceChildren(...body);
+    const names = axes.length ? SIDES.map((side, i) => `${side}: ${texts(side, lanes[i])}`) : [];
+    const numbered = numbers.map(({ title, unit, values }, i) => `${title.toLowerCase()} ${written(values[places[i]], unit)}`);
+    find("explorer-figures-caption").textContent = [
+      names.join("; ") || "Chosen configuration",
+      ...(numbered.length ? [`at ${numbered.join(", ")}`] : []),
+      ...(ends ? [`with the central 80${GAP}% where it is known`] : []),
+    ].join(", ");
     find("explorer-said").textContent = SIDES.map((side, i) => {
       if (picked[i] === undefined) return `${side}: no such configuration was kept.`;
       const reason = broken(picked[i]);

@@ -167,9 +167,18 @@
     return Promise.all(plots.map((plot) => draw(plot, width || plot.clientWidth)));
   };
 
+  // One after the other, so that the page can be used meanwhile.
+  const drawEach = async () => {
+    for (const plot of plots) {
+      if (drawn.has(plot)) continue; // it is being printed already
+      await draw(plot, plot.clientWidth);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  };
+
   const start = async () => {
     await load();
-    await drawAll();
+    await drawEach();
     let waiting = false;
     const watch = new ResizeObserver(() => {
       if (waiting || root.classList.contains("printing")) return;
@@ -200,7 +209,7 @@
       if (on && table.offsetWidth > PAPER) table.style.zoom = PAPER / table.offsetWidth;
     });
     if (!on) unfolded.splice(0).forEach((entry) => (entry.open = false));
-    if (drawn.size) drawAll();
+    if (window.Plotly) drawAll();
   };
   addEventListener("beforeprint", () => printing(true));
   addEventListener("afterprint", () => printing(false));

@@ -50,10 +50,12 @@ def with_steps(result: Result, plan: Plan) -> Result:
         found["kernels"] = _kernels(decode, prefill if same else None)
     layouts = [pool.candidate.layout.spelled for pool in (first, last)]
     where = f"prefill on {layouts[0]}, decode on {layouts[1]}" if first is not last else layouts[0]
+    if not same:
+        where = f"only of what decodes, {layouts[1]} on {last.kind.gpu}"
     steps = (
-        f"Of the recommended deployment, {where}: one prompt of {plan.full.prompt:,.0f} tokens, "
-        f"and {batch:,} sequences that decode together, about as many as an instance has at the "
-        "planned load."
+        f"Of the recommended deployment, {where}: prompts of {plan.full.prompt:,.0f} tokens, one "
+        f"in a step, and {batch:,} sequences that decode together, about as many as an instance "
+        "has at the planned load."
     )
     more = {
         "batch": batch,

@@ -190,7 +190,7 @@ def is_bound(row: Mapping[str, Any]) -> bool:
 
 
 def embedded(lanes: Lanes) -> dict[str, Any]:
-    """Configurations as plain data for the page's script: columns of numbers, four digits each."""
+    """Configurations as plain data for the page's script: columns of numbers, five digits each."""
     places = [
         {value: place for place, value in enumerate(choice.values)}
         for choice in (*lanes.axes, *lanes.numbers)
@@ -234,8 +234,8 @@ def embedded(lanes: Lanes) -> dict[str, Any]:
 
 
 def _column(lanes: Lanes, name: str) -> list[float | None] | None:
-    """Values of a column, four digits each; None where no row has one."""
+    """Values of a column, five digits each; None where no row has one."""
     values = [row.get(name) for row in lanes.rows]
     if not any(is_number(value) for value in values):
         return None
-    return [float(f"{value:.4g}") if is_number(value) else None for value in values]
+    return [float(f"{value:.5g}") if is_number(value) else None for value in values]

@@ -132,7 +132,7 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
     figure["xaxis"] = axis(
         heading(facts.measure),
         range=[low - room, high + room],
-        **linear_ticks(high + room, unit, low=low - room),
+        **linear_ticks(high + room, unit, most=6, low=low - room),
     )
     figure["yaxis"] = axis(
         "",
