@@ -25,7 +25,8 @@
     const steps = unit === "B" ? BINARY : PREFIXES[unit];
     if (!steps) return `${digits(value)}${unit ? GAP + unit : ""}`;
     const [size, name] = steps.find(([least]) => Math.abs(value) >= least * 0.9995) || steps.at(-1);
-    return `${Math.abs(value / size) < 999.5 ? (value / size).toPrecision(3) : digits(value / size)}${GAP}${name}`;
+    const exact = value !== 0 && Math.abs(value / size) < 999.5;
+    return `${exact ? (value / size).toPrecision(3) : digits(value / size)}${GAP}${name}`;
   };
   // The unit once where both ends have the same.
   const between = (low, high, unit) => {
