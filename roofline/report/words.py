@@ -25,6 +25,8 @@ HEADINGS: Final[Mapping[str, str]] = {
     "joule_per_mtok": "Energy per Mtok",
     "joule_per_token": "Energy per token",
     "kv": "KV cache",
+    "kv_bytes": "KV cache",
+    "kv_bytes_per_token": "KV cache per token",
     "latency_s": "Latency",
     "makespan_s": "Makespan",
     "memory_bytes": "Memory",
@@ -57,6 +59,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "usd_per_mtok": "Cost per Mtok",
     "user_tok_s": "Speed per user",
     "utilisation": "Busy",
+    "weight_bytes": "Weights",
 }
 SHORT: Final[Mapping[str, str]] = {
     "e2e": "latency",

@@ -15,7 +15,7 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
     [
         ("ttft_p99", "TTFT p99"),
         ("tpot_without_s", "TPOT without"),
-        ("kv_bytes_per_token", "KV bytes per token"),
+        ("kv_bytes_left", "KV bytes left"),
         ("ttft_low_s", "TTFT, from"),
         ("usd_per_mtok_high", "Cost per Mtok, to"),
         ("wire_share", "Wire share"),

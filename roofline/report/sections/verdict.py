@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head, heads
 from roofline.report.known import BOUND, MEANINGS, PARTLY, calibrated
-from roofline.report.text import UNKNOWN, Amount, amount, between, clean, is_number, percent
+from roofline.report.text import UNKNOWN, Amount, amount, between, binary, clean, is_number, percent
 from roofline.report.words import heading
 from roofline.table import Result
 
@@ -52,8 +52,8 @@ CARDS: Final = (
     "usd_per_mtok",
     "joule_per_mtok",
 )
-
-
+DEVICE: Final = frozenset({"pool_bytes"})
+"""Metrics that are a part of device memory, which is sold in powers of two."""
 MOST: Final = ("throughput_tok_s", "throughput_tok_s_per_gpu", "user_tok_s")
 """Metrics of which more is better: datasheet rates give a ceiling."""
 
@@ -159,7 +159,7 @@ def _headline(row: dict[str, Any], result: Result) -> Headline:
     spread = "low" in row and row["low"] < row["high"]
     return Headline(
         name=NAMES.get(metric) or clean(heading(metric)),
-        value=Amount(UNKNOWN) if none else amount(row["value"], unit),
+        value=Amount(UNKNOWN) if none else _value(metric, row["value"], unit),
         serial=amount(serial, unit) if is_number(serial) and not none else None,
         interval=between(row["low"], row["high"], unit) if spread else None,
         bound=amount(bound, unit) if is_number(bound) and not none else None,
@@ -168,6 +168,10 @@ def _headline(row: dict[str, Any], result: Result) -> Headline:
         basis=PARTLY if spread and basis == BOUND else basis,
         explained=explained if explained in result.derivations else "",
     )
+
+
+def _value(metric: str, value: object, unit: str) -> Amount:
+    return binary(value) if metric in DEVICE and is_number(value) else amount(value, unit)
 
 
 def _known(result: Result) -> tuple[Surety, ...]:
