@@ -7,6 +7,7 @@ import pytest
 
 from roofline.report import render, write
 from roofline.report.lanes import MOST, embedded, lanes_of
+from roofline.report.sections.pareto import alike
 from roofline.table import Column, Result, Table, table
 from tests.report.hostile import MANY, poisoned
 from tests.report.pages import taken_apart
@@ -67,6 +68,14 @@ def test_a_page_holds_so_many_rows_and_says_how_many_it_leaves_out() -> None:
     table = points(copies=300)
     assert lanes_of(table).left_out == len(table) - MOST
     assert f"{len(table) - MOST:,} more configurations" in render(swept(table))
+
+
+def test_a_page_about_one_length_compares_gpus_at_that_length() -> None:
+    result = swept(points(), start={"gpu": "fast", "batch": 4, "prompt": 20})
+    kept = alike(result, result.tables["points"])
+    assert set(kept["prompt"]) == {20}
+    assert len(kept) == len(points()) / 2
+    assert len(alike(swept(points()), points())) == len(points())
 
 
 def test_names_of_any_kind_are_inert() -> None:
