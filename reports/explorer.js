@@ -97,6 +97,7 @@
       return line(cells);
     });
     words.forEach((word) => {
+      if (picked.every((row) => row === undefined || !word.texts[word.value[row]])) return;
       const cells = [element("th", word.title, { scope: "row" })];
       picked.forEach((row) => {
         const text = row === undefined ? "–" : word.texts[word.value[row]] || "–";

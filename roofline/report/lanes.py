@@ -11,7 +11,7 @@ from typing import Any, Final
 from roofline.report.known import BOUND
 from roofline.report.text import is_number
 from roofline.report.words import heading, unit_of
-from roofline.table import Result, Table
+from roofline.table import Column, Result, Table
 
 NAMES: Final = (
     "scenario",
@@ -26,6 +26,7 @@ NAMES: Final = (
     "policy",
     "patch",
 )
+LENGTHS: Final = ("prompt", "output")
 NUMBERS: Final = ("batch", "rate_per_s", "concurrency", "prompt", "output")
 FIGURES: Final = (
     "ttft_s",
@@ -110,6 +111,22 @@ def swept(result: Result, table: Table) -> Lanes:
     rows = result.metadata.get("rows")
     total = rows if isinstance(rows, int) else None
     return lanes_of(table, [(str(name), bool(most)) for name, most in wanted], total)
+
+
+def alike(result: Result, table: Table) -> Table:
+    """Configurations that are asked the same: of the lengths that a page is about.
+
+    A short prompt beats a long one in everything and says nothing about a GPU.
+    """
+    start = result.metadata.get("start")
+    asked = {name: start[name] for name in LENGTHS if name in start} if start else {}
+    kept = [row for row in table.rows() if all(row.get(n) == value for n, value in asked.items())]
+    return Table(
+        {
+            name: Column(tuple(row[name] for row in kept), column.unit, column.basis)
+            for name, column in table.columns.items()
+        }
+    )
 
 
 def lanes_of(

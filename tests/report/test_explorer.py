@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from roofline.report import render, write
-from roofline.report.lanes import MOST, embedded, lanes_of
-from roofline.report.sections.pareto import alike
+from roofline.report.lanes import MOST, alike, embedded, lanes_of
 from roofline.table import Column, Result, Table, table
 from tests.report.hostile import MANY, poisoned
 from tests.report.pages import taken_apart

@@ -28,7 +28,7 @@ def _assumptions(key: str, title: str, rows: Sequence[Mapping[str, Any]]) -> Gri
         heads(what="What", value="Value", basis="Basis", source="Source and note"),
         tuple(
             (
-                Cell(str(row["what"])),
+                Cell(_what(str(row["what"]))),
                 Cell(str(row["value"])),
                 Cell(str(row["basis"]), tone="badge"),
                 Cell(": ".join(str(row[key]) for key in ("source", "note") if row[key])),
@@ -36,6 +36,16 @@ def _assumptions(key: str, title: str, rows: Sequence[Mapping[str, Any]]) -> Gri
             for row in rows
         ),
     )
+
+
+def _what(name: str) -> str:
+    """An input in words; of a field of a file the last word is its path.
+
+    >>> _what("h100-sxm price.per_hour"), _what("llama-3.1-8b d_model"), _what("prefix hit")
+    ('h100-sxm price per hour', 'llama-3.1-8b d_model', 'prefix hit')
+    """
+    of, space, field = name.rpartition(" ")
+    return f"{of}{space}{field.replace('.', ' ').replace('_', ' ') if '.' in field else field}"
 
 
 def _kernels(result: Result) -> Grid:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from roofline.report.block import NO_UNIT, Block, Cell, Figure, Grid, Head, Key
 from roofline.report.figures import axis, colour, layout, log_ticks
-from roofline.report.lanes import NAMES, Choice, Lanes, embedded, swept
+from roofline.report.lanes import NAMES, Choice, Lanes, alike, embedded, swept
 from roofline.report.text import Amount, between, is_number
-from roofline.report.words import cell, heading, unit_of
+from roofline.report.words import cell, heading, mid, unit_of
 from roofline.table import Result
 
 ORDER: Final = 62
@@ -22,6 +22,8 @@ SHOWN: Final = (
 """Figures of the best."""
 ENDED: Final = frozenset({"ttft_s", "tpot_s", "usd_per_mtok"})
 """Those with their interval."""
+SAID: Final = frozenset({heading("batch"), heading("prompt")})
+"""Titles of numbers that the caption has where they are the same everywhere."""
 SPEED: Final = "user_tok_s"
 RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 
@@ -143,6 +145,12 @@ def draw_curve(lanes: Lanes) -> Figure | None:
     )
 
 
+def _lengths(lanes: Lanes) -> str:
+    """What all have in common that a reader would look for."""
+    said = [f"{mid(title)} {value:,}" for title, value in lanes.fixed if title in SAID]
+    return f" at {', '.join(said)}" if said else ""
+
+
 def _best(lanes: Lanes) -> Grid:
     """The best rows as a table, whether scripts run or not."""
     names = [choice.name for choice in (*lanes.axes, *lanes.numbers)]
@@ -168,7 +176,7 @@ def _best(lanes: Lanes) -> Grid:
 
     return Grid(
         "best-table",
-        "The best configurations, those that keep all limits first",
+        f"The best configurations{_lengths(lanes)}, those that keep all limits first",
         tuple(heads),
         tuple(line(row) for row in lanes.rows[:BEST]),
     )
@@ -189,6 +197,6 @@ def build(result: Result) -> Block | None:
         "explorer.html",
         explorer_facts(result, lanes),
         figures=() if figure is None else (figure,),
-        grids=(_best(lanes),),
+        grids=(_best(swept(result, alike(result, table))),),
         script="explorer.js",
     )

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, lines, log_ticks
-from roofline.report.lanes import Lanes, is_bound, swept
+from roofline.report.lanes import Lanes, alike, is_bound, swept
 from roofline.report.text import is_number, label
 from roofline.report.words import heading, written
-from roofline.table import Column, Result, Table
+from roofline.table import Result
 
 ORDER: Final = 61
 SPEED: Final = "user_tok_s"
@@ -22,27 +22,10 @@ LOOKS: Final = (
     ("host", "x"),
 )
 """Colour and symbol of each group, as many as can be told apart."""
-LENGTHS: Final = ("prompt", "output")
 MOST: Final = 800
 """Points that a reader can tell apart, the best ones."""
 GROUPED: Final = ("gpu", "model", "technique", "weights", "layout")
 """What configurations may be grouped by, the first that differs."""
-
-
-def alike(result: Result, table: Table) -> Table:
-    """Configurations that are asked the same: of the lengths that a page is about.
-
-    A short prompt beats a long one in everything and says nothing about a GPU.
-    """
-    start = result.metadata.get("start")
-    asked = {name: start[name] for name in LENGTHS if name in start} if start else {}
-    kept = [row for row in table.rows() if all(row.get(n) == value for n, value in asked.items())]
-    return Table(
-        {
-            name: Column(tuple(row[name] for row in kept), column.unit, column.basis)
-            for name, column in table.columns.items()
-        }
-    )
 
 
 def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
