@@ -234,7 +234,7 @@ def test_what_is_kept_outside_is_among_the_assumptions() -> None:
     )
     rows = {row["what"]: row for row in result.tables["assumptions"].rows()}
     assert rows["weights of the layers kept in the host's memory"]["value"] == "50%"
-    rate = rows["rtx-4090 links pcie bandwidth"]
+    rate = rows["rtx-4090 links.pcie.bandwidth"]
     assert rate["value"] == "31.5 GB/s"
     assert "PCI Express" in rate["source"]
     page = render(result)
