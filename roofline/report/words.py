@@ -192,7 +192,8 @@ def written(name: str, value: object, unit: str = "") -> Amount:
         if _of(name, CHANCES):
             return Amount(sure(number))
         if name in ERRORS:
-            return Amount(percent(number).replace("-", "−"))
+            sign = "+" if name == "error" and number > 0 else ""
+            return Amount(sign + percent(number).replace("-", "−"))
         found = unit or unit_of(name)
         if found == "B":
             return binary(number)

@@ -35,6 +35,8 @@ def test_names_are_written_as_the_field_does(name: str, said: str) -> None:
         ("unused_share", 1.4e-17, "", "0 %"),
         ("probability", 1.0, "", "> 99 %"),
         ("error", -0.0545, "", "−5.5 %"),
+        ("error", 0.1, "", "+10 %"),
+        ("median", 0.1, "", "10 %"),
         ("parameters", 13015864320.0, "parameter", "13.0 G"),
         ("slots", 9216.0, "token", "9,216 tokens"),
         ("slots", 1.0, "token", "1 token"),

@@ -24,7 +24,7 @@ LOOKS: Final = (
 """Colour and symbol of each group, as many as can be told apart."""
 MOST: Final = 800
 """Points that a reader can tell apart, the best ones."""
-GROUPED: Final = ("gpu", "model", "technique", "weights", "layout")
+GROUPED: Final = ("scenario", "gpu", "model", "technique", "weights", "layout")
 """What configurations may be grouped by, the first that differs."""
 
 
