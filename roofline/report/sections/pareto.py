@@ -79,7 +79,7 @@ def draw(lanes: Lanes) -> Figure | None:
         ticks = log_ticks(min(values) / 1.3, max(values) * 1.3, "")
         figure[place] = axis(title, type="log", **ticks)
     fast, rich = max(rows, key=lambda row: row[SPEED]), max(rows, key=lambda row: row[rate])
-    legend = [Key(text[:60], look[0], _shape(look[1])) for (text, _), look in _looks(found)]
+    legend = [Key(text[:60], look[0], look[1]) for (text, _), look in _looks(found)]
     return Figure(
         "pareto",
         "What a GPU gives against what a user gets",
@@ -101,10 +101,6 @@ def _looks(
     found: Mapping[str, list[Mapping[str, Any]]],
 ) -> list[tuple[tuple[str, list[Mapping[str, Any]]], tuple[str, str]]]:
     return list(zip(found.items(), LOOKS, strict=False))
-
-
-def _shape(symbol: str) -> str:
-    return symbol if symbol in ("circle", "diamond") else "square"
 
 
 def _points(
