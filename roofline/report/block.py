@@ -20,7 +20,8 @@ class Key:
         Colour of the theme.
     shape
         ``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"``,
-        ``"diamond"``, ``"star"``, ``"cross"``, ``"x"``, ``"triangle-up"``, ``"band"``, ``"stem"`` or ``"whisker"``.
+        ``"diamond"``, ``"star"``, ``"cross"``, ``"x"``, ``"triangle-up"``, ``"band"``,
+        ``"stem"`` or ``"whisker"``.
     """
 
     text: str
