@@ -49,6 +49,14 @@ def test_the_best_for_each_aim_is_among_those_that_keep_the_limits() -> None:
     ]
 
 
+def test_a_bound_is_no_winner_where_there_is_a_forecast() -> None:
+    result = swept()
+    rows = list(result.tables["points"].rows())
+    rows[0] = rows[0] | {"basis": "datasheet"}
+    points = {"points": table(rows, {})}
+    assert {each.row["gpu"] for each in winners(replace(result, tables=points))} == {"fast"}
+
+
 def test_a_sweep_is_answered_by_the_best_for_its_first_aim() -> None:
     result = swept()
     facts = sweep_facts(result, winners(result))

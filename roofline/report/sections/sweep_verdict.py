@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head
 from roofline.report.known import MEANINGS
-from roofline.report.lanes import rank
+from roofline.report.lanes import is_bound, rank
 from roofline.report.sections.plan_verdict import Figure
 from roofline.report.text import Amount, amount, between, clean, is_number
 from roofline.report.words import cell, heading, mid, unit_of, written
@@ -71,9 +71,12 @@ def winners(result: Result) -> tuple[Winner, ...]:
     for scenario, mine in rows.items():
         aims = _aims(result, scenario)
         for place, (name, largest) in enumerate(aims):
-            # What is wanted first decides between those that are as good.
+            # What is wanted first decides between those that are as good; a bound is no forecast.
             order = [(name, largest), *(aim for aim in aims if aim != aims[place])]
-            best = min(mine, key=lambda row: [rank(row.get(n), most) for n, most in order])
+            best = min(
+                mine,
+                key=lambda row: [is_bound(row), *(rank(row.get(n), most) for n, most in order)],
+            )
             if is_number(best.get(name)):
                 aim = f"{'most' if largest else 'least'} {mid(heading(name))}"
                 found.append(Winner(scenario, aim, best))
