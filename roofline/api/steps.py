@@ -55,7 +55,7 @@ def with_steps(result: Result, plan: Plan) -> Result:
     steps = (
         f"Of the recommended deployment, {where}: prompts of {plan.full.prompt:,.0f} tokens, one "
         f"in a step, and {batch:,} sequences that decode together, about as many as an instance "
-        "has at the planned load."
+        f"has at the planned load{'' if last.replica.draft is None else ', without drafts'}."
     )
     more = {
         "batch": batch,
