@@ -25,24 +25,36 @@
     const steps = unit === "B" ? BINARY : PREFIXES[unit];
     if (!steps) return `${digits(value)}${unit ? GAP + unit : ""}`;
     const [size, name] = steps.find(([least]) => Math.abs(value) >= least * 0.9995) || steps.at(-1);
-    return `${digits(value / size)}${GAP}${name}`;
+    const exact = value !== 0 && Math.abs(value / size) < 999.5;
+    return `${exact ? (value / size).toPrecision(3) : digits(value / size)}${GAP}${name}`;
+  };
+  // The unit once where both ends have the same.
+  const between = (low, high, unit) => {
+    const [first, last] = [written(low, unit), written(high, unit)];
+    const [number, name] = first.split(GAP);
+    return `${name === last.split(GAP)[1] ? number : first} – ${last.replace(/^\$/, "")}`;
   };
 
   const chosen = (side) =>
     axes.map((_, i) => Number(selects.find((e) => e.dataset.side === side && Number(e.dataset.axis) === i).value));
+  // What tells one side from the other, in words.
+  const texts = (side, lane) =>
+    axes
+      .map((_, i) => selects.find((e) => e.dataset.side === side && Number(e.dataset.axis) === i))
+      .map((select, i) => select.options[lane[i]].textContent)
+      .join(" ");
   const at = () => sliders.map((slider) => Number(slider.value));
   const rowOf = (lane, places) => rows.get([...lane, ...places].join());
-  const limit = (name) => {
-    const value = parseFloat(find(`limit-${name}`).value);
-    return value > 0 ? value / 1000 : Infinity;
-  };
+  const limits = [...root.querySelectorAll("[data-limit]")].map((input) => ({
+    input,
+    figure: named(figures, input.dataset.limit),
+  }));
+  const most = ({ input }) => (parseFloat(input.value) > 0 ? parseFloat(input.value) / 1000 : Infinity);
+  const promised = () => limits.some((each) => most(each) < Infinity);
   const broken = (row) => {
     if (!given.fits[row]) return "memory";
-    for (const name of ["ttft", "tpot"]) {
-      const figure = named(figures, `${name}_s`);
-      if (figure && figure.value[row] > limit(name)) return name.toUpperCase();
-    }
-    return "";
+    const first = limits.find((each) => each.figure.value[row] > most(each));
+    return first ? first.figure.title : "";
   };
 
   const element = (tag, text, attributes = {}) => {
@@ -61,7 +73,9 @@
   const fill = (lanes, places) => {
     const table = find("explorer-figures");
     const picked = lanes.map((lane) => rowOf(lane, places));
-    const heads = ["Figure", ...SIDES.flatMap((side) => [side, `${side}, 80${GAP}%`]), ...(SIDES[1] ? ["B / A"] : [])];
+    const ends = figures.some(({ low }) => low);
+    const heads = ["Figure", ...SIDES.flatMap((side) => [side, ...(ends ? [`${side}, 80${GAP}%`] : [])])];
+    if (SIDES[1]) heads.push("B / A");
     table.tHead.replaceChildren(
       line(heads.map((text, i) => element("th", text, { scope: "col", ...(i ? { class: "n" } : {}) }))),
     );
@@ -71,7 +85,7 @@
         const [low, high] = [figure.low?.[row], figure.high?.[row]];
         cells.push(number(row === undefined ? "–" : written(figure.value[row], figure.unit)));
         const known = typeof low === "number" && typeof high === "number" && low < high;
-        cells.push(number(known ? `${written(low, figure.unit)} – ${written(high, figure.unit)}` : "", "muted"));
+        if (ends) cells.push(number(known ? between(low, high, figure.unit) : "", "muted"));
       });
       if (SIDES[1]) {
         const ratio = figure.value[picked[1]] / figure.value[picked[0]];
@@ -83,19 +97,28 @@
       return line(cells);
     });
     words.forEach((word) => {
+      if (picked.every((row) => row === undefined || !word.texts[word.value[row]])) return;
       const cells = [element("th", word.title, { scope: "row" })];
       picked.forEach((row) => {
         const text = row === undefined ? "–" : word.texts[word.value[row]] || "–";
-        cells.push(element("td", text, { class: "n" }), element("td", ""));
+        cells.push(element("td", text, { class: "n" }), ...(ends ? [element("td", "")] : []));
       });
       if (SIDES[1]) cells.push(element("td", ""));
       body.push(line(cells));
     });
     table.tBodies[0].replaceChildren(...body);
+    const names = axes.length ? SIDES.map((side, i) => `${side}: ${texts(side, lanes[i])}`) : [];
+    const numbered = numbers.map(({ title, unit, values }, i) => `${title.toLowerCase()} ${written(values[places[i]], unit)}`);
+    find("explorer-figures-caption").textContent = [
+      names.join("; ") || "Chosen configuration",
+      ...(numbered.length ? [`at ${numbered.join(", ")}`] : []),
+      ...(ends ? [`with the central 80${GAP}% where it is known`] : []),
+    ].join(", ");
     find("explorer-said").textContent = SIDES.map((side, i) => {
       if (picked[i] === undefined) return `${side}: no such configuration was kept.`;
       const reason = broken(picked[i]);
       if (reason === "memory") return `${side} does not fit into memory.`;
+      if (!promised()) return `${side} fits.`;
       return reason ? `${side} breaks the promise of ${reason}.` : `${side} keeps what is promised.`;
     }).join(" ");
   };
@@ -108,10 +131,10 @@
     }
     const table = find("explorer-map");
     const [across, down] = numbers;
-    const label = (entry, value) => `${digits(value)}${entry.unit === "request/s" ? "/s" : ""}`;
-    const shown = named(figures, "tpot_s") || figures[0];
+    const label = (entry, value) => `${digits(value)}${entry.unit === "requests/s" ? "/s" : ""}`;
+    const shown = named(figures, "tpot_p99_s") || named(figures, "tpot_s") || figures[0];
     find("explorer-map-caption").textContent =
-      `A: ${shown.title} at each ${across.title.toLowerCase()}${down ? ` and ${down.title.toLowerCase()}` : ""}; ✓ keeps what is promised`;
+      `A: ${shown.title} at each ${across.title.toLowerCase()}${down ? ` and ${down.title.toLowerCase()}` : ""}; ✓ ${promised() ? "keeps what is promised" : "fits, and nothing is promised yet"}`;
     table.tHead.replaceChildren(
       line([
         element("th", down ? `${down.title} \\ ${across.title}` : across.title, { scope: "col" }),
@@ -168,7 +191,7 @@
     waiting = false;
     const places = at();
     sliders.forEach((slider, i) => {
-      const text = digits(numbers[i].values[places[i]]);
+      const text = written(numbers[i].values[places[i]], numbers[i].unit);
       slider.nextElementSibling.textContent = text;
       slider.setAttribute("aria-valuetext", text);
     });

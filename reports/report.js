@@ -167,9 +167,18 @@
     return Promise.all(plots.map((plot) => draw(plot, width || plot.clientWidth)));
   };
 
+  // One after the other, so that the page can be used meanwhile.
+  const drawEach = async () => {
+    for (const plot of plots) {
+      if (drawn.has(plot)) continue; // it is being printed already
+      await draw(plot, plot.clientWidth);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  };
+
   const start = async () => {
     await load();
-    await drawAll();
+    await drawEach();
     let waiting = false;
     const watch = new ResizeObserver(() => {
       if (waiting || root.classList.contains("printing")) return;
@@ -183,13 +192,27 @@
     });
     plots.forEach((plot) => watch.observe(plot));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-    const printing = (on) => {
-      if (root.classList.toggle("printing", on) !== undefined) drawAll();
-    };
-    addEventListener("beforeprint", () => printing(true));
-    addEventListener("afterprint", () => printing(false));
     root.dataset.drawn = "yes";
   };
+
+  // Paper is as wide as it is: what is folded and worth it is unfolded, a table too wide is made smaller.
+  const unfolded = [];
+  const printing = (on) => {
+    if (root.classList.contains("printing") === on) return;
+    root.classList.toggle("printing", on);
+    if (on) {
+      unfolded.push(...document.querySelectorAll("details.paper:not([open])"));
+      unfolded.forEach((entry) => (entry.open = true));
+    }
+    document.querySelectorAll(".scroll > table").forEach((table) => {
+      table.style.zoom = "";
+      if (on && table.offsetWidth > PAPER) table.style.zoom = PAPER / table.offsetWidth;
+    });
+    if (!on) unfolded.splice(0).forEach((entry) => (entry.open = false));
+    if (window.Plotly) drawAll();
+  };
+  addEventListener("beforeprint", () => printing(true));
+  addEventListener("afterprint", () => printing(false));
 
   const open = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -28,7 +28,7 @@ PLAIN: Final = {
 
 
 def around(result: Result) -> Result:
-    """The result with others like it: on other GPUs, in fp8, at other batches and lengths.
+    """The result with others like it: on other GPUs, in bf16 and fp8, at other batches and lengths.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def around(result: Result) -> Result:
 def _scenario(given: Any) -> dict[str, Any]:
     network = networks.architecture(given["model"])
     most = (network.max_context or PROMPTS[-1]) - given["output"]
-    formats = dict.fromkeys([given["weights"], "fp8"])
+    formats = dict.fromkeys([given["weights"], "bf16", "fp8"])
     return {
         "schema_version": 1,
         "name": "around",

@@ -21,6 +21,7 @@ from roofline.api.setting import (
 )
 from roofline.api.simulation import USUAL_DRAFT
 from roofline.api.speculation import draft_of, rates_of
+from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn
 from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
@@ -120,7 +121,9 @@ def plan(
     Result
         Tables ``verdict``, ``objectives``, ``runners_up``, ``frontier``, ``gpus_by_rate``,
         ``sensitivity``, ``break_even``, ``candidates``, ``assumptions``; ``lifts`` where nothing
-        fits. Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
+        fits; ``ops``, ``roofs``, ``memory``, ``capacity``, ``batch_curve`` and ``kernels`` of its
+        steps, as `roofline.api.analyze` has them. Derivations of ``gpus``, ``price``, ``cost``,
+        ``capacity``, ``headroom``.
 
     Raises
     ------
@@ -248,7 +251,7 @@ def plan(
         "seed": seed,
         "training_tokens": training_tokens,
     }
-    return result_of(
+    result = result_of(
         found,
         kinds,
         given=given,
@@ -256,6 +259,7 @@ def plan(
         pools=disaggregated,
         notes=notes,
     )
+    return with_steps(result, found)
 
 
 @dataclass(frozen=True, slots=True)

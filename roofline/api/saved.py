@@ -11,7 +11,9 @@ from roofline.errors import DocumentError, InputError
 from roofline.schema.files import read
 from roofline.schema.models import Strict
 from roofline.schema.validation import validate
-from roofline.study.points import result_of
+from roofline.study.best_rows import order, taken
+from roofline.study.found import SHOWN
+from roofline.study.points import objectives_of, result_of
 from roofline.table import Column, Derivation, Result, Table
 
 Plain = str | int | float | bool | None
@@ -89,10 +91,10 @@ def together(results: Sequence[Result]) -> Result:
         raise InputError("several results are not all sweeps", hint="report plans one by one")
     columns = dict.fromkeys(name for result in results for name in result.tables["points"].columns)
     rows: dict[str, list[Any]] = {"scenario": [], **{name: [] for name in columns}}
-    for place, result in enumerate(results):
-        points, name = result.tables["points"], str(result.metadata.get("name", ""))
-        twice = sum(str(other.metadata.get("name", "")) == name for other in results) > 1
-        rows["scenario"] += [f"{name} {place + 1}" if twice else name] * len(points)
+    names = _names(results)
+    for name, result in zip(names, results, strict=True):
+        points = result.tables["points"]
+        rows["scenario"] += [name] * len(points)
         for column in columns:
             known = points.columns.get(column)
             rows[column] += known.values if known else [None] * len(points)
@@ -103,10 +105,28 @@ def together(results: Sequence[Result]) -> Result:
         notes=tuple(dict.fromkeys(note for result in results for note in result.notes)),
         metadata={
             **first.metadata,
-            "title": " beside ".join(str(result.metadata["title"]) for result in results),
-            "summary": tuple(line for result in results for line in result.metadata["summary"]),
+            "title": " beside ".join(names),
+            "summary": tuple(
+                f"{name}: {line}"
+                for name, result in zip(names, results, strict=True)
+                for line in (result.metadata["title"], *result.metadata["summary"])
+            ),
+            "objectives_of": {
+                name: result.metadata["objectives"]
+                for name, result in zip(names, results, strict=True)
+            },
+            "scenario": ", ".join(str(result.metadata.get("scenario", "")) for result in results),
+            "limits": {},
         },
     )
+
+
+def _names(results: Sequence[Result]) -> list[str]:
+    """Names of sweeps, numbered where two have the same."""
+    said = [str(result.metadata.get("name", "")) for result in results]
+    return [
+        f"{name} {place + 1}" if said.count(name) > 1 else name for place, name in enumerate(said)
+    ]
 
 
 def _sweep(path: Path) -> Result:
@@ -114,8 +134,13 @@ def _sweep(path: Path) -> Result:
     import pyarrow.parquet as pq
 
     try:
-        with path.open("rb") as file:
-            found = pq.read_table(file)
+        with path.open("rb") as file, pq.ParquetFile(file) as there:
+            number, schema = there.metadata.num_rows, there.schema_arrow
+        if number <= SHOWN:
+            return result_of(pq.read_table(path), label(path))
+        # So many do not go into memory as Python values, nor onto a page.
+        places = order(None, path, objectives_of(schema, label(path)))[:SHOWN]
+        return result_of(taken(None, path, places), label(path), number)
     except FileNotFoundError:
         raise DocumentError(f"{label(path)} does not exist", hint="check the spelling") from None
     except OSError as error:
@@ -125,7 +150,6 @@ def _sweep(path: Path) -> Result:
         raise DocumentError(
             f"{label(path)} is no whole Parquet file", hint="sweep again into the same folder"
         ) from None
-    return result_of(found, label(path))
 
 
 def _plan(path: Path) -> Result:

@@ -82,7 +82,7 @@ def sweep(
         typer.echo("", err=True)  # below the line of progress
         raise StoppedError("interrupted", hint=hint) from None
     if report is not None:
-        write_page(context, found.result(), report)
+        write_page(context, found.shown(), report)
     print_sweep(found, format_, top)
     if found.path is not None:
         typer.echo(f"wrote {found.path}", err=True)

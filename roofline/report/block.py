@@ -20,7 +20,8 @@ class Key:
         Colour of the theme.
     shape
         ``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"``,
-        ``"diamond"``, ``"band"``, ``"stem"`` or ``"whisker"``.
+        ``"diamond"``, ``"star"``, ``"cross"``, ``"x"``, ``"triangle-up"``, ``"band"``,
+        ``"stem"`` or ``"whisker"``.
     """
 
     text: str
@@ -67,12 +68,15 @@ class Head:
         Whether paper can do without it.
     wide
         Whether it has sentences.
+    short
+        Whether it has names that stay on one line.
     """
 
     text: str
     numeric: bool = False
     minor: bool = False
     wide: bool = False
+    short: bool = False
 
 
 @dataclass(frozen=True, slots=True)

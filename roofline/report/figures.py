@@ -33,6 +33,16 @@ COLOURS: Final = (
     "runtime",
     "graphs",
 )
+STEPS: Final = (
+    (1,),
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 5, 7),
+    (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9),
+    tuple(hundredth / 100 for hundredth in range(100, 1000, 10)),
+)
+"""Places of ticks in a decade, each finer than the one before."""
+FEWEST: Final = 3
+"""Ticks that an axis needs to be read. [1]"""
 SYMBOLS: Final[Mapping[str, str]] = {"prefill": "circle", "decode": "diamond"}
 HATCH: Final[Mapping[str, str]] = {"compute": "", "memory": "/", "wire": "x", "host": "."}
 
@@ -63,27 +73,34 @@ def axis(title: str, **more: Any) -> dict[str, Any]:
 
 
 def log_ticks(low: float, high: float, unit: str) -> dict[str, Any]:
-    """Ticks of a logarithmic axis in the words of `amount`: decades, or 1-2-5 where these are few.
+    r"""Ticks of a logarithmic axis in the words of `amount`: decades, or finer where these are few.
 
     >>> log_ticks(5, 200, "")["ticktext"]
     ['5', '10', '20', '50', '100', '200']
+    >>> log_ticks(0.18, 0.34, "s")["ticktext"]
+    ['200\xa0ms', '250\xa0ms', '300\xa0ms']
     """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1,) if math.log10(high / low) >= 2 else (1, 2, 5)
-    values = [float(f"{step}e{decade}") for decade in decades for step in steps]
-    return _ticks([value for value in values if low <= value <= high], unit)
+    kept: list[float] = []
+    for steps in STEPS[math.log10(high / low) < 2 :]:
+        if len(kept) >= FEWEST:
+            break
+        values = [float(f"{step}e{decade}") for decade in decades for step in steps]
+        kept = [value for value in values if low <= value <= high]
+    return _ticks(kept, unit)
 
 
-def linear_ticks(high: float, unit: str, most: int = 5) -> dict[str, Any]:
-    """Ticks from 0 in steps of 1, 2 or 5.
+def linear_ticks(high: float, unit: str, most: int = 5, low: float = 0.0) -> dict[str, Any]:
+    """Ticks from 0, or from another end, in steps of 1, 2 or 5.
 
-    >>> linear_ticks(2.4, "")["ticktext"]
-    ['0', '0.5', '1', '1.5', '2']
+    >>> linear_ticks(2.4, "")["ticktext"], linear_ticks(3.1, "", low=1.5)["ticktext"]
+    (['0', '0.5', '1', '1.5', '2'], ['1.5', '2', '2.5', '3'])
     """
-    decade = math.floor(math.log10(high / most))
+    decade = math.floor(math.log10((high - low) / most))
     sizes = [float(f"{step}e{decade + more}") for more in (0, 1) for step in (1, 2, 5)]
-    step = next(size for size in sizes if high / size <= most)
-    return _ticks([step * place for place in range(math.floor(high / step) + 1)], unit)
+    step = next(size for size in sizes if (high - low) / size <= most)
+    first, last = math.ceil(low / step), math.floor(high / step)
+    return _ticks([step * place for place in range(first, last + 1)], unit)
 
 
 def _ticks(values: list[float], unit: str) -> dict[str, Any]:

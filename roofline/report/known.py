@@ -9,6 +9,8 @@ BOUND: Final = "datasheet"
 """Basis of what nothing was measured for: it has a bound and no interval."""
 PARTLY: Final = "part datasheet"
 """A predicted figure that has such operators among its parts."""
+MEASURED: Final = frozenset({"measured", "interpolated", "extrapolated", "transferred"})
+"""Bases that rest on measurements."""
 MEANINGS: Final[Mapping[str, str]] = {
     "measured": "this kernel was measured at this shape",
     "interpolated": "a fit to kernels measured on this device, within the shapes measured",
@@ -22,10 +24,12 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 def calibrated(result: Result) -> bool:
     """Whether figures are predicted from measured kernels, so that they have intervals."""
-    headline = result.tables.get("headline")
-    if headline is None or "low" not in headline.columns:
-        return False
-    return any(low < high for low, high in zip(headline["low"], headline["high"], strict=True))
+    for name, low, high in (("headline", "low", "high"), ("ops", "low_s", "high_s")):
+        table = result.tables.get(name)
+        if table is not None:
+            there = low in table.columns
+            return there and any(a < b for a, b in zip(table[low], table[high], strict=True))
+    return False
 
 
 def ends(row: Mapping[str, Any]) -> tuple[float, float] | None:

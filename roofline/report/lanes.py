@@ -11,7 +11,7 @@ from typing import Any, Final
 from roofline.report.known import BOUND
 from roofline.report.text import is_number
 from roofline.report.words import heading, unit_of
-from roofline.table import Table
+from roofline.table import Column, Result, Table
 
 NAMES: Final = (
     "scenario",
@@ -26,10 +26,13 @@ NAMES: Final = (
     "policy",
     "patch",
 )
+LENGTHS: Final = ("prompt", "output")
 NUMBERS: Final = ("batch", "rate_per_s", "concurrency", "prompt", "output")
 FIGURES: Final = (
     "ttft_s",
+    "ttft_p99_s",
     "tpot_s",
+    "tpot_p99_s",
     "latency_s",
     "user_tok_s",
     "throughput_tok_s",
@@ -102,7 +105,33 @@ class Lanes:
         return " ".join(str(row[axis.name]) for axis in self.axes)
 
 
-def lanes_of(table: Table, objectives: Sequence[tuple[str, bool]] = ()) -> Lanes:
+def swept(result: Result, table: Table) -> Lanes:
+    """Configurations of a result, the best by its own objectives first."""
+    wanted = result.metadata.get("objectives", ())
+    rows = result.metadata.get("rows")
+    total = rows if isinstance(rows, int) else None
+    return lanes_of(table, [(str(name), bool(most)) for name, most in wanted], total)
+
+
+def alike(result: Result, table: Table) -> Table:
+    """Configurations that are asked the same: of the lengths that a page is about.
+
+    A short prompt beats a long one in everything and says nothing about a GPU.
+    """
+    start = result.metadata.get("start")
+    asked = {name: start[name] for name in LENGTHS if name in start} if start else {}
+    kept = [row for row in table.rows() if all(row.get(n) == value for n, value in asked.items())]
+    return Table(
+        {
+            name: Column(tuple(row[name] for row in kept), column.unit, column.basis)
+            for name, column in table.columns.items()
+        }
+    )
+
+
+def lanes_of(
+    table: Table, objectives: Sequence[tuple[str, bool]] = (), total: int | None = None
+) -> Lanes:
     """Configurations of a table.
 
     Parameters
@@ -111,10 +140,12 @@ def lanes_of(table: Table, objectives: Sequence[tuple[str, bool]] = ()) -> Lanes
         Of points.
     objectives
         Columns by which one is better than another, and whether more is better.
+    total
+        How many there are where the table has only the best; None for no more than it has. [1]
     """
-    every = [row for row in table.rows() if _has_figures(row)]
+    every = [_completed(row) for row in table.rows() if _has_figures(row)]
     for name, largest in reversed(objectives):
-        every.sort(key=lambda row: _rank(row.get(name), largest))
+        every.sort(key=lambda row: rank(row.get(name), largest))
     every.sort(key=lambda row: (not row.get("feasible", True), is_bound(row)))
     rows = every[:MOST]
 
@@ -135,8 +166,20 @@ def lanes_of(table: Table, objectives: Sequence[tuple[str, bool]] = ()) -> Lanes
         figures=tuple(name for name in FIGURES if _known(rows, name)),
         words=tuple(name for name in WORDS if any(row.get(name) for row in rows)),
         rows=tuple(rows),
-        left_out=len(every) - len(rows),
+        left_out=max(len(every), total or 0) - len(rows),
     )
+
+
+def _completed(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what follows from it: the speed for one user, ends of the rate of a GPU."""
+    if row.get("user_tok_s") is None and is_number(row.get("tpot_s")) and row["tpot_s"] > 0:
+        row["user_tok_s"] = 1.0 / row["tpot_s"]
+    whole, part = row.get("throughput_tok_s"), row.get("throughput_per_gpu_tok_s")
+    if is_number(whole) and is_number(part) and whole > 0:
+        for end in ("_low", "_high"):
+            if is_number(row.get(f"throughput_tok_s{end}")):
+                row[f"throughput_per_gpu_tok_s{end}"] = row[f"throughput_tok_s{end}"] * part / whole
+    return row
 
 
 def _has_figures(row: Mapping[str, Any]) -> bool:
@@ -147,7 +190,12 @@ def _known(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
     return any(is_number(row.get(name)) for row in rows)
 
 
-def _rank(value: object, largest: bool) -> float:
+def rank(value: object, largest: bool) -> float:
+    """Place of a value among others, the best least; what is unknown is last.
+
+    >>> sorted([3.0, None, 5.0], key=lambda value: rank(value, largest=True))
+    [5.0, 3.0, None]
+    """
     if not is_number(value):
         return float("inf")
     return -float(value) if largest else float(value)
@@ -159,7 +207,7 @@ def is_bound(row: Mapping[str, Any]) -> bool:
 
 
 def embedded(lanes: Lanes) -> dict[str, Any]:
-    """Configurations as plain data for the page's script: columns of numbers, four digits each."""
+    """Configurations as plain data for the page's script: columns of numbers, five digits each."""
     places = [
         {value: place for place, value in enumerate(choice.values)}
         for choice in (*lanes.axes, *lanes.numbers)
@@ -203,8 +251,8 @@ def embedded(lanes: Lanes) -> dict[str, Any]:
 
 
 def _column(lanes: Lanes, name: str) -> list[float | None] | None:
-    """Values of a column, four digits each; None where no row has one."""
+    """Values of a column, five digits each; None where no row has one."""
     values = [row.get(name) for row in lanes.rows]
     if not any(is_number(value) for value in values):
         return None
-    return [float(f"{value:.4g}") if is_number(value) else None for value in values]
+    return [float(f"{value:.5g}") if is_number(value) else None for value in values]

@@ -14,17 +14,26 @@ from roofline.report.plotlyjs import digest, library
 from roofline.report.text import clean, to_json
 from roofline.table import Result
 
+TITLES: Final = {"compare-measured": "Predicted against measured"}
+"""Titles of results that are of no network."""
 EMPTY: Final = digest(b"")
 """plotly.js adds an empty style element and fills it by script; nothing else may add style."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What names a page."""
+    """What names a page.
+
+    Attributes
+    ----------
+    steps
+        What the steps on it are of, where that is not the whole page's own question.
+    """
 
     title: str
     subtitle: str
     version: str
+    steps: str = ""
 
 
 def render(result: Result) -> str:
@@ -104,22 +113,15 @@ def page_of(result: Result) -> Page:
     """Title of a result, and how it was asked for."""
     given: Mapping[str, Any] = result.metadata
     name, device = given.get("model", result.kind), given.get("gpu_title") or given.get("gpu", "")
-    name = given.get("title", name)
+    name = given.get("title") or TITLES.get(str(name), name)
     gpus = given.get("gpus", 1)
     machine = f"{gpus} × {device}" if gpus != 1 else f"{device}"
+    if "gpus_allowed" in given:  # a plan says in its verdict on what
+        machine = f"up to {given['gpus_allowed']} × {_listed(given.get('gpu_titles', ''))}"
     parts = [f"{_listed(given['weights'])} weights" if "weights" in given else ""]
-    parts.append(f"{_listed(given['kv'])} KV cache" if "kv" in given else "")
-    layout = given.get("layout_title", f"TP {given.get('tp', 1)}")
-    if (replicas := given.get("replicas", 1)) != 1:
-        parts.append(f"{replicas} replicas of {layout}")
-    elif layout != "TP 1":
-        parts.append(str(layout))
-    parts.append(f"batch {given['batch']}" if "batch" in given else "")
-    if "prompt" in given:
-        answer = f" → {_grouped(given['output'])}" if "output" in given else ""
-        unit = " tokens" if isinstance(given["prompt"], int) else ""  # else it says so itself
-        parts.append(f"{_grouped(given['prompt'])}{answer}{unit}")
-    parts.append(f"{given['engine']} memory policy" if "engine" in given else "")
+    parts.append(f"{_listed(given['kv'])} KV cache" if given.get("kv", "auto") != "auto" else "")
+    parts += [_arranged(given), *_load(given)]
+    parts.append(str(given.get("engine_title") or given.get("engine", "")))
     if calibrated(result):
         named = f" ({given['calibration']})" if given.get("calibration") else ""
         parts.append(f"predicted from measured kernels{named}")
@@ -129,7 +131,27 @@ def page_of(result: Result) -> Page:
         title=f"{name} on {machine}" if machine else f"{name}",
         subtitle=" · ".join(part for part in parts if part),
         version=f"roofline {given['version']}" if "version" in given else "roofline",
+        steps=str(given.get("steps", "")),
     )
+
+
+def _arranged(given: Mapping[str, Any]) -> str:
+    """How devices share the network, as far as there are several."""
+    layout = given.get("layout_title", f"TP {given.get('tp', 1)}")
+    if (replicas := given.get("replicas", 1)) != 1:
+        return f"{replicas} replicas of {layout}"
+    return "" if layout == "TP 1" else str(layout)
+
+
+def _load(given: Mapping[str, Any]) -> list[str]:
+    """What is asked of it: traffic by its name, or a batch with its lengths."""
+    if "workload_title" in given:
+        return [f"{given['workload_title']}", str(given.get("arrivals", ""))]
+    parts = [f"batch {given['batch']}" if "batch" in given else ""]
+    if "prompt" in given:
+        answer = f" → {_grouped(given['output'])}" if "output" in given else ""
+        parts.append(f"{_grouped(given['prompt'])}{answer} tokens")
+    return parts
 
 
 def _listed(value: object) -> str:

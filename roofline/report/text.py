@@ -101,6 +101,9 @@ def amount(value: object, unit: str = "", digits: int = 3) -> Amount:
         text = f"{number:,.2f}" if number >= 1 else f"{number:.{digits}g}"
         cents = len(text.partition(".")[2]) >= 2 or "e" in text
         return Amount(f"${text if cents else f'{number:.2f}'}", unit[1:])
+    if unit == "parameter":  # what is counted is not said again: 8.03 G
+        figures, _, prefixed = show(number, "", digits).partition(" ")
+        return Amount(figures, prefixed)
     if unit in ("s", "B", "B/s", "FLOP", "FLOP/s", "J", "W"):
         figures, _, prefixed = show(number, unit, digits).partition(" ")
         return Amount(figures, prefixed)
@@ -145,6 +148,7 @@ def percent(share: float) -> str:
     >>> print(percent(0.4633), percent(0.0004), percent(0.034), sep=", ")
     46 %, < 0.1 %, 3.4 %
     """
+    share = round(share, 9)  # what rounding left is no share
     hundredths = share * 100
     number = f"{hundredths:.{0 if abs(hundredths) >= 9.95 or not share else 1}f}"
     shown = "< 0.1 %" if 0 < share < 0.001 else f"{number} %"

@@ -1,5 +1,6 @@
 """Columns of any table in a reader's words: heading, unit, and how a value is written."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,7 +10,9 @@ from roofline.table import Column
 
 HEADINGS: Final[Mapping[str, str]] = {
     "batch": "Batch",
+    "best_in": "Best in",
     "capacity_per_s": "Carries",
+    "chance": "How sure",
     "cp": "CP",
     "decode_bound": "Decode is bound by",
     "decode_tok_s": "Throughput",
@@ -18,22 +21,36 @@ HEADINGS: Final[Mapping[str, str]] = {
     "free_bytes": "Free memory",
     "gpu": "GPU",
     "gpus": "GPUs",
+    "inside": "Within",
     "joule_per_mtok": "Energy per Mtok",
+    "joule_per_token": "Energy per token",
     "kv": "KV cache",
+    "kv_bytes": "KV cache",
+    "kv_bytes_per_token": "KV cache per token",
     "latency_s": "Latency",
+    "makespan_s": "Makespan",
     "memory_bytes": "Memory",
+    "n": "Figures",
+    "offered_requests_per_s": "Load",
     "output_per_gpu_tok_s": "Throughput per GPU",
     "output_tok_s": "Throughput",
     "pp": "PP",
     "prefill_bound": "Prefill is bound by",
+    "probability": "How sure",
+    "rate": "Rate",
     "rate_per_s": "Rate",
     "requests_per_s": "Served",
     "saturation_per_s": "Saturates at",
+    "saturation_requests_per_s": "Saturates at",
     "served_chance": "All is served",
     "shape": "Deployment",
+    "slo_met": "Promises kept",
+    "sure": "Least sureness",
     "throughput_per_gpu_tok_s": "Throughput per GPU",
     "throughput_tok_s": "Throughput",
     "throughput_tok_s_per_gpu": "Throughput per GPU",
+    "tokens_per_usd": "Tokens for a dollar",
+    "total_tok_s": "Prompts and answers",
     "tp": "TP",
     "tpot_s": "TPOT",
     "ttft_mean_s": "Mean TTFT",
@@ -42,26 +59,42 @@ HEADINGS: Final[Mapping[str, str]] = {
     "usd_per_mtok": "Cost per Mtok",
     "user_tok_s": "Speed per user",
     "utilisation": "Busy",
+    "weight_bytes": "Weights",
 }
+SHORT: Final[Mapping[str, str]] = {
+    "e2e": "latency",
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "itl": "ITL",
+    "kv": "KV",
+    "slo": "SLO",
+    "tpot": "TPOT",
+    "ttft": "TTFT",
+    "usd": "$",
+}
+"""Words of names that people write otherwise."""
+NARROW: Final = {"requests/s": "req/s", "token/s": "tok/s"}
+"""Units in the columns of a table, which has many."""
 SHARES: Final = frozenset(
-    {
-        "headroom",
-        "utilisation",
-        "attainment",
-        "probability",
-        "served_chance",
-        "margin",
-        "share",
-        "idle",
-    }
+    {"attainment", "headroom", "idle", "inside", "margin", "share", "sure", "utilisation"}
 )
-"""Columns of shares and probabilities, without a unit in their names."""
+"""Columns of shares, without a unit in their names; others end in ``_share``."""
+CHANCES: Final = frozenset({"chance", "probability", "served_chance"})
+"""Columns of probabilities."""
+ERRORS: Final = frozenset({"error", "median"})
+"""Columns of relative errors."""
+NAMED: Final = frozenset({"best_in", "binds", "metric", "objective"})
+"""Columns of text whose values are names of columns or statistics."""
+CERTAIN: Final = 0.99
+"""Probability from which on more digits would claim too much. [1]"""
 SENTENCE: Final = 36
 """Characters from which a text needs room to be read."""
+NAME: Final = 16
+"""Characters up to which a text is a name that stays on one line."""
 _UNITS: Final = (
     ("tok_s_per_gpu", "token/s"),
     ("tok_s", "token/s"),
-    ("_per_s", "request/s"),
+    ("_per_s", "requests/s"),
     ("_bytes", "B"),
     ("usd_per_mtok", "$"),
     ("usd_per_hour", "$/h"),
@@ -69,6 +102,9 @@ _UNITS: Final = (
     ("_s", "s"),
 )
 _ENDS: Final = {"_low": "from", "_high": "to", "_base": "as planned"}
+_STATISTIC: Final = re.compile(r"\b(?:ttft|tpot|itl|e2e)_(?:p\d+|mean)\b")
+_PLURAL: Final = frozenset({"token", "sequence", "request", "page", "slot"})
+"""Units that are counted: one token, two tokens."""
 
 
 def unit_of(name: str) -> str:
@@ -82,30 +118,61 @@ def unit_of(name: str) -> str:
 
 
 def heading(name: str) -> str:
-    """Name of a column for people.
+    """Name of a column, a metric or a statistic for people.
 
-    >>> heading("ttft_s_low"), heading("gives_up"), heading("wait_s")
-    ('TTFT, from', 'Gives up', 'Wait')
+    >>> heading("ttft_s_low"), heading("ttft_low_s"), heading("tpot_p99"), heading("gives_up")
+    ('TTFT, from', 'TTFT, from', 'TPOT p99', 'Gives up')
     """
-    for end, said in _ENDS.items():
-        if name.endswith(end):
-            return f"{heading(name.removesuffix(end))}, {said}"
     if name in HEADINGS:
         return HEADINGS[name]
-    bare = name
+    for end, said in _ENDS.items():
+        if name.endswith(end) and name != end[1:]:
+            return f"{heading(name.removesuffix(end))}, {said}"
+    bare = _bare(name)
+    if bare != name and any(bare.endswith(end) for end in _ENDS):
+        return heading(bare)
+    words = " ".join(SHORT.get(word, word) for word in bare.split("_")).strip()
+    return words[:1].upper() + words[1:]
+
+
+def mid(words: str) -> str:
+    """A heading in the middle of a sentence.
+
+    >>> mid("Cost per Mtok"), mid("TTFT p99")
+    ('cost per Mtok', 'TTFT p99')
+    """
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+
+
+def _bare(name: str) -> str:
+    """A name without the unit that it ends with."""
     for suffix, _ in _UNITS:
         if name.endswith(suffix) and not suffix.startswith("usd"):
-            bare = name.removesuffix(suffix).rstrip("_") or name
-            break
-    words = bare.replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
+            return name.removesuffix(suffix).rstrip("_") or name
+    return name
+
+
+def spoken(text: str, name: str = "") -> str:
+    """A text with the names of statistics, or in some columns of metrics, as people write them.
+
+    >>> spoken("ttft_p99 279 ms of 1.00 s"), spoken("ttft, headroom", "best_in")
+    ('TTFT p99 279 ms of 1.00 s', 'TTFT, Headroom')
+    """
+    if name in NAMED:
+        return ", ".join(heading(part) for part in text.split(", "))
+    return _STATISTIC.sub(lambda found: heading(found[0]), text)
 
 
 def head(name: str, column: Column) -> Head:
     """Head of a column: numeric where its values are numbers."""
     numbers = any(is_number(value) for value in column.values)
-    wide = any(isinstance(value, str) and len(value) > SENTENCE for value in column.values)
-    return Head(clean(heading(name)), numeric=numbers, wide=wide and not numbers)
+    longest = max((len(value) for value in column.values if isinstance(value, str)), default=0)
+    return Head(
+        clean(heading(name)),
+        numeric=numbers,
+        wide=longest > SENTENCE and not numbers,
+        short=longest <= NAME and not numbers,
+    )
 
 
 def written(name: str, value: object, unit: str = "") -> Amount:
@@ -113,15 +180,59 @@ def written(name: str, value: object, unit: str = "") -> Amount:
 
     >>> str(written("usd_per_mtok", 1.5)), written("headroom", 0.3).number
     ('$1.50', '30\xa0%')
+    >>> str(written("slots", 2.0, "token")), str(written("parameters", 8.03e9, "parameter"))
+    ('2\xa0tokens', '8.03\xa0G')
     """
     if isinstance(value, bool):
         return Amount("yes" if value else "no")
-    if name in SHARES and is_number(value):
-        return Amount(percent(float(str(value))))
-    found = unit or unit_of(name)
-    if found == "B" and is_number(value):
-        return binary(float(str(value)))
-    return amount(value, found)
+    if is_number(value):
+        number = float(str(value))
+        if is_share(name):
+            return Amount(percent(number))
+        if _of(name, CHANCES):
+            return Amount(sure(number))
+        if name in ERRORS:
+            sign = "+" if name == "error" and number > 0 else ""
+            return Amount(sign + percent(number).replace("-", "−"))
+        found = unit or unit_of(name)
+        if found == "B":
+            return binary(number)
+        if found == "parameter":
+            return amount(number, found)
+        if found in _PLURAL:
+            return amount(number, found if number == 1 else f"{found}s")
+        if found == "request/s":
+            return amount(number, "requests/s")
+    return amount(value, unit or unit_of(name))
+
+
+def is_share(name: str) -> bool:
+    """Whether a column holds shares.
+
+    >>> is_share("headroom"), is_share("wire_share"), is_share("attainment_low"), is_share("gpus")
+    (True, True, True, False)
+    """
+    return _of(name, SHARES) or name.endswith("_share")
+
+
+def _of(name: str, names: frozenset[str]) -> bool:
+    """Whether a name is one of some, or an end of one."""
+    return name in names or name.removesuffix("_low").removesuffix("_high") in names
+
+
+def sure(chance: float) -> str:
+    """A probability for people; none is a certainty.
+
+    >>> print(sure(0.9999999), sure(0.874), sure(0.0), sep=", ")
+    > 99 %, 87 %, < 1 %
+    """
+    if chance > CERTAIN:
+        shown = f"> {CERTAIN:.0%}"
+    elif chance < 1 - CERTAIN:
+        shown = f"< {1 - CERTAIN:.0%}"
+    else:
+        shown = f"{chance:.0%}"
+    return shown.replace("%", " %").replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def cell(name: str, value: object, unit: str = "", tone: str = "") -> Cell:
@@ -129,5 +240,5 @@ def cell(name: str, value: object, unit: str = "", tone: str = "") -> Cell:
     if value is None:
         return Cell("", tone=tone)
     shown = written(name, value, unit)
-    units = NO_UNIT if is_number(value) and not shown.unit and name not in SHARES else shown.unit
-    return Cell(shown.number, units, tone)
+    units = NO_UNIT if is_number(value) and not shown.unit and "%" not in shown.number else ""
+    return Cell(shown.number, NARROW.get(shown.unit, shown.unit) or units, tone)

@@ -6,16 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from roofline.study.grounds import COLUMNS, bounds, notes
+from roofline.study.best_rows import order, taken
+from roofline.study.grounds import COLUMNS, notes
 from roofline.study.points import result_of
 from roofline.study.pricing import FEASIBLE
 from roofline.study.rows import columns
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.merging import KEY
-from roofline.study.sweep.keep import losses
 from roofline.study.wording import counted
 from roofline.table import Result
 
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN: Final = 10_000
-"""Rows that a notebook draws: the best. [1]"""
+"""Rows that a page or a notebook draws: the best. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class Sweep:
         most
             How many of them, of which alone all columns are read; 0 for all. [1]
         """
-        return self._frame(self._taken(self._ordered()[: most or None]))
+        return self._frame(self._best(most or None))
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -120,54 +117,23 @@ class Sweep:
         InputError
             No figure is drawn of so few rows, or none has that name.
         """
-        return self._best().plot(name)
+        return self.shown().plot(name)
 
     def _repr_html_(self) -> str:
         """Sweep as a notebook shows it: what was asked, its rows, its figures by name."""
-        return self._best()._repr_html_()
+        return self.shown()._repr_html_()
 
-    def _best(self) -> Result:
-        """All rows in the order of the grid; the best ones, in theirs, where there are many."""
+    def shown(self) -> Result:
+        """What a page or a notebook shows: all rows, or the best of them where there are many."""
         if self.rows <= SHOWN:
             return self.result()
-        return result_of(self._taken(self._ordered()[:SHOWN]), rows=self.rows)
+        return result_of(self._best(SHOWN), rows=self.rows)
 
-    def _ordered(self) -> NDArray[np.intp]:
-        """Places of the rows by the objectives, the first one first; bounds after forecasts."""
-        import pyarrow.parquet as pq
-
-        wanted = self.scenario.objectives
-        there = pq.read_schema(self.path) if self._kept is None else self._kept.schema
-        about = [name for name in COLUMNS if name in there.names]
-        names = list(dict.fromkeys(["feasible", *(each.column for each in wanted), *about]))
-        keys = (
-            pq.read_table(self.path, columns=names)
-            if self._kept is None
-            else self._kept.select(names)
-        )
-        good = keys["feasible"].to_numpy()
-        figures = {each.column: keys[each.column].to_numpy() for each in wanted}
-        return np.lexsort([*losses(figures, wanted).T[::-1], bounds(keys), ~good])
+    def _best(self, most: int | None) -> "pa.Table":
+        places = order(self._kept, self.path, self.scenario.objectives)
+        return taken(self._kept, self.path, places[:most])
 
     def _frame(self, table: "pa.Table") -> "pandas.DataFrame":
         frame: pandas.DataFrame = table.to_pandas()
         frame.attrs["units"] = columns(self.scenario)
         return frame
-
-    def _taken(self, places: NDArray[np.intp]) -> "pa.Table":
-        """Rows at some places, in their order; of a file one group of rows after the other."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        if self._kept is not None:
-            return self._kept.take(places)
-        ordered, parts, start = np.sort(places), [], 0
-        with pq.ParquetFile(self.path) as file:
-            for number in range(file.num_row_groups):
-                stop = start + file.metadata.row_group(number).num_rows
-                here = ordered[(ordered >= start) & (ordered < stop)]
-                if len(here):
-                    parts.append(file.read_row_group(number).take(here - start))
-                start = stop
-            table = pa.concat_tables(parts or [file.schema_arrow.empty_table()])
-        return table.take(np.argsort(np.argsort(places)))

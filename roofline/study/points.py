@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from roofline.errors import DocumentError
 from roofline.study.grounds import notes
+from roofline.study.scenario.limits import Objective
 from roofline.study.store.merging import KEY
 from roofline.study.wording import counted, figure, quantity
 from roofline.table import Column, Result, Table
@@ -34,7 +35,7 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
     DocumentError
         It is something else.
     """
-    about = _about(found, source)
+    about = _about(found.schema, source)
     points = {
         name: Column(tuple(found.column(name).to_pylist()), about.get("units", {}).get(name, ""))
         for name in found.column_names
@@ -45,6 +46,7 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
         notes=notes(found, about),
         metadata={
             **{key: value for key, value in about.items() if key not in SAID},
+            **({} if rows is None else {"rows": rows}),
             "title": str(about.get("title") or about.get("name") or "sweep"),
             "summary": _summary(about, len(found) if rows is None else rows),
             "objectives": _objectives(about.get("objectives", ())),
@@ -53,10 +55,22 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
     )
 
 
-def _about(found: "pa.Table", source: str) -> dict[str, Any]:
+def objectives_of(schema: "pa.Schema", source: str) -> tuple[Objective, ...]:
+    """What a sweep wanted, as its file says.
+
+    Raises
+    ------
+    DocumentError
+        It is the file of something else.
+    """
+    said = _objectives(_about(schema, source).get("objectives", ()))
+    return tuple(Objective(name, most) for name, most in said if name in schema.names)
+
+
+def _about(schema: "pa.Schema", source: str) -> dict[str, Any]:
     """What the file says of itself."""
-    said = (found.schema.metadata or {}).get(KEY)
-    if said is None or not {"index", "feasible"} <= set(found.column_names):
+    said = (schema.metadata or {}).get(KEY)
+    if said is None or not {"index", "feasible"} <= set(schema.names):
         raise DocumentError(
             f"{source} is not the result of a sweep", hint="give the result.parquet of one"
         )

@@ -29,6 +29,7 @@ TABLES = {
     "candidates",
     "assumptions",
 }
+STEPS = {"ops", "roofs", "memory", "capacity", "batch_curve", "kernels"}
 
 
 class Ran:
@@ -91,7 +92,9 @@ def test_the_table_fits_a_page_and_says_what_to_buy(printing: Any) -> None:
 
 def test_json_carries_every_table_with_its_units(printing: Any) -> None:
     result = printing(f"{SMALL} --rate 40 --gpus 4 --training-tokens 15T --format json").result
-    assert set(result["tables"]) == TABLES
+    assert set(result["tables"]) == TABLES | STEPS
+    assert {row["phase"] for row in rows(result, "ops")} == {"prefill", "decode"}
+    assert not any(name.startswith("ttft") for name in result["tables"]["batch_curve"]["columns"])
     (verdict,) = rows(result, "verdict")
     assert verdict["slo_met"] is True
     assert result["fits"] is True

@@ -11,6 +11,7 @@ import pytest
 from roofline.api.saved import read_result, together
 from roofline.cli import run
 from roofline.errors import DocumentError, InputError
+from roofline.report import render
 from roofline.study.points import result_of
 from roofline.study.store.merging import KEY
 from tests.report.pages import taken_apart
@@ -64,7 +65,7 @@ def test_its_page_has_controls_and_its_title_as_text(swept: Path, tmp_path: Path
     page = taken_apart(out.read_text("utf-8"))
     assert [heading.text for heading in page.all("h1")] == ["<b>One</b>"]
     titles = [heading.text for heading in page.all("h2")]
-    assert titles == ["Verdict", "Explore", "All configurations", "Notes", "Reproduce"]
+    assert titles == ["Verdict", "All configurations", "Explore", "Notes", "Reproduce"]
     assert len(page.all("select")) == 2  # the GPU, on both sides
     assert len([e for e in page.all("input") if e.attributes["type"] == "range"]) == 2
 
@@ -75,6 +76,29 @@ def test_sweeps_side_by_side_are_told_apart(swept: Path) -> None:
     assert len(both.tables["points"]) == 2 * len(one.tables["points"])
     assert set(both.tables["points"]["scenario"]) == {"one 1", "one 2"}
     assert together([one]) is one
+
+
+def test_of_very_many_rows_the_best_are_read_and_the_rest_counted(
+    swept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = read_result(swept)
+    monkeypatch.setattr("roofline.api.saved.SHOWN", 3)
+    few = read_result(swept)
+    cheapest = sorted(
+        (row for row in whole.tables["points"].rows() if row["feasible"]),
+        key=lambda row: (row["usd_per_mtok"], -row["user_tok_s"]),
+    )
+    assert list(few.tables["points"].rows()) == cheapest[:3]
+    assert few.metadata["summary"] == whole.metadata["summary"]
+    assert "5 more configurations are in the result file" in render(few)
+
+
+def test_sweeps_side_by_side_say_what_each_asked(swept: Path) -> None:
+    one = read_result(swept)
+    both = together([one, one])
+    assert both.metadata["title"] == "one 1 beside one 2"
+    assert both.metadata["summary"][0] == "one 1: <b>One</b>"
+    assert set(both.metadata["objectives_of"]) == {"one 1", "one 2"}
 
 
 def plan(**more: Any) -> dict[str, Any]:
@@ -113,7 +137,7 @@ def test_a_plan_has_a_page(tmp_path: Path) -> None:
     out = tmp_path / "page.html"
     assert run(["report", str(saved(tmp_path, plan())), "--out", str(out)]) == 0
     text = out.read_text("utf-8")
-    assert "A deployment carries the load" in text
+    assert "The load is carried by 2 GPUs at $6.00 an hour" in text
     assert "tp1 × 2" in text
 
 

@@ -186,6 +186,43 @@ def test_badges_stand_beside_the_bars_on_screen_and_on_paper(
     visit.context.close()
 
 
+ON_PAPER = """
+() => {
+  const wide = [...document.querySelectorAll(".scroll > table")].filter(
+    (table) => table.getBoundingClientRect().width > 681);
+  return {
+    wide: wide.map((table) => table.id),
+    folded: document.querySelectorAll("details.paper:not([open])").length,
+    zoomed: [...document.querySelectorAll("table")].filter((table) => table.style.zoom).length,
+    figures: [...document.querySelectorAll(".plot .main-svg:first-child")].map(
+      (drawing) => Math.round(drawing.getBoundingClientRect().width)),
+  };
+}
+"""
+
+
+def test_tables_and_figures_are_as_wide_as_paper_and_come_back(
+    browser: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    write(roofline.analyze(tp=8), path)
+    visit = Visit(browser, path, viewport={"width": 1280, "height": 844}, color_scheme="dark")
+    screen = visit.page.evaluate(ON_PAPER)
+    assert (screen["zoomed"], screen["folded"]) == (0, 3)
+    visit.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    visit.page.wait_for_timeout(500)
+    paper = visit.page.evaluate(ON_PAPER)
+    assert (paper["wide"], paper["folded"]) == ([], 0)
+    assert paper["zoomed"] >= 1  # the operators, with a column for everything
+    assert set(paper["figures"]) == {680}
+    assert visit.colours()[1] == "rgb(255, 255, 255)"
+    visit.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    visit.page.wait_for_timeout(500)
+    assert visit.page.evaluate(ON_PAPER) == screen
+    visit.is_quiet()
+    visit.context.close()
+
+
 def test_hostile_texts_do_nothing_in_a_browser(
     browser: Any, tmp_path: Path, either: Result
 ) -> None:

@@ -245,7 +245,7 @@ def test_the_operator_table_says_interval_roof_and_basis(predicted: Result) -> N
 def test_the_kernels_in_use_are_among_the_assumptions(predicted: Result) -> None:
     block = assumptions.build(predicted)
     assert block is not None
-    kernels = block.grids[0]
+    kernels = next(grid for grid in block.grids if grid.key == "kernels-table")
     assert kernels.caption.endswith("calibration tiny-kernels")
     assert [cell.text for cell in kernels.rows[0]] == [
         "gemm bf16, vllm", "tiny", "interpolated", f"80{NO_BREAK}%", f"50{NO_BREAK}%", "gate",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from roofline.report import render, write
-from roofline.report.lanes import MOST, embedded, lanes_of
+from roofline.report.lanes import MOST, alike, embedded, lanes_of
 from roofline.table import Column, Result, Table, table
 from tests.report.hostile import MANY, poisoned
 from tests.report.pages import taken_apart
@@ -69,6 +69,14 @@ def test_a_page_holds_so_many_rows_and_says_how_many_it_leaves_out() -> None:
     assert f"{len(table) - MOST:,} more configurations" in render(swept(table))
 
 
+def test_a_page_about_one_length_compares_gpus_at_that_length() -> None:
+    result = swept(points(), start={"gpu": "fast", "batch": 4, "prompt": 20})
+    kept = alike(result, result.tables["points"])
+    assert set(kept["prompt"]) == {20}
+    assert len(kept) == len(points()) / 2
+    assert len(alike(swept(points()), points())) == len(points())
+
+
 def test_names_of_any_kind_are_inert() -> None:
     texts = tuple(MANY)
     page = taken_apart(render(swept(points(texts))))
@@ -126,7 +134,8 @@ def test_texts_of_a_plan_are_inert(place: int) -> None:
         # A long text has a wider column.
         return [(entry.tag, sorted({*entry.attributes} - {"class"})) for entry in page.elements]
 
-    assert shape(MANY[place : place + 15]) == shape(["harmless"])
+    # As many, so that the same texts are equal.
+    assert shape(MANY[place : place + 15]) == shape([f"harmless {n}" for n in range(15)])
 
 
 @pytest.mark.browser
@@ -173,8 +182,8 @@ def test_every_control_changes_the_numbers_by_mouse_and_by_keys(
     first = figures(visit)
     batch, prompt = page.locator("#explorer input[type=range]").all()
     # The best is the fast one at its largest batch that fits: 10 ms · 2 · 1.1.
-    assert first["TPOT"][0] == "22\u00a0ms"
-    assert first["TPOT"][1] == "19.8\u00a0ms – 24.2\u00a0ms"
+    assert first["TPOT"][0] == "22.0\u00a0ms"
+    assert first["TPOT"][1] == "19.8 – 24.2\u00a0ms"
     assert first["TPOT"][-1] == "▲ × 2.00"
     assert page.locator("#explorer-said").inner_text().startswith("A breaks the promise of TPOT.")
     batch.focus()
@@ -184,19 +193,19 @@ def test_every_control_changes_the_numbers_by_mouse_and_by_keys(
     assert batch.get_attribute("aria-valuetext") == "2"
     page.keyboard.press("Home")
     page.wait_for_timeout(100)
-    assert figures(visit)["TPOT"][0] == "11\u00a0ms"
+    assert figures(visit)["TPOT"][0] == "11.0\u00a0ms"
     assert "A keeps what is promised" in page.locator("#explorer-said").inner_text()
     prompt.fill("1")
     page.wait_for_timeout(100)
-    assert figures(visit)["TPOT"][0] == "12\u00a0ms"
+    assert figures(visit)["TPOT"][0] == "12.0\u00a0ms"
     page.locator("select[data-side=A]").select_option(label="slow")
     page.wait_for_timeout(100)
-    assert figures(visit)["TPOT"][0] == "24\u00a0ms"
+    assert figures(visit)["TPOT"][0] == "24.0\u00a0ms"
     box = batch.bounding_box()
     page.mouse.click(box["x"] + box["width"] - 2, box["y"] + box["height"] / 2)
     page.wait_for_timeout(100)
     assert "A does not fit into memory" in page.locator("#explorer-said").inner_text()
-    page.locator("#limit-tpot").fill("1000")
+    page.locator("[data-limit=tpot_s]").fill("1000")
     page.wait_for_timeout(100)
     kept = page.locator("#explorer-map td.kept").count()
     assert (kept, page.locator("#explorer-map td.broken").count()) == (5, 1)

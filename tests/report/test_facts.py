@@ -193,8 +193,9 @@ def test_an_operator_table_has_every_operator_once(result: Result) -> None:
 def test_the_command_and_inputs_are_kept(result: Result) -> None:
     facts = reproduce.reproduce_facts(result)
     assert facts.command == "roofline analyze tiny-1b --gpu tiny"
-    assert ("gpu", "tiny") in facts.inputs
-    assert not {"summary", "command"} & {key for key, _ in facts.inputs}
+    assert ("GPU", "tiny") in facts.inputs
+    assert ("Prompt", "2,048") in facts.inputs
+    assert not {"Summary", "Command"} & {key for key, _ in facts.inputs}
 
 
 def test_the_area_of_a_point_is_its_share(result: Result) -> None:

@@ -239,4 +239,12 @@ def test_what_is_kept_outside_is_among_the_assumptions() -> None:
     assert "PCI Express" in rate["source"]
     page = render(result)
     assert "bound by loading from the host" in page
-    assert "rtx-4090 links.pcie.bandwidth" in page
+    assert "rtx-4090 links pcie bandwidth" in page
+
+
+def test_the_contents_can_be_skipped_on_every_page(result: Result) -> None:
+    bare = Result("other", {"runs": table([{"a": 1}], {})})
+    for shown in (result, bare):
+        page = taken_apart(render(shown))
+        target = page.all("a")[0].attributes["href"]
+        assert target == f"#{page.all('section')[0].attributes['id']}"

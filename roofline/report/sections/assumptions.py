@@ -1,6 +1,8 @@
 """What the figures rest on, with the source of each."""
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from roofline.report.block import Block, Cell, Grid, heads
 from roofline.report.known import calibrated
@@ -8,30 +10,49 @@ from roofline.report.text import UNKNOWN, amount, percent
 from roofline.table import Result
 
 ORDER: Final = 20
+FEW: Final = 8
+"""Rows that are not folded. [1]"""
 
 
-def _assumptions(result: Result) -> Grid:
+@dataclass(frozen=True, slots=True)
+class AssumptionFacts:
+    """Keys of the tables that a reader unfolds, and how many rows each has."""
+
+    folded: dict[str, int]
+
+
+def _assumptions(key: str, title: str, rows: Sequence[Mapping[str, Any]]) -> Grid:
     return Grid(
-        "assumptions-table",
-        "Inputs and where they come from",
+        key,
+        title,
         heads(what="What", value="Value", basis="Basis", source="Source and note"),
         tuple(
             (
-                Cell(str(row["what"])),
+                Cell(_what(str(row["what"]))),
                 Cell(str(row["value"])),
                 Cell(str(row["basis"]), tone="badge"),
                 Cell(": ".join(str(row[key]) for key in ("source", "note") if row[key])),
             )
-            for row in result.tables["assumptions"].rows()
+            for row in rows
         ),
     )
 
 
+def _what(name: str) -> str:
+    """An input in words; of a field of a file the last word is its path.
+
+    >>> _what("h100-sxm price.per_hour"), _what("llama-3.1-8b d_model"), _what("prefix hit")
+    ('h100-sxm price per hour', 'llama-3.1-8b d_model', 'prefix hit')
+    """
+    of, space, field = name.rpartition(" ")
+    return f"{of}{space}{field.replace('.', ' ').replace('_', ' ') if '.' in field else field}"
+
+
 def _kernels(result: Result) -> Grid:
-    name = result.metadata.get("calibration", "")
+    name = result.metadata.get("calibration")
     return Grid(
         "kernels-table",
-        f"Measured kernels that predict the times: calibration {name}",
+        "Measured kernels that predict the times" + (f": calibration {name}" if name else ""),
         heads(
             numbers=["prefill", "decode"],
             kernel="Kernel",
@@ -86,13 +107,24 @@ def _split(value: object, unit: str) -> tuple[str, str]:
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
+    rows = list(result.tables["assumptions"].rows()) if "assumptions" in result.tables else []
+    guesses = [row for row in rows if row["basis"] == "assumed"]
     grids = []
+    if len(rows) > FEW and guesses:
+        grids.append(_assumptions("assumed-table", "What nobody measured or published", guesses))
+    if rows:
+        title = "Inputs and where they come from"
+        grids.append(_assumptions("assumptions-table", title, rows))
     if len(result.tables.get("kernels", ())):
         grids.append(_kernels(result))
-    if len(result.tables.get("assumptions", ())):
-        grids.append(_assumptions(result))
     if len(result.tables.get("roofs", ())):
         grids.append(_roofs(result))
     if not grids:
         return None
-    return Block("assumptions", "Assumptions", "grids.html", grids=tuple(grids))
+    folded = {
+        grid.key: len(grid.rows)
+        for grid in grids
+        if grid.key in ("assumptions-table", "kernels-table") and len(grid.rows) > FEW
+    }
+    facts = AssumptionFacts(folded)
+    return Block("assumptions", "Assumptions", "assumptions.html", facts, grids=tuple(grids))

@@ -62,11 +62,18 @@ def draw_batch(facts: BatchFacts) -> Figure:
     figure["annotations"] = annotations + names
     return Figure(
         "batch-curve",
-        "TTFT, TPOT and throughput",
+        _title(facts),
         _summary(facts),
         {"data": data, "layout": figure},
         (Key("central 80 %", "muted", "band"),) if facts.calibrated else (),
     )
+
+
+def _title(facts: BatchFacts) -> str:
+    names = [panel.name if panel.name.isupper() else panel.name.lower() for panel in facts.panels]
+    first = ", ".join(names[:-1])
+    title = f"{first} and {names[-1]}" if first else names[-1]
+    return title[:1].upper() + title[1:]
 
 
 def _ticks(batches: tuple[int, ...]) -> list[int]:

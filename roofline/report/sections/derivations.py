@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from roofline.report.block import Block
-from roofline.report.text import Amount, amount, binary
+from roofline.report.known import BOUND, MEASURED, PARTLY
+from roofline.report.text import Amount, amount, binary, percent
+from roofline.report.words import is_share
 from roofline.table import Derivation, Result
 
 ORDER: Final = 90
@@ -56,20 +58,40 @@ def derivation_facts(result: Result) -> Mapping[str, Node]:
 
 def _node(entry: Derivation, whole: Mapping[Derivation, str], top: bool = False) -> Node:
     metric = "" if top else whole.get(entry, "")
-    value = binary(entry.value) if entry.name in BINARY else amount(entry.value, entry.unit, 4)
+    value = _value(entry)
     if metric:
-        return Node(entry.name, value, "", "", "", entry.basis, "", metric, ())
+        return Node(entry.name, value, "", "", "", _basis(entry), "", metric, ())
     return Node(
         entry.name,
         value,
         entry.formula,
         entry.substituted,
         entry.source,
-        entry.basis,
+        _basis(entry),
         entry.note,
         "",
         tuple(_node(part, whole) for part in entry.inputs),
     )
+
+
+def _value(entry: Derivation) -> Amount:
+    """A value in its unit; device memory in powers of two, a share in percent."""
+    if entry.name in BINARY and entry.unit == "B":
+        return binary(entry.value)
+    if not entry.unit and is_share(entry.name):
+        return Amount(percent(entry.value))
+    return amount(entry.value, entry.unit.replace("request/s", "requests/s"), 4)
+
+
+def _basis(entry: Derivation) -> str:
+    """How a number is known: one of which only a part rests on datasheet rates says so."""
+    known = entry.basis == BOUND and any(basis in MEASURED for basis in _under(entry))
+    return PARTLY if known else entry.basis
+
+
+def _under(entry: Derivation) -> set[str]:
+    """Bases of all that a number is made of."""
+    return {entry.basis}.union(*(_under(part) for part in entry.inputs))
 
 
 def build(result: Result) -> Block | None:

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from roofline.report.block import NO_UNIT, Block, Cell, Figure, Grid, Head, Key
 from roofline.report.figures import axis, colour, layout, log_ticks
-from roofline.report.lanes import NAMES, Choice, Lanes, embedded, lanes_of
+from roofline.report.lanes import NAMES, Choice, Lanes, alike, embedded, swept
 from roofline.report.text import Amount, between, is_number
-from roofline.report.words import cell, heading, unit_of
+from roofline.report.words import cell, heading, mid, unit_of
 from roofline.table import Result
 
-ORDER: Final = 30
+ORDER: Final = 62
 BEST: Final = 25
 """Rows of the table of the best configurations."""
 SHOWN: Final = (
@@ -22,6 +22,8 @@ SHOWN: Final = (
 """Figures of the best."""
 ENDED: Final = frozenset({"ttft_s", "tpot_s", "usd_per_mtok"})
 """Those with their interval."""
+SAID: Final = frozenset({heading("batch"), heading("prompt")})
+"""Titles of numbers that the caption has where they are the same everywhere."""
 SPEED: Final = "user_tok_s"
 RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 
@@ -42,8 +44,8 @@ class ExplorerFacts:
         Places of the values that sides A and B begin with, by axis.
     at
         Places of the numbers to begin with.
-    limits
-        Promises to begin with: TTFT and TPOT. [ms]
+    promised
+        Figures that something can be promised about: column, title and limit to begin with. [ms]
     """
 
     axes: tuple[Choice, ...]
@@ -53,7 +55,7 @@ class ExplorerFacts:
     first: tuple[int, ...]
     second: tuple[int, ...]
     at: tuple[int, ...]
-    limits: tuple[float | None, float | None]
+    promised: tuple[tuple[str, str, float | None], ...]
     left_out: int
 
 
@@ -62,15 +64,17 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
     start = result.metadata.get("start")
     best = next((row for row in lanes.rows if _is(row, start)), lanes.rows[0])
     lane = tuple(axis.values.index(best[axis.name]) for axis in lanes.axes)
-    other = next(
-        (row for row in lanes.rows if any(row[a.name] != best[a.name] for a in lanes.axes)), best
-    )
+    # The best of another scenario, if there are several; else the next best.
+    apart = [a.name for a in lanes.axes if a.name == "scenario"] or [a.name for a in lanes.axes]
+    other = next((row for row in lanes.rows if any(row[n] != best[n] for n in apart)), best)
     limits = result.metadata.get("limits")
     limits = limits if isinstance(limits, dict) else {}
 
     def milliseconds(name: str) -> float | None:
         limit = limits.get(name)
         return round(1000.0 * limit, 3) if is_number(limit) else None
+
+    promised = tuple(_promised(lanes, stem) for stem in ("ttft", "tpot"))
 
     return ExplorerFacts(
         axes=lanes.axes,
@@ -80,9 +84,15 @@ def explorer_facts(result: Result, lanes: Lanes) -> ExplorerFacts:
         first=lane,
         second=tuple(axis.values.index(other[axis.name]) for axis in lanes.axes),
         at=tuple(number.values.index(best[number.name]) for number in lanes.numbers),
-        limits=(milliseconds("ttft_s"), milliseconds("tpot_s")),
+        promised=tuple((name, heading(name), milliseconds(name)) for name in promised if name),
         left_out=lanes.left_out,
     )
+
+
+def _promised(lanes: Lanes, stem: str) -> str:
+    """The column that a promise is about: the percentile where it is known."""
+    names = (f"{stem}_p99_s", f"{stem}_s")
+    return next((name for name in names if name in lanes.figures), "")
 
 
 def _is(row: Mapping[str, Any], start: object) -> bool:
@@ -97,7 +107,8 @@ def draw_curve(lanes: Lanes) -> Figure | None:
         return None
     edges = {}
     for name in (SPEED, rate):
-        values = [row[name] for row in lanes.rows if is_number(row[name]) and row[name] > 0]
+        fits = [row for row in lanes.rows if row.get("fits", True)] or lanes.rows
+        values = [row[name] for row in fits if is_number(row.get(name)) and row[name] > 0]
         edges[name] = (min(values) / 1.3, max(values) * 1.3)
     figure: dict[str, Any] = layout(360)
     for place, name, title in (
@@ -130,8 +141,14 @@ def draw_curve(lanes: Lanes) -> Figure | None:
         "One point for each batch or load of the chosen configurations; the figures of the large "
         "points are in the table.",
         {"data": data, "layout": figure, "rate": rate},
-        (Key("A", "prefill", "circle"), Key("B", "decode", "diamond")),
+        (Key("A", "prefill", "circle"), *([Key("B", "decode", "diamond")] if lanes.axes else [])),
     )
+
+
+def _lengths(lanes: Lanes) -> str:
+    """What all have in common that a reader would look for."""
+    said = [f"{mid(title)} {value:,}" for title, value in lanes.fixed if title in SAID]
+    return f" at {', '.join(said)}" if said else ""
 
 
 def _best(lanes: Lanes) -> Grid:
@@ -159,7 +176,7 @@ def _best(lanes: Lanes) -> Grid:
 
     return Grid(
         "best-table",
-        "The best configurations, those that keep all limits first",
+        f"The best configurations{_lengths(lanes)}, those that keep all limits first",
         tuple(heads),
         tuple(line(row) for row in lanes.rows[:BEST]),
     )
@@ -170,8 +187,7 @@ def build(result: Result) -> Block | None:
     table = result.tables.get("points")
     if table is None or not len(table):
         return None
-    wanted = result.metadata.get("objectives", ())
-    lanes = lanes_of(table, [(str(name), bool(most)) for name, most in wanted])
+    lanes = swept(result, table)
     if not lanes.rows:
         return None
     figure = draw_curve(lanes)
@@ -181,6 +197,6 @@ def build(result: Result) -> Block | None:
         "explorer.html",
         explorer_facts(result, lanes),
         figures=() if figure is None else (figure,),
-        grids=(_best(lanes),),
+        grids=(_best(swept(result, alike(result, table))),),
         script="explorer.js",
     )

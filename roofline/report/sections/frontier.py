@@ -1,5 +1,6 @@
 """Other deployments that keep what is promised: what each costs, gives up and gains."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,12 +11,13 @@ from roofline.report.text import amount, is_number, label
 from roofline.report.words import heading, unit_of, written
 from roofline.table import Result, Table
 
-ORDER: Final = 40
+ORDER: Final = 63
 PRICES: Final = ("usd_per_hour", "gpus")
-SHOWN: Final = (
-    *("why", "gpus", "gpu", "shape", "weights"),
-    *("usd_per_hour", "usd_per_mtok", "ttft_s", "tpot_s", "capacity_per_s"),
-)
+SHOWN: Final = ("gpus", "gpu", "shape", "weights", "usd_per_hour", "ttft_s", "tpot_s")
+SAID: Final = frozenset({"ttft_s", "tpot_s"})
+"""Figures that are told where a runner-up gives them up or gains them."""
+SAME: Final = ("gpu", "weights")
+"""Columns that say nothing where all rows have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,9 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
     figure: dict[str, Any] = layout(280)
     title = "Price of all GPUs [$/h]" if price == "usd_per_hour" else "GPUs"
     figure["xaxis"] = axis(title, range=[0, most * 1.08], **linear_ticks(most, ""))
-    figure["yaxis"] = axis("", type="log", **log_ticks(*edges, unit))
-    name = statistic.replace("_", " ") if statistic else heading(metric)
+    name = heading(statistic or metric)
+    ends = [math.log10(edge) for edge in edges]
+    figure["yaxis"] = axis(label(name), type="log", range=ends, **log_ticks(*edges, unit))
     cheapest = found[0]
     return Figure(
         f"frontier-{metric.removesuffix('_s')}",
@@ -90,8 +93,18 @@ def draw(table: Table, metric: str, statistic: str) -> Figure | None:
         f"{amount(min(values), unit)}. From curves of one replica, a little on the safe side; the "
         "verdict and the runners-up were simulated whole.",
         {"data": [points], "layout": figure},
-        (Key("recommended", "decode"), Key("nothing cheaper is as good", "prefill", "circle")),
+        (
+            Key("recommended", "decode", "star"),
+            Key("nothing cheaper is as good", "prefill", "circle"),
+        ),
     )
+
+
+def _told(table: Table) -> list[str]:
+    """Columns that tell deployments apart."""
+    columns = table.columns
+    same = {name for name in SAME if name in columns and len(set(columns[name].values)) < 2}
+    return [name for name in SHOWN if name not in same]
 
 
 def build(result: Result) -> Block | None:
@@ -108,14 +121,16 @@ def build(result: Result) -> Block | None:
         figures = tuple(figure for figure in drawn if figure is not None)
     if others is not None and len(others):
         title = "Runners-up, and what each gives up"
-        grids.append(grid("runners-up", title, others, (*SHOWN, "gives_up", "gains")))
+        told = [name for name in _told(others) if name not in SAID]
+        grids.append(grid("runners-up", title, others, ("why", *told, "gives_up", "gains")))
     if table is not None and len(table):
         title = "Deployments that nothing cheaper beats in some aim"
-        grids.append(grid("frontier", title, table, (*SHOWN[1:], "headroom", "best_in")))
+        more = ("usd_per_mtok", "capacity_per_s", "headroom", "best_in")
+        grids.append(grid("frontier", title, table, (*_told(table), *more)))
     bounds = result.tables.get("bounds")
     if bounds is not None and len(bounds):
         title = "At published rates: the least that GPUs could cost of which nothing was measured"
-        grids.append(grid("bounds", title, bounds, SHOWN[1:]))
+        grids.append(grid("bounds", title, bounds, SHOWN))
     if not grids:
         return None
     return Block(

@@ -9,7 +9,7 @@ from roofline.report.sections.others import grid
 from roofline.report.text import amount, label, plain
 from roofline.table import Result
 
-ORDER: Final = 42
+ORDER: Final = 64
 
 
 @dataclass(frozen=True, slots=True)

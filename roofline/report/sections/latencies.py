@@ -76,7 +76,7 @@ def draw_latencies(facts: tuple[Latency, ...]) -> Figure:
         "data": data,
         "layout": layout(
             60 + ROW * len(facts),
-            xaxis=axis("", type="log", **log_ticks(*edges, "s")),
+            xaxis=axis("Time, logarithmic", type="log", **log_ticks(*edges, "s")),
             yaxis=axis(
                 "",
                 tickvals=list(range(len(facts))),

@@ -56,7 +56,7 @@ def draw_layouts(rows: list[dict[str, Any]], best: set[str]) -> Figure:
                 **linear_ticks(slow * 1.05, "s"),
             ),
             yaxis=axis(
-                "Of each GPU when full [token/s]",
+                "Throughput of a GPU when full [token/s]",
                 range=[0, high * 1.15],
                 **linear_ticks(high * 1.1, ""),
             ),

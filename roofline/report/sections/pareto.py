@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import axis, colour, layout, lines, log_ticks
-from roofline.report.lanes import Lanes, is_bound, lanes_of
+from roofline.report.lanes import Lanes, alike, is_bound, swept
 from roofline.report.text import is_number, label
 from roofline.report.words import heading, written
 from roofline.table import Result
 
-ORDER: Final = 32
+ORDER: Final = 61
 SPEED: Final = "user_tok_s"
 RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 LOOKS: Final = (
@@ -24,7 +24,7 @@ LOOKS: Final = (
 """Colour and symbol of each group, as many as can be told apart."""
 MOST: Final = 800
 """Points that a reader can tell apart, the best ones."""
-GROUPED: Final = ("gpu", "model", "technique", "weights", "layout")
+GROUPED: Final = ("scenario", "gpu", "model", "technique", "weights", "layout")
 """What configurations may be grouped by, the first that differs."""
 
 
@@ -79,7 +79,7 @@ def draw(lanes: Lanes) -> Figure | None:
         ticks = log_ticks(min(values) / 1.3, max(values) * 1.3, "")
         figure[place] = axis(title, type="log", **ticks)
     fast, rich = max(rows, key=lambda row: row[SPEED]), max(rows, key=lambda row: row[rate])
-    legend = [Key(text[:60], look[0], _shape(look[1])) for (text, _), look in _looks(found)]
+    legend = [Key(text[:60], look[0], look[1]) for (text, _), look in _looks(found)]
     return Figure(
         "pareto",
         "What a GPU gives against what a user gets",
@@ -101,10 +101,6 @@ def _looks(
     found: Mapping[str, list[Mapping[str, Any]]],
 ) -> list[tuple[tuple[str, list[Mapping[str, Any]]], tuple[str, str]]]:
     return list(zip(found.items(), LOOKS, strict=False))
-
-
-def _shape(symbol: str) -> str:
-    return symbol if symbol in ("circle", "diamond") else "square"
 
 
 def _points(
@@ -155,8 +151,7 @@ def build(result: Result) -> Block | None:
     table = result.tables.get("points")
     if table is None or not len(table):
         return None
-    wanted = result.metadata.get("objectives", ())
-    figure = draw(lanes_of(table, [(str(name), bool(most)) for name, most in wanted]))
+    figure = draw(swept(result, alike(result, table)))
     if figure is None:
         return None
     return Block("pareto-section", "All configurations", "figures.html", figures=(figure,))

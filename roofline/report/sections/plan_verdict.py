@@ -4,14 +4,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.block import Block, Grid
-from roofline.report.sections.others import grid, listing
-from roofline.report.text import Amount, between, is_number, percent
-from roofline.report.words import heading, written
+from roofline.report.sections.others import grid
+from roofline.report.text import Amount, amount, between, clean, is_number
+from roofline.report.words import heading, spoken, sure, written
 from roofline.table import Result
 
 ORDER: Final = 10
 
 NUMBERS: Final = ("gpus", "usd_per_hour", "usd_per_mtok", "ttft_s", "tpot_s", "headroom")
+DEPLOYED: Final = (
+    *("gpu", "shape", "mode", "weights", "kv", "max_sequences", "token_budget"),
+    *("rate_per_s", "capacity_per_s", "saturation_per_s", "utilisation"),
+)
+"""What else is known of the deployment."""
+TRIED: Final = ("gpu", "layout", "weights", "kv", "devices", "reason")
+FEW: Final = 12
+"""Candidates that a verdict names where none fits. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +44,19 @@ class PlanFacts:
         Whether promises held in simulation; None where none was made.
     sure
         Probability that they all hold, in words; empty where nobody can say.
+    bought
+        How many GPUs, and their price.
+    deployed
+        Names and values of what else is known of the deployment.
     """
 
     fits: bool
     met: bool | None
     sure: str
+    bought: str
     sentences: tuple[str, ...]
     figures: tuple[Figure, ...]
+    deployed: tuple[tuple[str, str], ...]
 
 
 def plan_facts(result: Result) -> PlanFacts:
@@ -53,43 +67,75 @@ def plan_facts(result: Result) -> PlanFacts:
     return PlanFacts(
         fits=bool(rows),
         met=bool(best["slo_met"]) if "slo_met" in best and _promised(result) else None,
-        sure=percent(float(chance)) if is_number(chance) else "",
-        sentences=tuple(str(sentence) for sentence in given.get("summary", ())),
-        figures=tuple(_figure(name, best, given) for name in NUMBERS if best.get(name) is not None),
+        sure=sure(float(chance)) if is_number(chance) else "",
+        bought=_bought(best) if best else "",
+        sentences=tuple(spoken(str(sentence)) for sentence in given.get("summary", ())),
+        figures=tuple(
+            _figure(name, best, result) for name in NUMBERS if best.get(name) is not None
+        ),
+        deployed=tuple(
+            (clean(heading(name)), str(written(name, best[name])))
+            for name in DEPLOYED
+            if best.get(name) not in ("", None)
+        ),
     )
+
+
+def _bought(row: dict[str, Any]) -> str:
+    number, price = row["gpus"], row.get("usd_per_hour")
+    paid = f" at {amount(price, '$')} an hour" if price else ""
+    return f"{number} GPU{'' if number == 1 else 's'}{paid}"
 
 
 def _promised(result: Result) -> bool:
     return len(result.tables.get("objectives", ())) > 0
 
 
-def _figure(name: str, row: dict[str, Any], given: Any) -> Figure:
+def _figure(name: str, row: dict[str, Any], result: Result) -> Figure:
     stem = name.removesuffix("_s")
     low, high = row.get(f"{stem}_low_s"), row.get(f"{stem}_high_s")
     wide = between(low, high, "s") if is_number(low) and is_number(high) and low < high else None
+    statistic = str(result.metadata.get(f"{stem}_statistic") or "")
     said = {
         "gpus": f"{row.get('gpu', '')}, {row.get('shape', '')}, {row.get('weights', '')} weights",
+        "usd_per_hour": "all GPUs",
         "usd_per_mtok": "output tokens, at the planned load",
-        "ttft_s": str(given.get("ttft_statistic", "")),
-        "tpot_s": str(given.get("tpot_statistic", "")),
-        "headroom": f"{row.get('binds', '')} breaks first" if row.get("binds") else "",
+        "ttft_s": _promise(statistic, result),
+        "tpot_s": _promise(statistic, result),
+        "headroom": _end(str(row.get("binds") or "")),
     }
     return Figure(
-        heading(name),
+        clean(heading(statistic or name)),
         written(name, row[name]),
         wide,
         said.get(name, ""),
     )
 
 
+def _promise(statistic: str, result: Result) -> str:
+    """The limit of a statistic; empty where none was promised."""
+    limits = result.tables.get("objectives")
+    rows = [] if limits is None else [r for r in limits.rows() if r["objective"] == statistic]
+    return f"promised: {amount(rows[0]['limit_s'], 's')}" if rows else ""
+
+
+def _end(binds: str) -> str:
+    """What happens when a load grows beyond what is carried."""
+    if not binds:
+        return ""
+    return "then queues grow" if binds == "rate" else f"then {heading(binds)} breaks"
+
+
 def build(result: Result) -> Block | None:
     """Section of the page."""
     if "verdict" not in result.tables:
         return None
+    facts = plan_facts(result)
     grids: list[Grid] = []
     for name, title in (("objectives", "Promises, as simulated"), ("lifts", "What would lift it")):
         if len(result.tables.get(name, ())):
             grids.append(grid(name, title, result.tables[name]))
-    if len(result.tables["verdict"]):
-        grids.append(listing("deployment", "The deployment", result.tables["verdict"]))
-    return Block("verdict", "Verdict", "plan_verdict.html", plan_facts(result), grids=tuple(grids))
+    tried = result.tables.get("candidates")
+    if not facts.fits and tried is not None and len(tried):
+        grids.append(grid("tried", "Why not", tried, TRIED, FEW))
+    return Block("verdict", "Verdict", "plan_verdict.html", facts, grids=tuple(grids))

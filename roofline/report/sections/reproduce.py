@@ -1,32 +1,53 @@
 """How to get the same page again."""
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
+from roofline.content import Folder, shipped
 from roofline.report.block import Block
+from roofline.report.text import clean, is_number, to_json
+from roofline.report.words import heading, is_share, unit_of, written
 from roofline.table import Result
 
 ORDER: Final = 100
 
-ELSEWHERE: Final = (
-    "summary",
-    "command",
-    "version",
-    "layout_title",
-    "title",
-    "about",
-    "units",
-    "start",
+ELSEWHERE: Final = frozenset(
+    {
+        *("about", "basis", "command", "commands", "constraints", "data", "fits", "limit"),
+        *("limits", "met", "objectives", "objectives_of", "start", "summary", "title", "units"),
+        *("version", "scenario", "engine_costs", "of", "kind", "name", "stable", "rows"),
+        *("ttft_statistic", "tpot_statistic", "gpu_names", "each", "steps"),
+    }
 )
+"""What the page says elsewhere, or what is no input."""
+DATA: Final[tuple[Folder, ...]] = ("hwspecs", "scenarios")
+READ: Final = frozenset({".yaml", ".json", ".parquet"})
+"""Ends of the names of files that are data."""
+RESOLVED: Final = ("_title", "_titles")
+"""Ends of names that are said with the name that they are of."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReproduceFacts:
-    """Command, version, and the inputs as they were resolved."""
+    """How to get a page again, and how to see that it is the same.
+
+    Attributes
+    ----------
+    command, version
+        What made it; empty where nobody said.
+    inputs
+        As they were resolved: names and values.
+    digests
+        Of what it was made from and of what came out: names and hashes.
+    """
 
     command: str
     version: str
     inputs: tuple[tuple[str, str], ...]
+    digests: tuple[tuple[str, str], ...]
 
 
 def reproduce_facts(result: Result) -> ReproduceFacts:
@@ -36,9 +57,49 @@ def reproduce_facts(result: Result) -> ReproduceFacts:
         command=str(given.get("command", "")),
         version=str(given.get("version", "")),
         inputs=tuple(
-            (str(key), str(value)) for key, value in given.items() if key not in ELSEWHERE
+            (clean(heading(str(key))), _said(str(key), value))
+            for key, value in given.items()
+            if key not in ELSEWHERE
+            and not str(key).endswith(RESOLVED)
+            and value not in ("", None, [], (), {})
         ),
+        digests=tuple(_digests(result)),
     )
+
+
+def _said(name: str, value: object) -> str:
+    """A value of any kind in words."""
+    if isinstance(value, dict):
+        return "; ".join(f"{heading(str(key))} {_said('', each)}" for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_said("", each) for each in value)
+    if is_number(value) and name and not unit_of(name) and not is_share(name):
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    return str(written(name, value))
+
+
+def _digests(result: Result) -> Iterator[tuple[str, str]]:
+    """Hashes: of the scenario, of the data that came with the program, of the figures."""
+    if result.metadata.get("scenario"):
+        yield "Scenario", str(result.metadata["scenario"])
+    yield "Shipped machines, networks and fits", shipped_digest()
+    tables = {
+        name: {key: list(column.values) for key, column in table.columns.items()}
+        for name, table in result.tables.items()
+    }
+    yield "Figures of this page", hashlib.sha256(to_json(tables).encode()).hexdigest()
+
+
+@cache
+def shipped_digest() -> str:
+    """Hash of all files that machines, networks and fits are read from. [sha256]"""
+    found = hashlib.sha256()
+    for folder in DATA:
+        root = shipped(folder)
+        for path in sorted(path for path in root.rglob("*") if path.suffix in READ):
+            found.update(path.relative_to(root).as_posix().encode())
+            found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
 
 
 def build(result: Result) -> Block | None:

@@ -41,7 +41,7 @@ def draw_roofline(facts: RooflineFacts) -> Figure:
                 **log_ticks(*facts.x, ""),
             ),
             yaxis=axis(
-                "",
+                "Performance",
                 type="log",
                 range=[math.log10(value) for value in facts.y],
                 **log_ticks(*facts.y, "FLOP/s"),

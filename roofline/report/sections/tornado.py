@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, lines, note
-from roofline.report.sections.others import grid
-from roofline.report.text import amount, label, shorten
+from roofline.report.block import Block, Cell, Figure, Grid, Head, Key, cell
+from roofline.report.figures import axis, colour, layout, linear_ticks, lines, note
+from roofline.report.text import amount, label, plain, shorten
 from roofline.report.words import heading, unit_of
 from roofline.table import Result, Table
 
-ORDER: Final = 46
+ORDER: Final = 66
 MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
 """What bars may be of, the first that is known."""
+THICK: Final = 0.34
+"""Of a bar; the rows of two are 1 apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +101,16 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
     room = (high - low or facts.base or 1.0) * 0.12
     names = [shorten(bar.what, 30) for bar in facts.bars][::-1]
     data = []
-    for side, tint in (("low", "prefill"), ("high", "decode")):
+    # Side by side: both may lie on the same side of what was planned.
+    for side, tint, offset in (("low", "prefill", 0.0), ("high", "decode", -THICK)):
         ends = [getattr(bar, side) for bar in facts.bars][::-1]
         data.append(
             {
                 "type": "bar",
                 "orientation": "h",
                 "y": list(range(len(ends))),
+                "width": THICK,
+                "offset": offset,
                 "base": facts.base,
                 "x": [0.0 if end.value is None else end.value - facts.base for end in ends],
                 "marker": {
@@ -114,6 +118,7 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
                     "pattern": {
                         "shape": ["/" if end.changes else "" for end in ends],
                         "fgcolor": colour("surface"),
+                        "fillmode": "overlay",
                         "size": 6,
                     },
                 },
@@ -122,10 +127,12 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
                 "cliponaxis": False,
             }
         )
-    figure: dict[str, Any] = layout(90 + 44 * len(facts.bars), barmode="overlay", bargap=0.35)
+    figure: dict[str, Any] = layout(90 + 44 * len(facts.bars), barmode="overlay")
     figure["margin"] |= {"t": 24}
     figure["xaxis"] = axis(
-        f"{heading(facts.measure)}", range=[low - room, high + room], **_ticks(low, high, unit)
+        heading(facts.measure),
+        range=[low - room, high + room],
+        **linear_ticks(high + room, unit, most=6, low=low - room),
     )
     figure["yaxis"] = axis(
         "",
@@ -175,10 +182,29 @@ def _hover(end: End, unit: str) -> str:
     return lines([f"{label(end.said, 48)}: {value}{gpus}", label(end.shape, 48)])
 
 
-def _ticks(low: float, high: float, unit: str) -> dict[str, Any]:
-    step = (high - low) / 4 or 1.0
-    values = [low + step * place for place in range(5)]
-    return {"tickvals": values, "ticktext": [str(amount(value, unit)) for value in values]}
+def _grid(facts: TornadoFacts) -> Grid:
+    """Bars as rows: what comes out if an input is lower, and if it is higher."""
+    of, unit = heading(facts.measure), unit_of(facts.measure)
+    counted = facts.measure != "gpus"  # else the figure itself is the number of GPUs
+    side = (*([Head(of, numeric=True)] if counted else []), Head("GPUs", numeric=True))
+    heads = (
+        Head("Input"),
+        *(Head("Lower", short=True), *side),
+        *(Head("Higher", short=True), *side),
+        Head("Another deployment", wide=True),
+    )
+
+    def told(end: End) -> tuple[Cell, ...]:
+        value = Cell("nothing fits") if end.value is None else cell(amount(end.value, unit))
+        gpus = Cell("" if end.gpus is None else plain(end.gpus))
+        return (Cell(end.said), *((value,) if counted else ()), gpus)
+
+    rows = []
+    for bar in facts.bars:
+        ends = (bar.low, bar.high)
+        changes = "; ".join(f"{end.said}: {end.shape}" for end in ends if end.changes and end.shape)
+        rows.append((Cell(bar.what), *told(bar.low), *told(bar.high), Cell(changes)))
+    return Grid("sensitivity", "One input at a time", heads, tuple(rows))
 
 
 def build(result: Result) -> Block | None:
@@ -187,12 +213,10 @@ def build(result: Result) -> Block | None:
     facts = tornado_facts(table) if table is not None else None
     if table is None or facts is None:
         return None
-    ends = [f"{name}_{end}" for end in ("low", "high") for name in (facts.measure, "gpus", "shape")]
-    shown = grid("sensitivity", "One input at a time", table, ("what", "low", "high", *ends))
     return Block(
         "sensitivity-section",
         "What it depends on",
         "figures.html",
         figures=(draw_tornado(facts),),
-        grids=(shown,),
+        grids=(_grid(facts),),
     )

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head, heads
 from roofline.report.known import BOUND, MEANINGS, PARTLY, calibrated
-from roofline.report.text import UNKNOWN, Amount, amount, between, is_number, percent
+from roofline.report.text import UNKNOWN, Amount, amount, between, binary, clean, is_number, percent
+from roofline.report.words import heading
 from roofline.table import Result
 
 ORDER: Final = 10
@@ -51,8 +52,8 @@ CARDS: Final = (
     "usd_per_mtok",
     "joule_per_mtok",
 )
-
-
+DEVICE: Final = frozenset({"pool_bytes"})
+"""Metrics that are a part of device memory, which is sold in powers of two."""
 MOST: Final = ("throughput_tok_s", "throughput_tok_s_per_gpu", "user_tok_s")
 """Metrics of which more is better: datasheet rates give a ceiling."""
 
@@ -102,8 +103,10 @@ class VerdictFacts:
     ----------
     fits
         Whether the deployment fits in memory; None where nobody has said.
+    predicted
+        Whether measured kernels predict the figures.
     calibration
-        Whose measured kernels predict the figures; empty where there are none.
+        Whose they are; empty where there are none, or several.
     floor
         Whether times are those of the datasheet: the least possible, not a forecast.
     both
@@ -111,6 +114,7 @@ class VerdictFacts:
     """
 
     fits: bool | None
+    predicted: bool
     calibration: str
     floor: bool
     both: bool
@@ -119,20 +123,25 @@ class VerdictFacts:
     headlines: tuple[Headline, ...]
     known: tuple[Surety, ...]
 
+    @property
+    def bounded(self) -> bool:
+        """Whether figures have a bound at datasheet rates beside them."""
+        return any(entry.bound for entry in self.headlines)
+
 
 def verdict_facts(result: Result) -> VerdictFacts:
     """Verdict and headline figures of a result."""
     given = result.metadata
     fits, predicted = given.get("fits"), calibrated(result)
     headline = result.tables.get("headline")
-    # Percentiles, say, have a headline of their own shape.
-    rows = headline.rows() if headline is not None and "value" in headline.columns else ()
+    rows = headline.rows() if headline is not None else ()
     known = {str(row["metric"]): _headline(row, result) for row in rows}
     cards = [known[name] for name in CARDS if name in known and known[name].value.number != "–"]
     return VerdictFacts(
         fits=fits if isinstance(fits, bool) else None,
-        calibration=str(given.get("calibration", "measured kernels")) if predicted else "",
-        floor=not predicted and given.get("basis") in (BOUND, "calibrated"),
+        predicted=predicted,
+        calibration=str(given.get("calibration") or "") if predicted else "",
+        floor=bool(cards) and not predicted and given.get("basis") in (BOUND, "calibrated"),
         both=any(entry.serial for entry in known.values()),
         sentences=tuple(str(sentence) for sentence in given.get("summary", ())),
         cards=tuple(cards),
@@ -149,8 +158,8 @@ def _headline(row: dict[str, Any], result: Result) -> Headline:
     serial, bound = row.get("serial"), row.get("roof")
     spread = "low" in row and row["low"] < row["high"]
     return Headline(
-        name=NAMES.get(metric, metric),
-        value=Amount(UNKNOWN) if none else amount(row["value"], unit),
+        name=NAMES.get(metric) or clean(heading(metric)),
+        value=Amount(UNKNOWN) if none else _value(metric, row["value"], unit),
         serial=amount(serial, unit) if is_number(serial) and not none else None,
         interval=between(row["low"], row["high"], unit) if spread else None,
         bound=amount(bound, unit) if is_number(bound) and not none else None,
@@ -159,6 +168,10 @@ def _headline(row: dict[str, Any], result: Result) -> Headline:
         basis=PARTLY if spread and basis == BOUND else basis,
         explained=explained if explained in result.derivations else "",
     )
+
+
+def _value(metric: str, value: object, unit: str) -> Amount:
+    return binary(value) if metric in DEVICE and is_number(value) else amount(value, unit)
 
 
 def _known(result: Result) -> tuple[Surety, ...]:
@@ -200,12 +213,15 @@ def _known_grid(facts: VerdictFacts) -> Grid:
 
 
 def _grid(facts: VerdictFacts) -> Grid:
-    predicted, both = bool(facts.calibration), facts.both
+    predicted, both = facts.predicted, facts.both
     columns = {"name": "Figure", "value": "Perfect overlap" if both else "Value"}
     title = "All headline figures" + (": the two bounds of the roofline at the same rates" * both)
     if predicted:
-        columns |= {"value": "Predicted", "interval": "Central 80 %", "bound": "At datasheet rates"}
-        title = "All headline figures: as predicted, and what datasheet rates would allow"
+        columns |= {"value": "Predicted", "interval": "Central 80 %"}
+        title = "All headline figures, as predicted"
+        if facts.bounded:
+            columns["bound"] = "At datasheet rates"
+            title = "All headline figures: as predicted, and what datasheet rates would allow"
     elif both:
         columns["serial"] = "No overlap"
     columns["meaning"] = "What it is"
@@ -231,9 +247,13 @@ def _cell(entry: Headline, column: str) -> Cell:
 
 
 def build(result: Result) -> Block | None:
-    """Section of the page; a plan has a verdict of its own."""
+    """Section of the page; a plan, a sweep and traffic have verdicts of their own."""
+    headline = result.tables.get("headline")
+    own = "verdict" in result.tables or (headline is None and "points" in result.tables)
+    if own or (headline is not None and "value" not in headline.columns and len(headline)):
+        return None
     facts = verdict_facts(result)
-    if "verdict" in result.tables or not (facts.headlines or facts.sentences):
+    if not (facts.headlines or facts.sentences):
         return None
     grids = [_known_grid(facts)] if facts.known else []
     if facts.headlines:

@@ -1,0 +1,63 @@
+"""How good predictions were: errors and intervals of all measured figures, metric by metric."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from roofline.report.block import Block
+from roofline.report.sections.parity import NEEDED, Panel, panels
+from roofline.report.sections.plan_verdict import Figure
+from roofline.report.text import Amount, clean, percent
+from roofline.report.words import heading
+from roofline.table import Result
+
+ORDER: Final = 10
+PROMISED: Final = 0.8
+"""Share of figures that intervals are made to hold. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFacts:
+    """What a reader takes away.
+
+    Attributes
+    ----------
+    inside, judged
+        Figures within their interval, and those that have one. [1]
+    figures
+        The median error of each metric.
+    """
+
+    inside: int
+    judged: int
+    figures: tuple[Figure, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether as many are within as intervals promise."""
+        return self.inside >= PROMISED * self.judged
+
+
+def measured_facts(found: tuple[Panel, ...]) -> MeasuredFacts:
+    """Verdict of all panels."""
+    judged = [pair.inside for panel in found for pair in panel.pairs if pair.inside is not None]
+    return MeasuredFacts(sum(judged), len(judged), tuple(_figure(panel) for panel in found))
+
+
+def _figure(panel: Panel) -> Figure:
+    within = "" if panel.inside is None else f"; {percent(panel.inside)} in their interval"
+    number = len(panel.pairs)
+    said = f"{number:,} figure{'' if number == 1 else 's'}{within}"
+    return Figure(
+        f"{clean(heading(panel.metric))}, median error", Amount(percent(panel.error)), None, said
+    )
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    table = result.tables.get("figures")
+    if table is None or not set(table.columns) >= NEEDED:
+        return None
+    found = panels(table)
+    if not found:
+        return None
+    return Block("verdict", "Verdict", "measured_verdict.html", measured_facts(found))

@@ -1,0 +1,191 @@
+"""A sweep's answer: the best configuration for each aim, and what it does."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from roofline.report.block import NO_UNIT, Block, Cell, Grid, Head
+from roofline.report.known import MEANINGS
+from roofline.report.lanes import is_bound, rank
+from roofline.report.sections.plan_verdict import Figure
+from roofline.report.text import Amount, amount, between, clean, is_number
+from roofline.report.words import cell, heading, mid, unit_of, written
+from roofline.table import Result, Table
+
+ORDER: Final = 10
+
+NAMES: Final = ("model", "gpu", "layout", "weights", "kv", "technique", "patch")
+"""What tells a configuration."""
+WORDS: Final = {"weights": "weights", "kv": "KV cache"}
+PLAIN: Final = frozenset({"", "plain", "auto", None})
+"""Names that say nothing."""
+NUMBERS: Final = ("batch", "rate_per_s", "concurrency", "prompt", "output")
+CARDS: Final = (
+    *("gpus", "usd_per_mtok", "ttft_p99_s", "ttft_s", "tpot_p99_s", "tpot_s"),
+    *("throughput_per_gpu_tok_s", "output_per_gpu_tok_s"),
+)
+SHOWN: Final = 6
+"""Cards at most. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The best configuration for an aim, of one scenario."""
+
+    scenario: str
+    aim: str
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFacts:
+    """What a reader takes away.
+
+    Attributes
+    ----------
+    found
+        Whether a configuration keeps all limits.
+    best, at
+        The best one for what is wanted first: its names, and its numbers; empty where several
+        scenarios are beside each other, which may want different things.
+    known
+        How it is known, and what that means.
+    """
+
+    found: bool
+    best: str
+    at: str
+    known: tuple[str, str]
+    sentences: tuple[str, ...]
+    figures: tuple[Figure, ...]
+
+
+def winners(result: Result) -> tuple[Winner, ...]:
+    """The best configuration that keeps all limits for each aim, scenario by scenario."""
+    table = result.tables["points"]
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in table.rows():
+        if row.get("feasible", True):
+            rows.setdefault(str(row.get("scenario") or ""), []).append(row)
+    found = []
+    for scenario, mine in rows.items():
+        aims = _aims(result, scenario)
+        for place, (name, largest) in enumerate(aims):
+            # What is wanted first decides between those that are as good; a bound is no forecast.
+            order = [(name, largest), *(aim for aim in aims if aim != aims[place])]
+            best = min(
+                mine,
+                key=lambda row: [is_bound(row), *(rank(row.get(n), most) for n, most in order)],
+            )
+            if is_number(best.get(name)):
+                aim = f"{'most' if largest else 'least'} {mid(heading(name))}"
+                found.append(Winner(scenario, aim, best))
+    return tuple(found)
+
+
+def _aims(result: Result, scenario: str) -> list[tuple[str, bool]]:
+    """What a scenario wants: columns, and whether more is better."""
+    each = result.metadata.get("objectives_of")
+    said = each.get(scenario) if isinstance(each, dict) else None
+    return [(str(name), bool(most)) for name, most in said or result.metadata.get("objectives", ())]
+
+
+def sweep_facts(result: Result, best: Sequence[Winner]) -> SweepFacts:
+    """Verdict of a sweep."""
+    alone = bool(best) and not best[0].scenario
+    row: Mapping[str, Any] = best[0].row if alone else {}
+    basis = str(row.get("basis") or "")
+    return SweepFacts(
+        found=bool(best),
+        best=named(row),
+        at=_at(row),
+        known=(basis, MEANINGS.get(basis, "")),
+        sentences=tuple(str(sentence) for sentence in result.metadata.get("summary", ())),
+        figures=_figures(row, result) if row else (),
+    )
+
+
+def named(row: Mapping[str, Any]) -> str:
+    """A configuration in words.
+
+    >>> named({"model": "llama-3.1-8b", "gpu": "h100-sxm", "gpus": 2, "weights": "fp8"})
+    'llama-3.1-8b on 2 × h100-sxm, fp8 weights'
+    """
+    said = {name: clean(row.get(name)) for name in NAMES if row.get(name) not in PLAIN}
+    number, device = row.get("gpus"), said.pop("gpu", "")
+    several = f"{number} × " if is_number(number) and number != 1 else ""
+    first = " on ".join(part for part in (said.pop("model", ""), f"{several}{device}") if part)
+    rest = [f"{text} {WORDS[name]}" if name in WORDS else text for name, text in said.items()]
+    return ", ".join(part for part in (first, *rest) if part)
+
+
+def _at(row: Mapping[str, Any]) -> str:
+    shown = [name for name in NUMBERS if is_number(row.get(name))]
+    return ", ".join(f"{mid(heading(name))} {written(name, row[name])}" for name in shown)
+
+
+def _figures(row: Mapping[str, Any], result: Result) -> tuple[Figure, ...]:
+    limits = result.metadata.get("limits")
+    limits = limits if isinstance(limits, dict) else {}
+    names = [name for name in CARDS if is_number(row.get(name))]
+    names = [name for name in names if f"{name.removesuffix('_s')}_p99_s" not in names]
+    return tuple(
+        Figure(
+            heading(name),
+            written(name, row[name]),
+            _interval(row, name),
+            f"limit: {amount(limits[name], unit_of(name))}" if name in limits else "",
+        )
+        for name in names[:SHOWN]
+    )
+
+
+def _interval(row: Mapping[str, Any], name: str) -> Amount | None:
+    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    if not (is_number(low) and is_number(high) and low < high):
+        return None
+    return between(low, high, unit_of(name))
+
+
+def _grid(best: Sequence[Winner], table: Table) -> Grid:
+    """Winners beside each other."""
+    figures = [
+        name
+        for name in CARDS
+        if name != "gpus" and any(is_number(each.row.get(name)) for each in best)
+    ]
+    several = any(each.scenario for each in best)
+    heads = (
+        *([Head("Scenario", short=True)] if several else []),
+        Head("Wanted", short=True),
+        Head("Configuration", wide=True),
+        *(Head(heading(name), numeric=True) for name in figures),
+        Head("Basis"),
+    )
+    rows = tuple(
+        (
+            *([Cell(clean(each.scenario))] if several else []),
+            Cell(each.aim),
+            Cell(", ".join(part for part in (named(each.row), _at(each.row)) if part)),
+            *(_figure(each.row, name, table) for name in figures),
+            Cell(str(each.row.get("basis") or ""), tone="badge"),
+        )
+        for each in best
+    )
+    return Grid("winners", "The best for each aim that keeps all limits", heads, rows)
+
+
+def _figure(row: Mapping[str, Any], name: str, table: Table) -> Cell:
+    if not is_number(row.get(name)):
+        return Cell("", NO_UNIT)
+    return cell(name, row[name], table.columns[name].unit)
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page; where there are other figures, what was swept is beside them."""
+    table = result.tables.get("points")
+    if table is None or "headline" in result.tables:
+        return None
+    best = winners(result) if len(table) else ()
+    grids = (_grid(best, table),) if len(best) > 1 else ()
+    return Block("verdict", "Verdict", "sweep_verdict.html", sweep_facts(result, best), grids=grids)

@@ -1,0 +1,221 @@
+"""What the first card of a page says: the answer, in figures, and how sure it is."""
+
+from dataclasses import replace
+from typing import Any
+
+from roofline.report.page import page_of, render
+from roofline.report.sections import (
+    measured_verdict,
+    plan_verdict,
+    sweep_verdict,
+    tornado,
+    traffic_verdict,
+    verdict,
+)
+from roofline.report.sections.derivations import derivation_facts
+from roofline.report.sections.plan_verdict import plan_facts
+from roofline.report.sections.reproduce import reproduce_facts
+from roofline.report.sections.sweep_verdict import named, sweep_facts, winners
+from roofline.report.sections.traffic_verdict import traffic_facts
+from roofline.table import Derivation, Result, table
+from tests.report.test_explorer import planned
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+def swept(**more: Any) -> Result:
+    """Cheap but slow, quick but dear, and what is both but misses a limit."""
+    common = {"model": "tiny", "layout": "tp1", "gpus": 1, "batch": 8, "basis": "transferred"}
+    rows = [
+        {"gpu": "slow", "usd_per_mtok": 1.0, "tpot_s": 0.04, "feasible": True},
+        {"gpu": "fast", "usd_per_mtok": 3.0, "tpot_s": 0.01, "feasible": True},
+        {"gpu": "best", "usd_per_mtok": 0.5, "tpot_s": 0.005, "feasible": False},
+    ]
+    metadata: dict[str, Any] = {
+        "title": "Which?",
+        "summary": ("Three.",),
+        "objectives": (("usd_per_mtok", False), ("tpot_s", False)),
+        "limits": {"tpot_s": 0.05},
+    }
+    points = table([{**row, **common} for row in rows], {"tpot_s": "s", "usd_per_mtok": "$"})
+    return Result("sweep", {"points": points}, metadata={**metadata, **more})
+
+
+def test_the_best_for_each_aim_is_among_those_that_keep_the_limits() -> None:
+    found = winners(swept())
+    assert [(each.aim, each.row["gpu"]) for each in found] == [
+        ("least cost per Mtok", "slow"),
+        ("least TPOT", "fast"),
+    ]
+
+
+def test_a_bound_is_no_winner_where_there_is_a_forecast() -> None:
+    result = swept()
+    rows = list(result.tables["points"].rows())
+    rows[0] = rows[0] | {"basis": "datasheet"}
+    points = {"points": table(rows, {})}
+    assert {each.row["gpu"] for each in winners(replace(result, tables=points))} == {"fast"}
+
+
+def test_a_sweep_is_answered_by_the_best_for_its_first_aim() -> None:
+    result = swept()
+    facts = sweep_facts(result, winners(result))
+    assert (facts.found, facts.best, facts.at) == (True, "tiny on slow, tp1", "batch 8")
+    cards = {figure.name: (figure.value.number, figure.said) for figure in facts.figures}
+    assert cards["Cost per Mtok"] == ("$1.00", "")
+    assert cards["TPOT"] == ("40.0", f"limit: 50.0{NO_BREAK}ms")
+    assert facts.known[0] == "transferred"
+
+
+def test_a_sweep_of_which_nothing_is_feasible_says_so() -> None:
+    result = swept()
+    none = table([row | {"feasible": False} for row in result.tables["points"].rows()], {})
+    text = render(replace(result, tables={"points": none}))
+    assert "No configuration keeps all limits" in text
+
+
+def test_sweeps_beside_each_other_have_a_winner_each_for_their_own_aims() -> None:
+    rows = [row | {"scenario": name} for name in "ab" for row in swept().tables["points"].rows()]
+    aims = {"a": (("usd_per_mtok", False),), "b": (("tpot_s", False),)}
+    result = swept(objectives_of=aims)
+    found = winners(replace(result, tables={"points": table(rows, {})}))
+    assert [(each.scenario, each.row["gpu"]) for each in found] == [("a", "slow"), ("b", "fast")]
+    assert sweep_facts(result, found).best == ""
+
+
+def test_a_configuration_is_named_without_what_says_nothing() -> None:
+    row = {
+        "model": "m",
+        "gpu": "g",
+        "gpus": 8,
+        "weights": "fp8",
+        "kv": "auto",
+        "technique": "plain",
+    }
+    assert named(row) == "m on 8 × g, fp8 weights"
+    assert named({}) == ""
+
+
+def simulated(stable: bool, met: bool) -> Result:
+    latency = {"metric": "ttft_s", "p50": 0.1, "p99": 0.4, "p99_low": 0.3, "p99_high": 0.5}
+    promise = {"objective": "ttft_p99", "limit_s": 0.5, "met": met, "chance": 0.93}
+    rate = {"metric": "usd_per_mtok", "value": 2.0, "unit": "$", "low": 1.9, "high": 2.1}
+    return Result(
+        "simulate",
+        {
+            "headline": table([latency], {}),
+            "objectives": table([promise], {"limit_s": "s"}),
+            "throughput": table([rate], {}),
+        },
+        metadata={"stable": stable, "met": met},
+    )
+
+
+def test_traffic_is_answered_by_its_promises_and_how_sure_they_are() -> None:
+    facts = traffic_facts(simulated(stable=True, met=True))
+    assert (facts.stable, facts.met, facts.sure) == (True, True, f"93{NO_BREAK}%")
+    first, second = facts.figures
+    assert (first.name, str(first.value)) == ("TTFT p99", f"400{NO_BREAK}ms")
+    assert first.said == f"promised: 500{NO_BREAK}ms"
+    assert str(first.interval) == f"300 – 500{NO_BREAK}ms"
+    assert (second.name, second.value.number) == ("Cost per Mtok", "$2.00")
+
+
+def test_a_broken_promise_and_an_overload_are_said_first() -> None:
+    assert "✗ A promise is broken" in render(simulated(stable=True, met=False))
+    assert "✗ The load is not carried" in render(simulated(stable=False, met=False))
+
+
+def test_measurements_are_judged_by_their_intervals() -> None:
+    row = {"run": "1", "metric": "ttft", "unit": "s", "predicted": 1.0, "low": 0.8, "high": 1.2}
+    rows = [{**row, "measured": measured} for measured in (0.9, 1.1, 1.0, 2.0)]
+    result = Result("compare-measured", {"figures": table(rows, {})})
+    block = measured_verdict.build(result)
+    assert block is not None
+    assert (block.facts.inside, block.facts.judged, block.facts.holds) == (3, 4, False)
+    (figure,) = block.facts.figures
+    assert figure.name == "TTFT, median error"
+    assert figure.value.number == f"10{NO_BREAK}%"  # of 0, 9, 11 and 50 %
+    assert page_of(result).title == "Predicted against measured"
+
+
+def test_a_plan_is_answered_by_what_is_bought() -> None:
+    facts = plan_facts(planned())
+    assert (facts.bought, facts.met, facts.sure) == (
+        "2 GPUs at $6.00 an hour",
+        True,
+        f"90{NO_BREAK}%",
+    )
+    ttft = next(figure for figure in facts.figures if figure.name == "TTFT p99")
+    assert ttft.said == f"promised: 500{NO_BREAK}ms"
+    assert ("GPU", "fast") in facts.deployed
+
+
+def test_a_plan_that_does_not_fit_says_what_was_tried() -> None:
+    tables = {
+        "verdict": table([], {}),
+        "candidates": table([{"layout": "tp1", "reason": "memory", "gpu": "fast"}], {}),
+    }
+    block = plan_verdict.build(Result("plan", tables))
+    assert block is not None
+    assert not block.facts.fits
+    assert [grid.key for grid in block.grids] == ["tried"]
+
+
+def test_each_page_has_one_verdict() -> None:
+    modules = (verdict, plan_verdict, sweep_verdict, traffic_verdict, measured_verdict)
+    for result in (planned(), swept(), simulated(stable=True, met=True)):
+        assert sum(module.build(result) is not None for module in modules) == 1
+
+
+def test_both_ends_of_a_bar_are_seen_where_they_lie_on_one_side() -> None:
+    row: dict[str, Any] = {"what": "traffic", "low": "−20 %", "high": "+20 %"}
+    for end, cost in (("base", 2.4), ("low", 2.0), ("high", 2.0)):
+        row |= {f"usd_per_mtok_{end}": cost, f"usd_per_hour_{end}": cost, f"gpus_{end}": 2}
+        row |= {f"shape_{end}": "tp1", f"changes_{end}": end == "low"}
+    facts = tornado.tornado_facts(table([row], {}))
+    assert facts is not None
+    low, high = tornado.draw_tornado(facts).spec["data"]
+    assert low["offset"] >= high["offset"] + high["width"]
+    # Without it a hatched bar is drawn on nothing.
+    assert low["marker"]["pattern"]["fillmode"] == "overlay"
+
+
+def test_a_capacity_in_requests_is_no_memory_and_a_share_is_in_percent() -> None:
+    derivations = {
+        "capacity": Derivation("capacity", 14.35, "request/s"),
+        "room": Derivation("capacity", 2.0**30, "B"),
+        "headroom": Derivation("headroom", 0.435, ""),
+    }
+    facts = derivation_facts(Result("plan", {}, derivations))
+    said = {name: str(node.value).replace(NO_BREAK, " ") for name, node in facts.items()}
+    assert said == {"capacity": "14.35 requests/s", "room": "1.00 GiB", "headroom": "44 %"}
+
+
+def test_a_number_with_measured_parts_is_not_called_a_bound() -> None:
+    measured = Derivation("step", 1.0, "s", basis="interpolated")
+    bound = Derivation("norm", 1.0, "s", basis="datasheet")
+    whole = Derivation("TPOT", 2.0, "s", "a + b", inputs=(measured, bound), basis="datasheet")
+    facts = derivation_facts(Result("analyze", {}, {"tpot": whole, "norm": bound}))
+    assert facts["tpot"].basis == "part datasheet"
+    assert facts["norm"].basis == "datasheet"
+
+
+def test_a_page_can_be_checked_by_its_digests() -> None:
+    result = swept(scenario="ab" * 32)
+    digests = dict(reproduce_facts(result).digests)
+    assert digests["Scenario"] == "ab" * 32
+    again = dict(reproduce_facts(swept(scenario="ab" * 32)).digests)
+    assert digests == again
+    rows = [row | {"tpot_s": 0.03} for row in result.tables["points"].rows()]
+    other = replace(result, tables={"points": table(rows, {})})
+    changed = dict(reproduce_facts(other).digests)
+    assert changed["Figures of this page"] != digests["Figures of this page"]
+
+
+def test_inputs_are_in_words_and_have_no_brackets() -> None:
+    facts = reproduce_facts(swept(weights=["bf16", "fp8"], headroom=0.3, rate_per_s=10.0))
+    inputs = dict(facts.inputs)
+    assert inputs["Weights"] == "bf16, fp8"
+    assert inputs["Headroom"] == f"30{NO_BREAK}%"
+    assert inputs["Rate"] == f"10{NO_BREAK}requests/s"
