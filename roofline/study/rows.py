@@ -1,12 +1,12 @@
 """Rows of a sweep: configurations with their names, numbers, figures and what they miss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofline.cost.roof import BOUNDS
+from roofline.study import arrow
 from roofline.study.scenario.limits import FIGURES, Figure, missed
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.sweep.keep import MEMORY, Rows
@@ -81,29 +81,17 @@ class _Figures(dict[str, Any]):
 
 
 def _column(name: str, points: Rows, special: Mapping[str, Any]) -> "pa.Array":
-    import pyarrow as pa
-
     if name in ("fits", "feasible"):
-        return pa.array(special[name])
+        return arrow.truths(special[name])
     if name == "limit":
         words, codes = np.unique(special[name], return_inverse=True)
-        return _words(codes, words.tolist())
+        return arrow.words(codes, words.tolist())
     if name in points.names and name != "gpus":
         value = points.names[name]
         if isinstance(value, str):
-            return _words(np.zeros(points.rows), [value])
-        return pa.array(np.full(points.rows, value, np.int64))
+            return arrow.words(np.zeros(points.rows), [value])
+        return arrow.numbers(np.full(points.rows, value, np.int64))
     values = np.asarray(points[name], np.float64)
     if name in _WORDS:
-        return _words(np.nan_to_num(values, nan=-1.0) + 1.0, ["", *_WORDS[name]])
-    if name in _WHOLE:
-        return pa.array(values.astype(np.int64))
-    return pa.array(values, from_pandas=True)
-
-
-def _words(codes: NDArray[Any], words: Sequence[str]) -> "pa.Array":
-    """Words by their places in a list."""
-    import pyarrow as pa
-
-    places = pa.array(np.asarray(codes, np.int32))
-    return pa.DictionaryArray.from_arrays(places, pa.array(words, pa.string()))
+        return arrow.words(np.nan_to_num(values, nan=-1.0) + 1.0, ["", *_WORDS[name]])
+    return arrow.numbers(values.astype(np.int64) if name in _WHOLE else values)
