@@ -30,6 +30,8 @@ PREFIX: Final = {
 SECONDS_PER_HOUR: Final = 3600.0
 MILLION: Final = 1e6
 BITS_PER_BYTE: Final = 8.0
+CERTAIN: Final = 0.99
+"""Probability beyond which more of it is not told."""
 
 _DECIMAL: Final = ("P", "T", "G", "M", "k", "", "m", "µ", "n")
 _COUNTED: Final = ("B", "FLOP")
@@ -132,6 +134,17 @@ def significant(value: float, digits: int = 3) -> str:
     if 10**digits <= abs(rounded) < MILLION:
         return f"{rounded:,.0f}"
     return f"{value:#.{digits}g}".rstrip(".")
+
+
+def chance(probability: float) -> str:
+    """Write a probability, of which none is a certainty.
+
+    >>> print(chance(0.9999999), chance(0.874), chance(0.0), sep=", ")
+    > 99%, 87%, < 1%
+    """
+    if probability > CERTAIN:
+        return f"> {CERTAIN:.0%}"
+    return f"< {1 - CERTAIN:.0%}" if probability < 1 - CERTAIN else f"{probability:.0%}"
 
 
 def count(value: float) -> str:

@@ -88,6 +88,8 @@ def _rate(value: float) -> str:
 
 
 def _print_objectives(entry: "Table", style: Format) -> None:
+    from roofline.units import chance
+
     rows = [
         [
             row["objective"],
@@ -96,7 +98,7 @@ def _print_objectives(entry: "Table", style: Format) -> None:
             f"{_time(row['low_s'])} to {_time(row['high_s'])}" if row["probability"] else "",
             f"{row['attainment']:.1%}",
             "yes" if row["met"] else "no",
-            "" if row["probability"] is None else f"{row['probability']:.0%}",
+            "" if row["probability"] is None else chance(row["probability"]),
         ]
         for row in entry.rows()
     ]

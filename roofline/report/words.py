@@ -7,6 +7,7 @@ from typing import Final
 from roofline.report.block import NO_UNIT, Cell, Head
 from roofline.report.text import Amount, amount, binary, clean, is_number, percent
 from roofline.table import Column
+from roofline.units import chance
 
 HEADINGS: Final[Mapping[str, str]] = {
     "batch": "Batch",
@@ -85,8 +86,6 @@ ERRORS: Final = frozenset({"error", "median"})
 """Columns of relative errors."""
 NAMED: Final = frozenset({"best_in", "binds", "metric", "objective"})
 """Columns of text whose values are names of columns or statistics."""
-CERTAIN: Final = 0.99
-"""Probability from which on more digits would claim too much. [1]"""
 SENTENCE: Final = 36
 """Characters from which a text needs room to be read."""
 NAME: Final = 16
@@ -220,19 +219,13 @@ def _of(name: str, names: frozenset[str]) -> bool:
     return name in names or name.removesuffix("_low").removesuffix("_high") in names
 
 
-def sure(chance: float) -> str:
+def sure(probability: float) -> str:
     """A probability for people; none is a certainty.
 
     >>> print(sure(0.9999999), sure(0.874), sure(0.0), sep=", ")
     > 99 %, 87 %, < 1 %
     """
-    if chance > CERTAIN:
-        shown = f"> {CERTAIN:.0%}"
-    elif chance < 1 - CERTAIN:
-        shown = f"< {1 - CERTAIN:.0%}"
-    else:
-        shown = f"{chance:.0%}"
-    return shown.replace("%", " %").replace(" ", "\N{NO-BREAK SPACE}")
+    return chance(probability).replace("%", " %").replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def cell(name: str, value: object, unit: str = "", tone: str = "") -> Cell:

@@ -16,7 +16,7 @@ from roofline.serving.running_cost import IDLE_SHARE
 from roofline.serving.simulate.served import Served
 from roofline.serving.static import CENTRAL
 from roofline.table import Result
-from roofline.units import show, significant
+from roofline.units import chance, show, significant
 
 NEAR: Final = 0.9
 """Share of the rate of saturation from which queues are long and depend on chance."""
@@ -228,8 +228,8 @@ def _load(run: Run) -> str:
     unsure = run.sure is not None and run.sure.stable < SURE
     if unsure and run.sure is not None:
         return (
-            f"Holds the load, with a probability of {run.sure.stable:.0%}: {offered} requests/s "
-            f"come in, and it saturates at {limit} requests/s, if prices are right."
+            f"Holds the load, with a probability of {chance(run.sure.stable)}: {offered} "
+            f"requests/s come in, and it saturates at {limit} requests/s, if prices are right."
         )
     close = " So close to it queues are long and depend on chance." if share > NEAR else ""
     return (

@@ -134,7 +134,7 @@ class Candidate:
         if self.kind.speculation is not None and (self.layout.pp != 1 or self.layout.cp != 1):
             return f"layout: {UNDRAFTED}"
         if self.free <= 0:
-            return f"memory: weights leave {show_binary(self.free)} of a device for a cache"
+            return f"memory: weights want {show_binary(-self.free)} more than a device has"
         if self.tokens < demand.longest:
             return (
                 f"memory: room for {self.tokens:,.0f} tokens, the longest request has "

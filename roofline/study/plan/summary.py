@@ -7,7 +7,7 @@ from roofline.study.plan.figures import shape, usd_per_mtok
 from roofline.study.plan.lifts import MEMORY, RATE, Lift, limit
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan
-from roofline.units import show, significant
+from roofline.units import chance, show, significant
 
 
 def summary(plan: Plan, found: Sequence[Lift]) -> tuple[str, ...]:
@@ -43,7 +43,8 @@ def summary(plan: Plan, found: Sequence[Lift]) -> tuple[str, ...]:
     reason = "the queue grows without end" if option.binds == RATE else f"{option.binds} breaks"
     out.append(f"{room} than is asked for, before {reason}." if promised else f"{room}.")
     if promised:
-        sure = "" if best.probability is None else f"; {best.probability:.0%} sure that all hold"
+        known = best.probability
+        sure = "" if known is None else f"; {chance(known)} sure that all hold"
         out.append(f"In simulation {promised}{sure}.")
     return (*out, *_unranked(plan, option))
 
