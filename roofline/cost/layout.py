@@ -89,12 +89,12 @@ class Layout:
     @property
     def spelled(self) -> str:
         """As the command line takes it: ``"tp8-pp2"``."""
-        parts = [f"{name}{degree:g}" for name, degree in self._degrees() if degree != 1]
+        parts = [f"{name}{degree:.0f}" for name, degree in self._degrees() if degree != 1]
         return "-".join(parts + ["sp"] * self.sequence_parallel) or "tp1"
 
     def __str__(self) -> str:
         """Degrees above 1, as people write them."""
-        parts = [f"{name.upper()} {degree:g}" for name, degree in self._degrees() if degree != 1]
+        parts = [f"{name.upper()} {degree:.0f}" for name, degree in self._degrees() if degree != 1]
         return " × ".join(parts + ["SP"] * self.sequence_parallel) or "TP 1"
 
     def _degrees(self) -> tuple[tuple[str, float], ...]:

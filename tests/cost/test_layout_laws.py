@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roofline.cost.activations import activation_peak
 from roofline.cost.deployment import Deployment
-from roofline.cost.layout import Layout
+from roofline.cost.layout import Layout, parse
 from roofline.cost.memory import held, kv_bytes_per_sequence
 from roofline.cost.roof import Parts, parts, roof, seconds
 from roofline.cost.step import Group, decode, prefill, step
@@ -294,3 +294,8 @@ def test_a_cache_shared_by_several_is_read_in_parts() -> None:
     )
     assert (shared.flops, shared.kv_bytes) == (alone.flops / 4, alone.kv_bytes / 4)
     assert np.isclose(float(alone.kv_bytes), 8 * 32 * 8 * 8 * 2.0)
+
+
+@given(tp=st.integers(1, 2**20), pp=st.integers(1, 2**20))
+def test_a_layout_is_read_as_it_is_spelled(tp: int, pp: int) -> None:
+    assert parse(Layout(tp=tp, pp=pp).spelled) == Layout(tp=tp, pp=pp)
