@@ -52,6 +52,16 @@ def locate(data: Any, detail: Any) -> Finding:
     return Finding(kind, tuple(path), location, tuple(tags), detail["msg"], context)
 
 
+def miscounted(data: Any, finding: Finding) -> bool:
+    """Whether a list is only called too short for its entries that are wrong, each told itself."""
+    if finding.kind != "too_short":
+        return False
+    for step in finding.path:
+        data = data[step]
+    least: int = finding.context["min_length"]
+    return len(data) >= least
+
+
 def meant(findings: list[Finding], level: int = 0) -> list[Finding]:
     """Of each union, keep the branch that fits best; all of them if none even begins to fit."""
     kept = [finding for finding in findings if len(finding.tags) <= level]

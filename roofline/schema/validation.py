@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from roofline.errors import DocumentError, RooflineError
 from roofline.schema.building import collector_paused
 from roofline.schema.document import Document
-from roofline.schema.findings import Finding, Path, locate, meant
+from roofline.schema.findings import Finding, Path, locate, meant, miscounted
 from roofline.schema.wording import sentences, short
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -48,7 +48,8 @@ def validate(model: type[Model], document: Document) -> Model:
 def _refusal(model: type[BaseModel], document: Document, error: ValidationError) -> DocumentError:
     details = error.errors(include_url=False, include_input=False)[:_MAX_FINDINGS]
     groups: dict[Path, list[Finding]] = {}
-    for finding in meant([locate(document.data, detail) for detail in details]):
+    located = [locate(document.data, detail) for detail in details]
+    for finding in meant([each for each in located if not miscounted(document.data, each)]):
         groups.setdefault(finding.path, []).append(finding)
     order = sorted(groups, key=lambda path: document.offset(*path))
     missing = {path for path in order if groups[path][0].kind == "missing"}

@@ -48,6 +48,7 @@ _BOUNDS: Final = {
     "less_than_equal": ("le", "at most"),
     "multiple_of": ("multiple_of", "a multiple of"),
 }
+_EMPTY: Final = "write something, or remove the key if it is optional"
 _LENGTHS: Final = {
     "too_short": ("min_length", "at least", "entries"),
     "too_long": ("max_length", "at most", "entries"),
@@ -69,6 +70,8 @@ def sentences(model: type[BaseModel], document: Document, group: list[Finding]) 
         known = f"known keys: {_listed(allowed)}" if allowed else "remove it"
         message = f"{shown(path[-1])} is not a known key of {_parent(path)}"
         return message, _did_you_mean(path[-1], allowed) + known
+    if value == [] and any(entry.kind == "too_short" for entry in group):
+        return f"{name} is empty", _EMPTY
     if wanted := dict.fromkeys(_WANTED[entry.kind] for entry in group if entry.kind in _WANTED):
         texts = [choice for choice in group if choice.kind in ("literal_error", "enum")]
         choices = [f"one of {entry.context['expected']}" for entry in texts]
@@ -88,7 +91,7 @@ def sentences(model: type[BaseModel], document: Document, group: list[Finding]) 
     if kind in _LENGTHS:
         key, words, things = _LENGTHS[kind]
         if context[key] == 1 and words == "at least":
-            return f"{name} is empty", "write something, or remove the key if it is optional"
+            return f"{name} is empty", _EMPTY
         limit = f"{words} {context[key]} {things}"
         return f"{name} must have {limit}", f"write {limit}"
     if kind == "string_pattern_mismatch":

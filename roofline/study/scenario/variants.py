@@ -1,5 +1,6 @@
 """Techniques and patches of a scenario: how a batch is run, and what is otherwise as a whole."""
 
+import math
 from typing import Any, Final
 
 from roofline.cost.offload import KEPT, Offload
@@ -48,7 +49,7 @@ def figure(name: str, asked: float | str) -> float:
 
 def _plain(text: str) -> bool:
     try:
-        return bool(float(text) >= 0)
+        return math.isfinite(float(text))
     except ValueError:
         return False
 
