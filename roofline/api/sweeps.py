@@ -11,8 +11,10 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from roofline.api.calibration import AUTO, NONE
 from roofline.api.lanes import Lanes
 from roofline.bench.end_to_end.profiles import costs_of
+from roofline.bench.profile_file import find
 from roofline.errors import InputError
 from roofline.hardware.engine import engine
 from roofline.study.executors import Name, cores
@@ -212,6 +214,8 @@ def _scenario(asked: str | Path | Scenario, keep: str) -> Scenario:
 
 
 def _pricing(scenario: Scenario) -> Pricing:
+    if scenario.calibration not in (AUTO, NONE):
+        find(scenario.calibration)  # one that is not there is no reason of single lanes
     lanes = Lanes(scenario)
     return Pricing(scenario, grid_of(scenario, lanes.found), lanes)
 

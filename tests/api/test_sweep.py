@@ -12,7 +12,7 @@ import pytest
 import roofline
 from roofline.api import sweep as swept
 from roofline.api.sweeps import estimate
-from roofline.errors import InputError, LayoutError
+from roofline.errors import InputError, LayoutError, UnknownNameError
 from roofline.study.found import Sweep
 from roofline.table import Result
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
@@ -226,6 +226,11 @@ def test_what_cannot_be_says_why() -> None:
     frame = found.to_pandas()
     assert frame[frame.limit == "layout"]["ttft_s"].isna().all()
     assert not frame[frame.limit == "layout"]["fits"].any()
+
+
+def test_a_calibration_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="there is no calibration 'nope'"):
+        sweep(BATCH, calibration="nope")
 
 
 def test_what_does_not_go_with_a_technique_says_why() -> None:
