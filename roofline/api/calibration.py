@@ -9,7 +9,7 @@ from typing import Final
 from roofline.bench.calibrating import Fitted
 from roofline.bench.own import Stamp, files_of, read
 from roofline.bench.profile import Profile
-from roofline.bench.profile_file import find
+from roofline.bench.profile_file import find, path_of
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import (
     CUBLAS,
@@ -81,6 +81,24 @@ def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
             hint="calibrate this GPU: roofline calibrate --backend cupy; or --calibration auto",
         )
     return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, costs=_costs(engine))
+
+
+def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
+    """Files that `calibration_of` reads and that may change while the program does not.
+
+    Parameters
+    ----------
+    asked, gpu
+        As for `calibration_of`.
+
+    Raises
+    ------
+    UnknownNameError
+        There is no such calibration.
+    """
+    if asked == NONE:
+        return ()
+    return tuple(path for path, _ in files_of(gpu.name)) if asked == AUTO else (path_of(asked),)
 
 
 def _auto(gpu: Gpu, engine: str) -> GpuCalibration | None:

@@ -11,11 +11,12 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from roofline.api.calibration import AUTO, NONE
+from roofline.api.calibration import AUTO, NONE, own_files
 from roofline.api.lanes import Lanes
 from roofline.bench.end_to_end.profiles import costs_of
 from roofline.bench.profile_file import find
 from roofline.errors import InputError
+from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
@@ -228,9 +229,8 @@ def _workers(executor: Name, asked: int | None, task: Task) -> int | None:
 
 
 def _task(scenario: Scenario, pricing: Pricing) -> Task:
-    digest = hashlib.sha256(f"{scenario.digest} {scenario.keep}".encode()).hexdigest()
     return Task(
-        scenario=digest,
+        scenario=_digest(scenario),
         configurations=len(pricing.grid),
         chunk_size=chunk_size(scenario, pricing.grid),
         work=pricing,
@@ -251,6 +251,19 @@ def _task(scenario: Scenario, pricing: Pricing) -> Task:
             "engine_costs": _engine_costs(scenario),
         },
     )
+
+
+def _digest(scenario: Scenario) -> str:
+    """Hash of what was asked, and of the calibrations that the user may make anew meanwhile."""
+    lanes, patch = Lanes(scenario), scenario.patches[0]
+    techniques = [*scenario.techniques, *(each.technique for each in scenario.patches)]
+    pools = (each.disaggregation for each in techniques if each and each.disaggregation)
+    devices = [lanes.machine(name, patch)[0] for name in scenario.machines]
+    devices += [gpu(pool.gpu) for pool in pools if pool.gpu]
+    digest = hashlib.sha256(f"{scenario.digest} {scenario.keep}".encode())
+    for path in sorted({p for each in devices for p in own_files(scenario.calibration, each)}):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:

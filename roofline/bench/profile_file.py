@@ -133,11 +133,22 @@ def find(name: str) -> Profile:
     DocumentError
         It cannot be read.
     """
+    return load(path_of(name))
+
+
+def path_of(name: str) -> Path:
+    """File of a calibration, as `find` takes it.
+
+    Raises
+    ------
+    UnknownNameError
+        There is none of that name.
+    """
     if name.endswith((".yaml", ".yml")):
-        return load(Path(name))
+        return Path(name)
     for folder in folders():
         if (folder / f"{name}.yaml").is_file():
-            return load(folder / f"{name}.yaml")
+            return folder / f"{name}.yaml"
     known = sorted({path.stem for folder in folders() for path in folder.glob("*.yaml")})
     raise UnknownNameError(
         f"there is no calibration {name!r}",

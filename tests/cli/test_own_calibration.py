@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofline.api import sweep as swept
 from roofline.api.calibration import calibration_of
 from roofline.bench.calibrating import Fitted
 from roofline.bench.profile import Profile, write
@@ -15,8 +16,10 @@ from roofline.bench.profile_file import load
 from roofline.bench.shipping.files import labels, path_of
 from roofline.cli import run
 from roofline.cost.kernels.decode import KERNELS, USUAL, decode_dims, scheduled
+from roofline.errors import InputError
 from roofline.hardware import catalog as hardware
 from tests.bench.test_calibrating import MACHINE
+from tests.study.scenario.documents import BATCH, scenario
 
 Captured = pytest.CaptureFixture[str]
 GEMMS = ("qkv", "attn-out", "gate-up", "down", "lm-head")
@@ -180,3 +183,18 @@ def test_one_object_stands_for_a_device_until_the_user_measures_it_anew(home: Pa
     assert calibration_of("auto", gpu, "vllm") is not own
     path.unlink()
     assert calibration_of("auto", gpu, "vllm") is first
+
+
+@pytest.mark.parametrize("named", ["auto", "cupy-h100-sxm"])
+def test_a_sweep_is_not_gone_on_with_after_another_calibration(
+    home: Path, tmp_path: Path, named: str
+) -> None:
+    asked, out = scenario(BATCH, batch=[1, 64], calibration=named), tmp_path / "out"
+    mine(home)
+    first = swept(asked, out=out, workers=1)
+    assert swept(asked, out=out, workers=1).table.equals(first.table)
+    mine(home, device="a100-sxm")  # nothing of it is asked for
+    assert swept(asked, out=out, workers=1).table.equals(first.table)
+    mine(home, scale=2 * SLOWER)
+    with pytest.raises(InputError, match="another sweep"):
+        swept(asked, out=out, workers=1)
