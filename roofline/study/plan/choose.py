@@ -12,8 +12,10 @@ from roofline.study.plan.tabled import Tables
 
 def chosen(
     options: Iterable[Option], question: Question, full: Demand, tables: Tables
-) -> tuple[Confirmed | None, tuple[Option, ...]]:
+) -> tuple[Confirmed | None, tuple[Option, ...], tuple[Confirmed, ...]]:
     """The cheapest option that keeps its promises when it is simulated whole, and the others.
+
+    And those that were cheaper and break some: each as small as its curves have it.
 
     Parameters
     ----------
@@ -32,17 +34,19 @@ def chosen(
     """
     queue = [(*question.order(each), i, each) for i, each in enumerate(options)]
     heapq.heapify(queue)
+    refused: dict[int, Confirmed] = {}
     while queue:
         *_, i, option = heapq.heappop(queue)
         tables.tell(f"simulating {option.gpus} GPUs: {option.layout}")
         done = confirm(option, full, question.goal, tables.probes)
         if done.enough and sure_enough(done, question):
             rest = sorted(queue)
-            return done, tuple(each for *_, each in rest)
+            return done, tuple(each for *_, each in rest), tuple(refused.values())
+        refused.setdefault(i, done)
         larger = option.resized(1)
         if larger.gpus <= question.goal.gpus:
             heapq.heappush(queue, (*question.order(larger), i, larger))
-    return None, ()
+    return None, (), tuple(refused.values())
 
 
 def sure_enough(done: Confirmed, question: Question) -> bool:

@@ -41,6 +41,8 @@ class Plan:
         Other options that are enough, cheapest first.
     tables
         What was tabulated and simulated.
+    refused
+        Cheaper options that are enough by their curves, and break a promise when simulated whole.
     left
         Kinds that were compared and are not ranked with ``kinds``.
     bounds
@@ -57,6 +59,7 @@ class Plan:
     best: Confirmed | None
     others: tuple[Option, ...] = field(repr=False)
     tables: Tables = field(repr=False)
+    refused: tuple[Confirmed, ...] = field(default=(), repr=False)
     left: tuple[Kind, ...] = ()
     bounds: "Plan | None" = field(default=None, repr=False)
 
@@ -137,8 +140,10 @@ def _ranked(
         candidates += screen(kind, question.demand, goal.gpus, probes)
     found = search(candidates, question, tables, least=least)
     pooled = disaggregated(tables.made, question, tables) if pools else ()
-    best, others = chosen((*found.options, *pooled), question, full, tables)
-    return Plan(tuple(kinds), full, question, candidates, found, pooled, best, others, tables)
+    best, others, refused = chosen((*found.options, *pooled), question, full, tables)
+    return Plan(
+        tuple(kinds), full, question, candidates, found, pooled, best, others, tables, refused
+    )
 
 
 def without_drafts(plan_: Plan, *, pools: bool) -> Plan:

@@ -39,7 +39,7 @@ def options() -> tuple[Option, ...]:
 
 @cache
 def recommended() -> tuple[Confirmed, tuple[Option, ...]]:
-    best, others = chosen(options(), cases.question(37.0), cases.demand(37.0), cases.tables())
+    best, others, _ = chosen(options(), cases.question(37.0), cases.demand(37.0), cases.tables())
     assert best is not None
     return best, others
 
@@ -157,3 +157,14 @@ def test_training_and_inference_break_even_where_their_sums_are_equal() -> None:
     gpu = cases.kind().base.node.gpu
     hours = 6.0 * size * trained / (gpu.rate("bf16") * MFU) / SECONDS_PER_HOUR
     assert rows["money"]["training"] == pytest.approx(hours * 3.0)
+
+
+def test_what_breaks_a_promise_when_it_is_simulated_whole_is_told() -> None:
+    few = min(options(), key=lambda option: option.usd_per_hour)
+    busier = cases.demand(1.2 * few.capacity)
+    best, others, refused = chosen((few,), cases.question(37.0), busier, cases.tables())
+    assert best is not None
+    assert best.option.gpus > few.gpus
+    assert others == ()
+    assert refused[0].option == few
+    assert not refused[0].met
