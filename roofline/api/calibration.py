@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from roofline.bench.calibrating import Fitted
-from roofline.bench.own import Stamp, files_of, read
+from roofline.bench.own import Stamp, files_of, read, stamped
 from roofline.bench.profile import Profile
-from roofline.bench.profile_file import find, path_of
+from roofline.bench.profile_file import path_of
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import (
     CUBLAS,
@@ -73,8 +73,14 @@ def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
         return None
     if asked == AUTO:
         return _auto(gpu, engine)
-    found = find(asked)
-    fits = _fits(found, gpu.name)
+    return _named(gpu.name, engine, stamped(path_of(asked)))
+
+
+@lru_cache(maxsize=64)
+def _named(device: str, engine: str, file: Stamp) -> GpuCalibration:
+    """As `_gathered`, of one file."""
+    (found,) = read([file])
+    fits = _fits(found, device)
     if not fits:
         raise InputError(
             f"the calibration {found.name!r:.60} has no kernel of a network in it",

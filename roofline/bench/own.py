@@ -17,7 +17,15 @@ def files_of(device: str) -> tuple[Stamp, ...]:
     line = f"\ndevice: {device}\n"  # of a file that `roofline calibrate` wrote, near its beginning
     paths = sorted(folders()[0].glob("*.yaml"))
     found = [path for path in paths if line in path.read_text(encoding="utf-8", errors="replace")]
-    return tuple((path, path.stat().st_mtime_ns) for path in found)
+    return tuple(map(stamped, found))
+
+
+def stamped(path: Path) -> Stamp:
+    """A file and when it last changed, 0 where it cannot be read: reading it says why."""
+    try:
+        return path, path.stat().st_mtime_ns
+    except OSError:
+        return path, 0
 
 
 def read(files: Sequence[Stamp]) -> list[Profile]:

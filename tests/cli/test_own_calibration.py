@@ -16,7 +16,7 @@ from roofline.bench.profile_file import load
 from roofline.bench.shipping.files import labels, path_of
 from roofline.cli import run
 from roofline.cost.kernels.decode import KERNELS, USUAL, decode_dims, scheduled
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.hardware import catalog as hardware
 from tests.bench.test_calibrating import MACHINE
 from tests.study.scenario.documents import BATCH, scenario
@@ -181,8 +181,12 @@ def test_one_object_stands_for_a_device_until_the_user_measures_it_anew(home: Pa
     assert own is calibration_of("auto", gpu, "vllm")
     path.touch()
     assert calibration_of("auto", gpu, "vllm") is not own
+    named = calibration_of(str(path), gpu, "vllm")
+    assert calibration_of(str(path), gpu, "vllm") is named
     path.unlink()
     assert calibration_of("auto", gpu, "vllm") is first
+    with pytest.raises(RooflineError, match=path.name):
+        calibration_of(str(path), gpu, "vllm")
 
 
 @pytest.mark.parametrize("named", ["auto", "cupy-h100-sxm"])

@@ -182,6 +182,7 @@ def _spread(found: Measured, rows: slice, wide: tuple[int, ...], again: Repeats 
     def spread(value: Number) -> Number:
         if not isinstance(value, np.ndarray) or not value.ndim:
             return value
-        return (value[rows] if again is None else value[rows][again.place]).reshape(wide)
+        # A copy: what is remembered of one operator must not hold the line of all.
+        return (value[rows].copy() if again is None else value[rows][again.place]).reshape(wide)
 
     return Measured(spread(found.seconds), spread(found.log_sd), spread(found.basis))
