@@ -7,6 +7,7 @@ from typing import Final
 
 from roofline.api.amounts import headroom_of, prices_of, share_of
 from roofline.api.calibration import AUTO, engine_misses
+from roofline.api.plan_checks import check_contexts, check_number, meant
 from roofline.api.setting import (
     DEFAULT_GPU,
     DEFAULT_MODEL,
@@ -33,7 +34,6 @@ from roofline.serving.asking import check_parts, refuse_unused
 from roofline.serving.draft_trees import chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import parse_slo
-from roofline.serving.requests import Requests
 from roofline.serving.run.setup import page_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
@@ -166,8 +166,9 @@ def plan(
             f"{load.name} has clients that wait for answers, and no rate of its own",
             hint="give --rate: requests a second",
         )
-    _check_contexts(network, made)
-    promises = parse_slo(usual if slo is None else slo)
+    check_contexts(network, made)
+    check_number(made)
+    promises, left_out = meant(parse_slo(usual if slo is None else slo), made)
     accepted = rates_of(acceptance) if draft else None
     demand = Demand(made, load.rate, load.rate, load.warmup, load.name, accepted)
     speculation = None
@@ -221,7 +222,7 @@ def plan(
             "datasheet rates do not say how sure they are",
             hint="leave --sure out, or plan with measured kernels",
         )
-    notes = (*said, *dict.fromkeys(refused))
+    notes = (*said, *left_out, *dict.fromkeys(refused))
     found = planned(
         every,
         demand,
@@ -289,12 +290,3 @@ def _doubt(base: Deployment) -> Doubt:
         return Doubt()
     source = f"hwspecs/calibrations/engines/{base.engine.name}.yaml, spreads on groups left out"
     return Doubt(misses["tpot_s"], misses["ttft_s"], source)
-
-
-def _check_contexts(network: Architecture, requests: Requests) -> None:
-    limit, longest = network.max_context, int((requests.prompt + requests.output).max())
-    if limit is not None and longest > limit:
-        raise InputError(
-            f"the longest request has {longest:,} tokens, {network.name} is made for {limit:,}",
-            hint="give --prompt and --output, another workload, or a network with more context",
-        )

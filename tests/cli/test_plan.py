@@ -406,3 +406,20 @@ def test_prices_are_said_to_be_assumed(printing: Any) -> None:
     assert catalog.gpu("h100-sxm").facts["price.per_hour"].basis == "assumed"
     paid = printing(f"{SMALL} --rate 40 --gpus 4 --price 2 --format json")
     assert not any("Prices are assumed" in note for note in json.loads(paid.out)["notes"])
+
+
+def test_answers_of_one_token_are_promised_no_time_between_tokens(cli: Any) -> None:
+    line = SMALL.replace("--output 20..40", "--output 1")
+    assert line != SMALL
+    ran = cli(f"{line} --rate 20 --gpus 2 --aggregated --format json")
+    (kept,) = rows(ran.result, "objectives")
+    assert kept["objective"] == "ttft_p99"
+    (told,) = (note for note in json.loads(ran.out)["notes"] if "one token" in note)
+    assert told.startswith("Left out: tpot_p99")
+
+
+@pytest.mark.parametrize("count", [1, 99])
+def test_a_plan_for_a_few_requests_is_refused(cli: Any, count: int) -> None:
+    ran = cli(f"{SMALL.replace('--requests 600', f'--requests {count}')} --rate 20 --gpus 2")
+    assert ran.code == 2
+    assert "too few to plan for" in ran.err
