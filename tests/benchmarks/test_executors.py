@@ -60,6 +60,6 @@ def overhead(folder: Path, name: str, workers: int, seconds: float, chunks: int)
 def test_overhead_of_a_chunk(tmp_path: Path, name: str) -> None:
     if name == "ray" and importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install '.[ray]'")
-    for seconds, chunks in ((0.5, 10), (0.0, 40)):
+    for seconds, chunks in ((1.0, 6), (0.0, 40)):
         print(f"\n  {overhead(tmp_path / f'{seconds}', name, WORKERS, seconds, chunks)}", end="")
     print()
