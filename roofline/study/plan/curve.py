@@ -111,7 +111,12 @@ def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective])
     loads = np.array(SHARES) * limit
     rows, most = [], 0
     for served in _served(mine, fleet, loads, transferred=handed):
-        rows.append(latencies(finished(served), demand.warmup, probes))
+        done = finished(served)
+        if handed:
+            # The prefill has made the first token: what passes until the cache is in a step is
+            # part of the time between tokens.
+            done = replace(done, first_token=done.arrival)
+        rows.append(latencies(done, demand.warmup, probes))
         most = max(most, running(served)[1])
     seconds = {
         probe.name: np.maximum.accumulate([row[probe.name] for row in rows]) for probe in probes
