@@ -15,7 +15,7 @@ def chosen(
 ) -> tuple[Confirmed | None, tuple[Option, ...], tuple[Confirmed, ...]]:
     """The cheapest option that keeps its promises when it is simulated whole, and the others.
 
-    And those that were cheaper and break some: each as small as its curves have it.
+    And those that were tried before it and break some, in that order.
 
     Parameters
     ----------
@@ -34,19 +34,19 @@ def chosen(
     """
     queue = [(*question.order(each), i, each) for i, each in enumerate(options)]
     heapq.heapify(queue)
-    refused: dict[int, Confirmed] = {}
+    refused: list[Confirmed] = []
     while queue:
         *_, i, option = heapq.heappop(queue)
         tables.tell(f"simulating {option.gpus} GPUs: {option.layout}")
         done = confirm(option, full, question.goal, tables.probes)
         if done.enough and sure_enough(done, question):
             rest = sorted(queue)
-            return done, tuple(each for *_, each in rest), tuple(refused.values())
-        refused.setdefault(i, done)
+            return done, tuple(each for *_, each in rest), tuple(refused)
+        refused.append(done)
         larger = option.resized(1)
         if larger.gpus <= question.goal.gpus:
             heapq.heappush(queue, (*question.order(larger), i, larger))
-    return None, (), tuple(refused.values())
+    return None, (), tuple(refused)
 
 
 def sure_enough(done: Confirmed, question: Question) -> bool:

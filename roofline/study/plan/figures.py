@@ -139,6 +139,16 @@ def differences(base: Confirmed, other: Confirmed, names: Named) -> tuple[str, s
     return "; ".join(worse), "; ".join(better)
 
 
+def missed(done: Confirmed) -> str:
+    """What an option breaks when it is simulated whole, if it is not the headroom or a doubt."""
+    broken = [
+        f"with {one.objective.name} {show(one.value_s, 's')} of {show(one.objective.limit_s, 's')}"
+        for one in (promise.kept for promise in done.promises)
+        if not one.met
+    ]
+    return " and ".join(broken) or "with the headroom, or as surely as asked"
+
+
 NEAR: Final = 0.01
 """Share by which figures may differ and still be called the same."""
 

@@ -29,7 +29,12 @@ class Point:
     best_in: tuple[str, ...]
 
 
-def frontier(options: Iterable[Option], question: Question, names: Named) -> tuple[Point, ...]:
+def frontier(
+    options: Iterable[Option],
+    question: Question,
+    names: Named,
+    refuted: Sequence[Option] = (),
+) -> tuple[Point, ...]:
     """Options of which none is both cheaper and better, for each aim; cheapest first.
 
     Parameters
@@ -40,9 +45,12 @@ def frontier(options: Iterable[Option], question: Question, names: Named) -> tup
         What is planned for.
     names
         Latencies that are compared.
+    refuted
+        Options that keep them by their curves only, which are left out.
     """
+    sizes = (each for option in options for each in _sizes(option, question))
     every = sorted(
-        (each for option in options for each in _sizes(option, question)), key=question.order
+        (each for each in sizes if not any(each.same(one) for one in refuted)), key=question.order
     )
     values = {
         "ttft": [each.seconds(names.ttft) for each in every],

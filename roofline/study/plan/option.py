@@ -1,6 +1,6 @@
 """A deployment large enough for traffic: replicas, or instances that prefill and that decode."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -158,6 +158,19 @@ class Option:
             one.candidate is two.candidate and one.instances == two.instances
             for one, two in zip(self.pools, other.pools, strict=True)
         )
+
+    def standing(self, refuted: Sequence["Option"]) -> "Option":
+        """The option, larger where simulation has refuted it.
+
+        Parameters
+        ----------
+        refuted
+            Options that are known not to be enough.
+        """
+        option = self
+        while any(option.same(each) for each in refuted):
+            option = option.resized(1)
+        return option
 
     def resized(self, change: int) -> "Option":
         """The option with more or fewer instances of the pool that carries least.

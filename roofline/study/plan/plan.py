@@ -42,7 +42,8 @@ class Plan:
     tables
         What was tabulated and simulated.
     refused
-        Cheaper options that are enough by their curves, and break a promise when simulated whole.
+        Options that are enough by their curves, and break a promise when simulated whole, in the
+        order in which they were tried: cheapest first.
     left
         Kinds that were compared and are not ranked with ``kinds``.
     bounds
@@ -67,6 +68,11 @@ class Plan:
     def compared(self) -> tuple[Kind, ...]:
         """All kinds that were asked for."""
         return (*self.kinds, *self.left)
+
+    @property
+    def refuted(self) -> tuple[Option, ...]:
+        """Options that are not enough at the traffic that is asked for, whatever curves say."""
+        return tuple(each.option for each in self.refused)
 
     @property
     def goal(self) -> Goal:

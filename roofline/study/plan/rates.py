@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from roofline.study.plan.option import Option
+from roofline.study.plan.pools import disaggregated
 from roofline.study.plan.question import ROUNDING, Question
 from roofline.study.plan.replan import at_rate, replanned
 from roofline.study.plan.tabled import Tables
@@ -32,7 +33,12 @@ class Step:
 
 
 def steps(
-    options: Sequence[Option], question: Question, tables: Tables, *, pools: bool
+    options: Sequence[Option],
+    question: Question,
+    tables: Tables,
+    *,
+    pools: bool,
+    refuted: Sequence[Option] = (),
 ) -> tuple[Step, ...]:
     """What is the cheapest, from no traffic to the most that the devices carry.
 
@@ -44,18 +50,28 @@ def steps(
         What is planned for, and what was tabulated.
     pools
         Whether prefill and decode may have instances of their own.
+    refuted
+        Options that are not enough at the rate that is asked for, and so at no higher one.
     """
     found: dict[float, Option | None] = {}
     every = tuple(options)
+    if pools:
+        # Where none is enough for what is asked, one may be for less.
+        least = at_rate(question, min(_thresholds(every, question)))
+        every += disaggregated(tables.made, least, tables)
+    known = every
     for _ in range(ROUNDS):
         wanted = _thresholds(every, question)
         new = [rate for rate in wanted if rate not in found]
         if not new:
             break
         for rate in new:
-            found[rate] = replanned(tables.made, at_rate(question, rate), tables, pools=pools)
+            out = refuted if rate >= question.demand.rate else ()
+            found[rate] = replanned(
+                tables.made, at_rate(question, rate), tables, pools=pools, refuted=out
+            )
         # Pairs of pools that were not known have thresholds of their own.
-        every = (*options, *(option for option in found.values() if option is not None))
+        every = (*known, *(option for option in found.values() if option is not None))
     return _merged(found)
 
 

@@ -1,6 +1,6 @@
 """The same question asked again of what was tabulated: with other traffic, prices or promises."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from roofline.study.plan.option import Option
@@ -11,7 +11,12 @@ from roofline.study.plan.tabled import Replica, Tables
 
 
 def replanned(
-    replicas: Iterable[Replica], question: Question, tables: Tables, *, pools: bool = True
+    replicas: Iterable[Replica],
+    question: Question,
+    tables: Tables,
+    *,
+    pools: bool = True,
+    refuted: Sequence[Option] = (),
 ) -> Option | None:
     """The cheapest option of some replicas by their curves; None where none is enough.
 
@@ -23,17 +28,21 @@ def replanned(
         What is asked; curves that are there are not simulated again.
     pools
         Whether prefill and decode may have instances of their own.
+    refuted
+        Options that are not enough whatever their curves say: larger ones take their places.
     """
     some = tuple(replicas)
     options = []
     for replica in some:
         pool = sized("all", replica, question, tables)
         option = Option((pool,), question.demand.rate)
-        if option.capacity > 0 and option.gpus <= question.goal.gpus:
+        if option.capacity > 0:
             options.append(option)
     if pools:
         options += disaggregated(some, question, tables)
-    return min(options, key=question.order, default=None)
+    able = (option.standing(refuted) for option in options)
+    fitting = (option for option in able if option.gpus <= question.goal.gpus)
+    return min(fitting, key=question.order, default=None)
 
 
 def at_rate(question: Question, rate: float) -> Question:

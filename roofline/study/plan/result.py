@@ -9,10 +9,9 @@ from roofline.study.plan import speculation, tables
 from roofline.study.plan.assumptions import assumed, assumptions
 from roofline.study.plan.break_even import UNITS as BREAK_EVEN
 from roofline.study.plan.break_even import break_even
-from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.curve import SHARES
 from roofline.study.plan.explain import derivations
-from roofline.study.plan.figures import named, shape
+from roofline.study.plan.figures import missed, named, shape
 from roofline.study.plan.frontier import frontier
 from roofline.study.plan.lifts import Remake, lifts, limit
 from roofline.study.plan.option import Option
@@ -22,7 +21,6 @@ from roofline.study.plan.runners_up import RunnerUp, runners_up
 from roofline.study.plan.sensitivity import tornado
 from roofline.study.plan.summary import summary
 from roofline.table import Result, Table, table
-from roofline.units import show
 
 STARTED: Final = ("vllm", "sglang", "trtllm")
 """Engines that there are commands of."""
@@ -75,10 +73,10 @@ def result_of(
             plain = without_drafts(plan, pools=pools).best
             others += () if plain is None else (RunnerUp(plain, PLAIN),)
     out["runners_up"] = tables.runners_up(plan, others, names, basis)
-    points = frontier(options, plan.question, names)
+    points = frontier(options, plan.question, names, plan.refuted)
     out["frontier"] = tables.frontier(plan, points, names, basis)
     able = [each for each in (*options, *plan.found.short) if each.capacity > 0]
-    by_rate = steps(able, plan.question, plan.tables, pools=pools)
+    by_rate = steps(able, plan.question, plan.tables, pools=pools, refuted=plan.refuted)
     out["gpus_by_rate"] = tables.gpus_by_rate(plan, by_rate)
     bars = tornado(best, plan.others, plan.question, plan.tables, pools=pools) if best else ()
     out["sensitivity"] = tables.sensitivity(plan, bars)
@@ -138,8 +136,8 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         cheapest = plan.refused[0]
         out.append(
             f"Curves are of each pool by itself: by them {shape(cheapest.option)} is enough, and "
-            f"simulated whole it is not, {_missed(cheapest)}. What more money buys, GPUs by rate "
-            "and what-ifs go by curves."
+            f"simulated whole it is not, {missed(cheapest)}. What more money buys and GPUs by "
+            "rate leave out what simulation refuted; else they, and what-ifs, go by curves."
         )
     out += speculation.notes(plan)
     bare = [kind.gpu for kind in plan.compared if kind.bounded]
@@ -163,16 +161,6 @@ def _notes(plan: Plan) -> tuple[str, ...]:
     if plan.best is not None and plan.best.probability is not None and plan.best.probability < SURE:
         out.append("That is not very sure: --sure 90% plans until it is, for a price.")
     return tuple(out)
-
-
-def _missed(done: Confirmed) -> str:
-    """What an option breaks when it is simulated whole, if it is not the headroom or a doubt."""
-    broken = [
-        f"with {one.objective.name} {show(one.value_s, 's')} of {show(one.objective.limit_s, 's')}"
-        for one in (promise.kept for promise in done.promises)
-        if not one.met
-    ]
-    return " and ".join(broken) or "with the headroom, or as surely as asked"
 
 
 def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str, str]:

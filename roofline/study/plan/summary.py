@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from roofline.study.plan import speculation
-from roofline.study.plan.figures import shape, usd_per_mtok
+from roofline.study.plan.figures import missed, shape, usd_per_mtok
 from roofline.study.plan.lifts import MEMORY, RATE, Lift, limit
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan
@@ -75,6 +75,13 @@ def _nothing(plan: Plan) -> str:
     what = f"Nothing fits on {plan.goal.gpus} × {kinds}"
     if binds == MEMORY:
         return f"{what}: the memory does not hold the weights and the longest request."
+    if plan.refused:
+        cheapest = plan.refused[0]
+        return (
+            f"{what}: by its curves {shape(cheapest.option)} is enough for "
+            f"{significant(plan.full.rate)} requests/s, and simulated whole it is not, "
+            f"{missed(cheapest)}."
+        )
     if binds == RATE:
         return f"{what}: they do not carry {significant(plan.full.rate)} requests/s."
     limit_s = next(each.limit_s for each in plan.goal.promises if each.name == binds)

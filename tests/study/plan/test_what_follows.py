@@ -14,12 +14,14 @@ from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.figures import named, usd_per_mtok
 from roofline.study.plan.frontier import frontier
 from roofline.study.plan.option import Option
+from roofline.study.plan.plan import Plan
 from roofline.study.plan.pools import disaggregated
 from roofline.study.plan.rates import steps
 from roofline.study.plan.replan import at_rate, replanned
 from roofline.study.plan.runners_up import runners_up
 from roofline.study.plan.search import Found, search
 from roofline.study.plan.sensitivity import Bar, tornado
+from roofline.study.plan.summary import summary
 from roofline.units import SECONDS_PER_HOUR
 from tests.study.plan import cases
 
@@ -168,3 +170,54 @@ def test_what_breaks_a_promise_when_it_is_simulated_whole_is_told() -> None:
     assert others == ()
     assert refused[0].option == few
     assert not refused[0].met
+
+
+def test_what_simulation_refuted_is_on_no_frontier() -> None:
+    few = min(options(), key=cases.question(37.0).order)
+    before = frontier(options(), cases.question(37.0), NAMES)
+    after = frontier(options(), cases.question(37.0), NAMES, [few])
+    assert any(point.option.same(few) for point in before)
+    assert after
+    assert not any(point.option.same(few) for point in after)
+
+
+def test_what_simulation_refuted_is_the_cheapest_at_no_rate_from_there_on() -> None:
+    asked = cases.question(37.0)
+    few = replanned(cases.tables().made, asked, cases.tables())
+    assert few is not None
+    again = replanned(cases.tables().made, asked, cases.tables(), refuted=[few])
+    assert again is not None
+    assert not again.same(few)
+    every = steps(options(), asked, cases.tables(), pools=True, refuted=[few])
+    assert every[0].low == 0.0
+    for one, other in pairwise(every):
+        assert one.high == other.low
+        assert one.option.usd_per_hour <= other.option.usd_per_hour
+    assert not any(step.option.same(few) for step in every if step.high >= 37.0)
+
+
+def test_rates_below_what_is_asked_know_pools_of_their_own() -> None:
+    far = cases.question(1e5)
+    singles = tuple(each for each in options() if not each.wires)
+    assert not disaggregated(cases.tables().made, far, cases.tables())
+    every = steps(singles, far, cases.tables(), pools=True)
+    for step in every:
+        middle = at_rate(far, (step.low + step.high) / 2)
+        best = replanned(cases.tables().made, middle, cases.tables())
+        assert best is not None
+        assert best.usd_per_hour == step.option.usd_per_hour
+    assert any(step.option.wires for step in every)
+
+
+def test_where_all_is_refuted_the_promise_that_broke_is_named() -> None:
+    few = min(options(), key=lambda option: option.usd_per_hour)
+    busier = cases.demand(1.2 * few.capacity)
+    tight = replace(cases.question(37.0), goal=replace(cases.question(37.0).goal, gpus=few.gpus))
+    best, _, refused = chosen((few,), tight, busier, cases.tables())
+    assert best is None
+    made = Plan((cases.kind(),), busier, tight, (), found(), (), best, (), cases.tables(), refused)
+    broken = [each.kept for each in refused[0].promises if not each.kept.met]
+    assert broken
+    said = summary(made, ())[0]
+    assert all(each.objective.name in said for each in broken)
+    assert made.refuted == (few,)

@@ -1,0 +1,79 @@
+"""Pools of their own: what their curves promise is what they keep when they are simulated whole."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from roofline.api.calibration import calibration_of
+from roofline.serving.objectives import Objective, kept, parse_slo
+from roofline.serving.traffic.arrivals import Poisson
+from roofline.serving.traffic.draw import draw
+from roofline.serving.traffic.lengths import Lognormal
+from roofline.serving.traffic.traffic import Traffic
+from roofline.study.plan.demand import Demand, Goal
+from roofline.study.plan.kinds import Kind
+from roofline.study.plan.option import Option
+from roofline.study.plan.plan import probes_of
+from roofline.study.plan.pools import disaggregated
+from roofline.study.plan.question import Question
+from roofline.study.plan.running import run
+from roofline.study.plan.screen import screen
+from roofline.study.plan.tabled import Replica, Tables
+from tests.serving.deployments import on
+from tests.study.plan import cases
+
+RATES = {"llama-3.1-8b": 10.0, "llama-3.1-70b": 3.0}
+LAYOUTS = {"llama-3.1-8b": "tp2", "llama-3.1-70b": "tp8"}
+LOOSE = parse_slo("ttft_p99=2s,tpot_p99=100ms")
+
+
+@cache
+def answered(mean: float, rate: float) -> Demand:
+    """Chats with answers of a mean length."""
+    lengths = (Lognormal.of_mean(800.0, 1000.0, 4000), Lognormal.of_mean(0.6 * mean, mean, 2000))
+    traffic = Traffic(*lengths, arrivals=Poisson(10.0), requests=600)
+    return Demand(draw(traffic, 5), 10.0, rate, name=f"answers of {mean:g}")
+
+
+@cache
+def paired(model: str, mean: float) -> Option:
+    """One layout for both phases, with measured kernels and an engine's own costs."""
+    bare = cases.kind(model)
+    measured = calibration_of("auto", bare.base.node.gpu, "vllm")
+    known = Kind(replace(on(model, tp=8), calibration=measured), 3.0, None, bare.doubt)
+    demand = answered(mean, RATES[model])
+    made = screen(known, demand, 16, probes_of(LOOSE))
+    candidate = next(each for each in made if each.layout.spelled == LAYOUTS[model])
+    tables = Tables(probes_of(LOOSE))
+    replica = tables.replica(candidate, demand)
+    assert isinstance(replica, Replica)
+    (option,) = disaggregated([replica], Question(demand, Goal(LOOSE, 16)), tables)
+    return option
+
+
+def whole(option: Option, demand: Demand, promise: Objective) -> float:
+    (found,) = kept(run(option, demand, 1.0).done, [promise])
+    return found.value_s
+
+
+@pytest.mark.parametrize("mean", [30.0, 150.0, 400.0])
+@pytest.mark.parametrize("model", list(RATES))
+def test_time_between_tokens_by_curve_is_that_of_both_pools_together(
+    model: str, mean: float
+) -> None:
+    option = paired(model, mean)
+    together = whole(option, answered(mean, RATES[model]), LOOSE[1])
+    # What is left is the wires, and that a curve lies on straight lines between loads.
+    assert option.seconds("tpot_p99") == pytest.approx(together, rel=0.1)
+
+
+def test_the_first_token_is_none_of_the_decode_pool() -> None:
+    curve = paired("llama-3.1-8b", 150.0).pools[1].curve
+    assert not curve.seconds["ttft_p99"].any()
+
+
+def test_waiting_for_a_step_weighs_most_on_short_answers() -> None:
+    some = [paired("llama-3.1-8b", mean) for mean in (30.0, 400.0)]
+    over = [each.seconds("tpot_p99") / each.seconds("tpot_mean") for each in some]
+    assert over[0] > over[1]
