@@ -1,9 +1,9 @@
 """Prefill and decode on instances of their own, made of the layouts that were tabulated.
 
 TTFT is that of the prefill pool and TPOT that of the decode pool, so that each is made large enough
-by itself, and the cheapest of both together are the cheapest. From the first token on the decode
-pool's clock runs; of what is between the pools, its curve leaves out the wires, for which a cache
-takes well under a step, and the simulation of both together has them.
+by itself, and the cheapest of both together are the cheapest. Time between tokens
+starts with the first token, so that a cache's wait for a step of the decode pool is in its curve.
+The time on the wires is not: the simulation of both pools together has it.
 
 Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670), section 4.
 """
