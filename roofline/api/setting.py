@@ -66,9 +66,11 @@ def network_of(model: str | Architecture) -> Architecture:
 
 
 def machine_of(
-    gpu: str | Gpu, node: str | Node | None, usd_per_hour: float | None
+    gpu: str | Gpu | None, node: str | Node | None, usd_per_hour: float | None
 ) -> tuple[Gpu, Node | None]:
     """GPU and, where one was named, the node that it is in.
+
+    Without a GPU it is that of the node, and without either the `DEFAULT_GPU`.
 
     Raises
     ------
@@ -76,17 +78,16 @@ def machine_of(
         The node has other GPUs than were asked for, or the price has no meaning.
     """
     box = hardware.node(node) if isinstance(node, str) else node
-    if box is None:
-        device = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
-    else:
+    if gpu is None:
+        gpu = DEFAULT_GPU if box is None else box.gpu
+    device = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
+    if box is not None and box.gpu.name != device.name:
+        raise InputError(
+            f"{box.name} has {box.gpu.name}, not {device.name}",
+            hint="leave --gpu out, or give a node with that GPU",
+        )
+    if box is not None:
         device = box.gpu
-        if gpu != DEFAULT_GPU:
-            asked = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
-            if asked.name != device.name:
-                raise InputError(
-                    f"{box.name} has {device.name}, not {asked.name}",
-                    hint="leave --gpu out, or give a node with that GPU",
-                )
     if usd_per_hour is not None:
         device = priced(device, usd_per_hour)
         box = None if box is None else replace(box, gpu=device)

@@ -18,6 +18,7 @@ def plan(
         list[str] | None,
         typer.Option(
             help="GPU by name, or a YAML file; several times to choose among them.",
+            show_default="h100-sxm",
             autocompletion=completing.gpus,
         ),
     ] = None,
@@ -97,7 +98,7 @@ def plan(
     began = time.monotonic()
     result = api.plan(
         network(model),
-        gpu or api.DEFAULT_GPU,
+        gpu or None,
         gpus=gpus,
         workload=workload,
         trace=trace,

@@ -41,7 +41,7 @@ class Preemption(StrEnum):
 def simulate(
     context: typer.Context,
     model: options.Model = "llama-3.1-8b",
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     workload: options.Workload = "",
     trace: options.Trace = "",
     rate: Annotated[float | None, typer.Option(help="Requests a second, in an open loop.")] = None,
