@@ -32,7 +32,8 @@ def sweep(
     scenario: Annotated[
         str,
         typer.Argument(
-            help="Scenario by name, or a YAML file.", autocompletion=completing.scenarios
+            help="Scenario by name, or a YAML file; - for stdin.",
+            autocompletion=completing.scenarios,
         ),
     ],
     out: Annotated[
@@ -63,14 +64,16 @@ def sweep(
     """
     from roofline.api.sweeps import estimate
     from roofline.api.sweeps import sweep as swept
+    from roofline.cli.inputs import scenario as scenario_read
     from roofline.cli.swept import print_estimate, print_sweep
 
+    asked = scenario_read(scenario)
     if dry_run:
-        print_estimate(estimate(scenario, keep=keep, workers=workers), format_)
+        print_estimate(estimate(asked, keep=keep, workers=workers), format_)
         return
     try:
         found = swept(
-            scenario,
+            asked,
             out=out,
             keep=keep,
             executor=executor.value,
