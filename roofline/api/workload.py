@@ -10,7 +10,7 @@ from roofline.serving.asking import refuse_unused
 from roofline.serving.requests import Requests
 from roofline.serving.run.result import Load
 from roofline.serving.traffic import arrivals as arriving
-from roofline.serving.traffic.columns import at_rate, in_blocks, mean_rate
+from roofline.serving.traffic.columns import at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.files import traffic_named
 from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled
@@ -168,6 +168,8 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
     clients = wanted.concurrency or 0
     if wanted.concurrency is not None:
         arriving.Closed(wanted.concurrency)  # refuses what is no number of clients
+    else:
+        check_rate(made)
     rate = 0.0 if clients else mean_rate(made)
     warmup = wanted.warmup or 0
     if not 0 <= warmup < len(made):

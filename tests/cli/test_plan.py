@@ -423,3 +423,15 @@ def test_a_plan_for_a_few_requests_is_refused(cli: Any, count: int) -> None:
     ran = cli(f"{SMALL.replace('--requests 600', f'--requests {count}')} --rate 20 --gpus 2")
     assert ran.code == 2
     assert "too few to plan for" in ran.err
+
+
+@pytest.mark.parametrize("command", ["plan", "simulate"])
+def test_a_trace_of_one_request_has_no_rate(cli: Any, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "one.csv"
+    path.write_text("arrival_s,prompt,output\n0,100,20\n")
+    ran = cli(f"{command} --trace {path}")
+    assert ran.code == 2
+    assert "a trace of one request has no rate\nhint: a rate wants two requests" in ran.err
+    paced = cli(f"{command} --trace {path} --rate 2")
+    assert paced.code == 2
+    assert "no rate that could be changed" in paced.err
