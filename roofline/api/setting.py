@@ -16,6 +16,7 @@ from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.serving.asking import one_of
+from roofline.units import counted
 
 DEFAULT_MODEL: Final = "llama-3.1-8b"
 DEFAULT_GPU: Final = "h100-sxm"
@@ -178,7 +179,7 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
     if whole % int(layout.devices):
         size = f"{int(layout.devices)}" + (f" ({layout})" if layout.devices != layout.tp else "")
         raise LayoutError(
-            f"{whole} GPUs cannot be divided into groups of {size}",
+            f"{counted(whole, 'GPU')} cannot be divided into groups of {size}",
             hint="make --gpus a multiple of the devices of a replica: --tp and the other degrees",
         )
     return layout, whole // int(layout.devices)
@@ -189,7 +190,7 @@ def _left(gpus: int | None, others: int) -> int:
         return 1
     if gpus % others:
         raise LayoutError(
-            f"{gpus} GPUs cannot be divided into groups of {others}",
+            f"{counted(gpus, 'GPU')} cannot be divided into groups of {others}",
             hint="make --gpus a multiple of the product of the degrees",
         )
     return gpus // others

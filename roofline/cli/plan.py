@@ -92,6 +92,7 @@ def plan(
     from roofline.cli.inputs import network, routing, tokens
     from roofline.cli.planned import print_plan, to_json
     from roofline.study.plan.explain import check
+    from roofline.units import counted
 
     if explain is not None:
         check(explain)
@@ -131,8 +132,8 @@ def plan(
     )
     meta = result.metadata
     typer.echo(
-        f"{meta['layouts']:,} layouts bounded, {meta['tabulated']} tabulated, "
-        f"{meta['simulated']:,} runs simulated in {time.monotonic() - began:.1f} s",
+        f"{counted(meta['layouts'], 'layout')} bounded, {meta['tabulated']:,} tabulated, "
+        f"{counted(meta['simulated'], 'run')} simulated in {time.monotonic() - began:.1f} s",
         err=True,
     )
     derivation = api.explain(result, explain) if explain else None

@@ -197,6 +197,8 @@ def simulate(
 
 def _progress() -> Callable[[int, int], None]:
     """Tell on stderr how far a run is; on a terminal in one line."""
+    from roofline.units import counted
+
     terminal = sys.stderr.isatty()
     typer.echo(
         "simulating (the first run on a machine compiles the simulator, about a minute)", err=True
@@ -206,6 +208,6 @@ def _progress() -> Callable[[int, int], None]:
         if terminal:
             sys.stderr.write(f"\r{done:,} of {whole:,} requests" + ("\n" if done >= whole else ""))
         elif done >= whole:
-            typer.echo(f"{done:,} requests served", err=True)
+            typer.echo(f"{counted(done, 'request')} served", err=True)
 
     return tell

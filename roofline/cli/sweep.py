@@ -13,6 +13,7 @@ from roofline.cli import completing, options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format
 from roofline.errors import StoppedError
+from roofline.units import counted
 
 if TYPE_CHECKING:
     from roofline.study.store.running import Progress
@@ -108,8 +109,8 @@ def _progress() -> Callable[["Progress"], None]:
         left = passed / fresh * (now.chunks - now.done)
         when = f"{spell(left)} left" if now.done < now.chunks else f"took {spell(passed)}"
         text = (
-            f"{_counted(now.configurations, 'configuration')}, {now.done:,} of "
-            f"{_counted(now.chunks, 'chunk')}, {_counted(now.rows, 'row')} kept, {when}"
+            f"{counted(now.configurations, 'configuration')}, {now.done:,} of "
+            f"{counted(now.chunks, 'chunk')}, {counted(now.rows, 'row')} kept, {when}"
         )
         if terminal:
             sys.stderr.write(f"\r{text:<79}" + ("\n" if now.done == now.chunks else ""))
@@ -118,10 +119,6 @@ def _progress() -> Callable[["Progress"], None]:
             typer.echo(text, err=True)
 
     return tell
-
-
-def _counted(number: int, name: str) -> str:
-    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def spell(seconds: float) -> str:
