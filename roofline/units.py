@@ -147,6 +147,15 @@ def chance(probability: float) -> str:
     return f"< {1 - CERTAIN:.0%}" if probability < 1 - CERTAIN else f"{probability:.0%}"
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something, with a noun whose plural takes an s.
+
+    >>> counted(1, "GPU"), counted(55313796, "GPU")
+    ('1 GPU', '55,313,796 GPUs')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def count(value: float) -> str:
     """Write a count with thousands separators.
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from roofline.errors import InputError
+from roofline.units import counted
 
 
 def headroom_of(asked: float | str) -> tuple[float, int]:
@@ -58,7 +59,7 @@ def prices_of(asked: float | Sequence[float] | None, number: int) -> tuple[float
         return (given or (None,)) * number
     if len(given) != number:
         raise InputError(
-            f"{len(given)} prices for {number} kinds of GPU",
+            f"{counted(len(given), 'price')} for {counted(number, 'kind')} of GPU",
             hint="give one --price for all, or one for each --gpu in their order",
         )
     return given

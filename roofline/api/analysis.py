@@ -5,7 +5,6 @@ from dataclasses import replace
 import roofline
 from roofline.api.calibration import AUTO
 from roofline.api.setting import (
-    DEFAULT_GPU,
     DEFAULT_MODEL,
     Attending,
     Convention,
@@ -43,7 +42,7 @@ from roofline.table import Derivation, Result
 
 def analyze(
     model: str | Architecture = DEFAULT_MODEL,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     node: str | Node | None = None,
     gpus: int | None = None,
@@ -90,7 +89,8 @@ def analyze(
     model
         Catalog name, hub id, a ``config.json`` or its folder, or an architecture.
     gpu, node
-        Catalog name, a YAML file, or a machine; the node that it is in, None for the usual one.
+        Catalog name, a YAML file, or a machine, None for that of the node or `DEFAULT_GPU`; the
+        node that it is in, None for the usual one.
     gpus
         Devices in all; beyond those of a replica they are further replicas. [1]
     layout, objective

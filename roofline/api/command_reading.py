@@ -6,7 +6,7 @@ from pathlib import Path
 from roofline import schema
 from roofline.api.serving_room import deployment_of, network_named
 from roofline.api.serving_tables import about, asking, settings
-from roofline.api.setting import DEFAULT_GPU, machine_of, network_of
+from roofline.api.setting import machine_of, network_of
 from roofline.cost.deployment import Deployment
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import targets
@@ -18,7 +18,7 @@ from roofline.table import Result, table
 
 def parse_command(
     command: str,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     node: str | Node | None = None,
     model: str | Architecture = "",
@@ -33,7 +33,7 @@ def parse_command(
         ``"vllm serve …"``, ``"python -m sglang.launch_server …"``, ``"trtllm-serve …"``,
         ``"llama-server …"``; or the text of a Kubernetes manifest or a Ray Serve configuration.
     gpu, node
-        Where it runs, which it does not say.
+        Where it runs, which it does not say; as for `roofline.api.analyze`.
     model
         Network, where the catalog does not know the checkpoint by its name.
     files
@@ -91,7 +91,7 @@ def _usual(found: Read, deployment: Deployment, share: float | None) -> Iterator
 
 def deployment_of_command(
     command: str,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     node: str | Node | None = None,
     model: str | Architecture = "",
@@ -114,7 +114,7 @@ def deployment_of_command(
 
 def _understood(
     command: str,
-    gpu: str | Gpu,
+    gpu: str | Gpu | None,
     node: str | Node | None,
     model: str | Architecture,
     files: Mapping[str, str] | None,

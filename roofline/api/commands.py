@@ -13,7 +13,6 @@ from roofline.api.serving_room import (
 )
 from roofline.api.serving_tables import about, settings
 from roofline.api.setting import (
-    DEFAULT_GPU,
     DEFAULT_MODEL,
     Degrees,
     check_share,
@@ -45,7 +44,7 @@ from roofline.table import Result
 
 def serve_command(
     model: str | Architecture = DEFAULT_MODEL,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     target: str = "vllm",
     engine: str | None = None,

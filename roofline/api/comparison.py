@@ -7,7 +7,6 @@ from typing import Final
 import roofline
 from roofline.api.calibration import AUTO, calibration_of
 from roofline.api.setting import (
-    DEFAULT_GPU,
     Attending,
     Convention,
     Degrees,
@@ -37,7 +36,7 @@ MOST_TRAINED: Final = 2**63
 def compare(
     model: str | Architecture,
     changes: Sequence[str],
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     training_tokens: float | None = None,
     gpus: int | None = None,

@@ -2,7 +2,6 @@
 
 from roofline.api.calibration import AUTO
 from roofline.api.setting import (
-    DEFAULT_GPU,
     Form,
     check_gpus,
     check_share,
@@ -28,7 +27,7 @@ from roofline.table import Result
 
 def disaggregate(
     model: str | Architecture,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     prefill: str,
     decode: str,
@@ -60,8 +59,8 @@ def disaggregate(
     model
         Catalog name, hub id, a ``config.json`` or its folder, or an architecture.
     gpu, node
-        Of the prefill pool: catalog name, a YAML file, or a machine; the node that it is in, None
-        for the usual one.
+        Of the prefill pool: catalog name, a YAML file, or a machine, None for that of the node or
+        `DEFAULT_GPU`; the node that it is in, None for the usual one.
     prefill, decode
         Layout of an instance of each kind: ``"tp4"``, ``"dp8-ep8"``.
     decode_gpu, decode_node
@@ -114,7 +113,7 @@ def disaggregate(
     device, box = machine_of(gpu, node, usd_per_hour)
     other, other_box = device, box
     if decode_gpu is not None or decode_node is not None:
-        other, other_box = machine_of(decode_gpu or DEFAULT_GPU, decode_node, None)
+        other, other_box = machine_of(decode_gpu, decode_node, None)
     layouts = {"prefill": parse(prefill), "decode": parse(decode)}
     if over == "link" and box is None and other_box is None and device.name == other.name:
         box = other_box = _one_node(device, gpus, layouts)

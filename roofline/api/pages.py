@@ -2,7 +2,6 @@
 
 from roofline.api.calibration import AUTO
 from roofline.api.setting import (
-    DEFAULT_GPU,
     DEFAULT_MODEL,
     Degrees,
     check_gpus,
@@ -23,7 +22,7 @@ from roofline.table import Result
 
 def paging(
     model: str | Architecture = DEFAULT_MODEL,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     samples: int = 1,
     page: int = 0,
@@ -47,7 +46,8 @@ def paging(
     model
         Catalog name, hub id, a ``config.json`` or its folder, or an architecture.
     gpu, node
-        Catalog name, a YAML file, or a machine; the node that it is in, None for the usual one.
+        Catalog name, a YAML file, or a machine, None for that of the node or `DEFAULT_GPU`; the
+        node that it is in, None for the usual one.
     samples
         Answers to each prompt. [1]
     page

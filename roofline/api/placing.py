@@ -2,7 +2,6 @@
 
 from roofline.api.calibration import AUTO
 from roofline.api.setting import (
-    DEFAULT_GPU,
     DEFAULT_MODEL,
     Attending,
     Form,
@@ -26,7 +25,7 @@ from roofline.table import Result
 
 def layouts(
     model: str | Architecture = DEFAULT_MODEL,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     gpus: int = 8,
     node: str | Node | None = None,

@@ -6,6 +6,7 @@ from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.serving.objectives import Objective
 from roofline.serving.requests import Requests
+from roofline.units import counted
 
 FEWEST: Final = 100
 """Requests that a plan takes at least: of fewer, a 99th percentile is just the slowest one."""
@@ -28,7 +29,7 @@ def check_number(requests: Requests) -> None:
     count = len(requests.arrival)
     if count < FEWEST:
         raise InputError(
-            f"{count:,} requests are too few to plan for",
+            f"{counted(count, 'request')} {'is' if count == 1 else 'are'} too few to plan for",
             hint=f"give at least {FEWEST}, as percentiles are promised: --requests 8000, "
             "or a longer trace",
         )

@@ -9,7 +9,6 @@ from roofline.api.amounts import headroom_of, prices_of, share_of
 from roofline.api.calibration import AUTO, engine_misses
 from roofline.api.plan_checks import check_contexts, check_number, meant
 from roofline.api.setting import (
-    DEFAULT_GPU,
     DEFAULT_MODEL,
     Form,
     check_gpus,
@@ -49,7 +48,7 @@ REQUESTS: Final = 8000
 
 def plan(
     model: str | Architecture = DEFAULT_MODEL,
-    gpu: str | Gpu | Sequence[str | Gpu] = DEFAULT_GPU,
+    gpu: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     gpus: int = 8,
     workload: str | Traffic = "",
@@ -88,7 +87,8 @@ def plan(
     model, engine, calibration, mla, routing, overlap, memory_utilization
         As for `roofline.api.analyze`.
     gpu, weights, kv
-        What may be used; several of each to choose among.
+        What may be used; several of each to choose among. Without a GPU as for
+        `roofline.api.analyze`.
     gpus
         Most devices. [1]
     workload, trace, rate, cv, prompt, output, warmup, seed
@@ -145,7 +145,7 @@ def plan(
             hint="give a network that decodes; roofline analyze prices a batch of this one",
         )
     options = options_of(mla=mla, routing=routing, overlap=overlap)
-    devices = (gpu,) if isinstance(gpu, (str, Gpu)) else tuple(dict.fromkeys(gpu))
+    devices = (gpu,) if gpu is None or isinstance(gpu, (str, Gpu)) else tuple(dict.fromkeys(gpu))
     stores = (weights,) if weights is None or isinstance(weights, str) else tuple(weights)
     caches = (kv,) if isinstance(kv, str) else tuple(kv)
     prices = prices_of(usd_per_hour, len(devices))

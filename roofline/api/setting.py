@@ -16,6 +16,7 @@ from roofline.model import catalog as networks
 from roofline.model import parameters, precision
 from roofline.model.architecture import Architecture
 from roofline.serving.asking import one_of
+from roofline.units import counted
 
 DEFAULT_MODEL: Final = "llama-3.1-8b"
 DEFAULT_GPU: Final = "h100-sxm"
@@ -66,9 +67,11 @@ def network_of(model: str | Architecture) -> Architecture:
 
 
 def machine_of(
-    gpu: str | Gpu, node: str | Node | None, usd_per_hour: float | None
+    gpu: str | Gpu | None, node: str | Node | None, usd_per_hour: float | None
 ) -> tuple[Gpu, Node | None]:
     """GPU and, where one was named, the node that it is in.
+
+    Without a GPU it is that of the node, and without either the `DEFAULT_GPU`.
 
     Raises
     ------
@@ -76,17 +79,16 @@ def machine_of(
         The node has other GPUs than were asked for, or the price has no meaning.
     """
     box = hardware.node(node) if isinstance(node, str) else node
-    if box is None:
-        device = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
-    else:
+    if gpu is None:
+        gpu = DEFAULT_GPU if box is None else box.gpu
+    device = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
+    if box is not None and box.gpu.name != device.name:
+        raise InputError(
+            f"{box.name} has {box.gpu.name}, not {device.name}",
+            hint="leave --gpu out, or give a node with that GPU",
+        )
+    if box is not None:
         device = box.gpu
-        if gpu != DEFAULT_GPU:
-            asked = hardware.gpu(gpu) if isinstance(gpu, str) else gpu
-            if asked.name != device.name:
-                raise InputError(
-                    f"{box.name} has {device.name}, not {asked.name}",
-                    hint="leave --gpu out, or give a node with that GPU",
-                )
     if usd_per_hour is not None:
         device = priced(device, usd_per_hour)
         box = None if box is None else replace(box, gpu=device)
@@ -177,7 +179,7 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
     if whole % int(layout.devices):
         size = f"{int(layout.devices)}" + (f" ({layout})" if layout.devices != layout.tp else "")
         raise LayoutError(
-            f"{whole} GPUs cannot be divided into groups of {size}",
+            f"{counted(whole, 'GPU')} cannot be divided into groups of {size}",
             hint="make --gpus a multiple of the devices of a replica: --tp and the other degrees",
         )
     return layout, whole // int(layout.devices)
@@ -188,7 +190,7 @@ def _left(gpus: int | None, others: int) -> int:
         return 1
     if gpus % others:
         raise LayoutError(
-            f"{gpus} GPUs cannot be divided into groups of {others}",
+            f"{counted(gpus, 'GPU')} cannot be divided into groups of {others}",
             hint="make --gpus a multiple of the product of the degrees",
         )
     return gpus // others

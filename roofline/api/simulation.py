@@ -7,7 +7,6 @@ from typing import Literal
 
 from roofline.api.calibration import AUTO, engine_misses, with_profile
 from roofline.api.setting import (
-    DEFAULT_GPU,
     DEFAULT_MODEL,
     Degrees,
     Form,
@@ -50,7 +49,7 @@ USUAL_DRAFT = 4
 
 def simulate(
     model: str | Architecture = DEFAULT_MODEL,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     workload: str | Traffic = "",
     trace: str | Path = "",

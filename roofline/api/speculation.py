@@ -5,7 +5,6 @@ from typing import get_args
 
 from roofline.api.calibration import AUTO
 from roofline.api.setting import (
-    DEFAULT_GPU,
     DEFAULT_MODEL,
     Degrees,
     Form,
@@ -34,7 +33,7 @@ from roofline.table import Result
 
 def speculate(
     model: str | Architecture = DEFAULT_MODEL,
-    gpu: str | Gpu = DEFAULT_GPU,
+    gpu: str | Gpu | None = None,
     *,
     draft: str | Architecture,
     acceptance: str | float,
@@ -68,7 +67,8 @@ def speculate(
     model
         The target: catalog name, hub id, a ``config.json`` or its folder, or an architecture.
     gpu, node
-        Catalog name, a YAML file, or a machine; the node that it is in, None for the usual one.
+        Catalog name, a YAML file, or a machine, None for that of the node or `DEFAULT_GPU`; the
+        node that it is in, None for the usual one.
     draft
         What drafts: ``"mtp"``, ``"eagle"``, ``"medusa"``, ``"ngram"``, or a network like ``model``.
     acceptance

@@ -10,11 +10,12 @@ from roofline.serving.asking import refuse_unused
 from roofline.serving.requests import Requests
 from roofline.serving.run.result import Load
 from roofline.serving.traffic import arrivals as arriving
-from roofline.serving.traffic.columns import at_rate, in_blocks, mean_rate
+from roofline.serving.traffic.columns import at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.files import traffic_named
 from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled
 from roofline.serving.traffic.traffic import Traffic, offered_rate
+from roofline.units import counted
 
 DEFAULT: Final = "chat"
 MOST_TRACED: Final = 10**6
@@ -80,7 +81,7 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         name=traffic.name or "requests",
         title=traffic.title or traffic.name or "requests of these lengths",
         prompt=_words(traffic),
-        output=f"{said(traffic.output)} tokens",
+        output=_tokens(traffic.output),
         arrivals=_arrivals(traffic.arrivals),
         rate=offered_rate(traffic),
         concurrency=traffic.concurrency,
@@ -168,16 +169,20 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
     clients = wanted.concurrency or 0
     if wanted.concurrency is not None:
         arriving.Closed(wanted.concurrency)  # refuses what is no number of clients
+    else:
+        check_rate(made)
     rate = 0.0 if clients else mean_rate(made)
     warmup = wanted.warmup or 0
     if not 0 <= warmup < len(made):
-        raise InputError(f"warm-up takes {warmup} of {len(made)} requests", hint="leave out fewer")
+        raise InputError(
+            f"warm-up takes {warmup} of {counted(len(made), 'request')}", hint="leave out fewer"
+        )
     load = Load(
         name=Path(wanted.trace).name,
         title=f"{trace.source}, {trace.title}",
         prompt="as recorded",
         output="as recorded",
-        arrivals=f"{clients:,} clients, all start at once"
+        arrivals=f"{counted(clients, 'client')}, all start at once"
         if clients
         else "as recorded" + (f", paced to {rate:g} a second" if wanted.rate else ""),
         rate=rate,
@@ -187,8 +192,13 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
     return made, load, "", notes
 
 
+def _tokens(lengths: Lengths) -> str:
+    text = said(lengths)
+    return f"{text} token" if text == "1" else f"{text} tokens"
+
+
 def _words(traffic: Traffic) -> str:
-    words = f"{said(traffic.prompt)} tokens"
+    words = _tokens(traffic.prompt)
     if traffic.turns is not None:
         words = f"messages of {words}, {said(traffic.turns.number)} turns a session"
     if traffic.shared is not None:
@@ -209,6 +219,6 @@ def _arrivals(arrivals: arriving.Arrivals) -> str:
         case arriving.Even(rate):
             return f"even, {rate:g} a second"
         case arriving.Closed(clients):
-            return f"{clients:,} clients, all start at once"
+            return f"{counted(clients, 'client')}, all start at once"
         case _:
             return f"as recorded, {arrivals.rate:g} a second"

@@ -13,7 +13,7 @@ from roofline.cli.render import Format
 def analyze(
     context: typer.Context,
     model: options.Model = "llama-3.1-8b",
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     node: options.Node = None,
     gpus: options.Gpus = None,
     layout: options.LayoutOf = "",

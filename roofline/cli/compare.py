@@ -30,7 +30,7 @@ def compare(
             "sparsity=2:4, weights=, kv=, student=NETWORK, batch=, tp=, gpu=. Repeat it.",
         ),
     ] = None,
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     training_tokens: Annotated[
         float | None, typer.Option(help="Show what training on so many tokens takes: 94e9.")
     ] = None,

@@ -38,7 +38,7 @@ def disaggregate(
     decode: Annotated[
         str, typer.Option(help="Layout of a decode instance: tp8, dp16-ep16.")
     ] = "tp1",
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     node: options.Node = None,
     decode_gpu: Annotated[
         str | None, typer.Option(help="GPU of the decode pool; else the same.")

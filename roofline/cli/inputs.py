@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roofline import schema
 from roofline.cost.moe import Routing
@@ -10,6 +11,9 @@ from roofline.model import catalog
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface import from_config
 from roofline.units import parse
+
+if TYPE_CHECKING:
+    from roofline.study.scenario.scenario import Scenario
 
 _MOST_STDIN = 2**20 + 1  # one more than a document may have, so that its size is refused
 
@@ -20,6 +24,19 @@ def network(name: str) -> Architecture:
         return catalog.architecture(name)
     text = sys.stdin.buffer.read(_MOST_STDIN)
     return from_config(schema.parse_json(schema.decode(text, "<stdin>"), "<stdin>"), "stdin")
+
+
+def scenario(name: str) -> "str | Scenario":
+    """Scenario by name or path, as it is; ``-`` reads YAML from standard input.
+
+    Files that it names are looked for from where the command is run.
+    """
+    if name != "-":
+        return name
+    from roofline.study.scenario.reading import scenario_of
+
+    text = schema.decode(sys.stdin.buffer.read(_MOST_STDIN), "stdin")
+    return scenario_of(schema.parse_yaml(text, "stdin"), Path())
 
 
 class LoadsFile(schema.Strict):

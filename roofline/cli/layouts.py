@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def layouts(
     context: typer.Context,
     model: options.Model = "llama-3.1-8b",
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     gpus: Annotated[int, typer.Option(help="Devices in all.")] = 8,
     node: options.Node = None,
     objective: options.ObjectiveOf = options.Objective.LATENCY,

@@ -62,12 +62,17 @@ Model: TypeAlias = Annotated[
     ),
 ]
 Gpu: TypeAlias = Annotated[
-    str, typer.Option(help="GPU by name, or a YAML file.", autocompletion=completing.gpus)
+    str | None,
+    typer.Option(
+        help="GPU by name, or a YAML file.",
+        show_default="h100-sxm",
+        autocompletion=completing.gpus,
+    ),
 ]
 Node: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Node the GPUs are in, by name or a YAML file; else the usual.",
+        help="Node by name, or a YAML file, whose GPUs are taken; else the usual of --gpu.",
         autocompletion=completing.nodes,
     ),
 ]

@@ -30,7 +30,7 @@ def paging(
         int,
         typer.Option(help="Tokens reserved without pages; 0 for the longest the network takes."),
     ] = 0,
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     node: options.Node = None,
     gpus: options.Gpus = None,
     layout: Annotated[str, typer.Option(help="tp8, dp8-ep8; else --gpus share it.")] = "",

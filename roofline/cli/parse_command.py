@@ -21,7 +21,7 @@ def parse_command(
             "configuration; - for stdin."
         ),
     ],
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     node: options.Node = None,
     model: Annotated[
         str,

@@ -18,6 +18,7 @@ def plan(
         list[str] | None,
         typer.Option(
             help="GPU by name, or a YAML file; several times to choose among them.",
+            show_default="h100-sxm",
             autocompletion=completing.gpus,
         ),
     ] = None,
@@ -91,13 +92,14 @@ def plan(
     from roofline.cli.inputs import network, routing, tokens
     from roofline.cli.planned import print_plan, to_json
     from roofline.study.plan.explain import check
+    from roofline.units import counted
 
     if explain is not None:
         check(explain)
     began = time.monotonic()
     result = api.plan(
         network(model),
-        gpu or api.DEFAULT_GPU,
+        gpu or None,
         gpus=gpus,
         workload=workload,
         trace=trace,
@@ -130,8 +132,8 @@ def plan(
     )
     meta = result.metadata
     typer.echo(
-        f"{meta['layouts']:,} layouts bounded, {meta['tabulated']} tabulated, "
-        f"{meta['simulated']:,} runs simulated in {time.monotonic() - began:.1f} s",
+        f"{counted(meta['layouts'], 'layout')} bounded, {meta['tabulated']:,} tabulated, "
+        f"{counted(meta['simulated'], 'run')} simulated in {time.monotonic() - began:.1f} s",
         err=True,
     )
     derivation = api.explain(result, explain) if explain else None

@@ -43,7 +43,7 @@ class Draft(StrEnum):
 
 def serve_command(
     model: options.Model = "llama-3.1-8b",
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     target: Annotated[
         list[Target] | None,
         typer.Option("--for", help="What to write; more than one may be given. vllm if none is."),

@@ -41,7 +41,7 @@ class Preemption(StrEnum):
 def simulate(
     context: typer.Context,
     model: options.Model = "llama-3.1-8b",
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     workload: options.Workload = "",
     trace: options.Trace = "",
     rate: Annotated[float | None, typer.Option(help="Requests a second, in an open loop.")] = None,
@@ -197,6 +197,8 @@ def simulate(
 
 def _progress() -> Callable[[int, int], None]:
     """Tell on stderr how far a run is; on a terminal in one line."""
+    from roofline.units import counted
+
     terminal = sys.stderr.isatty()
     typer.echo(
         "simulating (the first run on a machine compiles the simulator, about a minute)", err=True
@@ -206,6 +208,6 @@ def _progress() -> Callable[[int, int], None]:
         if terminal:
             sys.stderr.write(f"\r{done:,} of {whole:,} requests" + ("\n" if done >= whole else ""))
         elif done >= whole:
-            typer.echo(f"{done:,} requests served", err=True)
+            typer.echo(f"{counted(done, 'request')} served", err=True)
 
     return tell

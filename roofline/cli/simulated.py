@@ -11,6 +11,7 @@ from roofline.cli.render import (
     print_sentences,
     wrap,
 )
+from roofline.units import counted
 
 if TYPE_CHECKING:
     from roofline.table import Result, Table
@@ -42,7 +43,7 @@ def print_run(result: "Result", style: Format) -> None:
                 f"{meta['policy']} batching"
             )
         )
-        echo(wrap(f"{meta['workload']}: {meta['arrivals']}, {meta['counted']:,} requests"))
+        echo(wrap(f"{meta['workload']}: {meta['arrivals']}, {counted(meta['counted'], 'request')}"))
         echo("")
         print_sentences(meta["summary"])
     _print_latencies(tables["headline"], style, overloaded=meta["stable"] is False)

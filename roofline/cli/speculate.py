@@ -51,7 +51,7 @@ def speculate(
     draft_tp: Annotated[
         int | None, typer.Option(help="Devices that share the draft; else as many as the target.")
     ] = None,
-    gpu: options.Gpu = "h100-sxm",
+    gpu: options.Gpu = None,
     node: options.Node = None,
     gpus: options.Gpus = None,
     layout: Annotated[

@@ -13,6 +13,7 @@ from roofline.cli import completing, options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format
 from roofline.errors import StoppedError
+from roofline.units import counted
 
 if TYPE_CHECKING:
     from roofline.study.store.running import Progress
@@ -32,7 +33,8 @@ def sweep(
     scenario: Annotated[
         str,
         typer.Argument(
-            help="Scenario by name, or a YAML file.", autocompletion=completing.scenarios
+            help="Scenario by name, or a YAML file; - for stdin.",
+            autocompletion=completing.scenarios,
         ),
     ],
     out: Annotated[
@@ -63,14 +65,16 @@ def sweep(
     """
     from roofline.api.sweeps import estimate
     from roofline.api.sweeps import sweep as swept
+    from roofline.cli.inputs import scenario as scenario_read
     from roofline.cli.swept import print_estimate, print_sweep
 
+    asked = scenario_read(scenario)
     if dry_run:
-        print_estimate(estimate(scenario, keep=keep, workers=workers), format_)
+        print_estimate(estimate(asked, keep=keep, workers=workers), format_)
         return
     try:
         found = swept(
-            scenario,
+            asked,
             out=out,
             keep=keep,
             executor=executor.value,
@@ -105,8 +109,8 @@ def _progress() -> Callable[["Progress"], None]:
         left = passed / fresh * (now.chunks - now.done)
         when = f"{spell(left)} left" if now.done < now.chunks else f"took {spell(passed)}"
         text = (
-            f"{_counted(now.configurations, 'configuration')}, {now.done:,} of "
-            f"{_counted(now.chunks, 'chunk')}, {_counted(now.rows, 'row')} kept, {when}"
+            f"{counted(now.configurations, 'configuration')}, {now.done:,} of "
+            f"{counted(now.chunks, 'chunk')}, {counted(now.rows, 'row')} kept, {when}"
         )
         if terminal:
             sys.stderr.write(f"\r{text:<79}" + ("\n" if now.done == now.chunks else ""))
@@ -115,10 +119,6 @@ def _progress() -> Callable[["Progress"], None]:
             typer.echo(text, err=True)
 
     return tell
-
-
-def _counted(number: int, name: str) -> str:
-    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def spell(seconds: float) -> str:

@@ -422,4 +422,24 @@ def test_answers_of_one_token_are_promised_no_time_between_tokens(cli: Any) -> N
 def test_a_plan_for_a_few_requests_is_refused(cli: Any, count: int) -> None:
     ran = cli(f"{SMALL.replace('--requests 600', f'--requests {count}')} --rate 20 --gpus 2")
     assert ran.code == 2
-    assert "too few to plan for" in ran.err
+    said = "1 request is" if count == 1 else "99 requests are"
+    assert f"{said} too few to plan for" in ran.err
+
+
+def test_one_is_told_as_one(cli: Any) -> None:
+    ran = cli("plan --price 1 --gpu h100-sxm --gpu l40s --price 2 --price 3 --rate 1")
+    assert "3 prices for 2 kinds of GPU" in ran.err
+    few = cli(f"{SMALL.replace('--output 20..40', '--output 1')} --rate 9 --gpus 1 --format json")
+    assert json.loads(few.out)["result"]["output"] == "1 token"
+
+
+@pytest.mark.parametrize("command", ["plan", "simulate"])
+def test_a_trace_of_one_request_has_no_rate(cli: Any, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "one.csv"
+    path.write_text("arrival_s,prompt,output\n0,100,20\n")
+    ran = cli(f"{command} --trace {path}")
+    assert ran.code == 2
+    assert "a trace of one request has no rate\nhint: a rate wants two requests" in ran.err
+    paced = cli(f"{command} --trace {path} --rate 2")
+    assert paced.code == 2
+    assert "no rate that could be changed" in paced.err

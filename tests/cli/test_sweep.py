@@ -67,6 +67,30 @@ def test_a_table_says_what_was_found(cli: Any, small: Path) -> None:
     assert "8 configurations, 1 of 1 chunk, 2 rows kept, took" in ran.err
 
 
+def test_a_scenario_is_read_from_standard_input(
+    cli: Any, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for option in ("--format csv", "--dry-run"):
+        whole = cli(f"sweep {small} {option}")
+        with small.open() as stream:
+            monkeypatch.setattr(sys, "stdin", stream)
+            piped = cli(f"sweep - {option}")
+        assert (piped.code, piped.out.splitlines()[0]) == (0, whole.out.splitlines()[0])
+        assert option == "--dry-run" or piped.out == whole.out
+
+
+def test_a_fault_on_standard_input_has_its_place(
+    cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "wrong"
+    path.write_text(FILE.replace("[h100-sxm, l40s]", "[h100-sxm, l99]"))
+    with path.open() as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        ran = cli("sweep - --dry-run")
+    assert (ran.code, ran.out) == (2, "")
+    assert "stdin:8:18: no GPU is called 'l99'" in ran.err
+
+
 def test_what_all_have_in_common_is_said_once(cli: Any, small: Path) -> None:
     text = cli(f"sweep {small}").out
     lines, words = text.splitlines(), " ".join(text.split())

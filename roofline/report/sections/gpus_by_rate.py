@@ -8,6 +8,7 @@ from roofline.report.figures import axis, colour, layout, linear_ticks, lines, n
 from roofline.report.sections.others import grid
 from roofline.report.text import amount, label, plain
 from roofline.table import Result
+from roofline.units import counted
 
 ORDER: Final = 64
 
@@ -58,7 +59,7 @@ def draw_rates(facts: RateFacts) -> Figure:
         y += [step.gpus, step.gpus]
         price = "" if step.usd_per_hour is None else f", {amount(step.usd_per_hour, '$')} an hour"
         upto = f"up to {plain(step.high)} requests/s"
-        told += [lines([f"{step.gpus} GPUs{price}", upto, label(step.shape, 48)])] * 2
+        told += [lines([f"{counted(step.gpus, 'GPU')}{price}", upto, label(step.shape, 48)])] * 2
     most = max(y)
     figure: dict[str, Any] = layout(300)
     figure["margin"] |= {"t": 24}
@@ -98,8 +99,8 @@ def draw_rates(facts: RateFacts) -> Figure:
     return Figure(
         "gpus-by-rate",
         "GPUs against load, promises and headroom kept",
-        f"From {first.gpus} GPUs for up to {plain(first.high)} requests a second to {last.gpus} "
-        f"for up to {plain(last.high)}, in {len(facts.steps)} steps.",
+        f"From {counted(first.gpus, 'GPU')} for up to {plain(first.high)} requests a second to "
+        f"{last.gpus:,} for up to {plain(last.high)}, in {counted(len(facts.steps), 'step')}.",
         {"data": [curve], "layout": figure},
         (Key("cheapest deployment that carries the load", "prefill"),),
     )

@@ -9,6 +9,7 @@ from roofline.report.sections.plan_verdict import Figure
 from roofline.report.text import Amount, clean, percent
 from roofline.report.words import heading
 from roofline.table import Result
+from roofline.units import counted
 
 ORDER: Final = 10
 PROMISED: Final = 0.8
@@ -46,7 +47,7 @@ def measured_facts(found: tuple[Panel, ...]) -> MeasuredFacts:
 def _figure(panel: Panel) -> Figure:
     within = "" if panel.inside is None else f"; {percent(panel.inside)} in their interval"
     number = len(panel.pairs)
-    said = f"{number:,} figure{'' if number == 1 else 's'}{within}"
+    said = f"{counted(number, 'figure')}{within}"
     return Figure(
         f"{clean(heading(panel.metric))}, median error", Amount(percent(panel.error)), None, said
     )

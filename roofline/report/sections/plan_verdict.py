@@ -8,6 +8,7 @@ from roofline.report.sections.others import grid
 from roofline.report.text import Amount, amount, between, clean, is_number
 from roofline.report.words import heading, spoken, sure, written
 from roofline.table import Result
+from roofline.units import counted
 
 ORDER: Final = 10
 
@@ -84,7 +85,7 @@ def plan_facts(result: Result) -> PlanFacts:
 def _bought(row: dict[str, Any]) -> str:
     number, price = row["gpus"], row.get("usd_per_hour")
     paid = f" at {amount(price, '$')} an hour" if price else ""
-    return f"{number} GPU{'' if number == 1 else 's'}{paid}"
+    return f"{counted(number, 'GPU')}{paid}"
 
 
 def _promised(result: Result) -> bool:

@@ -9,6 +9,7 @@ from roofline.report.figures import axis, colour, layout, linear_ticks, lines, n
 from roofline.report.text import amount, label, plain, shorten
 from roofline.report.words import heading, unit_of
 from roofline.table import Result, Table
+from roofline.units import counted
 
 ORDER: Final = 66
 MEASURES: Final = ("usd_per_mtok", "usd_per_hour", "gpus")
@@ -171,14 +172,14 @@ def draw_tornado(facts: TornadoFacts) -> Figure:
 def _told(bar: Bar, unit: str) -> str:
     return ", ".join(
         f"{end.said} gives {'nothing that fits' if end.value is None else amount(end.value, unit)}"
-        + (f" on {end.gpus} GPUs" if end.gpus not in (None, bar.gpus) else "")
+        + (f" on {counted(end.gpus, 'GPU')}" if end.gpus not in (None, bar.gpus) else "")
         for end in (bar.low, bar.high)
     )
 
 
 def _hover(end: End, unit: str) -> str:
     value = "nothing fits" if end.value is None else str(amount(end.value, unit))
-    gpus = "" if end.gpus is None else f", {end.gpus} GPUs"
+    gpus = "" if end.gpus is None else f", {counted(end.gpus, 'GPU')}"
     return lines([f"{label(end.said, 48)}: {value}{gpus}", label(end.shape, 48)])
 
 

@@ -260,6 +260,28 @@ def mean_rate(made: Requests) -> float:
     return (len(made) - 1) / span if span else 0.0
 
 
+def check_rate(made: Requests) -> None:
+    """Refuse requests that have no rate at all.
+
+    Raises
+    ------
+    InputError
+        There is one alone, or all arrive at once.
+    """
+    if not mean_rate(made):
+        raise InputError(
+            f"{_together(made)} no rate",
+            hint="a rate wants two requests, one after the other: give a longer trace, or --rate "
+            "with --prompt and --output in its place",
+        )
+
+
+def _together(made: Requests) -> str:
+    return (
+        "a trace of one request has" if len(made) == 1 else "requests that all arrive at once have"
+    )
+
+
 def at_rate(made: Requests, rate: float) -> Requests:
     """The same requests, sooner or later by one factor, so that they come at a rate.
 
@@ -273,18 +295,19 @@ def at_rate(made: Requests, rate: float) -> Requests:
     Raises
     ------
     InputError
-        The rate is not above 0, or all arrive at once.
+        The rate is not above 0, or the trace has none that could be changed.
 
     Examples
     --------
     >>> at_rate(requests([0.0, 1.0, 2.0], 5, 5), 2.0).arrival.tolist()
     [0.0, 0.5, 1.0]
     """
-    had = mean_rate(made)
-    if not 0 < rate < np.inf or not had:
+    if not 0 < rate < np.inf:
+        raise InputError(f"requests cannot come at {rate:g} a second", hint="give a rate above 0")
+    if not (had := mean_rate(made)):
         raise InputError(
-            f"requests cannot come at {rate:g} a second",
-            hint="give a rate above 0, and a trace of requests that arrive one after the other",
+            f"{_together(made)} no rate that could be changed",
+            hint="give a trace of requests that arrive one after the other, or none with --rate",
         )
     first = made.arrival[0]
     return replace(made, arrival=first + (made.arrival - first) * (had / rate))

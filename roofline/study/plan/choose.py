@@ -8,6 +8,7 @@ from roofline.study.plan.demand import Demand
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import Question
 from roofline.study.plan.tabled import Tables
+from roofline.units import counted
 
 
 def chosen(
@@ -37,7 +38,7 @@ def chosen(
     refused: list[Confirmed] = []
     while queue:
         *_, i, option = heapq.heappop(queue)
-        tables.tell(f"simulating {option.gpus} GPUs: {option.layout}")
+        tables.tell(f"simulating {counted(option.gpus, 'GPU')}: {option.layout}")
         done = confirm(option, full, question.goal, tables.probes)
         if done.enough and sure_enough(done, question):
             rest = sorted(queue)

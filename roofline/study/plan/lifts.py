@@ -15,7 +15,7 @@ from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.question import Question
 from roofline.study.plan.replan import replanned
 from roofline.study.plan.search import option, sized
-from roofline.units import show, significant
+from roofline.units import counted, show, significant
 
 Remake = Callable[[int, str | None], Sequence[Kind]]
 """Kinds with room for a number of devices, and other weights; None for those that were asked."""
@@ -108,13 +108,13 @@ def _found(plan: Plan, remake: Remake) -> tuple[Lift, ...]:
 def _devices(plan: Plan, remake: Remake) -> Iterator[Lift]:
     gpus = plan.goal.gpus * 2
     while gpus <= plan.goal.gpus * MORE:
-        plan.tables.tell(f"what if: {gpus} GPUs")
+        plan.tables.tell(f"what if: {counted(gpus, 'GPU')}")
         found = _with(plan, remake, gpus)
         if found is not None:
             # Fewer devices may be in another node.
             fewer = _with(plan, remake, found.gpus) if found.gpus < gpus else found
             number = gpus if fewer is None else found.gpus
-            yield Lift(f"{number} GPUs", f"--gpus {number}", fewer or found)
+            yield Lift(counted(number, "GPU"), f"--gpus {number}", fewer or found)
             return
         gpus *= 2
 

@@ -21,6 +21,7 @@ from roofline.study.plan.runners_up import RunnerUp, runners_up
 from roofline.study.plan.sensitivity import tornado
 from roofline.study.plan.summary import summary
 from roofline.table import Result, Table, table
+from roofline.units import counted
 
 STARTED: Final = ("vllm", "sglang", "trtllm")
 """Engines that there are commands of."""
@@ -122,13 +123,16 @@ def _basis(plan: Plan) -> str:
 
 def _notes(plan: Plan) -> tuple[str, ...]:
     """What must be known to read the figures right."""
+    made = len(plan.tables.made)
+    were = "was" if len(plan.candidates) == 1 else "were"
+    those = "that layout" if made == 1 else f"those {counted(made, 'layout')}"
     out = [
-        f"{len(plan.candidates):,} layouts were bounded, {len(plan.tables.made)} tabulated and "
-        f"simulated under {len(plan.tables.curves)} growing loads; what cannot be cheaper than the "
-        "best is left out.",
+        f"{counted(len(plan.candidates), 'layout')} {were} bounded, {made:,} tabulated and "
+        f"simulated under {counted(len(plan.tables.curves), 'growing load')}; what cannot be "
+        "cheaper than the best is left out.",
         f"No replica is planned for more than {SHARES[-1]:.0%} of the load at which its queue "
         "grows without end.",
-        f"GPUs by rate and what-ifs are planned again over those {len(plan.tables.made)} layouts.",
+        f"GPUs by rate and what-ifs are planned again over {those}.",
         "Sizes rest on one replica under load; several, among which requests take turns, do a "
         "little better. What is recommended, and the deployments beside it, were simulated whole.",
     ]

@@ -14,6 +14,7 @@ from roofline.study.plan.curve import Role
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.question import ROUNDING, Question
 from roofline.study.plan.tabled import Key, Replica, Tables, key_of
+from roofline.units import counted
 
 LEAST: Final = 6
 """Layouts that are tabulated even if they cannot be the cheapest: what else there is."""
@@ -117,9 +118,9 @@ def _bounded(
             if not carries:
                 reason = "memory: no room for a request of typical length"
             elif replicas * candidate.devices > goal.gpus:
-                reason = (
-                    f"rate: {replicas * candidate.devices} GPUs at least, {goal.gpus} are allowed"
-                )
+                least_gpus = counted(replicas * candidate.devices, "GPU")
+                verb = "is" if goal.gpus == 1 else "are"
+                reason = f"rate: {least_gpus} at least, {goal.gpus:,} {verb} allowed"
         if reason:
             dropped[key_of(candidate)] = reason
         else:

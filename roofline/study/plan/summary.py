@@ -7,7 +7,7 @@ from roofline.study.plan.figures import missed, shape, usd_per_mtok
 from roofline.study.plan.lifts import MEMORY, RATE, Lift, limit
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan
-from roofline.units import chance, show, significant
+from roofline.units import chance, counted, show, significant
 
 
 def summary(plan: Plan, found: Sequence[Lift]) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def _unranked(plan: Plan, option: Option) -> tuple[str, ...]:
     cost = f" and {price:,.2f} $/h" if price else ""
     return (
         f"Not ranked: {best.option.kind.base.node.gpu.title}, of which nothing was measured, would "
-        f"need {best.option.gpus} GPUs{cost} at least, at published rates.",
+        f"need {counted(best.option.gpus, 'GPU')}{cost} at least, at published rates.",
     )
 
 

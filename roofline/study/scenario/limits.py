@@ -1,5 +1,6 @@
 """What configurations must keep to, and what is wanted of them: limits and objectives by column."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,11 +30,14 @@ class Figure:
         Whether more of it is better.
     interval
         Whether it has ends, ``_low`` and ``_high``.
+    most
+        That it can be; none is below 0.
     """
 
     unit: str
     larger: bool = False
     interval: bool = False
+    most: float = math.inf
 
 
 _BOTH: Final = {
@@ -63,7 +67,7 @@ _PLAIN: Final[Mapping[Kind, Mapping[str, Figure]]] = {
         "concurrency": Figure("", larger=True),
         "requests_per_s": Figure("request/s", larger=True),
         "saturation_per_s": Figure("request/s", larger=True, interval=True),
-        "served_chance": Figure("", larger=True),
+        "served_chance": Figure("", larger=True, most=1.0),
         "utilisation": Figure(""),
         "queue_s": Figure("s"),
         "ttft_p99_s": Figure("s"),
@@ -130,7 +134,7 @@ def limit(kind: Kind, column: str, asked: float | str) -> Limit:
     UnknownNameError
         No such column has figures.
     InputError
-        It is no quantity of the column's unit.
+        It is no quantity of the column's unit, or one that the figure is never on either side of.
 
     Examples
     --------
@@ -139,16 +143,29 @@ def limit(kind: Kind, column: str, asked: float | str) -> Limit:
 at_least=True))
     """
     figure = _figure(kind, column)
+    example = {"s": "500 ms", "$": "2.5 $"}.get(figure.unit, f"8 {figure.unit}".rstrip())
     if not isinstance(asked, str):
-        return Limit(column, float(asked), figure.larger)
+        return _possible(Limit(column, float(asked), figure.larger), figure, example)
     found = _COMPARED.fullmatch(asked)
     sign, text = (found[1], found[2].strip()) if found else ("", asked.strip())
     try:
         value = float(text) if _is_plain(text) else parse(text, figure.unit)
     except QuantityError as error:
-        example = {"s": "500 ms", "$": "2.5 $"}.get(figure.unit, f"8 {figure.unit}".rstrip())
         raise InputError(error.message, hint=f"write it like {example!r}") from None
-    return Limit(column, value, sign in (">=", "≥") if sign else figure.larger)
+    at_least = sign in (">=", "≥") if sign else figure.larger
+    return _possible(Limit(column, value, at_least), figure, example)
+
+
+def _possible(asked: Limit, figure: Figure, example: str) -> Limit:
+    """The limit, unless all or no values could ever keep to it."""
+    if math.isfinite(asked.value) and 0 <= asked.value <= figure.most:
+        return asked
+    ends = "from 0 on" if figure.most == math.inf else f"from 0 to {figure.most:g}"
+    example = example if figure.most == math.inf else "0.9"
+    raise InputError(
+        f"{asked.column} is {ends}, and cannot be limited to {asked.value:g}",
+        hint=f"write it like {example!r}",
+    )
 
 
 def _is_plain(text: str) -> bool:

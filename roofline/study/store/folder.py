@@ -145,6 +145,8 @@ def _found(folder: Path, header: Header) -> dict[int, Entry]:
 
 def _differences(there: Header, here: Header) -> list[str]:
     if there.scenario != here.scenario:
+        if there.keep and here.keep and there.keep != here.keep:
+            return [f"it keeps {there.keep}, this one {here.keep}"]
         return [f"its scenario is {there.scenario[:12]}, this one is {here.scenario[:12]}"]
     out = []
     if there.configurations != here.configurations:

@@ -37,12 +37,15 @@ class Header:
         How it is cut.
     versions
         Of what the bytes of a part depend on, by name.
+    keep
+        Which rows are kept, as it was asked for; empty where it was not told.
     """
 
     scenario: str
     configurations: int
     chunk_size: int
     versions: Mapping[str, str]
+    keep: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,13 @@ def run(
     RooflineError
         From the work, with the chunk it is about.
     """
-    header = Header(task.scenario, task.configurations, task.chunk_size, versions())
+    header = Header(
+        task.scenario,
+        task.configurations,
+        task.chunk_size,
+        versions(),
+        str(task.metadata.get("keep", "")),
+    )
     assert task.configurations > 0, "a sweep of nothing"
     with opened(folder, header) as store:
         start = _start(task, store.finished)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import InputError
-from roofline.serving.traffic.columns import at_rate, joined, mean_rate, part, requests
+from roofline.serving.traffic.columns import at_rate, check_rate, joined, mean_rate, part, requests
 
 BLOCKS = ((1, 2), (), (1, 2, 3), (7,))
 FOUR = requests([0.0, 1.0, 1.0, 5.0], [40, 9, 50, 16], 3, after=[-1, 0, -1, 1], blocks=BLOCKS,
@@ -76,5 +76,17 @@ def test_a_rate_that_cannot_be_is_refused(rate: float) -> None:
 def test_requests_that_all_come_at_once_have_no_rate() -> None:
     together = requests([1.0, 1.0], 5, 5)
     assert mean_rate(together) == 0
-    with pytest.raises(InputError, match="cannot come at"):
+    with pytest.raises(InputError, match="all arrive at once have no rate that could be changed"):
         at_rate(together, 2.0)
+    with pytest.raises(InputError, match=r"all arrive at once have no rate$"):
+        check_rate(together)
+
+
+def test_one_request_has_no_rate() -> None:
+    one = requests([3.0], 5, 5)
+    with pytest.raises(InputError, match="one request has no rate that could be changed"):
+        at_rate(one, 2.0)
+    with pytest.raises(InputError, match=r"one request has no rate$") as caught:
+        check_rate(one)
+    assert "two requests" in str(caught.value.hint)
+    check_rate(FOUR)

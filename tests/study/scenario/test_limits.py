@@ -1,5 +1,7 @@
 """Limits and objectives: the side that is the worse one, units, and what is missed first."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,28 @@ def test_a_limit_is_on_the_side_that_is_worse(
 def test_what_is_no_quantity_is_refused(asked: str) -> None:
     with pytest.raises(InputError):
         limit("batch", "tpot_s", asked)
+
+
+@pytest.mark.parametrize(
+    ("column", "asked"),
+    [
+        ("ttft_s", "-5 ms"),
+        ("ttft_s", -0.005),
+        ("ttft_s", ">= -5 ms"),
+        ("tpot_s_high", math.nan),
+        ("gpus", math.inf),
+        ("usd_per_mtok", -1),
+        ("served_chance", 90),
+    ],
+)
+def test_a_limit_that_no_figure_is_ever_at_is_refused(column: str, asked: float | str) -> None:
+    with pytest.raises(InputError, match=f"{column} is from 0 .* cannot be limited to "):
+        limit("traffic", column, asked)
+
+
+def test_a_limit_may_be_at_the_end_of_what_can_be() -> None:
+    assert limit("traffic", "served_chance", 1).value == 1.0
+    assert limit("traffic", "queue_s", 0).value == 0.0
 
 
 @pytest.mark.parametrize("text", ["usd_per_mtok", "least usd_per_mtok", "min", "min model"])

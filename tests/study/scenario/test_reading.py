@@ -181,6 +181,7 @@ def test_what_is_wrong_is_told_at_its_place(
         (TRAFFIC, {"batch": 4}, "'batch' is not a known key"),
         (BATCH, {"rate": 4}, "'rate' is not a known key"),
         (TRAFFIC, {"constraints": {"user_tok_s": 20}}, "no figure 'user_tok_s' in a traffic"),
+        (BATCH, {"constraints": {"ttft_s": "-5 ms"}}, "cannot be limited to -0.005"),
         (TRAFFIC, {"rate": 0}, "rate cannot be 0"),
         (TRAFFIC, {"policies": "static"}, "'policies'"),
         (BATCH, {"patches": [{"name": "base"}]}, "'base' is there twice"),

@@ -202,6 +202,14 @@ def test_another_sweep_is_refused_and_left_alone(tmp_path: Path, other: Task, sa
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
 
 
+def test_what_is_kept_is_said_to_differ(tmp_path: Path) -> None:
+    run(tmp_path, replace(TASK, metadata={"keep": "all"}), HERE)
+    with pytest.raises(InputError, match="it keeps all, this one pareto"):
+        run(tmp_path, replace(TASK, scenario="abd", metadata={"keep": "pareto"}), HERE)
+    with pytest.raises(InputError, match="its scenario is abc, this one is abd"):
+        run(tmp_path, replace(TASK, scenario="abd", metadata={"keep": "all"}), HERE)
+
+
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, TASK, HERE)
     monkeypatch.setattr("roofline.__version__", "9.9")
