@@ -3,7 +3,7 @@
 import pytest
 
 from roofline.bench.forms import ON_GPU, PRODUCTS, columns, form_of, needed, rate_of
-from roofline.bench.probe import points, probes
+from roofline.bench.probe import Probe, points, probes
 from roofline.bench.published import of_gpu, of_run
 from roofline.bench.records import WORK, Record
 from roofline.cost.kernels.catalog import FORMS
@@ -16,7 +16,7 @@ H100 = of_gpu(gpu("h100-sxm"), "h100-sxm", "nvlink", 8)
 
 @pytest.mark.parametrize("provider", ["numpy", "cupy"])
 @pytest.mark.parametrize("probe", EVERY, ids=lambda probe: probe.name)
-def test_every_probe_has_a_form_that_its_rows_feed(provider: str, probe) -> None:  # type: ignore[no-untyped-def]
+def test_every_probe_has_a_form_that_its_rows_feed(provider: str, probe: Probe) -> None:
     if provider not in probe.backends:
         return
     name = form_of(probe.kind, probe.arithmetic, provider, probe.form)

@@ -3,9 +3,11 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from roofline.bench.backend import Pool
 from roofline.bench.probe import Point, find, load, points, probes
@@ -13,6 +15,8 @@ from roofline.content import shipped
 from roofline.cost.kernels.processor import OF_KIND
 from roofline.errors import DocumentError, UnknownNameError
 from tests.bench.probes import probe
+
+Floats = NDArray[np.floating[Any]]
 
 GOOD = '''
 """Doubles."""
@@ -154,11 +158,12 @@ def test_the_kernels_compute_what_they_are_called() -> None:
     np.testing.assert_array_equal(a["cache"], a["x"].transpose(1, 0, 2))
 
 
-def attention(q: np.ndarray, keys: np.ndarray, values: np.ndarray, mask: float | np.ndarray):  # type: ignore[no-untyped-def]
+def attention(q: Floats, keys: Floats, values: Floats, mask: float | Floats) -> Floats:
     """One head in float64."""
     scores = q.astype(float) @ keys.astype(float).T / np.sqrt(q.shape[-1]) + mask
     e = np.exp(scores - scores.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True) @ values
+    found: Floats = e / e.sum(-1, keepdims=True) @ values
+    return found
 
 
 def test_attention_is_attention_head_by_head() -> None:

@@ -11,7 +11,7 @@ from roofline.bench.fit import fit
 from roofline.bench.kernel_rows import Group
 from roofline.bench.left_out import Predicted, left_out, one_by_one, processors
 from roofline.bench.validation import READERS, validate
-from roofline.cost.kernels.calibrated import log_sd, seconds
+from roofline.cost.kernels.calibrated import Calibrated, log_sd, seconds
 from roofline.cost.work import Array
 
 MANY = 250_000
@@ -78,8 +78,10 @@ def test_rows_by_a_fitted_model(kind: str) -> None:
     rows = frame(kind, MANY)
 
     def known(group: Group) -> Predicted:
-        given = (model, group.dims, group.machine)
-        return Predicted(seconds(*given), log_sd(*given), "interpolated")  # type: ignore[arg-type]
+        assert isinstance(model, Calibrated)
+        dims, machine = group.dims, group.machine
+        spreads = log_sd(model, dims, machine)
+        return Predicted(seconds(model, dims, machine), spreads, "interpolated")
 
     wall, own = time.perf_counter(), time.process_time()
     found = validate(kind, rows, one_by_one(known))

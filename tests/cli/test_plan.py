@@ -13,11 +13,8 @@ from roofline import api
 from roofline.cli import run
 from roofline.hardware import catalog
 from tests.cli.once import once
+from tests.cli.planned import SMALL, promised, rows, simulated
 
-SMALL = (
-    "plan llama-3.1-8b --calibration none --prompt 400 --output 20..40 --requests 600 "
-    "--slo ttft=200ms,tpot=20ms"
-)
 TABLES = {
     "verdict",
     "objectives",
@@ -32,31 +29,6 @@ TABLES = {
 STEPS = {"ops", "roofs", "memory", "capacity", "batch_curve", "kernels"}
 
 
-class Ran:
-    """What a command did."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def result(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self.out)
-        assert document["schema"] == "roofline/result/1"
-        assert document["command"] == "plan"
-        result: dict[str, Any] = document["result"]
-        return result
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Any:
-    def command(line: str) -> Ran:
-        code = run(shlex.split(line))
-        captured = capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
-
-    return command
-
-
 PLANNED = once(api.plan)
 
 
@@ -65,11 +37,6 @@ def printing(cli: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The same, for tests of what is printed: the same question is planned once."""
     monkeypatch.setattr(api, "plan", PLANNED)
     return cli
-
-
-def rows(result: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = result["tables"][name]["rows"]
-    return found
 
 
 def test_the_table_fits_a_page_and_says_what_to_buy(printing: Any) -> None:
@@ -125,98 +92,9 @@ def test_what_is_recommended_can_be_started_and_is_read_back_the_same(
 
 def test_what_is_recommended_keeps_its_promises_when_it_is_simulated(cli: Any) -> None:
     result = cli(f"{SMALL} --rate 40 --gpus 4 --aggregated --format json").result
-    (verdict,) = rows(result, "verdict")
-    again = roofline.simulate(
-        "llama-3.1-8b",
-        calibration="none",
-        prompt=400,
-        output="20..40",
-        requests=600,
-        rate=40.0,
-        slo="ttft=200ms,tpot=20ms",
-        gpus=verdict["gpus"],
-        layout=verdict["layout"],
-        max_sequences=verdict["max_sequences"],
-        token_budget=verdict["token_budget"],
-    )
+    again = simulated(result)
     assert again.metadata["met"] is True
-    simulated = {row["objective"]: row["value_s"] for row in again.tables["objectives"].rows()}
-    planned = {row["objective"]: row["value_s"] for row in rows(result, "objectives")}
-    assert planned == simulated
-
-
-def test_what_is_planned_with_a_draft_is_what_is_simulated_with_it(cli: Any) -> None:
-    line = f"{SMALL} --rate 40 --gpus 4 --aggregated --draft eagle --acceptance 0.7 --format json"
-    result = cli(line).result
-    (verdict,) = rows(result, "verdict")
-    again = roofline.simulate(
-        "llama-3.1-8b",
-        calibration="none",
-        prompt=400,
-        output="20..40",
-        requests=600,
-        rate=40.0,
-        slo="ttft=200ms,tpot=20ms",
-        gpus=verdict["gpus"],
-        layout=verdict["layout"],
-        max_sequences=verdict["max_sequences"],
-        token_budget=verdict["token_budget"],
-        draft="eagle",
-        acceptance="0.7",
-    )
-    simulated = {row["objective"]: row["value_s"] for row in again.tables["objectives"].rows()}
-    planned = {row["objective"]: row["value_s"] for row in rows(result, "objectives")}
-    assert planned == simulated
-    assert {row["what"] for row in rows(result, "sensitivity")} >= {"acceptance", "traffic"}
-    assert result["draft_length"] == 4
-    assert "an EAGLE head" in " ".join(result["summary"])
-    # A head has a checkpoint, which nobody named.
-    assert "--draft" not in result["commands"][0]
-
-
-def test_the_command_of_a_plan_starts_what_drafts(
-    cli: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = f"{SMALL} --rate 20 --gpus 2 --aggregated --draft ngram --draft-length 5"
-    result = cli(f"{line} --acceptance 0.4 --format json").result
-    (command,) = result["commands"]
-    assert "--draft ngram --draft-tokens 5" in command
-    assert run(shlex.split(command)[1:]) == 0
-    assert '"num_speculative_tokens": 5' in capsys.readouterr().out
-
-
-def test_a_network_that_drafts_is_named_as_engines_find_it(
-    cli: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = f"{SMALL} --rate 10 --gpus 1 --draft llama-3.2-1b --acceptance 0.7 --draft-length 3"
-    result = cli(f"{line} --format json").result
-    (command,) = result["commands"]
-    assert "--draft model --draft-tokens 3 --draft-model llama-3.2-1b" in command
-    assert run(shlex.split(command)[1:]) == 0
-    assert '"model": "meta-llama/Llama-3.2-1B"' in capsys.readouterr().out
-
-
-def test_a_plan_without_a_draft_knows_none(cli: Any) -> None:
-    result = cli(f"{SMALL} --rate 20 --gpus 2 --aggregated --format json").result
-    assert not {"draft", "draft_length", "acceptance", "tokens_per_round"} & set(result)
-    assert "acceptance" not in {row["what"] for row in rows(result, "sensitivity")}
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--acceptance 0.7", "--acceptance"),
-        ("--draft-length 3", "--draft-length"),
-        ("--draft eagle", "no acceptance rate is right"),
-        ("--draft mtp --acceptance 0.7", "no layer that predicts further tokens"),
-        ("--draft eagle --acceptance 0.7,0.6", "acceptance is known of 2 positions"),
-        ("--draft llama-9000 --acceptance 0.7", "draft: "),
-    ],
-)
-def test_drafts_that_make_no_sense_are_refused(cli: Any, options: str, said: str) -> None:
-    ran = cli(f"{SMALL} --rate 20 --gpus 2 {options}")
-    assert ran.code == 2
-    assert said in ran.err
+    assert promised(again.tables["objectives"].rows()) == promised(rows(result, "objectives"))
 
 
 def test_what_was_not_measured_is_shown_apart(cli: Any, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from roofline.report.block import Block
-from roofline.report.sections.parity import NEEDED, Panel, panels
+from roofline.report.sections.parity import Panel, compared
 from roofline.report.sections.plan_verdict import Figure
 from roofline.report.text import Amount, clean, percent
 from roofline.report.words import heading
@@ -55,10 +55,7 @@ def _figure(panel: Panel) -> Figure:
 
 def build(result: Result) -> Block | None:
     """Section of the page."""
-    table = result.tables.get("figures")
-    if table is None or not set(table.columns) >= NEEDED:
-        return None
-    found = panels(table)
+    found = compared(result)
     if not found:
         return None
     return Block("verdict", "Verdict", "measured_verdict.html", measured_facts(found))

@@ -141,14 +141,20 @@ def _hover(pair: Pair, unit: str) -> str:
     )
 
 
-def build(result: Result) -> Block | None:
-    """Section of the page."""
+def compared(result: Result) -> tuple[Panel, ...]:
+    """Predictions beside measurements, by metric; none where nothing was measured."""
     table = result.tables.get("figures")
     if table is None or not set(table.columns) >= NEEDED:
-        return None
-    found = panels(table)
+        return ()
+    return panels(table)
+
+
+def build(result: Result) -> Block | None:
+    """Section of the page."""
+    found = compared(result)
     if not found:
         return None
+    table = result.tables["figures"]
     figures = tuple(draw(panel, place) for place, panel in enumerate(found))
     columns = ("run", "metric", "statistic", "measured", "predicted", "low", "high", "error")
     shown = grid("figures-table", "Every figure", table, (*columns, "inside", "reason"))

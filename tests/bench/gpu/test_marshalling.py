@@ -162,8 +162,10 @@ def test_a_product_has_operands_of_its_type(arithmetic: str) -> None:
     widths = {"fp32": 4, "fp16": 2, "bf16": 2, "e4m3": 1, "int8": 1, "int32": 4}
     types = TYPES[arithmetic]
     for array, name in ((call.values, types.operand), (call.weight, types.operand)):
-        assert array.dtype.itemsize == widths[name]  # type: ignore[attr-defined]
-    assert call.output.dtype.itemsize == widths[types.result]  # type: ignore[attr-defined]
+        assert isinstance(array, np.ndarray)
+        assert array.dtype.itemsize == widths[name]
+    assert isinstance(call.output, np.ndarray)
+    assert call.output.dtype.itemsize == widths[types.result]
 
 
 def test_naive_attention_is_two_products_and_a_softmax_of_the_scores() -> None:

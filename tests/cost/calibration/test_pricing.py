@@ -182,7 +182,9 @@ def test_parts_of_a_fused_mixture_add_up_to_it() -> None:
     np.testing.assert_allclose(sum(every), whole)
     times = [priced(given, ops[name]) for name in names]
     assert all(time is not None for time in times)
-    assert float(np.max(times[3].seconds)) == 0.0  # type: ignore[union-attr]
+    rest = times[3]
+    assert rest is not None
+    assert float(np.max(rest.seconds)) == 0.0
 
 
 def test_what_is_not_used_takes_no_time() -> None:
