@@ -167,7 +167,7 @@ def _aligned(rows: Sequence[Sequence[str]], header: Sequence[str], title: str, w
 def _numeric(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
     """Columns whose cells all start with a digit or a sign, or are empty."""
     return [
-        any(row[i] for row in rows) and all(row[i][:1] in "0123456789+−-×<≤≥" for row in rows)
+        any(row[i] for row in rows) and all(row[i][:1] in "0123456789+−-×<>≤≥" for row in rows)
         for i in range(columns)
     ]
 

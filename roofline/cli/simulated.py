@@ -11,7 +11,7 @@ from roofline.cli.render import (
     print_sentences,
     wrap,
 )
-from roofline.units import counted
+from roofline.units import chance, counted
 
 if TYPE_CHECKING:
     from roofline.table import Result, Table
@@ -116,6 +116,7 @@ def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None
 
 
 def _print_objectives(table: "Table", style: Format) -> None:
+
     sure = "chance" in table.columns
     rows = []
     for row in table.rows():
@@ -125,7 +126,7 @@ def _print_objectives(table: "Table", style: Format) -> None:
         cells.append(f"{row['attainment']:.1%}")
         if sure:
             cells += [f"{row['attainment_low']:.1%}", f"{row['attainment_high']:.1%}"]
-            cells.append(f"{row['chance']:.0%}")
+            cells.append(chance(row["chance"]))
         rows.append([*cells, "yes" if row["met"] else "no"])
     header = ["", "limit", "value", "requests within", "kept"]
     if sure:

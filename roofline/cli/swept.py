@@ -286,7 +286,7 @@ def _label(name: str) -> str:
 
 def _cell(name: str, value: Any) -> str:
     from roofline.study.wording import duration, missed
-    from roofline.units import show, show_binary, significant
+    from roofline.units import chance, show, show_binary, significant
 
     if _is_nan(value):
         return "—"
@@ -299,7 +299,9 @@ def _cell(name: str, value: Any) -> str:
         return show(float(value), "J")
     if plain == "usd_per_mtok":
         return f"{value:,.3f}"
-    if plain in ("utilisation", "load", "served_chance"):
+    if plain == "served_chance":
+        return chance(float(value))
+    if plain in ("utilisation", "load"):
         return f"{value:.0%}"
     if plain.endswith("tok_s"):
         return significant(float(value))
