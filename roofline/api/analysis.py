@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import roofline
-from roofline.api.calibration import AUTO
+from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Attending,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import roofline
-from roofline.api.calibration import AUTO, calibration_of
+from roofline.bench.calibrations import AUTO, calibration_of
 from roofline.bench.gpu import nvml
 from roofline.bench.gpu.environment import WHEELS, installed, require_device
 from roofline.bench.gpu.sku import called

@@ -1,6 +1,6 @@
 """Commands that start a deployment under a serving engine."""
 
-from roofline.api.calibration import NONE
+from roofline.bench.calibrations import NONE
 from roofline.api.serving_room import (
     checkpoint,
     fitted,

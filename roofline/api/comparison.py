@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 import roofline
-from roofline.api.calibration import AUTO, calibration_of
+from roofline.bench.calibrations import AUTO, calibration_of
 from roofline.api.setting import (
     Attending,
     Convention,

@@ -1,6 +1,6 @@
 """What prefill and decode on pools of their own cost, and what share of devices each needs."""
 
-from roofline.api.calibration import AUTO
+from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     Form,
     check_gpus,

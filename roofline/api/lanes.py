@@ -6,7 +6,7 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from roofline.api.calibration import engine_misses
+from roofline.bench.calibrations import engine_misses
 from roofline.api.setting import deployed, options_of, priced, roomiest
 from roofline.api.speculation import draft_of
 from roofline.cost.deployment import Deployment

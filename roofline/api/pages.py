@@ -1,6 +1,6 @@
 """How many sequences fit, by how their caches are given room."""
 
-from roofline.api.calibration import AUTO
+from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Degrees,

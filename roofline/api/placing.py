@@ -1,6 +1,6 @@
 """How a network can be laid out on a number of GPUs."""
 
-from roofline.api.calibration import AUTO
+from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Attending,

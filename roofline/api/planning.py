@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from roofline.api.amounts import headroom_of, prices_of, share_of
-from roofline.api.calibration import AUTO, engine_misses
+from roofline.bench.calibrations import AUTO, engine_misses
 from roofline.api.plan_checks import check_contexts, check_number, meant
 from roofline.api.setting import (
     DEFAULT_MODEL,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from roofline.api.calibration import NONE
+from roofline.bench.calibrations import NONE
 from roofline.api.setting import default_format, deployed, network_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget

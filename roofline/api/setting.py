@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from roofline.api.calibration import NONE, calibration_of
+from roofline.bench.calibrations import NONE, calibration_of, joined
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import SINGLE, Layout, parse
 from roofline.cost.moe import UNIFORM, Routing
@@ -272,15 +272,16 @@ def deployed(
     weights, kv, engine, options, offload
         Formats, memory policy, choices, and what is kept outside.
     calibration
-        Measured kernels to price with: see `roofline.api.calibration.calibration_of`.
+        Measured kernels to price with: see `roofline.bench.calibrations.calibration_of`.
     """
     stored = precision.named(weights or default_format(network)).name
     whole = weights is not None or stored != network.weight_format
     checkpoint = network.stored_as(stored) if whole else network
     kv_format = (checkpoint.kv_format or kv) if kv == "auto" else kv
+    node = box or hardware.default_node(device, int(layout.devices))
     return Deployment(
         architecture=checkpoint,
-        node=box or hardware.default_node(device, int(layout.devices)),
+        node=node,
         precision=precision.resolve(
             weights or default_format(network),
             kv_format,
@@ -291,7 +292,7 @@ def deployed(
         layout=layout,
         options=options or Options(),
         offload=offload,
-        calibration=calibration_of(calibration, device, engine),
+        calibration=calibration_of(calibration, device, engine, switched=joined(node)),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from roofline.api.calibration import AUTO, engine_misses, with_profile
+from roofline.bench.calibrations import AUTO, engine_misses, with_profile
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Degrees,
@@ -20,7 +20,6 @@ from roofline.api.setting import (
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError, QuantityError
 from roofline.hardware.engine import engine as engine_named
@@ -205,12 +204,7 @@ def simulate(
     _check_contexts(deployment, made)
     server = server_of(deployment, asked, made, memory_utilization)
     measured = deployment.calibration
-    prices = step_prices(
-        deployment,
-        sequences=server.max_sequences,
-        longest=server.longest,
-        engine=EngineCosts() if measured is None else measured.costs,
-    )
+    prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
     fleet = Fleet(prices, server, replicas)
     if draft:
         drafts = draft_of(draft, deployment, None, None, calibration)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import get_args
 
-from roofline.api.calibration import AUTO
+from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Degrees,

@@ -11,7 +11,7 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from roofline.api.calibration import AUTO, NONE, own_files
+from roofline.bench.calibrations import AUTO, NONE, own_files
 from roofline.api.lanes import Lanes
 from roofline.bench.end_to_end.profiles import costs_of
 from roofline.bench.profile_file import find

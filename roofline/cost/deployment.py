@@ -8,6 +8,7 @@ import numpy as np
 from roofline.cost import placement, stages
 from roofline.cost.attention import Mask
 from roofline.cost.collectives import Ranks
+from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
@@ -123,6 +124,20 @@ class Deployment:
             )
         if not self.layout.is_axis:
             placement.check(self.architecture, self.layout, self.node)
+
+    @property
+    def kernel_gains(self) -> KernelGains:
+        """Factors on measured kernels where the engine runs them; none at datasheet rates."""
+        known = self.calibration
+        return ALONE if known is None else known.profile.gains(self.node.gpu)
+
+    @property
+    def engine_costs(self) -> EngineCosts:
+        """What the engine's software adds to kernels; nothing at datasheet rates."""
+        known = self.calibration
+        if known is None:
+            return IDEAL
+        return known.profile.costs(self.architecture, self.node.gpu, self.layout.dp)
 
     @property
     def tp(self) -> Number:

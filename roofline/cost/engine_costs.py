@@ -1,13 +1,30 @@
-"""What an engine's own software adds to the steps of a device."""
+"""What an engine adds to the kernels of a step, and how fast kernels are where it runs them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from roofline.cost.work import Number, Op
 from roofline.errors import InputError
+from roofline.model import precision
+from roofline.model.architecture import Architecture, Mla, Moe
+
+if TYPE_CHECKING:
+    from roofline.cost.measured import Measured
+    from roofline.hardware.machine import Gpu
+
+NARROW_BITS: Final = 8.0
+"""Widest weights whose products convert their inputs, which engines fuse into the kernel before."""
+CARRIED: Final = "blackwell"
+"""Start of the names of generations whose kernels are carried over from others."""
+ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-attention"})
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCosts:
-    """Overheads of an engine; by default none. All are assumed unless a profile says otherwise.
+    """Overheads of an engine on one deployment; none by default.
 
     Attributes
     ----------
@@ -18,12 +35,17 @@ class EngineCosts:
     prefill_s
         Added to a step that prefills. [s]
     front_end_s
-        What a front end takes for each sequence that decodes: no step is shorter than all of
+        Time of the front end for each sequence that decodes: no step is shorter than all of
         them together. [s]
     request_s
         Between a request's arrival and its place in the queue. [s]
+    serial_s
+        Of it, what the front end does for one request after the other. [s]
     decode_gain, prefill_gain
-        Factors on the device's time of decode, and on what prefill adds to it. [1]
+        Factors on the kernels of decode, and on what prefill adds to them. [1]
+    ttft_log_sd, tpot_log_sd
+        Log standard deviation of measured from predicted serving, in closed loops that no constant
+        was fitted to. [1]
 
     Notes
     -----
@@ -33,27 +55,255 @@ class EngineCosts:
     step_s: float = 0.0
     sequence_s: float = 0.0
     prefill_s: float = 0.0
-    front_end_s: float = 0.0
+    front_end_s: Number = 0.0
     request_s: float = 0.0
+    serial_s: float = 0.0
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
+    ttft_log_sd: float = 0.0
+    tpot_log_sd: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
-        for name in ("step_s", "sequence_s", "prefill_s", "front_end_s", "request_s"):
-            value = getattr(self, name)
-            if not 0 <= value < float("inf"):
+        for field in fields(self):
+            value, name = getattr(self, field.name), field.name.removesuffix("_s")
+            if not np.all((value >= 0) & (value < float("inf"))):
                 raise InputError(
-                    f"{name.removesuffix('_s').replace('_', ' ')} overhead is {value:g} s",
-                    hint="give a time from 0 on",
+                    f"{name.replace('_', ' ')} overhead is {value}", hint="give 0 or more"
                 )
-        for name in ("decode_gain", "prefill_gain"):
-            value = getattr(self, name)
-            if not 0 < value < float("inf"):
-                raise InputError(
-                    f"{name.replace('_', ' ')} is {value:g}", hint="give a factor above 0"
-                )
+            if name.endswith("gain") and not np.all(value):
+                raise InputError(f"{name.replace('_', ' ')} is 0", hint="give a factor above 0")
+
+    @property
+    def arrival_s(self) -> float:
+        """Time from a request's arrival to the queue of an idle server. [s]"""
+        return self.request_s + self.serial_s
+
+    def decode_step(self, kernels: Number, sequences: Number) -> Number:
+        """Time of a step that decodes one token of each sequence. [s]
+
+        Parameters
+        ----------
+        kernels
+            Sum of its kernels. [s]
+        sequences
+            That decode. [1]
+
+        Examples
+        --------
+        >>> float(EngineCosts(step_s=1e-3, sequence_s=1e-5).decode_step(5e-3, 100))
+        0.007
+        """
+        whole = self.decode_gain * kernels + (self.step_s + self.sequence_s * sequences)
+        return np.maximum(whole, self.front_end_s * sequences)
+
+    def prefill_step(self, kernels: Number) -> Number:
+        """Time of a step of prompts alone. [s]
+
+        Parameters
+        ----------
+        kernels
+            Sum of its kernels. [s]
+
+        Examples
+        --------
+        >>> EngineCosts(step_s=1e-3, prefill_s=2e-3, prefill_gain=1.1).prefill_step(0.1)
+        0.113
+        """
+        return self.prefill_gain * kernels + self.prefill_step_s
+
+    @property
+    def prefill_step_s(self) -> float:
+        """Time that a step of prompts takes beside its kernels. [s]"""
+        return self.step_s + self.prefill_s
+
+    def log_sd(self, kernels: Number, share: Number) -> Number:
+        """Log standard deviation of the time of a step. [1]
+
+        Errors of the engine end to end contain those of its kernels.
+
+        Parameters
+        ----------
+        kernels
+            Of the kernels. [1]
+        share
+            Of the kernels in the time. [1]
+        """
+        return np.maximum(kernels * share, self.tpot_log_sd)
 
 
-IDEAL = EngineCosts()
+IDEAL: Final = EngineCosts()
 """No overheads."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelGains:
+    """Factors on kernels that were measured alone, where an engine runs them. [1]
+
+    Attributes
+    ----------
+    dense, experts, attention, interconnect
+        On products and passes over activations, routed experts, attention, collectives.
+    start, start_low, start_pass, start_experts
+        On what a product in 16 bits, one in 8 bits or fewer, a pass over activations and a mixture
+        of experts take to start: in a CUDA graph launches are shorter, and neighbours are fused.
+    """
+
+    dense: float = 1.0
+    experts: float = 1.0
+    attention: float = 1.0
+    interconnect: float = 1.0
+    start: float = 1.0
+    start_low: float = 1.0
+    start_pass: float = 1.0
+    start_experts: float = 1.0
+
+    def seconds(self, op: Op, known: "Measured") -> Number:
+        """Time of one execution of an operator in an engine. [s]
+
+        Parameters
+        ----------
+        op
+            What runs.
+        known
+            Its time alone, and what of that is the kernel's start.
+        """
+        if op.kind == "moe":
+            gain, start = self.experts, self.start_experts
+        elif op.kind == "collective":
+            gain = start = self.interconnect
+        elif op.kind in ATTENTION:
+            gain = start = self.attention
+        elif op.kind == "gemm":
+            gain = self.dense
+            start = self.start_low if _low(op.formats.get("weights", "")) else self.start
+        else:
+            gain, start = self.dense, self.start_pass
+        whole: Number = known.seconds * gain if gain != 1.0 else known.seconds
+        if isinstance(known.start_s, float) and known.start_s == 0.0:
+            return whole
+        return whole + known.start_s * (start - gain)
+
+
+ALONE: Final = KernelGains()
+"""As measured: each kernel by itself."""
+
+
+@cache
+def _low(stored: str) -> bool:
+    """Whether products with such weights convert their inputs to 8 bits or fewer."""
+    return bool(stored) and precision.named(stored).element_bits <= NARROW_BITS
+
+
+def kind_of(network: Architecture) -> str:
+    """Kind of a network that engines differ by: ``"dense"``, ``"mixture"`` or ``"latent"``."""
+    if any(isinstance(block.mixer, Mla) for block in network.kinds):
+        return "latent"
+    mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
+    return "mixture" if mixture else "dense"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProfile:
+    """Constants of an engine as fitted to serving that was measured end to end.
+
+    Attributes
+    ----------
+    step_s, sequence_s, prefill_s, request_s, serial_s, front_end_s, decode_gain, prefill_gain
+        As in `EngineCosts`; the front end is that of one group with sequences of its own. [s] [1]
+    mixture_s
+        Added to the first token by mixtures of experts. [s]
+    experts
+        On routed experts, beside ``experts_all``. [1]
+    start, start_low, start_pass, experts_start, interconnect
+        As in `KernelGains`, of all engines together. [1]
+    experts_all
+        On routed experts of every engine. [1]
+    experts_prompts
+        On prompts of mixtures, whose experts are unevenly loaded. [1]
+    blackwell_dense, blackwell_experts, blackwell_attention
+        On kernels that are carried over to Blackwell. [1]
+    reach_bytes_per_s
+        Device memory rate beyond which its decoding gets no faster. [B/s]
+    spreads
+        Kind of network (`kind_of`), and ``ttft_log_sd`` and ``tpot_log_sd`` of `EngineCosts`. [1]
+    """
+
+    step_s: float = 0.0
+    sequence_s: float = 0.0
+    prefill_s: float = 0.0
+    request_s: float = 0.0
+    serial_s: float = 0.0
+    front_end_s: float = 0.0
+    mixture_s: float = 0.0
+    decode_gain: float = 1.0
+    prefill_gain: float = 1.0
+    experts: float = 1.0
+    start: float = 1.0
+    start_low: float = 1.0
+    start_pass: float = 1.0
+    experts_start: float = 1.0
+    experts_all: float = 1.0
+    experts_prompts: float = 1.0
+    interconnect: float = 1.0
+    blackwell_dense: float = 1.0
+    blackwell_experts: float = 1.0
+    blackwell_attention: float = 1.0
+    reach_bytes_per_s: float = float("inf")
+    spreads: tuple[tuple[str, float, float], ...] = ()
+
+    def gains(self, gpu: "Gpu") -> KernelGains:
+        """Factors on the kernels of a device.
+
+        Parameters
+        ----------
+        gpu
+            Which one.
+        """
+        carried = gpu.architecture.startswith(CARRIED)
+        experts = self.experts * self.experts_all
+        return KernelGains(
+            dense=self.blackwell_dense if carried else 1.0,
+            experts=experts * (self.blackwell_experts if carried else 1.0),
+            attention=self.blackwell_attention if carried else 1.0,
+            interconnect=self.interconnect,
+            start=self.start,
+            start_low=self.start_low,
+            start_pass=self.start_pass,
+            start_experts=self.experts_start,
+        )
+
+    def costs(self, network: Architecture, gpu: "Gpu", groups: Number) -> EngineCosts:
+        """Overheads on a deployment.
+
+        Parameters
+        ----------
+        network, gpu
+            What runs on what.
+        groups
+            Groups of devices that have sequences, and a front end, of their own. [1]
+        """
+        mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
+        spreads = {kind: pair for kind, *pair in self.spreads}
+        first, between = spreads.get(kind_of(network), (0.0, 0.0))
+        return EngineCosts(
+            step_s=self.step_s,
+            sequence_s=self.sequence_s,
+            prefill_s=self.prefill_s,
+            front_end_s=self.front_end_s / groups,
+            request_s=self.request_s + (self.mixture_s if mixture else 0.0),
+            serial_s=self.serial_s,
+            decode_gain=self.decode_gain * max(gpu.hbm_bytes_per_s / self.reach_bytes_per_s, 1.0),
+            prefill_gain=self.prefill_gain * (self.experts_prompts if mixture else 1.0),
+            ttft_log_sd=first,
+            tpot_log_sd=between,
+        )
+
+
+NO_ENGINE: Final = EngineProfile()
+"""Kernels alone."""
+
+
+def eager(gains: KernelGains) -> KernelGains:
+    """Gains of kernels that are launched one by one, outside CUDA graphs."""
+    return replace(gains, start=1.0, start_low=1.0, start_pass=1.0, start_experts=1.0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from roofline.cost.calibration.kernel import Found
-from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.work import Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
@@ -31,6 +31,8 @@ class Measured:
         The fit that tells it; None where the time is part of another operator's.
     assumed
         Why the fit may not be of this kernel, in words; empty where it is.
+    start_s
+        Of the time, what the kernel takes to start. [s]
     """
 
     seconds: Number
@@ -38,6 +40,7 @@ class Measured:
     basis: Number
     found: Found | None = None
     assumed: str = ""
+    start_s: Number = 0.0
 
 
 class Calibration(Protocol):
@@ -48,8 +51,8 @@ class Calibration(Protocol):
         """What the profile is called."""
 
     @property
-    def costs(self) -> EngineCosts:
-        """What the engine's software adds to a step."""
+    def profile(self) -> EngineProfile:
+        """Constants of the engine that runs them."""
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of an operator; None where nothing like it was measured."""

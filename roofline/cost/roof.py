@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import ALONE, KernelGains
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Number, Op, plus
 from roofline.hardware.machine import Gpu
@@ -100,11 +101,23 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     known = None
     if deployment.calibration is not None and op.kind != HOST:
         known = deployment.calibration.price(op, deployment.node.gpu)
-    return roofed(op, deployment.node.gpu, executions, known)
+    return roofed(op, deployment.node.gpu, executions, known, deployment.kernel_gains)
 
 
-def roofed(op: Op, gpu: Gpu, executions: float, known: Measured | None) -> Time:
-    """`roof` of an operator of which it is known already what measurements say of one execution."""
+def roofed(
+    op: Op, gpu: Gpu, executions: float, known: Measured | None, gains: KernelGains = ALONE
+) -> Time:
+    """`roof` of an operator of which it is known already what measurements say of one execution.
+
+    Parameters
+    ----------
+    op, gpu, executions
+        What runs, where, and how often. [1]
+    known
+        Its time alone; None to take the datasheet's rates.
+    gains
+        Factors on it where an engine runs it.
+    """
     work = op.work
     compute = work.flops * (executions / gpu.rate(op.arithmetic)) if op.arithmetic else 0.0
     memory = work.hbm_bytes * (executions / gpu.hbm_bytes_per_s)
@@ -112,7 +125,7 @@ def roofed(op: Op, gpu: Gpu, executions: float, known: Measured | None) -> Time:
     if op.kind == HOST:
         return Time(compute, memory, 0.0, wired)
     if known is not None:
-        took = known.seconds * executions
+        took = gains.seconds(op, known) * executions
         known = Measured(took, known.log_sd, known.basis, known.found, known.assumed)
     return Time(compute, memory, wired, measured=known)
 

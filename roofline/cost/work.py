@@ -24,6 +24,7 @@ Kind: TypeAlias = Literal[
     "lookup",
     "collective",
     "host",
+    "engine",
 ]
 
 

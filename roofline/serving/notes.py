@@ -87,7 +87,7 @@ def _grounds(batch: StaticBatch) -> list[str]:
             "A roof above 100 % counts all activations from device memory; some stay in the "
             "last-level cache."
         )
-    costs, title = batch.deployment.calibration.costs, batch.deployment.engine.title
+    costs, title = batch.deployment.engine_costs, batch.deployment.engine.title
     if batch.decode and costs.step_s:
         _, size = batch.workload.turns(batch.deployment.layout)
         added = show(costs.step_s + costs.sequence_s * size, "s")

@@ -98,8 +98,11 @@ def first_tokens(
     left, last = left_over(batch, prompts), None
     if left is not None:
         last = [stage.seconds() for stage in through(deployment, work.prefill(left))]
-    ends = last_of([stage.seconds() for stage in priced], last, batch, prompts)
-    return FirstTokens(ends, log_sd_of_slowest(priced))
+    kernels = last_of([stage.seconds() for stage in priced], last, batch, prompts)
+    costs = deployment.engine_costs
+    software = costs.arrival_s + np.ceil(batch / prompts) * costs.prefill_step_s
+    ends = costs.prefill_gain * kernels + software
+    return FirstTokens(ends, costs.log_sd(log_sd_of_slowest(priced), 1.0 - software / ends))
 
 
 def left_over(batch: Number, prompts: Number) -> Number | None:

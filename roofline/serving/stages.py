@@ -1,13 +1,13 @@
 """A step priced stage by stage of its pipeline."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.measured import Measured
-from roofline.cost.roof import CHOSEN, Parts, Time, parts, roof, roofed
+from roofline.cost.roof import CHOSEN, HOST, Parts, Time, parts, roofed
 from roofline.cost.stages import Stage, pipeline
 from roofline.cost.step import Group, steps
 from roofline.cost.work import Number, Op
@@ -72,6 +72,22 @@ class LaidOut:
         """Operators of all different stages, one after the other."""
         return [op for _, ops in self.stages for op in ops.values()]
 
+    def seconds(self, wanted: Callable[[Op], bool]) -> list[Number]:
+        """Time of some operators of every stage, in order; the others are not priced. [s]
+
+        Parameters
+        ----------
+        wanted
+            Which operators.
+        """
+        each = [
+            _price(
+                self.deployment, stage, {name: op for name, op in ops.items() if wanted(op)}
+            ).seconds()
+            for stage, ops in self.stages
+        ]
+        return [each[place] for place in self.order]
+
     def priced(self, known: Sequence[Measured | None] | None = None) -> tuple[Priced, ...]:
         """Price every stage, in order; equal stages are priced once.
 
@@ -129,10 +145,19 @@ def _price(
     ops: Mapping[str, Op],
     known: Iterator[Measured | None] | None = None,
 ) -> Priced:
+    gpu, calibration, gains = (
+        deployment.node.gpu,
+        deployment.calibration,
+        deployment.kernel_gains,
+    )
+
     def time(op: Op) -> Time:
-        if known is None:
-            return roof(op, deployment, float(op.repeat))
-        return roofed(op, deployment.node.gpu, float(op.repeat), next(known))
+        if known is not None:
+            told = next(known)
+        else:
+            asks = calibration is not None and op.kind != HOST
+            told = calibration.price(op, gpu) if calibration is not None and asks else None
+        return roofed(op, gpu, float(op.repeat), told, gains)
 
     timed = {name: (op, time(op)) for name, op in ops.items()}
     return Priced(deployment, stage, timed, parts(timed.values()))

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.measured import Measured
 from roofline.cost.memory import Memory
 from roofline.cost.pipeline import fill, finish, finish_with, pace, period
@@ -21,6 +22,8 @@ from roofline.serving.workload import Workload
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
+ENGINE: Final = "engine"
+"""Name of what an engine's software adds to a step: scheduling, sampling, launches."""
 CENTRAL: Final = NormalDist().inv_cdf(0.9)
 """Standard deviations from the median to either end of the central 80 %."""
 
@@ -52,7 +55,9 @@ class OpTime:
 
     @property
     def bound(self) -> str:
-        """What takes longest: ``"compute"``, ``"memory"``, ``"wire"`` or ``"host"``."""
+        """What takes longest: ``"compute"``, ``"memory"``, ``"wire"``, ``"host"``; ``"engine"``."""
+        if self.op.kind == "engine":
+            return "engine"
         times = {
             "compute": self.compute,
             "memory": self.memory,
@@ -199,15 +204,25 @@ def static_batch(
     if workload.left_over:
         tails = through(deployment, workload.prefill(float(workload.left_over)))
 
-    def first(serial: bool) -> tuple[float, float, float, float]:
-        """Fill and pace of the full steps, end of the last of them and of those left over."""
+    costs = deployment.engine_costs
+    steps = workload.full_steps + bool(tails)
+
+    def first(serial: bool) -> tuple[float, float, float]:
+        """Fill and pace of the full steps, and the end of the last step of all."""
         times = [stage.seconds(serial) for stage in stages]
         last = [stage.seconds(serial) for stage in tails]
-        full = finish(times, workload.full_steps)
-        whole = finish_with(times, workload.full_steps, last) if last else full
-        return float(fill(times)), float(pace(times)), float(full), float(whole)
+        full = workload.full_steps
+        whole = finish_with(times, full, last) if last else finish(times, full)
+        gain = costs.prefill_gain
+        software = costs.arrival_s + steps * costs.prefill_step_s
+        return (
+            float(costs.prefill_step(fill(times))),
+            float(costs.prefill_step(pace(times))),
+            float(gain * whole) + software,
+        )
 
-    filled, paced, _, ttft = first(serial=False)
+    filled, paced, ttft = first(serial=False)
+    batch = float(workload.batch)
     rest: dict[str, OpTime] = {}
     tpot = tpot_serial = 0.0
     decoding: tuple[float, ...] = ()
@@ -216,32 +231,40 @@ def static_batch(
         contexts, weights = nodes(workload.prompt + 1, workload.longest)
         number, size = workload.turns(deployment.layout)
         decoders = through(deployment, workload.decode(contexts, float(size)))
-        tpot, tpot_serial = (
-            _mean(period([stage.seconds(serial) for stage in decoders], number), weights)
-            for serial in (False, True)
+        kernels, serial = (
+            _mean(period([stage.seconds(each) for stage in decoders], number), weights)
+            for each in (False, True)
         )
-        decoding = tuple(_mean(stage.seconds(), weights) for stage in decoders)
-        rest = operator_times(slowest(decoders), weights)
-        tpot_sd = _mean(slowest(decoders).parts.log_sd, weights)
+        tpot, tpot_serial = (float(costs.decode_step(each, batch)) for each in (kernels, serial))
+        decoding = tuple(costs.decode_gain * _mean(each.seconds(), weights) for each in decoders)
+        rest = operator_times(slowest(decoders), weights, costs.decode_gain)
+        added = tpot - costs.decode_gain * kernels
+        rest |= engine_time(added, costs)
+        spread = _mean(slowest(decoders).parts.log_sd, weights)
+        tpot_sd = float(costs.log_sd(spread, 1.0 - added / tpot))
     # Prompts of full step i have their first token after i steps, those left over at the end.
-    steps = workload.full_steps
-    waits = workload.together * (steps * filled + steps * (steps - 1) / 2 * paced)
+    full = workload.full_steps
+    waits = workload.together * (full * filled + full * (full - 1) / 2 * paced)
+    waits += workload.together * full * costs.arrival_s
+    prompts = operator_times(slowest(stages), gain=costs.prefill_gain)
+    software = costs.arrival_s + steps * costs.prefill_step_s
+    spread = float(slowest(stages).parts.log_sd)
     return StaticBatch(
         deployment=deployment,
         workload=workload,
         memory=memory_of(deployment, workload, utilization),
-        prefill=operator_times(slowest(stages)),
+        prefill=prompts | engine_time(costs.prefill_step_s, costs),
         decode=rest,
-        prefill_stages=tuple(float(stage.seconds()) for stage in stages),
+        prefill_stages=tuple(costs.prefill_gain * float(each.seconds()) for each in stages),
         decode_stages=decoding,
         ttft_s=ttft,
         ttft_mean_s=(waits + workload.left_over * ttft) / workload.batch,
         tpot_s=tpot,
         latency_s=ttft + tpot * (workload.output - 1),
-        ttft_serial_s=first(serial=True)[3],
+        ttft_serial_s=first(serial=True)[2],
         tpot_serial_s=tpot_serial,
         utilization=utilization,
-        ttft_log_sd=float(slowest(stages).parts.log_sd),
+        ttft_log_sd=float(costs.log_sd(spread, 1.0 - software / ttft)),
         tpot_log_sd=tpot_sd,
     )
 
@@ -277,8 +300,37 @@ def _mean(value: Number, weights: Array | None) -> float:
     return float(weights @ value)
 
 
-def operator_times(stage: Priced, weights: Array | None = None) -> dict[str, OpTime]:
-    """Operators of a stage; with weights, their mean over the scenario axis."""
+def engine_time(seconds: float, costs: EngineCosts) -> dict[str, OpTime]:
+    """Time that an engine adds to the kernels of a step, as one more operator; none if ideal.
+
+    Parameters
+    ----------
+    seconds
+        That is added. [s]
+    costs
+        Overheads of the engine.
+    """
+    if not costs.step_s:
+        return {}
+    op = Op(ENGINE, "engine", Work())
+    measured = Measured(seconds, costs.tpot_log_sd, float(BASES.index("interpolated")))
+    return {ENGINE: OpTime(op, seconds, 0.0, 0.0, 0.0, measured=measured)}
+
+
+def operator_times(
+    stage: Priced, weights: Array | None = None, gain: float = 1.0
+) -> dict[str, OpTime]:
+    """Operators of a stage; with weights, their mean over the scenario axis.
+
+    Parameters
+    ----------
+    stage
+        Priced.
+    weights
+        Of the rows of the scenario axis. [1]
+    gain
+        Factor on measured kernels in this phase. [1]
+    """
 
     def shown(op: Op, time: Time) -> OpTime:
         limits = (time.compute, time.memory, time.wire, time.host)
@@ -290,12 +342,12 @@ def operator_times(stage: Priced, weights: Array | None = None) -> dict[str, OpT
         if known is not None:
             known = replace(
                 known,
-                seconds=_mean(known.seconds, weights),
+                seconds=gain * _mean(known.seconds, weights),
                 log_sd=_mean(known.log_sd, weights),
                 basis=float(np.max(known.basis)),
             )
         compute, memory, wire, host = (_mean(limit, weights) for limit in limits)
-        exposed = _mean(stage.exposed(op, time), weights)
+        exposed = gain * _mean(stage.exposed(op, time), weights)
         return OpTime(mean, exposed, compute, memory, wire, host, known)
 
     return {name: shown(op, time) for name, (op, time) in stage.ops.items()}

@@ -232,8 +232,11 @@ def _decode(
     times = np.broadcast_to(period([stage.seconds() for stage in stages], number), size.shape)
     spread = np.broadcast_to(log_sd_of_slowest(stages), size.shape)
     columns = (times, _wired(stages, size), spread)
-    tpot, share, log_sd = (column.reshape(-1, many) @ weights for column in columns)
-    return tpot, share, log_sd
+    kernels, share, log_sd = (column.reshape(-1, many) @ weights for column in columns)
+    costs = base.engine_costs
+    tpot = np.asarray(costs.decode_step(kernels, batch))
+    part = costs.decode_gain * kernels / tpot
+    return tpot, share * part, np.asarray(costs.log_sd(log_sd, part))
 
 
 def _wired(stages: Sequence[Priced], like: Array) -> Array:

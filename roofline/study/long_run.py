@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError, RooflineError
 from roofline.serving.requests import Requests
@@ -126,13 +125,7 @@ def _server(lane: Lane, deployment: Deployment, seed: int) -> tuple[Requests, St
         raise InputError(f"requests of {longest} tokens", hint="give shorter ones")
     asked = Asked(policy=_POLICIES[lane.policy], sharing=False)
     server = server_of(deployment, asked, given, lane.technique.memory_utilization)
-    measured = deployment.calibration
-    prices = step_prices(
-        deployment,
-        sequences=server.max_sequences,
-        longest=server.longest,
-        engine=EngineCosts() if measured is None else measured.costs,
-    )
+    prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
     return given, prices, server
 
 

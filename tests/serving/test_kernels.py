@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import roofline
-from roofline.api.calibration import calibration_of
+from roofline.bench.calibrations import calibration_of
 from roofline.cost.offload import Offload
 from roofline.serving import tables
 from roofline.serving.explain import explain_all

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline.api.calibration import calibration_of
+from roofline.bench.calibrations import calibration_of
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
 from roofline.errors import InputError, LayoutError

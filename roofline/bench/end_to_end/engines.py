@@ -40,13 +40,13 @@ class Constant:
 
 
 CONSTANTS: Final[Mapping[str, Constant]] = {
-    "step": Constant(1.0e-3, 0.12, "s", "of every step: scheduling, sampling, launches"),
-    "sequence": Constant(1.2e-5, 0.3, "s", "of every sequence that decodes, in a step"),
-    "prefill": Constant(2.0e-3, 0.4, "s", "of a step that prefills, beside its kernels"),
-    "request": Constant(2.5e-2, 0.3, "s", "from arrival to the scheduler, and back with a token"),
-    "serial": Constant(4.0e-3, 0.5, "s", "of a request in the front end, one after the other"),
-    "front": Constant(2.0e-5, 0.4, "s", "of a token in the front end, one after the other"),
-    "mixture": Constant(1.0e-1, 0.5, "s", "added to the first token by mixtures of experts"),
+    "step_s": Constant(1.0e-3, 0.12, "s", "of every step: scheduling, sampling, launches"),
+    "sequence_s": Constant(1.2e-5, 0.3, "s", "of every sequence that decodes, in a step"),
+    "prefill_s": Constant(2.0e-3, 0.4, "s", "of a step that prefills, beside its kernels"),
+    "request_s": Constant(2.5e-2, 0.3, "s", "from arrival to the scheduler, and back with a token"),
+    "serial_s": Constant(4.0e-3, 0.5, "s", "of a request in the front end, one after the other"),
+    "front_end_s": Constant(2.0e-5, 0.4, "s", "of a token in the front end, one after the other"),
+    "mixture_s": Constant(1.0e-1, 0.5, "s", "added to the first token by mixtures of experts"),
     "decode_gain": Constant(1.0, 0.02, "1", "on the kernels of decoding"),
     "prefill_gain": Constant(1.05, 0.05, "1", "on the kernels of prompts"),
     "experts": Constant(1.0, 0.08, "1", "on routed experts"),
@@ -56,10 +56,11 @@ every modern engine; gains are those of kernels that were measured alone."""
 KERNELS: Final[Mapping[str, Constant]] = {
     "start": Constant(0.85, 0.05, "1", "on the start of a product, inside a CUDA graph"),
     "start_low": Constant(0.55, 0.12, "1", "the same in 8 bits or fewer, whose inputs are fused"),
+    "start_pass": Constant(0.4, 0.15, "1", "on the start of a pass over activations, fused in part"),
     "experts_start": Constant(1.0, 0.15, "1", "on the start of a mixture of experts"),
     "experts_all": Constant(0.9, 0.1, "1", "on routed experts of every engine"),
     "experts_prompts": Constant(1.0, 0.3, "1", "on prompts of mixtures, whose experts are uneven"),
-    "wires": Constant(1.0, 0.1, "1", "on collectives"),
+    "interconnect": Constant(1.0, 0.1, "1", "on collectives"),
     "blackwell_dense": Constant(1.0, 0.08, "1", "on kernels carried to Blackwell, dense ones"),
     "blackwell_experts": Constant(1.0, 0.2, "1", "on routed experts carried to Blackwell"),
     "blackwell_attention": Constant(1.0, 0.15, "1", "on attention carried to Blackwell"),
@@ -109,14 +110,14 @@ class Engine:
 WHOLE: Final = 2**30
 """No limit of tokens: a static batch is prefilled at once."""
 _OLD: Final = {
-    "request": (1.0e-3, 0.5),
-    "prefill": (5.0e-4, 0.6),
+    "request_s": (1.0e-3, 0.5),
+    "prefill_s": (5.0e-4, 0.6),
     "decode_gain": (1.0, 0.1),
     "prefill_gain": (1.0, 0.1),
 }
 ENGINES: Final = (
     Engine(
-        "vllm", "decode-first", 8192, 1024, 0.7, ("vllm",), {"sequence": (2e-5, 0.3)}, modern=True
+        "vllm", "decode-first", 8192, 1024, 0.7, ("vllm",), {"sequence_s": (2e-5, 0.3)}, modern=True
     ),
     Engine(
         "trtllm",
@@ -125,7 +126,7 @@ ENGINES: Final = (
         2048,
         1.0,
         ("trtllm",),
-        {"decode_gain": (0.94, 0.06), "serial": (1.2e-2, 0.5), "request": (1.5e-2, 0.4)},
+        {"decode_gain": (0.94, 0.06), "serial_s": (1.2e-2, 0.5), "request_s": (1.5e-2, 0.4)},
         modern=True,
     ),
     Engine(
@@ -135,7 +136,7 @@ ENGINES: Final = (
         1024,
         0.7,
         ("sglang",),
-        {"front": (5e-5, 0.5), "mixture": (1.5e-1, 0.4)},
+        {"front_end_s": (5e-5, 0.5), "mixture_s": (1.5e-1, 0.4)},
         modern=True,
     ),
     Engine(
@@ -145,7 +146,7 @@ ENGINES: Final = (
         256,
         0.7,
         ("vLLM",),
-        _OLD | {"sequence": (7.5e-5, 0.4), "prefill": (5e-3, 0.5)},
+        _OLD | {"sequence_s": (7.5e-5, 0.4), "prefill_s": (5e-3, 0.5)},
     ),
     Engine("trtllm-2024", "whole-prompts", 8192, 2048, 1.0, (), _OLD),
     Engine("trtllm-2023", "whole-prompts", WHOLE, 4096, 1.0, ("TensorRT-LLM",), _OLD),
@@ -156,7 +157,7 @@ ENGINES: Final = (
         4096,
         1.0,
         ("fastertransformer",),
-        _OLD | {"step": (4.9e-3, 0.4)},
+        _OLD | {"step_s": (4.9e-3, 0.4)},
     ),
     Engine(
         "megatron",
@@ -165,7 +166,7 @@ ENGINES: Final = (
         4096,
         1.0,
         ("megatron",),
-        _OLD | {"step": (5e-2, 0.6), "decode_gain": (1.3, 0.3), "prefill_gain": (1.3, 0.3)},
+        _OLD | {"step_s": (5e-2, 0.6), "decode_gain": (1.3, 0.3), "prefill_gain": (1.3, 0.3)},
     ),
     Engine(
         "deepspeed-mii",
@@ -174,7 +175,7 @@ ENGINES: Final = (
         512,
         0.7,
         ("Deepspeed-MII", "deepspeed"),
-        _OLD | {"step": (6.5e-3, 0.4)},
+        _OLD | {"step_s": (6.5e-3, 0.4)},
     ),
     Engine(
         "llama.cpp",
@@ -194,7 +195,7 @@ ENGINES: Final = (
         512,
         1.0,
         ("splitwise-profile(engine unstated in repo)",),
-        _OLD | {"step": (1e-2, 0.6), "sequence": (7.5e-5, 0.6)},
+        _OLD | {"step_s": (1e-2, 0.6), "sequence_s": (7.5e-5, 0.6)},
     ),
     Engine("gpt-fast", "decode-first", WHOLE, 8, 1.0, ("gpt-fast",), _OLD),
     Engine(

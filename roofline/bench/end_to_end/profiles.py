@@ -1,6 +1,6 @@
 """Fitted constants of engines as files: ``hwspecs/calibrations/engines/<engine>.yaml``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,18 +10,27 @@ import numpy as np
 from pydantic import Field
 
 from roofline.bench import atomic
-from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, FOLDER, KERNELS, SHARED, Constant
+from roofline.bench.end_to_end.engines import (
+    CONSTANTS,
+    ENGINES,
+    FOLDER,
+    KERNELS,
+    SHARED,
+    Constant,
+    Engine,
+)
 from roofline.bench.end_to_end.fitting import NAMES, PLACE, priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
 from roofline.bench.end_to_end.modes import CLOSED
 from roofline.content import shipped
-from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
 
 DIGITS: Final = 4
+_BY_NAME: Final = {engine.name: engine for engine in ENGINES}
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
@@ -57,7 +66,7 @@ class SpreadFile(Strict):
 class EngineFile(Strict):
     """What an engine adds to its kernels."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     name: Text
     rows: int = Field(ge=0)
     digest: Text
@@ -212,7 +221,7 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
         raise InputError(f"no engine has a profile {name!r:.40}", hint="see engines.py")
     constants: Mapping[str, Constant] = KERNELS if name == SHARED else CONSTANTS
     body = {
-        "schema_version": 1,
+        "schema_version": 2,
         "name": name,
         "rows": told.rows,
         "digest": f"sha256:{told.digest}",
@@ -262,8 +271,8 @@ def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def costs_of(name: str, own: Path | None = None) -> EngineCosts:
-    """What an engine of today adds to its steps, as it was fitted; nothing of one without a file.
+def profile_of(name: str, own: Path | None = None) -> EngineProfile:
+    """Constants of an engine, as they were fitted; none of one without a file.
 
     Parameters
     ----------
@@ -273,43 +282,48 @@ def costs_of(name: str, own: Path | None = None) -> EngineCosts:
         As for `load`.
     """
     if name not in {engine.name for engine in ENGINES}:
-        return EngineCosts()
-    logs, _ = load(own)
-
-    def value(constant: str) -> float:
-        return float(np.exp(logs[PLACE[f"{name}.{constant}"]]))
-
-    return EngineCosts(
-        step_s=value("step"),
-        sequence_s=value("sequence"),
-        prefill_s=value("prefill"),
-        front_end_s=value("front"),
-        request_s=value("request"),
-        decode_gain=value("decode_gain"),
-        prefill_gain=value("prefill_gain"),
-    )
+        return NO_ENGINE
+    logs, spreads = load(own)
+    return assembled(logs, _BY_NAME[name], tuple(_misses(spreads, name)))
 
 
-def misses_of(name: str, kind: str) -> Mapping[str, float]:
-    """Log standard deviation of measured from predicted by metric, in a closed loop. [1]
+@cache
+def shipped_profile(name: str) -> EngineProfile:
+    """Constants of an engine as they are shipped; none of one without a file."""
+    return profile_of(name)
+
+
+def assembled(
+    logs: Array, engine: Engine, misses: tuple[tuple[str, float, float], ...] = ()
+) -> EngineProfile:
+    """Constants of an engine as one record.
 
     Parameters
     ----------
-    name
-        As of the catalog of engines.
-    kind
-        ``"dense"``, ``"mixture"`` or ``"latent"``.
-
-    Notes
-    -----
-    Of groups of device, engine and network that the constants were not fitted to; of all engines
-    where this one has too few. Source: the profiles' spreads.
+    logs
+        Logarithms of all constants.
+    engine
+        Whose. One of an older time runs kernels as they were believed to be before any row.
+    misses
+        Spreads by kind of network, as in `EngineProfile`.
     """
-    if name not in {engine.name for engine in ENGINES}:
-        return {}
-    _, spreads = load()
-    out = {}
-    for metric in ("ttft_s", "tpot_s"):
-        keys = ((name, CLOSED, metric, kind), (name, CLOSED, metric), (CLOSED, metric, kind))
-        out[metric] = next(spreads[key] for key in (*keys, (CLOSED, metric)) if key in spreads)
-    return out
+    own = {name: float(np.exp(logs[PLACE[f"{engine.name}.{name}"]])) for name in CONSTANTS}
+    kernels = {
+        name: float(np.exp(logs[PLACE[name]])) if engine.modern else known.prior
+        for name, known in KERNELS.items()
+    }
+    return EngineProfile(**own, **kernels, reach_bytes_per_s=engine.reach, spreads=misses)
+
+
+def _misses(spreads: Spreads, name: str) -> Iterator[tuple[str, float, float]]:
+    """Log standard deviation of TTFT and TPOT in a closed loop, by kind of network. [1]
+
+    Of groups of device, engine and network that the constants were not fitted to; of all engines
+    where this one has too few.
+    """
+    for kind in ("dense", "mixture", "latent"):
+        pair = []
+        for metric in ("ttft_s", "tpot_s"):
+            keys = ((name, CLOSED, metric, kind), (name, CLOSED, metric), (CLOSED, metric, kind))
+            pair.append(next(spreads[key] for key in (*keys, (CLOSED, metric)) if key in spreads))
+        yield kind, *pair

@@ -1,6 +1,6 @@
 """Time of operators by measured kernels: a calibration of one device under one engine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from roofline.cost.calibration.asked import Asked, asked
 from roofline.cost.calibration.kernel import IDEAL, Found, Label, Load, nearest
 from roofline.cost.calibration.rows import sorted_out, together
+from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import exchange_of, library, payload_of, wire_seconds
-from roofline.cost.engine_costs import IDEAL as IDEAL_ENGINE
-from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.kernels import experts
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
@@ -30,6 +30,13 @@ NARROW: Final = ("fp8", "fp8_block")
 COLD: Final = frozenset({"decode-attention", "latent-decode"})
 """Kernels measured on one cache again and again, which may have stayed in the last-level cache; in
 a step the weights and caches of all other layers come between."""
+STARTS: Final[Mapping[str, tuple[str, float]]] = {
+    "gemm": ("start", 1.0),
+    "moe": ("launch", 0.5),
+    "pointwise": ("start", 1.0),
+    "lookup": ("start", 1.0),
+}
+"""By kind of operator, the constant of a fit that is its start, and the share that one has."""
 GUESS: Final = 0.25
 """Log standard deviation that is added where no kernel of these formats was measured; assumed."""
 
@@ -48,15 +55,22 @@ class GpuCalibration:
         Of all fits there are.
     load
         Fit of a label.
-    costs
-        What the engine's software adds to a step; no operator has it.
+    profile
+        Constants of the engine; no operator has them.
+    fallback
+        Whether operators that nothing like was measured of take what such kernels usually do,
+        beside those that were.
+    switched
+        Whether the devices of a node are joined by more than the host's PCIe.
     """
 
     name: str
     engine: str
     labels: tuple[Label, ...]
     load: Load = field(repr=False)
-    costs: EngineCosts = IDEAL_ENGINE
+    profile: EngineProfile = NO_ENGINE
+    fallback: bool = False
+    switched: bool = True
     _found: dict[tuple[str, ...], Found | None] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )
@@ -69,13 +83,24 @@ class GpuCalibration:
         """
         parts = [(rows, each, self._alike(each, gpu)) for rows, each in sorted_out(op)]
         if not parts:
-            return self._alike(op, gpu)
+            return self._alike(op, gpu) or self._usual(op, gpu)
         if all(priced is None for _, _, priced in parts):
-            return None
-        return together([(rows, priced or _published(each, gpu)) for rows, each, priced in parts])
+            return self._usual(op, gpu)
+        return together(
+            [
+                (rows, priced or self._usual(each, gpu) or _published(each, gpu))
+                for rows, each, priced in parts
+            ]
+        )
+
+    def _usual(self, op: Op, gpu: Gpu) -> Measured | None:
+        """Time of such a kernel as it usually is; None where nobody asked for that."""
+        return usual(op, gpu, switched=self.switched) if self.fallback else None
 
     def _alike(self, op: Op, gpu: Gpu) -> Measured | None:
         """`price` of an operator all of whose rows are of one sort."""
+        if op.kind == "collective" and not self.switched:
+            return None
         if op.kind == "collective":
             wired = self._wired(op, gpu)
             return wired and replace(wired, seconds=wired.seconds * op.dims["times"])
@@ -142,7 +167,8 @@ class GpuCalibration:
             spread = np.where(unlike, np.hypot(spread, GUESS), spread)
             known = np.where(unlike, ASSUMED, known)
         priced = _shaped(op, time, spread, known.astype(float))
-        return replace(priced, found=found, assumed=wanted.assumed)
+        start = _start(op, model.constants, priced.seconds)
+        return replace(priced, found=found, assumed=wanted.assumed, start_s=start)
 
     def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
         """Time of what a fused kernel does besides; it takes no less than that. [s]"""
@@ -177,6 +203,14 @@ class GpuCalibration:
             return None
         columns = (np.atleast_1d(each) for each in (best.seconds, best.log_sd, best.basis))
         return replace(_shaped(op, *columns), found=best.found)
+
+
+def _start(op: Op, constants: Mapping[str, float], seconds: Number) -> Number:
+    """Of an operator's time, what its kernel takes to start. [s]"""
+    if op.kind not in STARTS:
+        return 0.0
+    name, share = STARTS[op.kind]
+    return np.minimum(constants.get(name, 0.0) * share, seconds)
 
 
 def _least(op: Op, gpu: Gpu) -> Number:
@@ -258,12 +292,12 @@ def _faster(one: Measured, other: Measured, may: NDArray[np.bool_] | None = None
     first = np.asarray(one.seconds) <= np.asarray(other.seconds)
     if may is not None:
         first = first | ~(may if np.ndim(first) else may[0])
-    seconds, log_sd, basis = (
+    seconds, log_sd, basis, start = (
         np.where(first, getattr(one, name), getattr(other, name))[()]
-        for name in ("seconds", "log_sd", "basis")
+        for name in ("seconds", "log_sd", "basis", "start_s")
     )
     told = one if first.mean() > 0.5 else other
-    return replace(told, seconds=seconds, log_sd=log_sd, basis=basis)
+    return replace(told, seconds=seconds, log_sd=log_sd, basis=basis, start_s=start)
 
 
 def _shaped(op: Op, time: Array, spread: Array, known: Array) -> Measured:

@@ -14,7 +14,7 @@ import numpy as np
 from roofline.cost.calibration import grids
 from roofline.cost.calibration.asked import alike
 from roofline.cost.calibration.memory import SHARED, Memory, Repeats
-from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.measured import Calibration, Measured
 from roofline.cost.work import Number, Op
 from roofline.errors import RooflineError
@@ -59,9 +59,9 @@ class Remembered:
         return self.inner.name
 
     @property
-    def costs(self) -> EngineCosts:
-        """What the engine's software adds to a step."""
-        return self.inner.costs
+    def profile(self) -> EngineProfile:
+        """Constants of the engine that runs them."""
+        return self.inner.profile
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Time of an operator, in the shape of the axes that it depends on."""
@@ -185,4 +185,9 @@ def _spread(found: Measured, rows: slice, wide: tuple[int, ...], again: Repeats 
         # A copy: what is remembered of one operator must not hold the line of all.
         return (value[rows].copy() if again is None else value[rows][again.place]).reshape(wide)
 
-    return Measured(spread(found.seconds), spread(found.log_sd), spread(found.basis))
+    return Measured(
+        spread(found.seconds),
+        spread(found.log_sd),
+        spread(found.basis),
+        start_s=spread(found.start_s),
+    )

@@ -48,14 +48,23 @@ def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
 def together(parts: list[tuple[Rows, Measured]]) -> Measured:
     """Prices of all sorts in the order of the rows; told as the sort that has most of them."""
     length = sum(len(rows) for rows, _ in parts)
-    columns = np.empty((3, length))
+    columns = np.empty((4, length))
     for rows, priced in parts:
         columns[:, rows] = np.stack(
-            [np.broadcast_to(each, rows.shape) for each in (priced.seconds, priced.log_sd)]
-            + [np.broadcast_to(priced.basis, rows.shape)]
+            [
+                np.broadcast_to(each, rows.shape)
+                for each in (priced.seconds, priced.log_sd, priced.basis, priced.start_s)
+            ]
         )
     _, most = max(parts, key=lambda part: (part[1].found is not None, len(part[0])))
-    return replace(most, seconds=columns[0], log_sd=columns[1], basis=columns[2])
+    seconds, log_sd, basis, start = columns
+    return replace(
+        most,
+        seconds=seconds,
+        log_sd=log_sd,
+        basis=basis,
+        start_s=start if start.any() else 0.0,
+    )
 
 
 def _collective(dims: Mapping[str, Number]) -> Answers:

@@ -318,7 +318,7 @@ def _within(log_sd: float) -> str:
 def _grounds(deployment: Deployment) -> str:
     """What steps are priced by where kernels were measured."""
     assert deployment.calibration is not None, "datasheet rates"
-    costs, title = deployment.calibration.costs, deployment.engine.title
+    costs, title = deployment.engine_costs, deployment.engine.title
     measured = "Steps are priced by fits to measured kernels"
     if not costs.step_s:
         return f"{measured}; what {title} adds to them is left out."

@@ -118,6 +118,7 @@ def rules(server: Server, prices: StepPrices, concurrency: int, *, uniform: bool
         sharing=server.sharing,
         tier_pages=server.tier_pages,
         request_s=float(prices.engine.request_s),
+        serial_s=float(prices.engine.serial_s),
         concurrency=concurrency,
         uniform=uniform,
         window=prices.window,

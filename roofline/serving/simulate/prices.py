@@ -23,14 +23,13 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import IDEAL, EngineCosts
 from roofline.cost.layers.loading import CACHE
 from roofline.cost.pipeline import pace, period
-from roofline.cost.roof import parts
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number
+from roofline.cost.work import Array, Op
 from roofline.errors import InputError
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
 from roofline.serving.spacing import MOST, TOLERANCE, refined, spaced
-from roofline.serving.stages import Priced, through
+from roofline.serving.stages import laid_out
 
 GROUP: Final = "tabled"
 """Name of the group of sequences, by which its operators are told from the others."""
@@ -108,7 +107,7 @@ def step_prices(
     *,
     sequences: int = 256,
     longest: int | None = None,
-    engine: EngineCosts = IDEAL,
+    engine: EngineCosts | None = None,
 ) -> StepPrices:
     """Tabulate the steps of a deployment.
 
@@ -121,7 +120,7 @@ def step_prices(
     longest
         Longest context; None for that of the network. [token]
     engine
-        What the engine's software adds.
+        Overheads of the engine; None for those of the deployment.
 
     Raises
     ------
@@ -151,35 +150,41 @@ def step_prices(
     batches = spaced(1, sequences, 32, EVERY_ROUND if rounded else EVERY_BATCH)
     few = spaced(1, sequences, 4)
     fine = _fineness(deployment)
+    # Tables are as fine as the time of a whole step needs.
+    alone = _alone(deployment, batches)
+    beside = alone[np.searchsorted(batches, few), None]
     contexts = refined(
-        lambda x: _decode(deployment, few, x).T,
+        lambda x: (_attended(deployment, few, x) + beside).T,
         _with_windows(deployment, spaced(1, most, 2)),
         **fine,
     )
     window = min(_window(deployment), most)
     windows = refined(
-        lambda x: _windowed(deployment, few, x, window).T, spaced(1, max(window, 1), 2), **fine
+        lambda x: (_attended(deployment, few, x, window) + beside).T,
+        spaced(1, max(window, 1), 2),
+        **fine,
     )
     others = _others(deployment)
     tokens = refined(others, spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN), **fine)
-    chunks, cached, attention = _attention(deployment, most)
+    others_s = others(tokens)
+    chunks, cached, attention = _attention(deployment, most, tokens, others_s)
+    attended = _attended(deployment, batches, contexts)
     return StepPrices(
         batches=batches,
         contexts=contexts,
-        decode_s=_decode(deployment, batches, contexts)
-        - _windowed(deployment, batches, contexts, window),
+        decode_s=attended + alone[:, None],
         window=window,
         windows=windows,
-        window_s=_windowed(deployment, batches, windows, window),
-        alone_s=_alone(deployment, batches),
+        window_s=_attended(deployment, batches, windows, window),
+        alone_s=alone,
         tokens=tokens,
-        others_s=others(tokens),
+        others_s=others_s,
         rows=batches,
         head_s=_head(deployment, batches),
         chunks=chunks,
         cached=cached,
         attention_s=attention,
-        engine=engine,
+        engine=deployment.engine_costs if engine is None else engine,
     )
 
 
@@ -197,15 +202,6 @@ def _fineness(deployment: Deployment) -> _Fineness:
     return {"tolerance": JUMPS, "most": MOST_JUMPS}
 
 
-def _decode(deployment: Deployment, batches: Array, contexts: Array) -> Array:
-    """Step that only decodes, of shape (batches, contexts). [s]"""
-    every = np.repeat(batches, len(contexts))
-    number, size = turns(every, deployment.layout)
-    stages = through(deployment, Group(size, 1.0, np.tile(contexts, len(batches))))
-    found = period([stage.seconds() for stage in stages], number)
-    return np.broadcast_to(found, every.shape).reshape(len(batches), len(contexts)).copy()
-
-
 def _window(deployment: Deployment) -> int:
     """Keys that most layers with a window see, or choose; 0 where there are none. [token]"""
     counts: dict[int, int] = {}
@@ -219,31 +215,36 @@ def _window(deployment: Deployment) -> int:
     return max(counts, key=lambda window: counts[window], default=0)
 
 
-def _windowed(deployment: Deployment, batches: Array, contexts: Array, window: int) -> Array:
-    """Attention of layers with that window in a step that only decodes. [s]"""
+def _attended(
+    deployment: Deployment, batches: Array, contexts: Array, window: int | None = None
+) -> Array:
+    """Attention of a step that only decodes, of shape (batches, contexts). [s]
+
+    With a window, that of layers which have it; else that of all others.
+    """
     shape = (len(batches), len(contexts))
-    if not window:
+    if window == 0:
         return np.zeros(shape)
+    inside = _window(deployment)
+
+    def wanted(op: Op) -> bool:
+        # Those with a ratio see all of the context beside their window, at that ratio.
+        windowed = op.kind in ATTENTION and inside > 0 and op.dims.get("window") == inside
+        windowed = windowed and "ratio" not in op.dims
+        return _attends(op) and windowed == (window is not None)
+
     every = np.repeat(batches, len(contexts))
     number, size = turns(every, deployment.layout)
-    stages = through(deployment, Group(size, 1.0, np.tile(contexts, len(batches))))
-    some = [
-        parts(
-            (op, time)
-            for op, time in stage.ops.values()
-            # Those with a ratio see all of the context beside their window, at that ratio.
-            if op.kind in ATTENTION and op.dims.get("window") == window and "ratio" not in op.dims
-        ).seconds(deployment)
-        for stage in stages
-    ]
-    return np.broadcast_to(period(some, number), every.shape).reshape(shape).copy()
+    group = Group(size, 1.0, np.tile(contexts, len(batches)), GROUP)
+    found = period(laid_out(deployment, group).seconds(wanted), number)
+    return np.broadcast_to(found, every.shape).reshape(shape).copy()
 
 
 def _alone(deployment: Deployment, batches: Array) -> Array:
-    """What of a step that only decodes is no attention. [s]"""
+    """Part of a step that only decodes which is no attention. [s]"""
     number, size = turns(batches, deployment.layout)
-    stages = through(deployment, Group(size, 1.0, np.ones_like(batches), GROUP))
-    others = period([_seconds(stage, attention=False) for stage in stages], number)
+    group = Group(size, 1.0, np.ones_like(batches), GROUP)
+    others = period(laid_out(deployment, group).seconds(_rest), number)
     return np.broadcast_to(others, batches.shape).copy()
 
 
@@ -254,51 +255,59 @@ def _others(deployment: Deployment) -> Callable[[Array], Array]:
     def price(tokens: Array) -> Array:
         number, size = turns(tokens, deployment.layout)
         group = Group(groups, size / groups, size / groups, GROUP)
-        stages = [_seconds(stage, attention=False) for stage in through(deployment, group)]
+        stages = laid_out(deployment, group).seconds(_rest)
         return np.broadcast_to(period(stages, number), tokens.shape).copy()
 
     return price
 
 
 def _head(deployment: Deployment, rows: Array) -> Array:
-    """What rows of logits add beyond the first. [s]"""
+    """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
     number, size = turns(rows, deployment.layout)
     each = np.ones_like(rows)
-    stages = through(deployment, Group(size, each, each, GROUP))
-    whole = period([_seconds(stage, attention=False) for stage in stages], number)
-    first = _others(deployment)(rows)
-    return np.maximum(np.broadcast_to(whole, rows.shape) - first, 0.0)
+    stages = laid_out(deployment, Group(size, each, each, GROUP)).seconds(_rest)
+    whole = np.broadcast_to(period(stages, number), rows.shape)
+    return np.maximum(whole - _others(deployment)(rows), 0.0)
 
 
-def _attention(deployment: Deployment, longest: int) -> tuple[Array, Array, Array]:
+def _attention(
+    deployment: Deployment, longest: int, tokens: Array, others: Array
+) -> tuple[Array, Array, Array]:
     """Attention of chunks for each of their tokens, with where it is tabulated. [s]"""
     groups = deployment.layout.dp
 
     def price(chunks: Array, cached: Array) -> Array:
         new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
-        stages = through(deployment, Group(groups, new, before + new, GROUP))
-        whole = pace([_seconds(stage, attention=True) for stage in stages])
+        group = Group(groups, new, before + new, GROUP)
+        whole = pace(laid_out(deployment, group).seconds(_attends))
         each = np.broadcast_to(whole, new.shape) / (groups * new)
         return each.reshape(len(chunks), len(cached))
 
     fine = _fineness(deployment)
     few = _with_windows(deployment, spaced(1, longest, 1))
     start = np.concatenate([[0.0], few])
+
+    def beside(new: Array) -> Array:
+        """What is no attention, for each token of a chunk."""
+        return (np.interp(new, tokens, others) / new)[:, None]
+
     chunks = refined(
-        lambda new: price(new, start), _with_windows(deployment, spaced(1, longest, 2)), **fine
+        lambda new: price(new, start) + beside(new),
+        _with_windows(deployment, spaced(1, longest, 2)),
+        **fine,
     )
-    cached = refined(lambda before: price(few, before).T, start, **fine)
+    cached = refined(lambda before: (price(few, before) + beside(few)).T, start, **fine)
     return chunks, cached, price(chunks, cached)
 
 
-def _seconds(stage: Priced, *, attention: bool) -> Number:
-    """Time of a stage's attention of chunks, or of everything else. [s]"""
-    some = [
-        (op, time)
-        for op, time in stage.ops.values()
-        if (GROUP in op.name or op.name.startswith(BROUGHT)) == attention
-    ]
-    return parts(some).seconds(stage.deployment)
+def _attends(op: Op) -> bool:
+    """Whether an operator is of one group of sequences, and not of all new tokens."""
+    return GROUP in op.name or op.name.startswith(BROUGHT)
+
+
+def _rest(op: Op) -> bool:
+    """Whether an operator depends on the new tokens of a step alone."""
+    return not _attends(op)
 
 
 def _with_windows(deployment: Deployment, points: Array) -> Array:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import EngineCosts
 from roofline.errors import InfeasibleError, LayoutError
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import Objective
@@ -201,12 +200,8 @@ def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
         return error.message
     if first.kv_tokens < demand.longest:
         return _short(first, demand)
-    measured = deployment.calibration
     prices = step_prices(
-        deployment,
-        sequences=first.max_sequences,
-        longest=int(demand.longest * LONGER),
-        engine=EngineCosts() if measured is None else measured.costs,
+        deployment, sequences=first.max_sequences, longest=int(demand.longest * LONGER)
     )
     others = tuple(_others(candidate, deployment, first, demand))
     speculation = candidate.kind.speculation

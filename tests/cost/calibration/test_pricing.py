@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofline.api.calibration import calibration_of
+from roofline.bench.calibrations import calibration_of
 from roofline.api.setting import deployed
 from roofline.cost.calibration.asked import asked
 from roofline.cost.calibration.kernel import Found, Kernel

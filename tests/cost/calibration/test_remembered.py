@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofline.api.calibration import calibration_of
+from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration import memory as memories
 from roofline.cost.calibration.asked import alike
 from roofline.cost.calibration.memory import Memory

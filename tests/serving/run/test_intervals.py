@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.api.calibration import calibration_of
+from roofline.bench.calibrations import calibration_of
 from roofline.cost.step import Group
 from roofline.serving.objectives import parse_slo
 from roofline.serving.run import intervals as module

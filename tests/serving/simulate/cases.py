@@ -92,6 +92,7 @@ def some_engine(random: np.random.Generator) -> EngineCosts:
         prefill_s=random.uniform(0, 0.1),
         front_end_s=random.uniform(0, 0.3),
         request_s=random.choice([0.0, random.uniform(0, 1.0)]),
+        serial_s=random.choice([0.0, random.uniform(0, 0.3)]),
         decode_gain=random.uniform(0.8, 1.2),
         prefill_gain=random.uniform(0.8, 1.2),
     )

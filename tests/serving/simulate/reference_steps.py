@@ -101,7 +101,9 @@ class Reference:
         for one in self.requests:
             if given.after[one.number] >= 0:
                 self.requests[int(given.after[one.number])].children.append(one)
-        self.future: list[Asked] = []
+        self.future: list[Asked] = []  # on their way to the front end
+        self.inside: list[Asked] = []  # it takes one after the other
+        self.front = 0.0
         self.waiting: list[Asked] = []
         self.decoding: list[Asked] = []
         self.partial: Asked | None = None
@@ -116,7 +118,7 @@ class Reference:
     # --- requests come
 
     def arrive(self) -> None:
-        late = self.prices.engine.request_s
+        costs = self.prices.engine
         while self.roots:
             one = self.roots[0]
             if self.clients:
@@ -124,18 +126,24 @@ class Reference:
                     break
                 one.arrival = self.now
                 self.open += 1
-            elif one.arrival + late > self.now:
+            elif one.arrival + costs.request_s > self.now:
                 break
             self.roots.pop(0)
-            one.ready = one.arrival + late
+            one.ready = one.arrival + costs.request_s
             self.future.append(one)
-        for one in [one for one in self.future if one.ready <= self.now]:
+        at_the_door = [one for one in self.future if one.ready <= self.now]
+        for one in sorted(at_the_door, key=lambda one: (one.ready, one.number)):
             self.future.remove(one)
+            self.front = max(self.front, one.ready) + costs.serial_s
+            one.ready = self.front
+            self.inside.append(one)
+        for one in [one for one in self.inside if one.ready <= self.now]:
+            self.inside.remove(one)
             self.waiting.append(one)
         self.waiting.sort(key=lambda one: one.order)
 
     def next_arrival(self) -> float:
-        times = [one.ready for one in self.future]
+        times = [one.ready for one in self.future + self.inside]
         if self.roots and not self.clients:
             times.append(self.roots[0].arrival + self.prices.engine.request_s)
         elif self.roots and self.open < self.clients:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import IDEAL, EngineCosts
+from roofline.cost.engine_costs import IDEAL, NO_ENGINE, EngineCosts, EngineProfile
 from roofline.cost.layout import parse
 from roofline.cost.measured import Measured
 from roofline.cost.offload import Offload
@@ -28,7 +28,7 @@ class Planted:
     """Times that bend where the datasheet's do not: launches, rates that are reached slowly."""
 
     name: str = "planted"
-    costs: EngineCosts = IDEAL
+    profile: EngineProfile = NO_ENGINE
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         if op.kind == "collective":
@@ -63,7 +63,7 @@ DEPLOYMENTS = {
 @pytest.mark.parametrize("name", DEPLOYMENTS)
 def test_tables_price_a_step_within_half_a_percent(name: str) -> None:
     deployment = DEPLOYMENTS[name]()
-    table = step_prices(deployment, sequences=1024)
+    table = step_prices(deployment, sequences=1024, engine=IDEAL)
     random, worst = np.random.default_rng(0), 0.0
     longest = deployment.architecture.max_context or 131_072
     groups = int(deployment.layout.dp)
@@ -133,7 +133,7 @@ def test_a_pipeline_decodes_in_rounds_of_its_micro_batches() -> None:
 
 def test_an_engine_adds_what_its_record_says() -> None:
     deployment = on()
-    engine = EngineCosts(1e-3, 1e-5, 2e-3, 0.0, 0.0, 1.1, 1.2)
+    engine = EngineCosts(1e-3, 1e-5, 2e-3, decode_gain=1.1, prefill_gain=1.2)
     bare = step_prices(deployment, sequences=16)
     dressed = replace(bare, engine=engine)
     decode, chunks = step_s(bare, 8, 8 * 500.0, []), [(256, 0)]
@@ -155,7 +155,7 @@ def test_tables_of_measured_kernels_follow_the_price_of_a_step(model: str, tp: i
 
     layout = Layout(tp=float(tp))
     deployment = deployed(architecture(model), gpu("h100-sxm"), None, layout, calibration="auto")
-    table = step_prices(deployment, longest=8192)
+    table = step_prices(deployment, longest=8192, engine=IDEAL)
     random, off = np.random.default_rng(0), []
     for _ in range(80):
         batch = int(2 ** random.uniform(0, 8))

@@ -81,7 +81,7 @@ def test_intervals_hold_the_value() -> None:
 
 def replace_calibration(option: Option) -> Option:
     """The option with measured kernels, so that something is known of errors."""
-    from roofline.api.calibration import calibration_of
+    from roofline.bench.calibrations import calibration_of
 
     (only,) = option.pools
     deployment = only.replica.deployment

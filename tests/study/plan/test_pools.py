@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from roofline.api.calibration import calibration_of
+from roofline.bench.calibrations import calibration_of
 from roofline.serving.objectives import Objective, kept, parse_slo
 from roofline.serving.traffic.arrivals import Poisson
 from roofline.serving.traffic.draw import draw

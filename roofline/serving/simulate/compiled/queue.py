@@ -15,11 +15,23 @@ def enqueue(s: State, i: int) -> None:
 
 
 @compiled
-def later(s: State, i: int, ready: float) -> None:
-    """Come at a time that is known now."""
+def later(s: State, i: int, ready: float, inside: bool) -> None:
+    """Come at a time that is known now; ``inside`` where the front end is done with it then."""
     r, n = s.rows, s.counts[0]
-    r[i].ready = ready
+    r[i].ready, r[i].inside = ready, inside
     n.future = heap.push(s.lists, FUTURE, n.future, i, r)
+
+
+@compiled
+def _through(g: Rules, s: State, i: int, door: float) -> None:
+    """Pass the front end, which takes one request after the other, from a time on."""
+    r, n = s.rows, s.counts[0]
+    n.front = max(n.front, door) + g.serial_s
+    if n.front <= n.now:
+        r[i].ready = n.front
+        enqueue(s, i)
+    else:
+        later(s, i, n.front, True)
 
 
 @compiled
@@ -27,42 +39,51 @@ def arrive(g: Rules, s: State) -> None:
     """Let everything in that has come by now."""
     r, n = s.rows, s.counts[0]
     now = n.now
-    while n.root < len(s.roots):
-        i = s.roots[n.root]
-        if g.concurrency:
-            if n.open >= g.concurrency or r[i].arrival > now:
+    if g.concurrency:
+        while n.root < len(s.roots) and n.open < g.concurrency:
+            i = s.roots[n.root]
+            if r[i].arrival > now:
                 break
             n.open += 1
+            n.root += 1
             r[i].arrival = now
-        ready = r[i].arrival + g.request_s
-        n.root += 1
-        if ready <= now:
-            r[i].ready = ready
-            enqueue(s, i)
-        elif g.concurrency:
-            later(s, i, ready)
-        else:
-            n.root -= 1
-            break
-    while n.future and r[s.lists[FUTURE, 0]].ready <= now:
+            later(s, i, now + g.request_s, False)
+    while True:
+        door, soonest = _door(g, s), np.inf
+        if n.future:
+            soonest = r[s.lists[FUTURE, 0]].ready
+        if min(door, soonest) > now:
+            return
+        if door <= soonest:
+            n.root += 1
+            _through(g, s, s.roots[n.root - 1], door)
+            continue
         i = s.lists[FUTURE, 0]
         n.future = heap.remove(s.lists, FUTURE, n.future, 0, r)
-        enqueue(s, i)
+        if r[i].inside:
+            enqueue(s, i)
+        else:
+            _through(g, s, i, soonest)
+
+
+@compiled
+def _door(g: Rules, s: State) -> float:
+    """When the next request that comes by itself is at the front end; infinity for clients. [s]"""
+    n = s.counts[0]
+    if g.concurrency or n.root == len(s.roots):
+        return float(np.inf)
+    return float(s.rows[s.roots[n.root]].arrival + g.request_s)
 
 
 @compiled
 def next_arrival(g: Rules, s: State) -> float:
     """When the next request comes, as far as it is known; infinity where none does. [s]"""
     r, n = s.rows, s.counts[0]
-    soonest = np.inf
+    soonest = _door(g, s)
     if n.future:
-        soonest = r[s.lists[FUTURE, 0]].ready
-    if n.root < len(s.roots):
-        arrival = r[s.roots[n.root]].arrival
-        if not g.concurrency:
-            soonest = min(soonest, arrival + g.request_s)
-        elif n.open < g.concurrency:
-            soonest = min(soonest, arrival)
+        soonest = min(soonest, r[s.lists[FUTURE, 0]].ready)
+    if g.concurrency and n.root < len(s.roots) and n.open < g.concurrency:
+        soonest = min(soonest, r[s.roots[n.root]].arrival)
     return float(soonest)
 
 
@@ -83,7 +104,7 @@ def end(g: Rules, s: State, i: int) -> None:
     while child >= 0:
         r[child].arrival = now + r[child].think
         n.open += 1
-        later(s, child, r[child].arrival + g.request_s)
+        later(s, child, r[child].arrival + g.request_s, False)
         child = r[child].sibling
 
 

@@ -39,6 +39,7 @@ class Rules(NamedTuple):
     sharing: bool
     tier_pages: int
     request_s: float
+    serial_s: float
     concurrency: int
     uniform: bool
     window: int
@@ -60,6 +61,7 @@ ROW: Final = np.dtype(
         ("blocks_end", "i8"),
         # What has happened.
         ("ready", "f8"),
+        ("inside", "i8"),  # whether the front end is done with it at that time, or begins
         ("admitted", "f8"),
         ("first", "f8"),
         ("finish", "f8"),
@@ -88,6 +90,7 @@ COUNTS: Final = np.dtype(
         ("now", "f8"),
         ("busy", "f8"),
         ("swapping", "f8"),  # time of the step that is being planned
+        ("front", "f8"),  # when the front end is done with all that it has
         # Requests that follow none, of which the next is to come; entries of the lists.
         ("root", "i8"),
         ("waiting", "i8"),

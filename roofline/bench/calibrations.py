@@ -13,6 +13,7 @@ from roofline.bench.profile_file import path_of
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import (
     CUBLAS,
+    IDEAL,
     LIKE,
     NCCL,
     PASSES,
@@ -21,13 +22,13 @@ from roofline.cost.calibration.kernel import (
     devices,
 )
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.calibration.usual import UsualKernels
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.kernels import processor
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import InputError
-from roofline.hardware.machine import Gpu
-from roofline.model.architecture import Mla, Moe
+from roofline.hardware.machine import Gpu, Node
 
 NAMED: Final = ("gemm", "pointwise", "quantize")
 """Kinds with a form for each variant."""
@@ -50,19 +51,25 @@ Products in fp8 are measured without the conversion of their inputs, and stand f
 stand for the same, the first is taken: engines run what PyTorch does."""
 ORDER: Final = {name: place for place, name in enumerate(SAME)}
 AUTO: Final = "auto"
+USUAL: Final = "usual"
 NONE: Final = "none"
 
 
-def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
+def calibration_of(
+    asked: str, gpu: Gpu, engine: str, *, switched: bool = True
+) -> GpuCalibration | UsualKernels | None:
     """Calibration of a device under an engine; None for the datasheet's rates.
 
     Parameters
     ----------
     asked
         ``"auto"``: the user's own calibrations of the device, and what is shipped for it or the
-        one most like it. ``"none"``, or the name or file of a calibration.
+        one most like it. ``"usual"``: shares of the published rates that kernels usually reach,
+        assumed. ``"none"``, or the name or file of a calibration.
     gpu, engine
         What runs, and whose kernels are preferred.
+    switched
+        Whether the devices of a node are joined by more than the host's PCIe.
 
     Raises
     ------
@@ -71,9 +78,16 @@ def calibration_of(asked: str, gpu: Gpu, engine: str) -> GpuCalibration | None:
     """
     if asked == NONE:
         return None
+    if asked == USUAL:
+        return UsualKernels(_profile(engine), switched)
     if asked == AUTO:
-        return _auto(gpu, engine)
+        return _auto(gpu, engine, switched)
     return _named(gpu.name, engine, stamped(path_of(asked)))
+
+
+def joined(node: Node) -> bool:
+    """Whether the devices of a node are joined by more than the host's PCIe."""
+    return node.link is None or node.link.topology != "host"
 
 
 @lru_cache(maxsize=64)
@@ -86,7 +100,7 @@ def _named(device: str, engine: str, file: Stamp) -> GpuCalibration:
             f"the calibration {found.name!r:.60} has no kernel of a network in it",
             hint="calibrate this GPU: roofline calibrate --backend cupy; or --calibration auto",
         )
-    return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, costs=_costs(engine))
+    return GpuCalibration(found.name, engine, tuple(fits), fits.__getitem__, _profile(engine))
 
 
 def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
@@ -107,15 +121,19 @@ def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
     return tuple(path for path, _ in files_of(gpu.name)) if asked == AUTO else (path_of(asked),)
 
 
-def _auto(gpu: Gpu, engine: str) -> GpuCalibration | None:
+def _auto(gpu: Gpu, engine: str, switched: bool) -> GpuCalibration | None:
     """What the user measured of the device, and what is shipped of it or of those like it."""
     near = devices(gpu) if gpu.architecture in LIKE else ()
-    return _gathered(gpu.name, near, engine, files_of(gpu.name))
+    return _gathered(gpu.name, near, engine, files_of(gpu.name), switched)
 
 
 @lru_cache(maxsize=64)
 def _gathered(
-    device: str, near: tuple[str, ...], engine: str, own_files: tuple[Stamp, ...]
+    device: str,
+    near: tuple[str, ...],
+    engine: str,
+    own_files: tuple[Stamp, ...],
+    switched: bool,
 ) -> GpuCalibration | None:
     """One object for all deployments of a device under an engine: what a sweep remembers is its."""
     fits: dict[Label, Kernel] = {}
@@ -135,7 +153,10 @@ def _gathered(
         return fits[label] if label in fits else fit_of(label)
 
     name = ", else ".join(names)
-    return GpuCalibration(name, engine, (*fits, *shipped), load, costs=_costs(engine))
+    inside = engine != IDEAL and bool(near)
+    return GpuCalibration(
+        name, engine, (*fits, *shipped), load, _profile(engine), inside, switched or not inside
+    )
 
 
 def _new(label: Label, fits: Iterable[Label]) -> bool:
@@ -162,10 +183,10 @@ def _variant(name: str, fitted: Fitted) -> str:
     return variant if kind in NAMED else name
 
 
-def _costs(engine: str, own: Path | None = None) -> EngineCosts:
-    from roofline.bench.end_to_end.profiles import costs_of
+def _profile(engine: str) -> EngineProfile:
+    from roofline.bench.end_to_end.profiles import shipped_profile
 
-    return costs_of(engine, own)
+    return shipped_profile(engine)
 
 
 def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
@@ -190,18 +211,13 @@ def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
             "a profile goes with measured kernels, and none price this deployment",
             hint="leave --profile out, or give a GPU and --calibration that have some",
         )
-    costs = _costs(deployment.engine.name, Path(profile))
-    return replace(deployment, calibration=replace(known, costs=costs))
+    from roofline.bench.end_to_end.profiles import profile_of
+
+    own = profile_of(deployment.engine.name, Path(profile))
+    return replace(deployment, calibration=replace(known, profile=own))
 
 
 def engine_misses(deployment: Deployment) -> Mapping[str, float]:
     """How far predictions of the deployment's engine were off end to end: log sd by metric. [1]"""
-    from roofline.bench.end_to_end.profiles import misses_of
-
-    blocks = deployment.architecture.kinds
-    kind = "dense"
-    if any(isinstance(block.mixer, Mla) for block in blocks):
-        kind = "latent"
-    elif any(isinstance(block.feedforward, Moe) for block in blocks):
-        kind = "mixture"
-    return misses_of(deployment.engine.name, kind)
+    costs = deployment.engine_costs
+    return {"ttft_s": costs.ttft_log_sd, "tpot_s": costs.tpot_log_sd}

@@ -1,0 +1,125 @@
+"""Time that kernels of a kind usually take: what prices an operator that nothing like was measured of.
+
+    t = t0 + [ (F / (P·e_c))^2 + (B / (BW·e_m))^2 ]^(1/2)
+
+with a launch t0 inside a CUDA graph and two shares of the published rates for each kind.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
+from roofline.cost.measured import Measured
+from roofline.cost.work import Number, Op
+from roofline.hardware.machine import Gpu
+from roofline.table import BASES
+
+ASSUMED: Final = float(BASES.index("assumed"))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Constants of a kind of operator.
+
+    Attributes
+    ----------
+    start
+        Launch, prologue and epilogue. [s]
+    compute, memory
+        Shares of the published rates. [1]
+    """
+
+    start: float
+    compute: float
+    memory: float
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "gemm": Kind(3.6e-6, 0.78, 0.85),
+    "moe": Kind(1.0e-5, 0.6, 0.75),
+    "prefill-attention": Kind(9e-6, 0.55, 0.7),
+    "decode-attention": Kind(6e-6, 0.3, 0.8),
+    "latent-attention": Kind(9e-6, 0.5, 0.7),
+    "index": Kind(4e-5, 0.4, 0.6),
+    "scan": Kind(3e-5, 0.4, 0.6),
+    "pointwise": Kind(1.6e-6, 1.0, 0.6),
+    "lookup": Kind(2e-6, 1.0, 0.6),
+}
+"""Assumed. Scoring and choosing keys, and a recurrent step with its convolution and gates, are
+five to eight small kernels each."""
+WEIGHT_ONLY_EXPERTS: Final = Kind(1.0e-5, 0.35, 0.5)
+"""Grouped products that convert integer weights on the way. Assumed."""
+QUANTISE: Final = Kind(8e-7, 1.0, 0.6)
+"""Conversion of activations, at the end of the kernel before. Assumed."""
+INTERCONNECT: Final = Kind(4e-6, 1.0, 0.75)
+"""Start of a collective beside its messages, and the share of the links' rate. Assumed."""
+THROUGH_HOST: Final = 0.35
+"""The same share where devices reach each other through the host's PCIe. Assumed. [1]"""
+LOG_SD: Final = 0.2
+"""Of the logarithm of an operator's time. Assumed. [1]"""
+
+
+def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
+    """Time of one execution of an operator as such kernels usually take; None for loads from the host.
+
+    Parameters
+    ----------
+    op, gpu
+        What runs on which device.
+    switched
+        Whether the devices of a node are joined by more than the host's PCIe.
+    """
+    if op.kind == "collective":
+        share = INTERCONNECT.memory if switched else THROUGH_HOST
+        return _told(op.wire_s, INTERCONNECT.start + op.wire_s / share)
+    kind = _kind(op)
+    if kind is None:
+        return None
+    memory = op.work.hbm_bytes / (kind.memory * gpu.hbm_bytes_per_s)
+    compute: Number = 0.0
+    if op.arithmetic:
+        compute = op.work.flops / (kind.compute * gpu.rate(op.arithmetic))
+    joined = np.hypot(compute, memory)
+    return _told(joined, kind.start + joined)
+
+
+def _kind(op: Op) -> Kind | None:
+    if op.name.startswith("quantise"):
+        return QUANTISE
+    integer = op.formats.get("weights", "").startswith("int4")
+    if op.kind == "moe" and integer and op.arithmetic in ("bf16", "fp16"):
+        return WEIGHT_ONLY_EXPERTS
+    return KINDS.get(op.kind)
+
+
+def _told(work: Number, seconds: Number) -> Measured:
+    """The time where there is anything to do."""
+    return Measured(np.where(np.asarray(work) > 0, seconds, 0.0)[()], LOG_SD, ASSUMED)
+
+
+@dataclass(frozen=True, slots=True)
+class UsualKernels:
+    """Calibration of a device that no kernels were measured on: every time is assumed.
+
+    Attributes
+    ----------
+    profile
+        Constants of the engine.
+    switched
+        Whether the devices of a node are joined by more than the host's PCIe.
+    """
+
+    profile: EngineProfile = NO_ENGINE
+    switched: bool = True
+
+    @property
+    def name(self) -> str:
+        """Name of the profile."""
+        return "usual kernels"
+
+    def price(self, op: Op, gpu: Gpu) -> Measured | None:
+        """Time of one execution of an operator."""
+        return usual(op, gpu, switched=self.switched)
