@@ -16,7 +16,7 @@ from roofline.errors import InputError
 from roofline.table import Result, Table, table
 
 if TYPE_CHECKING:
-    from roofline.bench.end_to_end.fitting import Known
+    from roofline.bench.end_to_end.replay import Known
 
 FOLDER: Final = "engines"
 """Where learnt profiles are, in the folder for what the user has measured."""
@@ -68,7 +68,7 @@ def learn_engine(
         {"constants": _constants(found), "errors": _errors(found)},
         notes=tuple(_notes(found, len(runs) - len(rows))),
         metadata={
-            "engine": found.engine.name,
+            "engine": found.engine.profile,
             "runs": found.runs,
             "deployments": found.deployments,
             "left out": found.apart,
@@ -93,7 +93,7 @@ def _written(found: Learnt, rows: "Sequence[Known]", out: Path | None) -> Path:
     for each in rows:
         one = each.row
         digest.update(repr((one.case, one.mode, one.batch, sorted(one.measured.items()))).encode())
-    path = out or home() / FOLDER / f"{found.engine.name}.yaml"
+    path = out or home() / FOLDER / f"{found.engine.profile}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     told = Told(
         found.runs,
@@ -102,7 +102,7 @@ def _written(found: Learnt, rows: "Sequence[Known]", out: Path | None) -> Path:
         (),
         found.spreads,
     )
-    return profiles.write(found.engine.name, found.logs, found.sd, told, path)
+    return profiles.write(found.engine.profile, found.logs, found.sd, told, path)
 
 
 def _constants(found: Learnt) -> Table:

@@ -229,7 +229,7 @@ def _runs(outcomes: Sequence[Outcome]) -> Table:
                 "output": told.output,
                 "network": each.found.known.row.case.network if each.found else "",
                 "device": each.found.known.row.case.gpu if each.found else "",
-                "profile": each.found.known.engine.name if each.found else "",
+                "profile": each.found.known.engine.profile if each.found else "",
                 "why not": each.why,
             }
         )

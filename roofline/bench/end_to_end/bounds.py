@@ -1,14 +1,12 @@
 """What a run cannot beat, and how well the kernels that price it are known."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from roofline.bench.end_to_end.deploying import deployment
-from roofline.bench.end_to_end.fitting import Known
-from roofline.bench.end_to_end.prices import priced
+from roofline.bench.end_to_end.replay import Known
 from roofline.cost.deployment import Deployment
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
@@ -46,8 +44,7 @@ def bounds(each: Known) -> Bounds:
     each
         The run.
     """
-    found = deployment(each.row.case)
-    row = each.row
+    found, row = replace(each.deployment, calibration=None), each.row
     context = row.isl + row.osl / 2
     many = max(row.batch, 1.0)
     return Bounds(
@@ -94,7 +91,7 @@ def poor(each: Known, *, prefill: bool) -> Poor:
         Whether of a prompt; else of a step that decodes all its sequences.
     """
     row = each.row
-    found = priced(deployment(row.case))
+    found = each.deployment
     group = (
         Group(1.0, row.isl, row.isl, "prefill")
         if prefill

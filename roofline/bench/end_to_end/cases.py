@@ -10,7 +10,6 @@ together; ``requests``, ``rate``, ``cv``, ``spread``: how the clients of such ro
 driven, see `roofline.bench.end_to_end.driving`.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +20,7 @@ from roofline.bench.end_to_end import naming
 from roofline.bench.end_to_end.naming import alike
 from roofline.cost.layout import Layout
 from roofline.errors import InputError
+from roofline.hardware.engine import engine_of
 from roofline.model import precision
 from roofline.model.architecture import Architecture, Mla, Moe
 
@@ -73,7 +73,7 @@ class Case:
     layout
         Of a replica.
     engine
-        Memory policy, a name of the catalog of engines.
+        Name in the catalog of engines.
     """
 
     network: str
@@ -209,7 +209,7 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         experts if experts != weights else "",
         _cache(record, network, weights, engine),
         layout,
-        _policy(engine),
+        engine_of(engine, _text(record, "version")).name,
     )
     isl, osl = _lengths(record, mode)
     batch = _number(record, "batch", 1.0 if mode != "offline_max" else 0.0)
@@ -350,10 +350,3 @@ def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engin
     latent = any(isinstance(block.mixer, Mla) for block in network.kinds)
     scaled = engine in SCALED and stored in MODELOPT
     return "fp8" if scaled or (narrow and latent) else "auto"
-
-
-def _policy(engine: str) -> str:
-    """Memory policy of an engine; that of vLLM for those without a file."""
-    lower = re.sub(r"[^a-z]", "", engine.lower())
-    known = {"vllm": "vllm", "trtllm": "trtllm", "tensorrtllm": "trtllm", "sglang": "sglang"}
-    return known.get(lower, "vllm")

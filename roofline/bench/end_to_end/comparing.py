@@ -13,13 +13,15 @@ import numpy as np
 
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import Unread, read
-from roofline.bench.end_to_end.driving import driven
-from roofline.bench.end_to_end.fitting import Known, costs
+from roofline.bench.end_to_end.fitting import profile_of
 from roofline.bench.end_to_end.held_out import Spreads
-from roofline.bench.end_to_end.modes import FULL, SINGLE, Served, predict, requests
+from roofline.bench.end_to_end.replay import FULL, SINGLE, Known, itl_of, tpot_of, with_profile
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.end_to_end.result import DEVIATIONS
 from roofline.cost.work import Array
+from roofline.serving.phases import first_tokens
+from roofline.serving.simulate.served import Served
+from roofline.serving.workload import Workload
 
 if TYPE_CHECKING:
     import pandas
@@ -152,19 +154,10 @@ def _compared(
         for key, value in measured.items()
         if predicted.get(key)
     ]
-    how = costs(each, logs)
-    prompt = max(each.row.isl, 1.0)
-    lone = float(np.interp(prompt, *_prompt(each, how.classes, how.attention)))
-    alone = how.prefill_gain * lone + how.prefill + how.step + how.request
+    priced = with_profile(each.deployment, profile_of(each, logs))
+    one = Workload(1, max(int(each.row.isl), 1), 1)
+    alone = float(first_tokens(priced, one, 1.0, 1.0).seconds)
     return Compared(each, tuple(figures), alone)
-
-
-def _prompt(each: Known, classes: tuple[float, ...], attention: float) -> tuple[Array, Array]:
-    """Lengths of prompts, and what the kernels of one take."""
-    from roofline.bench.end_to_end.tables import PROMPTS, TOKENS
-
-    body = np.interp(PROMPTS, TOKENS, each.table.body @ np.array(classes))
-    return PROMPTS, body + attention * each.table.prompt
 
 
 def _log_sd(each: Known, key: Key, spreads: Spreads) -> float | None:
@@ -184,18 +177,16 @@ def statistics(each: Known, logs: Array, wanted: Sequence[Key]) -> dict[Key, flo
     wanted
         Metrics and statistics.
     """
-    row, how = each.row, driven(each.row, each.engine.name)
-    own = costs(each, logs)
+    row, profile = each.row, profile_of(each, logs)
     if row.mode not in SINGLE or (row.mode in FULL and not row.requests):
-        means = dict(predict(row, each.table, own, each.engine, how))
-        return _derived(each, means, wanted, None)
-    served = requests(row, each.table, own, each.engine, how)
-    tpot = served.tpot
+        return _derived(each, dict(each.predicted(profile)), wanted, None)
+    served = each.served(profile)
+    tpot = tpot_of(served)
     means = {
-        "ttft_s": float(served.ttft.mean()),
+        "ttft_s": float(served.ttft_s.mean()),
         "tpot_s": float(tpot.mean()) if len(tpot) else 0.0,
-        "itl_s": served.itl,
-        "latency_s": float(served.latency.mean()),
+        "itl_s": itl_of(served),
+        "latency_s": float(served.latency_s.mean()),
     }
     return _derived(each, means, wanted, served)
 
@@ -220,11 +211,11 @@ def _sample(served: Served, metric: str) -> Array:
     """What a percentile is of: nothing for gaps and rates of all requests together."""
     match metric:
         case "ttft_s":
-            return served.ttft
+            return served.ttft_s
         case "tpot_s":
-            return served.tpot
+            return tpot_of(served)
         case "latency_s":
-            return served.latency
+            return served.latency_s
     return np.zeros(0)
 
 
@@ -236,8 +227,8 @@ def _rates(each: Known, means: Mapping[str, float], served: Served | None) -> di
         tokens = {"output": row.osl, "input": row.isl, "input+output": row.isl + row.osl}
         answered, prompts, answers = rate / tokens[row.counts], row.isl, row.osl
     else:
-        answered = len(served.ttft) * row.replicas / served.seconds
-        prompts, answers = float(served.prompts.mean()), float(served.answers.mean())
+        answered = len(served) / served.totals.makespan_s
+        prompts, answers = float(served.prompt.mean()), float(served.output.mean())
     return {
         "requests_s": answered,
         "input_tok_s": answered * prompts,

@@ -1,9 +1,10 @@
-"""The deployment of a case: its network as it is stored, on the node that holds its layout."""
+"""Deployment of a case: its network as it is stored, on the node that holds its layout."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
+from roofline.bench.calibrations import AUTO, USUAL, calibration_of, joined
 from roofline.bench.end_to_end.cases import NARROW, Case
 from roofline.bench.end_to_end.naming import alike
 from roofline.cost.deployment import Deployment
@@ -16,7 +17,7 @@ from roofline.model.architecture import Architecture, Block, Moe
 
 @cache
 def deployment(case: Case) -> Deployment:
-    """The deployment of a case, at datasheet rates.
+    """Deployment of a case, priced by measured kernels, else by what such kernels usually take.
 
     Raises
     ------
@@ -25,9 +26,12 @@ def deployment(case: Case) -> Deployment:
     """
     network = _stored(catalog.architecture(case.network), case)
     device = gpu_named(case.gpu)
+    node = default_node(device, int(case.layout.devices))
+    switched = joined(node)
+    known = calibration_of(AUTO, device, case.engine, switched=switched)
     return Deployment(
         architecture=network,
-        node=default_node(device, int(case.layout.devices)),
+        node=node,
         precision=precision.resolve(
             "bf16" if network.weight_format == "fp32" else network.weight_format,
             case.kv,
@@ -36,6 +40,7 @@ def deployment(case: Case) -> Deployment:
         ),
         engine=engine_named(case.engine),
         layout=case.layout,
+        calibration=known or calibration_of(USUAL, device, case.engine, switched=switched),
     )
 
 

@@ -4,23 +4,18 @@ Lengths, the number of requests and who waits for whom decide TTFT by factors; a
 source is read like those of the same engine.
 """
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roofline.bench.end_to_end.cases import Row
-from roofline.cost.work import Array
-
-Integers = NDArray[np.int64]
-SEED: Final = 0
+from roofline.serving.traffic.arrivals import Arrivals, Bursty, Closed, Even, Poisson
+from roofline.serving.traffic.lengths import Constant, Lengths, Uniform
+from roofline.serving.traffic.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
-    """A closed loop of clients.
+class Reading:
+    """How a closed loop of clients was driven.
 
     Attributes
     ----------
@@ -28,95 +23,94 @@ class Driven:
         Requests of each client. [1]
     shortest, longest
         Lengths of prompts and answers over the nominal one, uniform in between. [1]
-    waiting
-        Clients beyond the sequences that the engine was built to hold. [1]
     """
 
     rounds: float = 4.0
     shortest: float = 1.0
     longest: float = 1.0
-    waiting: int = 0
 
 
 MOST_ROUNDS: Final = 20.0
 """Requests of a client after which more of them change no mean. [1]"""
 WIDEST: Final = 0.95
 """Most that lengths differ from their mean: no prompt and no answer is empty. [1]"""
-SOURCES: Final = {"inferencemax": Driven(10.0, 0.8, 1.0)}
+SENT: Final = 1000
+"""Requests at a rate, or of a full server, where nobody says how many. [1]"""
+SOURCES: Final = {"inferencemax": Reading(10.0, 0.8, 1.0)}
 """InferenceMAX: all clients start at once, 10 requests each, lengths from 0.8 to 1 of nominal, the
 mean over all of them."""
 ENGINES: Final = {
-    "vllm": Driven(10.0, 0.97, 1.03),
-    "trtllm": Driven(10.0, 0.9, 1.1),
-    "sglang": Driven(4.0),
+    "vllm": Reading(10.0, 0.97, 1.03),
+    "trtllm": Reading(10.0, 0.9, 1.1),
+    "sglang": Reading(4.0),
 }
-"""Of other sources, by profile. Equal lengths keep the burst of the start together in every round.
+"""Of other sources, by engine. Equal lengths keep the burst of the start together in every round.
 Inferred readings."""
 LATE: Final = ("trtllm", "1.0.")
-"""Profile and release whose TTFT has the time in which one of the C slots becomes free, as with one
+"""Engine and release whose TTFT has the time in which one of the C slots becomes free, as with one
 client more than slots. An inferred reading."""
-USUAL: Final = Driven(10.0, 0.97, 1.03)
+USUAL: Final = Reading(10.0, 0.97, 1.03)
 
 
-def driven(row: Row, engine: str) -> Driven:
-    """How the clients of a row were driven.
+def reading(row: Row) -> Reading:
+    """How the clients of a row were driven: as its source says, else as rows of its engine were.
 
     Parameters
     ----------
     row
         Of a closed loop.
-    engine
-        Name of its profile.
     """
-    how = SOURCES.get(row.family) or ENGINES.get(engine, USUAL)
-    late = row.family not in SOURCES and engine == LATE[0] and row.version.startswith(LATE[1])
-    how = replace(how, waiting=1) if late else how
-    if row.requests and row.batch and row.family not in SOURCES:
-        how = replace(how, rounds=min(row.requests / row.batch, MOST_ROUNDS))
-    if row.spread is not None and row.family not in SOURCES:
-        width = min(row.spread, WIDEST)
-        how = replace(how, shortest=1.0 - width, longest=1.0 + width)
-    return how
+    if row.family in SOURCES:
+        return SOURCES[row.family]
+    how = ENGINES.get(row.case.engine, USUAL)
+    rounds = min(row.requests / row.batch, MOST_ROUNDS) if row.requests and row.batch else how.rounds
+    if row.spread is None:
+        return Reading(rounds, how.shortest, how.longest)
+    width = min(row.spread, WIDEST)
+    return Reading(rounds, 1.0 - width, 1.0 + width)
 
 
-def arrivals(rate: float, cv: float, number: int) -> Array:
-    """Times at which requests are sent, the first at once. [s]
+def waiting_clients(row: Row) -> int:
+    """Clients beyond the sequences that the engine was built to hold. [1]"""
+    engine, release = LATE
+    late = row.case.engine == engine and row.version.startswith(release)
+    return int(late and row.mode == "steady_concurrency" and row.family not in SOURCES)
+
+
+def traffic_of(row: Row) -> Traffic:
+    """Requests of all replicas of a row, and how they come.
 
     Parameters
     ----------
-    rate, cv
-        Requests a second, and the standard deviation of their gaps over the mean: 0 even, 1
-        Poisson. [1/s]
-    number
-        Requests. [1]
+    row
+        As read.
     """
-    gaps = np.full(number, 1.0 / rate)
-    if cv > 0:
-        shape = cv**-2.0
-        gaps = np.random.default_rng(SEED).gamma(shape, 1.0 / (rate * shape), number)
-    sent: Array = np.cumsum(gaps) - gaps[0]
-    return sent
+    replicas = int(row.replicas)
+    if row.mode == "steady_concurrency":
+        how = reading(row)
+        clients = int(row.batch + waiting_clients(row)) * replicas
+        return Traffic(
+            _lengths(row.isl, how),
+            _lengths(row.osl, how),
+            Closed(clients),
+            max(int(int(row.batch) * how.rounds), 1) * replicas,
+        )
+    equal = Reading()
+    prompt, output = _lengths(row.isl, equal), _lengths(row.osl, equal)
+    if row.mode == "steady_rate":
+        number = int(row.requests) or SENT
+        return Traffic(prompt, output, _arrivals(row.rate * replicas, row.cv), number * replicas)
+    number = int(row.requests or row.batch) or SENT
+    return Traffic(prompt, output, Closed(number * replicas), number * replicas)
 
 
-@lru_cache(maxsize=4096)
-def lengths(isl: float, osl: float, number: int, how: Driven) -> tuple[Integers, Integers]:
-    """Tokens of the prompt and answer of each request, in order.
+def _lengths(nominal: float, how: Reading) -> Lengths:
+    """Lengths around a nominal one. [token]"""
+    low, high = (max(round(nominal * share), 1) for share in (how.shortest, how.longest))
+    return Constant(low) if low == high else Uniform(low, high)
 
-    Parameters
-    ----------
-    isl, osl
-        Nominal lengths. [token]
-    number
-        Requests. [1]
-    how
-        The loop.
-    """
-    draw = np.random.default_rng(SEED)
 
-    def drawn(nominal: float) -> Integers:
-        if how.shortest == how.longest == 1.0:
-            return np.full(number, max(int(nominal), 1))
-        share = draw.uniform(how.shortest, how.longest, number)
-        return np.maximum(np.round(nominal * share), 1.0).astype(np.int64)
-
-    return drawn(isl), drawn(osl)
+def _arrivals(rate: float, cv: float) -> Arrivals:
+    if cv == 0:
+        return Even(rate)
+    return Poisson(rate) if cv == 1 else Bursty(rate, cv)

@@ -7,7 +7,7 @@ from typing import Final
 
 from roofline.bench.end_to_end.bounds import Bounds, Poor, bounds, poor
 from roofline.bench.end_to_end.comparing import Compared, Figure
-from roofline.bench.end_to_end.modes import OPEN
+from roofline.bench.end_to_end.replay import OPEN
 
 RATES: Final = ("output_tok_s", "total_tok_s", "input_tok_s", "requests_s")
 """Metrics of which more is better."""

@@ -14,20 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end import engines
-from roofline.bench.end_to_end.cases import Row, contradicted
-from roofline.bench.end_to_end.deploying import deployment
-from roofline.bench.end_to_end.driving import driven
-from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, KERNELS, Engine, engine_of
-from roofline.bench.end_to_end.modes import CLOSED, FULL, Costs, predict
-from roofline.bench.end_to_end.tables import CLASSES, Tables
+from roofline.bench.end_to_end.cases import contradicted
+from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
+from roofline.bench.end_to_end.replay import CLOSED, FULL, Known, with_profile
+from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.work import Array
-from roofline.model.architecture import Moe
-from roofline.model.precision import named
+from roofline.hardware.engine import Engine
 
 Integers = NDArray[np.int64]
 
 NAMES: Final = (
-    *(f"{engine.name}.{constant}" for engine in ENGINES for constant in CONSTANTS),
+    *(f"{engine}.{constant}" for engine in PROFILES for constant in CONSTANTS),
     *KERNELS,
 )
 PLACE: Final = {name: place for place, name in enumerate(NAMES)}
@@ -43,74 +40,19 @@ NUDGE: Final = 0.1
 """Step of a derivative, of the logarithm of a constant."""
 LONGEST: Final = 1.0
 """Of a step of the search, of the logarithm of a constant."""
-SAME: Final[Mapping[str, str]] = {"deepseek-r1": "deepseek-v3"}
-"""Networks of one shape."""
 THREADS: Final = 2
-GENERATION: Final = "blackwell"
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A row with what its prediction needs.
-
-    Attributes
-    ----------
-    row, table, engine
-        What was asked, prices of the steps, how the engine fills them.
-    low
-        Whether its linear layers are multiplied in 8 bits or fewer.
-    carried
-        Whether its kernels are carried to Blackwell.
-    mixture, latent
-        Whether it routes tokens to experts; whether its cache is a latent.
-    """
-
-    row: Row
-    table: Tables
-    engine: Engine
-    low: bool
-    carried: bool
-    mixture: bool
-    latent: bool
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """Device, engine and shape of the network: what is left out together."""
-        network = self.row.case.network
-        return self.row.case.gpu, self.row.engine, SAME.get(network, network)
-
-    @property
-    def kind(self) -> str:
-        """``"dense"``, ``"mixture"`` or ``"latent"``."""
-        return "latent" if self.latent else "mixture" if self.mixture else "dense"
-
-
-def known(row: Row, table: Tables) -> Known:
-    """A row with its prices."""
-    found = deployment(row.case)
-    network = found.architecture
-    kinds = [type(block.mixer).__name__ for block in network.kinds]
-    return Known(
-        row,
-        table,
-        engine_of(row.engine, row.version),
-        named(network.weight_format).element_bits <= 8,
-        found.node.gpu.architecture.startswith(GENERATION),
-        any(isinstance(block.feedforward, Moe) for block in network.kinds),
-        "Mla" in kinds,
-    )
 
 
 def priors() -> tuple[Array, Array]:
     """Logarithms of all constants before any row, and their standard deviations."""
-    pairs = [engines.prior(engine, name) for engine in ENGINES for name in CONSTANTS]
+    pairs = [engines.prior(engine, name) for engine in PROFILES for name in CONSTANTS]
     pairs += [(each.prior, each.log_sd) for each in KERNELS.values()]
     values, spreads = (np.array(column) for column in zip(*pairs, strict=True))
     return np.log(values), spreads
 
 
-def costs(each: Known, logs: Array) -> Costs:
-    """Constants of a row's engine and device.
+def profile_of(each: Known, logs: Array) -> EngineProfile:
+    """Constants of a row's engine.
 
     Parameters
     ----------
@@ -119,38 +61,37 @@ def costs(each: Known, logs: Array) -> Costs:
     logs
         Logarithms in the order of `NAMES`.
     """
-    name = each.engine.name
-    own = {key: float(np.exp(logs[PLACE[f"{name}.{key}"]])) for key in CONSTANTS}
-    kernels = {key: known.prior for key, known in KERNELS.items()}
-    if each.engine.modern:
-        kernels = {key: float(np.exp(logs[PLACE[key]])) for key in KERNELS}
-    own["prefill_gain"] *= kernels["experts_prompts"] if each.mixture else 1.0
-    carried = each.carried
-    dense = kernels["blackwell_dense"] if carried else 1.0
-    hbm = deployment(each.row.case).node.gpu.hbm_bytes_per_s
-    own["decode_gain"] *= max(hbm / each.engine.reach, 1.0)
-    routed = own.pop("experts") * kernels["experts_all"]
-    routed *= kernels["blackwell_experts"] if carried else 1.0
-    classes = {
-        "dense": dense,
-        "dense-start": kernels["start_low" if each.low else "start"],
-        "experts": routed,
-        "experts-start": kernels["experts_start"],
-        "wires": kernels["wires"],
+    return assembled(logs, each.engine)
+
+
+def assembled(
+    logs: Array, engine: Engine, misses: tuple[tuple[str, float, float], ...] = ()
+) -> EngineProfile:
+    """Constants of an engine as one record.
+
+    Parameters
+    ----------
+    logs
+        Logarithms of all constants.
+    engine
+        Whose. One that runs no CUDA graphs has kernels as they were believed to be before any row.
+    misses
+        Spreads by kind of network, as in `EngineProfile`.
+    """
+    own = {name: float(np.exp(logs[PLACE[f"{engine.profile}.{name}"]])) for name in CONSTANTS}
+    kernels = {
+        name: float(np.exp(logs[PLACE[name]])) if engine.graph_kernels else known.prior
+        for name, known in KERNELS.items()
     }
-    return Costs(
-        **own,
-        classes=tuple(classes[name] for name in CLASSES),
-        attention=kernels["blackwell_attention"] if carried else 1.0,
-    )
+    reach = engine.decode_reach_bytes_per_s
+    return EngineProfile(**own, **kernels, reach_bytes_per_s=reach, spreads=misses)
 
 
 def predictions(rows: Sequence[Known], logs: Array) -> list[Mapping[str, float]]:
     """Every metric of each row, at given constants."""
 
     def one(each: Known) -> Mapping[str, float]:
-        how = driven(each.row, each.engine.name)
-        return predict(each.row, each.table, costs(each, logs), each.engine, how)
+        return each.predicted(profile_of(each, logs))
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(one, rows))
@@ -236,19 +177,25 @@ def derivatives(
         By which ones; it is 0 by the others, which a fit then leaves where they are.
     """
     out = np.zeros((len(has.row), len(NAMES)))
-    mine = np.array([rows[row].engine.name for row in has.row])
-    before = [costs(each, logs) for each in rows]
+    mine = np.array([rows[row].engine.profile for row in has.row])
+    before = [_felt(each, logs) for each in rows]
     for constant in constants:
         nudged = logs.copy()
         own = constant in CONSTANTS
-        names = [f"{engine.name}.{constant}" for engine in ENGINES] if own else [constant]
+        names = [f"{engine}.{constant}" for engine in PROFILES] if own else [constant]
         nudged[[PLACE[name] for name in names]] += NUDGE
-        moved = [costs(each, nudged) != old for each, old in zip(rows, before, strict=True)]
+        moved = [_felt(each, nudged) != old for each, old in zip(rows, before, strict=True)]
         cell = np.flatnonzero(np.array(moved, dtype=np.bool_)[has.row])
         there = residuals(rows, has, nudged, np.flatnonzero(moved))
         columns = [PLACE[f"{engine}.{constant}" if own else constant] for engine in mine[cell]]
         out[cell, columns] = (there - at)[cell] / NUDGE
     return out
+
+
+def _felt(each: Known, logs: Array) -> tuple[object, ...]:
+    """Constants as they act on a row's network and device."""
+    priced = with_profile(each.deployment, profile_of(each, logs))
+    return priced.kernel_gains, priced.engine_costs
 
 
 def improved(

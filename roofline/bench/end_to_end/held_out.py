@@ -7,10 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.bench.end_to_end.engines import UNKNOWN
 from roofline.bench.end_to_end.fitting import (
     Cells,
-    Known,
     cells,
     derivatives,
     improved,
@@ -18,7 +16,9 @@ from roofline.bench.end_to_end.fitting import (
     priors,
     residuals,
 )
+from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
+from roofline.hardware.engine import UNKNOWN
 
 Integers = NDArray[np.int64]
 FOLDS: Final = 10
@@ -137,8 +137,8 @@ def keys(each: Known, metric: str) -> tuple[Key, ...]:
     """What a spread may be looked up by, the closest first."""
     mode = LIKE.get(each.row.mode, each.row.mode)
     return (
-        (each.engine.name, mode, metric, each.kind),
-        (each.engine.name, mode, metric),
+        (each.engine.profile, mode, metric, each.kind),
+        (each.engine.profile, mode, metric),
         (mode, metric, each.kind),
         (mode, metric),
         (metric,),
@@ -165,5 +165,5 @@ def spread(rows: Sequence[Known], has: Cells, missed: Array) -> Spreads:
 def of(spreads: Spreads, each: Known, metric: str) -> float:
     """Spread of a metric of a row; wider for an engine or a mode that no row was measured of."""
     found = next(spreads[key] for key in keys(each, metric) if key in spreads)
-    lone = each.engine.name == UNKNOWN or each.row.mode in LIKE
+    lone = each.engine.profile == UNKNOWN or each.row.mode in LIKE
     return found * (LONE if lone else 1.0)

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.end_to_end import engines, held_out, profiles
-from roofline.bench.end_to_end.engines import CONSTANTS, Engine
+from roofline.bench.end_to_end.engines import CONSTANTS
 from roofline.bench.end_to_end.fitting import (
     PLACE,
     Cells,
-    Known,
     cells,
     derivatives,
     improved,
@@ -26,9 +25,11 @@ from roofline.bench.end_to_end.fitting import (
     residuals,
 )
 from roofline.bench.end_to_end.held_out import CENTRAL, DEVIATIONS, ENOUGH, FLOOR, Key, Spreads
+from roofline.bench.end_to_end.replay import Known
 from roofline.bench.end_to_end.result import DEVIATIONS as ENDS
 from roofline.cost.work import Array
 from roofline.errors import InputError
+from roofline.hardware.engine import Engine
 
 Integers = NDArray[np.int64]
 
@@ -137,7 +138,7 @@ def learn(rows: Sequence[Known]) -> Learnt:
     InputError
         There are too few of them, or of several engines.
     """
-    names = sorted({each.engine.name for each in rows})
+    names = sorted({each.engine.profile for each in rows})
     if len(names) > 1:
         raise InputError(
             f"the runs are of several engines: {', '.join(names)}",
@@ -223,8 +224,8 @@ def _held(task: _Task) -> tuple[Array, str]:
 def _moved(engine: Engine, before: Array, after: Array, sd: Array) -> list[Moved]:
     out = []
     for name, known in CONSTANTS.items():
-        place = PLACE[f"{engine.name}.{name}"]
-        width = WIDER * engines.prior(engine, name)[1]
+        place = PLACE[f"{engine.profile}.{name}"]
+        width = WIDER * engines.prior(engine.profile, name)[1]
         ends = [float(np.exp(after[place] + side * ENDS * sd[place])) for side in (-1.0, 1.0)]
         out.append(
             Moved(

@@ -14,17 +14,18 @@ import numpy as np
 
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import contradicted, read
-from roofline.bench.end_to_end.engines import ENGINES, SHARED
-from roofline.bench.end_to_end.fitting import Known, cells, fit
+from roofline.bench.end_to_end.engines import PROFILES, SHARED
+from roofline.bench.end_to_end.fitting import cells, fit
 from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut, Spreads
 from roofline.bench.end_to_end.predicting import OK, prepared
 from roofline.bench.end_to_end.profiles import Held, Told
+from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 
 if TYPE_CHECKING:
     import pandas
 
-NOTHING: Final = "no measured row: priors of a modern engine"
+NOTHING: Final = "no measured row: priors of an engine that runs CUDA graphs"
 
 
 def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Array, Told]]:
@@ -44,17 +45,16 @@ def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Ar
     spreads = held_out.spread(found, cells(found), missed)
     logs, sd = fit(found)
     out = {}
-    for engine in ENGINES:
-        mine = [place for place, each in enumerate(found) if each.engine.name == engine.name]
-        own = {key: value for key, value in spreads.items() if key and key[0] == engine.name}
-        told = _told(found, scored, mine, own, source)
-        out[engine.name] = logs, sd, told
+    for name in PROFILES:
+        mine = [place for place, each in enumerate(found) if each.engine.profile == name]
+        own = {key: value for key, value in spreads.items() if key and key[0] == name}
+        out[name] = logs, sd, _told(found, scored, mine, own, source)
     rest = {
         key: value
         for key, value in spreads.items()
-        if not key or key[0] not in {engine.name for engine in ENGINES}
+        if not key or key[0] not in PROFILES
     }
-    modern = [place for place, each in enumerate(found) if each.engine.modern]
+    modern = [place for place, each in enumerate(found) if each.engine.graph_kernels]
     out[SHARED] = logs, sd, _told(found, scored, modern, rest, source)
     return out
 

@@ -2,7 +2,7 @@
 
 from roofline.bench.end_to_end.comparing import Compared
 from roofline.bench.end_to_end.evidence import load
-from roofline.bench.end_to_end.modes import OPEN
+from roofline.bench.end_to_end.replay import OPEN
 from roofline.units import show
 
 

@@ -8,25 +8,20 @@ import numpy as np
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import (
     METRICS,
-    Case,
     Row,
     Unread,
     contradicted,
     read,
 )
-from roofline.bench.end_to_end.deploying import deployment
-from roofline.bench.end_to_end.engines import UNKNOWN
-from roofline.bench.end_to_end.fitting import Known, known, predictions
-from roofline.bench.end_to_end.prices import priced
+from roofline.bench.end_to_end.fitting import predictions
+from roofline.bench.end_to_end.replay import Known, known
 from roofline.bench.end_to_end.result import EndToEnd, Metric
-from roofline.bench.end_to_end.tables import Tables, tables
 from roofline.errors import InputError, RooflineError
+from roofline.hardware.engine import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas
 
-TYPICAL: Final = 2048.0
-"""Context at which the room for caches is counted, where layers with windows keep less. [token]"""
 OK: Final = "ok"
 FEWEST: Final = 5
 """Groups of devices, engines and networks that a cross-validation needs."""
@@ -64,27 +59,21 @@ def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
 
 
 def prepared(rows: Sequence[Row]) -> tuple[list[Known], list[Unread]]:
-    """Rows with the prices of their steps; those that cannot be priced, with the reason.
+    """Rows with what serves them; those that cannot be served, with the reason.
 
     Parameters
     ----------
     rows
-        As read; rows of one deployment share its tables.
+        As read.
     """
-    made: dict[Case, Tables | str] = {}
     found: list[Known] = []
     refused: list[Unread] = []
     for row in rows:
-        if row.case not in made:
-            try:
-                made[row.case] = tables(priced(deployment(row.case)), TYPICAL)
-            except RooflineError as error:
-                made[row.case] = f"{error} ({error.hint})" if error.hint else str(error)
-        table = made[row.case]
-        if isinstance(table, str):
-            refused.append(Unread(row.place, table))
-        else:
-            found.append(known(row, table))
+        try:
+            found.append(known(row))
+        except RooflineError as error:
+            why = f"{error} ({error.hint})" if error.hint else str(error)
+            refused.append(Unread(row.place, why))
     return found, refused
 
 
@@ -118,7 +107,7 @@ def _result(
     for each, metric, spread in zip(found, metrics, spreads, strict=True):
         place = each.row.place
         done[place] = True
-        profile[place], kind[place] = each.engine.name, each.kind
+        profile[place], kind[place] = each.engine.profile, each.kind
         basis[place] = _basis(each)
         wrong = contradicted(each.row)
         for name, value in each.row.measured.items():
@@ -141,6 +130,6 @@ def _result(
 
 
 def _basis(each: Known) -> str:
-    if each.engine.name == UNKNOWN:
+    if each.engine.profile == UNKNOWN:
         return f"no row was measured of {each.row.engine}: constants of a modern engine, assumed"
-    return f"kernels as priced for {each.row.case.gpu}, constants fitted for {each.engine.name}"
+    return f"kernels as priced for {each.row.case.gpu}, constants fitted for {each.engine.profile}"

@@ -12,25 +12,24 @@ from pydantic import Field
 from roofline.bench import atomic
 from roofline.bench.end_to_end.engines import (
     CONSTANTS,
-    ENGINES,
     FOLDER,
     KERNELS,
+    PROFILES,
     SHARED,
     Constant,
-    Engine,
 )
-from roofline.bench.end_to_end.fitting import NAMES, PLACE, priors
+from roofline.bench.end_to_end.fitting import NAMES, PLACE, assembled, priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
-from roofline.bench.end_to_end.modes import CLOSED
+from roofline.bench.end_to_end.replay import CLOSED
 from roofline.content import shipped
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.work import Array
 from roofline.errors import DocumentError, InputError
+from roofline.hardware.engine import engine
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
 
 DIGITS: Final = 4
-_BY_NAME: Final = {engine.name: engine for engine in ENGINES}
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
@@ -148,10 +147,10 @@ def load(own: Path | None = None) -> tuple[Array, Spreads]:
     logs = logs.copy()
     document = read(own)
     file = validate(EngineFile, document)
-    if file.name not in {engine.name for engine in ENGINES}:
+    if file.name not in PROFILES:
         raise DocumentError(
             f"{file.name!r:.40} is no engine that has a profile",
-            hint=f"there are {', '.join(engine.name for engine in ENGINES)}",
+            hint=f"there are {', '.join(PROFILES)}",
             where=document.where("name"),
         )
     return logs, {**spreads, **_take(document, file, logs)}
@@ -168,7 +167,7 @@ def shipped_profiles() -> tuple[Array, Spreads]:
     """
     logs = np.full(len(NAMES), np.nan)
     spreads: dict[Key, float] = {}
-    for name in (*(engine.name for engine in ENGINES), SHARED):
+    for name in (*PROFILES, SHARED):
         document = read(path_of(name))
         spreads.update(_take(document, validate(EngineFile, document), logs))
     return logs, spreads
@@ -217,7 +216,7 @@ def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = Non
     """
     import yaml
 
-    if name != SHARED and name not in {engine.name for engine in ENGINES}:
+    if name != SHARED and name not in PROFILES:
         raise InputError(f"no engine has a profile {name!r:.40}", hint="see engines.py")
     constants: Mapping[str, Constant] = KERNELS if name == SHARED else CONSTANTS
     body = {
@@ -281,38 +280,17 @@ def profile_of(name: str, own: Path | None = None) -> EngineProfile:
     own
         As for `load`.
     """
-    if name not in {engine.name for engine in ENGINES}:
+    known = engine(name)
+    if known.profile not in PROFILES:
         return NO_ENGINE
     logs, spreads = load(own)
-    return assembled(logs, _BY_NAME[name], tuple(_misses(spreads, name)))
+    return assembled(logs, known, tuple(_misses(spreads, known.profile)))
 
 
 @cache
 def shipped_profile(name: str) -> EngineProfile:
     """Constants of an engine as they are shipped; none of one without a file."""
     return profile_of(name)
-
-
-def assembled(
-    logs: Array, engine: Engine, misses: tuple[tuple[str, float, float], ...] = ()
-) -> EngineProfile:
-    """Constants of an engine as one record.
-
-    Parameters
-    ----------
-    logs
-        Logarithms of all constants.
-    engine
-        Whose. One of an older time runs kernels as they were believed to be before any row.
-    misses
-        Spreads by kind of network, as in `EngineProfile`.
-    """
-    own = {name: float(np.exp(logs[PLACE[f"{engine.name}.{name}"]])) for name in CONSTANTS}
-    kernels = {
-        name: float(np.exp(logs[PLACE[name]])) if engine.modern else known.prior
-        for name, known in KERNELS.items()
-    }
-    return EngineProfile(**own, **kernels, reach_bytes_per_s=engine.reach, spreads=misses)
 
 
 def _misses(spreads: Spreads, name: str) -> Iterator[tuple[str, float, float]]:

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from roofline.bench.end_to_end import scenario_rules
-from roofline.bench.end_to_end.engines import UNKNOWN
 from roofline.bench.end_to_end.evidence import GAPS, Context
 from roofline.bench.end_to_end.held_out import LIKE
 from roofline.bench.end_to_end.phrases import many, percent, share, time
+from roofline.hardware.engine import UNKNOWN
 
 ALIKE: Final = 0.1
 """Difference of two shares that are alike. [1]"""
@@ -26,7 +26,7 @@ NEAR: Final = 1.15
 
 def _poor(c: Context) -> str:
     """The kernels that decide were not measured there."""
-    if c.run.known.engine.name == UNKNOWN:
+    if c.run.known.engine.profile == UNKNOWN:
         return (
             f"no run of {c.run.known.row.engine} was ever measured: its constants are those of a "
             "usual engine, assumed."

@@ -13,8 +13,11 @@ for a short one there. Between their points the tables are straight lines. That 
 definition of a step's price here; it follows `roofline.cost.roof` within half a percent.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from typing import Final, TypedDict
 
 import numpy as np
@@ -45,8 +48,16 @@ MOST_STEP_TOKENS: Final = 65_536
 JUMPS: Final = 2.0**-8
 """As `TOLERANCE`, where kernels were measured: 0.4 %."""
 MOST_JUMPS: Final = 192
+FEWEST: Final = 256
+SHORTEST: Final = 8192
+"""Sequences and context that every table reaches. [1] [token]"""
+MOST_TABLES: Final = 512
+"""Tables that a process keeps, of some hundred kilobytes each."""
 LONGEST: Final = 131_072
 """Of networks that state no longest context."""
+
+
+_TABLES: OrderedDict[Hashable, "StepPrices"] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +127,9 @@ def step_prices(
     deployment
         Network, node, formats, layout, calibration.
     sequences
-        Most sequences of a step. [1]
+        Most sequences of a step, at least; tables reach to a power of two. [1]
     longest
-        Longest context; None for that of the network. [token]
+        Longest context, likewise; None for that of the network. [token]
     engine
         Overheads of the engine; None for those of the deployment.
 
@@ -145,7 +156,30 @@ def step_prices(
             "loads from the host that are hidden behind the rest of a step have no price by parts",
             hint="give --no-prefetch, or keep weights and cache on the device",
         )
-    most = longest or network.max_context or LONGEST
+    most = _upwards(longest or network.max_context or LONGEST, SHORTEST)
+    many = _upwards(sequences, FEWEST)
+    key = (deployment.calibration, many, most, _digest(deployment))
+    if key not in _TABLES:
+        _TABLES[key] = _tabulated(deployment, many, most)
+        while len(_TABLES) > MOST_TABLES:
+            _TABLES.popitem(last=False)
+    costs = deployment.engine_costs if engine is None else engine
+    return replace(_TABLES[key], engine=costs)
+
+
+def _upwards(number: int, least: int) -> int:
+    """The next power of two, so that questions of about the same reach have the same table."""
+    return int(2 ** np.ceil(np.log2(max(number, least))))
+
+
+def _digest(deployment: Deployment) -> bytes:
+    """Fingerprint of a deployment but for its calibration."""
+    bare = replace(deployment, calibration=None)
+    return hashlib.sha256(pickle.dumps(bare)).digest()
+
+
+def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
+    """Tables of the kernels of a deployment, without what the engine's software adds."""
     rounded = deployment.layout.dp * deployment.layout.pp > 1
     batches = spaced(1, sequences, 32, EVERY_ROUND if rounded else EVERY_BATCH)
     few = spaced(1, sequences, 4)
@@ -184,7 +218,6 @@ def step_prices(
         chunks=chunks,
         cached=cached,
         attention_s=attention,
-        engine=deployment.engine_costs if engine is None else engine,
     )
 
 

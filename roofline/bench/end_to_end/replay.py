@@ -1,0 +1,283 @@
+"""A measured row served again: by the simulator that `roofline simulate` runs, with its settings.
+
+``bs1_prefill``, ``bs1_decode``
+    One sequence: TTFT; the mean time between its tokens.
+``static_batch``
+    A batch that starts and ends together: the first token of all, the last of all.
+``steady_concurrency``
+    Clients in a closed loop: means over their requests.
+``steady_rate``
+    Requests at a rate, whether others are answered or not: means over them.
+``offline_max``, ``sharegpt_max``
+    All requests at once, as many in flight as fit: until the last of them is answered; where it is
+    not known how many there are, the rate of a server that never waits.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from roofline.bench.end_to_end.cases import Row
+from roofline.bench.end_to_end.deploying import deployment
+from roofline.bench.end_to_end.driving import traffic_of, waiting_clients
+from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import EngineProfile, kernels_of, kind_of
+from roofline.cost.work import Array
+from roofline.errors import InfeasibleError
+from roofline.hardware.engine import Engine, engine_of
+from roofline.serving.requests import Requests
+from roofline.serving.run.serve import Fleet, serve
+from roofline.serving.run.setup import Asked, page_of, server_of
+from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.served import Served
+from roofline.serving.simulate.server import Server
+from roofline.serving.traffic.draw import draw
+
+CLOSED: Final = "steady_concurrency"
+OPEN: Final = "steady_rate"
+FULL: Final = frozenset({"offline_max", "sharegpt_max"})
+SINGLE: Final = FULL | {CLOSED, OPEN}
+"""Modes whose requests are measured one by one, and not as a batch."""
+FULLEST: Final = 0.95
+"""Share of a device's memory that a row was served with whose network the usual share does not hold.
+Assumed. [1]"""
+SEED: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A row with what its prediction needs.
+
+    Attributes
+    ----------
+    row
+        What was asked.
+    deployment
+        What served it.
+    requests, server
+        What came, and how steps are filled.
+    utilization
+        Share of device memory that was given to the engine; None for its default. [1]
+    """
+
+    row: Row
+    deployment: Deployment
+    requests: Requests
+    server: Server
+    utilization: float | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """Engine of the catalog, whose profile has its constants."""
+        return self.deployment.engine
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """Device, engine and shape of the network: what is left out together."""
+        network = self.row.case.network
+        return self.row.case.gpu, self.row.engine, SAME.get(network, network)
+
+    @property
+    def kind(self) -> str:
+        """Kind of its network: ``"dense"``, ``"mixture"`` or ``"latent"``."""
+        return kind_of(self.deployment.architecture)
+
+    @property
+    def clients(self) -> int:
+        """Clients of all replicas together; 0 where requests come by themselves. [1]"""
+        if self.row.mode == OPEN or (self.row.mode in FULL and not self.row.requests):
+            return 0
+        if self.row.mode in FULL:
+            return len(self.requests)
+        clients = int(self.row.batch + waiting_clients(self.row)) * int(self.row.replicas)
+        return clients
+
+    def served(self, profile: EngineProfile) -> Served:
+        """Every request of the row, served on all replicas.
+
+        Parameters
+        ----------
+        profile
+            Constants of the engine.
+        """
+        fleet = Fleet(self._prices(profile), self.server, int(self.row.replicas))
+        return serve(fleet, self.requests, concurrency=self.clients)
+
+    def _prices(self, profile: EngineProfile) -> Any:
+        priced = with_profile(self.deployment, profile)
+        costs = priced.engine_costs
+        if self.row.mode not in SINGLE:
+            # A batch is in the engine's hands before it starts.
+            costs = replace(costs, request_s=0.0, serial_s=0.0)
+        elif self.row.mode in FULL:
+            costs = replace(costs, serial_s=0.0)
+        return step_prices(
+            with_profile(self.deployment, kernels_of(profile)),
+            sequences=self.server.max_sequences,
+            longest=self.server.longest,
+            engine=costs,
+        )
+
+    def predicted(self, profile: EngineProfile) -> Mapping[str, float]:
+        """Every metric of the row: ``ttft_s``, ``tpot_s``, ``latency_s``, ``throughput_tok_s``.
+
+        Parameters
+        ----------
+        profile
+            Constants of the engine.
+        """
+        row = self.row
+        if row.mode in FULL and not row.requests:
+            return self._saturated(profile)
+        served = self.served(profile)
+        if row.mode not in SINGLE:
+            return _batch(row, float(served.ttft_s.max()), served.totals.makespan_s)
+        tpot = tpot_of(served)
+        return {
+            "ttft_s": float(served.ttft_s.mean()),
+            "tpot_s": float(tpot.mean()) if len(tpot) else 0.0,
+            "latency_s": float(served.latency_s.mean()),
+            "throughput_tok_s": throughput(
+                row, served.prompt.sum(), served.output.sum(), served.totals.makespan_s
+            ),
+        }
+
+    def _saturated(self, profile: EngineProfile) -> Mapping[str, float]:
+        """A server that never waits for requests, in the long run."""
+        from roofline.serving.simulate.steady import closed, share_of
+
+        share = share_of(self.requests, self._prices(profile), self.server)
+        found = closed(share, np.array([float(share.most)]))
+        rate = float(found.saturation_per_s[0]) * self.row.replicas
+        return {
+            "ttft_s": float(found.ttft_s[0]),
+            "tpot_s": float(found.tpot_s[0]),
+            "latency_s": float(found.latency_s[0]),
+            "throughput_tok_s": throughput(self.row, rate * share.prompt, rate * share.output, 1.0),
+        }
+
+
+SAME: Final[Mapping[str, str]] = {"deepseek-r1": "deepseek-v3"}
+"""Networks of one shape."""
+
+
+def known(row: Row) -> Known:
+    """A row with what serves it.
+
+    Parameters
+    ----------
+    row
+        As read.
+
+    Raises
+    ------
+    RooflineError
+        The layout does not fit the network or the machine, a format has no arithmetic there, or
+        nothing is left for a cache.
+    """
+    found = deployment(row.case)
+    traffic = traffic_of(row)
+    requests = draw(traffic, SEED, block=page_of(found.engine, sharing=True))
+    asked, share = asked_of(row), None
+    try:
+        server = server_of(found, asked, requests, None)
+    except InfeasibleError:
+        share = FULLEST
+        server = server_of(found, asked, requests, share)
+    return Known(row, found, requests, server, share)
+
+
+def asked_of(row: Row) -> Asked:
+    """Settings of the server that a row states beside its engine's defaults."""
+    if row.mode in SINGLE and not (row.mode == CLOSED and waiting_clients(row)):
+        return Asked()
+    return Asked(max_sequences=max(int(row.batch), 1), token_budget=_budget(row))
+
+
+def _budget(row: Row) -> int | None:
+    """Token budget that holds a token of each sequence, where the engine's default is smaller."""
+    usual = deployment(row.case).step_tokens
+    return int(row.batch) if 0 < usual < row.batch else None
+
+
+def settings(each: Known) -> dict[str, Any]:
+    """Keywords of `roofline.simulate` that ask what a row of a closed loop asks.
+
+    Parameters
+    ----------
+    each
+        A row with clients.
+    """
+    row, found = each.row, each.deployment
+    traffic, asked = traffic_of(row), asked_of(row)
+    return {
+        "model": found.architecture,
+        "gpu": row.case.gpu,
+        "gpus": int(row.devices),
+        "layout": row.case.layout.spelled,
+        "kv": row.case.kv,
+        "engine": found.engine.name,
+        "calibration": "auto" if found.calibration is None or measured(found) else "usual",
+        "workload": traffic,
+        "concurrency": each.clients,
+        "max_sequences": asked.max_sequences,
+        "token_budget": asked.token_budget,
+        "memory_utilization": each.utilization,
+        "seed": SEED,
+    }
+
+
+def measured(found: Deployment) -> bool:
+    """Whether kernels that were measured price a deployment."""
+    return found.calibration is not None and found.calibration.name != "usual kernels"
+
+
+def with_profile(found: Deployment, profile: EngineProfile) -> Deployment:
+    """A deployment with other constants of its engine."""
+    return replace(found, calibration=replace(found.calibration, profile=profile))  # type: ignore[type-var]
+
+
+def tpot_of(served: Served) -> Array:
+    """(latency − TTFT) / (tokens − 1) of each request with several tokens. [s]"""
+    return np.asarray(served.tpot_s[served.output > 1])
+
+
+def itl_of(served: Served) -> float:
+    """The same of all requests together, so that long answers count more. [s]"""
+    gaps = float((served.output - 1).sum())
+    return float((served.latency_s - served.ttft_s).sum()) / gaps if gaps else 0.0
+
+
+def _batch(row: Row, ttft: float, latency: float) -> Mapping[str, float]:
+    """Metrics of sequences that start and end together."""
+    tpot = (latency - ttft) / max(row.osl - 1.0, 1.0)
+    spent = tpot * row.osl if row.mode == "bs1_decode" else latency
+    tokens = row.batch * row.replicas
+    return {
+        "ttft_s": ttft,
+        "tpot_s": tpot,
+        "latency_s": latency,
+        "throughput_tok_s": throughput(row, tokens * row.isl, tokens * row.osl, spent),
+    }
+
+
+def throughput(row: Row, prompts: float, answers: float, seconds: float) -> float:
+    """Tokens that a row counts, of all replicas or of one device, each second. [token/s]
+
+    Parameters
+    ----------
+    row
+        Says which are counted, and whose.
+    prompts, answers
+        Tokens of all replicas. [token]
+    seconds
+        In which they were done. [s]
+    """
+    counted = {"input": prompts, "output": answers, "input+output": prompts + answers}
+    whole = float(counted[row.counts]) / seconds
+    return whole / row.devices if row.scope == "per_gpu" else whole
+
+
+__all__ = ["CLOSED", "FULL", "OPEN", "SINGLE", "Known", "engine_of", "known", "settings"]
