@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from roofline.cost.activations import activation_peak, naive_score_bytes
 from roofline.cost.memory import budget, kv_bytes_per_sequence
 from roofline.cost.weights import weight_bytes
-from roofline.hardware.engine import Engine
+from roofline.hardware.engine import DeviceDefault, Engine
 from roofline.model import parameters
 from roofline.model.architecture import Architecture
 from tests.cost.networks import NODE, dense, deployed, networks
@@ -70,7 +70,7 @@ def test_naive_scores_are_held_twice_for_each_head_of_the_device() -> None:
 
 
 def test_the_parts_of_the_memory_add_up_to_the_capacity() -> None:
-    engine = Engine("some", "", 0.9, 1000.0, 500.0, 0.0, 16.0)
+    engine = Engine("some", "", DeviceDefault(0.9), 1000.0, 500.0, DeviceDefault(0.0), 16.0)
     deployment = deployed(dense(), engine=engine)
     m = budget(deployment, batch=3.0, context=50.0, step_tokens=100.0, step_rows=3.0)
     parts = (m.weights, m.activations, m.runtime, m.graphs, m.kv, m.free, m.capacity - m.budget)

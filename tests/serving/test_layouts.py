@@ -170,7 +170,8 @@ def test_every_batch_of_the_curve_is_answered_as_if_it_were_asked(
 ) -> None:
     kind, layout = case
     deployment = laid(NETWORKS[kind], layout)
-    deployment = replace(deployment, engine=replace(deployment.engine, memory_utilization=1e-4))
+    little = replace(deployment.engine, memory_utilization=DeviceDefault(1e-4))
+    deployment = replace(deployment, engine=little)
     for row in curve(static_batch(deployment, work)).rows():
         if row["batch"] > 40:
             break

@@ -8,15 +8,16 @@ and a request waits for the front end before it is scheduled.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from roofline.hardware import engine as catalog
+from roofline.hardware.engine import UNKNOWN
 
 Policy = Literal["decode-first", "whole-prompts", "prefill-first"]
 FOLDER: Final = "calibrations/engines"
 SHARED: Final = "kernels"
 """File of what all engines share."""
-UNKNOWN: Final = "unknown"
-"""Profile of an engine that no row was measured of: priors of a modern one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +70,12 @@ KERNELS: Final[Mapping[str, Constant]] = {
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How an engine fills a step, and what it is known by.
+    """How an engine fills a step, and the names that sources give it.
 
     Attributes
     ----------
     name
-        Of its profile.
+        Name of its profile.
     policy
         ``"decode-first"``: decoding sequences, then chunks of prompts up to the budget (vLLM).
         ``"whole-prompts"``: together with whole prompts up to the budget (TensorRT-LLM).
@@ -114,125 +115,66 @@ _OLD: Final = {
     "decode_gain": (1.0, 0.1),
     "prefill_gain": (1.0, 0.1),
 }
-ENGINES: Final = (
-    Engine(
-        "vllm", "decode-first", 8192, 1024, 0.7, ("vllm",), {"sequence": (2e-5, 0.3)}, modern=True
-    ),
-    Engine(
-        "trtllm",
-        "whole-prompts",
-        8192,
-        2048,
-        1.0,
-        ("trtllm",),
-        {"decode_gain": (0.94, 0.06), "serial": (1.2e-2, 0.5), "request": (1.5e-2, 0.4)},
-        modern=True,
-    ),
-    Engine(
-        "sglang",
-        "prefill-first",
-        8192,
-        1024,
-        0.7,
-        ("sglang",),
-        {"front": (5e-5, 0.5), "mixture": (1.5e-1, 0.4)},
-        modern=True,
-    ),
-    Engine(
-        "vllm-2024",
-        "prefill-first",
-        8192,
-        256,
-        0.7,
-        ("vLLM",),
-        _OLD | {"sequence": (7.5e-5, 0.4), "prefill": (5e-3, 0.5)},
-    ),
-    Engine("trtllm-2024", "whole-prompts", 8192, 2048, 1.0, (), _OLD),
-    Engine("trtllm-2023", "whole-prompts", WHOLE, 4096, 1.0, ("TensorRT-LLM",), _OLD),
-    Engine(
-        "fastertransformer",
-        "whole-prompts",
-        WHOLE,
-        4096,
-        1.0,
-        ("fastertransformer",),
-        _OLD | {"step": (4.9e-3, 0.4)},
-    ),
-    Engine(
-        "megatron",
-        "whole-prompts",
-        WHOLE,
-        4096,
-        1.0,
-        ("megatron",),
-        _OLD | {"step": (5e-2, 0.6), "decode_gain": (1.3, 0.3), "prefill_gain": (1.3, 0.3)},
-    ),
-    Engine(
-        "deepspeed-mii",
-        "decode-first",
-        2048,
-        512,
-        0.7,
-        ("Deepspeed-MII", "deepspeed"),
-        _OLD | {"step": (6.5e-3, 0.4)},
-    ),
-    Engine(
-        "llama.cpp",
-        "decode-first",
-        512,
-        1,
-        1.0,
-        ("llama.cpp",),
-        _OLD | {"decode_gain": (1.1, 0.2), "prefill_gain": (2.0, 0.4)},
-        reach=1.4e12,
-    ),
-    Engine("lmdeploy", "whole-prompts", 8192, 256, 0.5, ("lmdeploy-turbomind",), {}),
-    Engine(
-        "splitwise",
-        "whole-prompts",
-        WHOLE,
-        512,
-        1.0,
-        ("splitwise-profile(engine unstated in repo)",),
-        _OLD | {"step": (1e-2, 0.6), "sequence": (7.5e-5, 0.6)},
-    ),
-    Engine("gpt-fast", "decode-first", WHOLE, 8, 1.0, ("gpt-fast",), _OLD),
-    Engine(
-        UNKNOWN,
-        "decode-first",
-        8192,
-        512,
-        0.7,
-        (),
-        {"decode_gain": (1.1, 0.2), "prefill_gain": (1.1, 0.2)},
-    ),
-)
-"""Profiles. Policies, budgets and priors of those that were measured in 2023 and 2024 are facts of
-their documentation or assumed; constants are fitted. llama.cpp decodes at the rate of the memory of
-A40 and L40S, and hardly faster on devices with two to four times as much."""
-_BY_NAME: Final = {engine.name: engine for engine in ENGINES}
-_CALLED: Final = {name: engine for engine in ENGINES for name in engine.names}
-OLD_VERSIONS: Final = {
-    "trtllm": (((1, 0), "trtllm"), ((0, 10), "trtllm-2024"), ((0, 0), "trtllm-2023")),
-    "vllm": (((0, 6), "vllm"), ((0, 0), "vllm-2024")),
+_PRIORS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
+    "vllm": {"sequence": (2e-5, 0.3)},
+    "trtllm": {"decode_gain": (0.94, 0.06), "serial": (1.2e-2, 0.5), "request": (1.5e-2, 0.4)},
+    "sglang": {"front": (5e-5, 0.5), "mixture": (1.5e-1, 0.4)},
+    "vllm-2024": _OLD | {"sequence": (7.5e-5, 0.4), "prefill": (5e-3, 0.5)},
+    "trtllm-2024": _OLD,
+    "trtllm-2023": _OLD,
+    "fastertransformer": _OLD | {"step": (4.9e-3, 0.4)},
+    "megatron": _OLD
+    | {"step": (5e-2, 0.6), "decode_gain": (1.3, 0.3), "prefill_gain": (1.3, 0.3)},
+    "deepspeed-mii": _OLD | {"step": (6.5e-3, 0.4)},
+    "llama.cpp": _OLD | {"decode_gain": (1.1, 0.2), "prefill_gain": (2.0, 0.4)},
+    "lmdeploy": {},
+    "splitwise": _OLD | {"step": (1e-2, 0.6), "sequence": (7.5e-5, 0.6)},
+    "gpt-fast": _OLD,
+    UNKNOWN: {"decode_gain": (1.1, 0.2), "prefill_gain": (1.1, 0.2)},
 }
-"""First version of each profile, latest first: TensorRT-LLM 0.10 brought the executor that batches
-in flight to its benchmarks, 1.0 the PyTorch workflow; vLLM 0.6 multi-step scheduling."""
+"""Priors of each profile, in the order of the fit."""
+_FITTED_WITH: Final[Mapping[str, Mapping[str, Any]]] = {
+    "vllm": {"reserved": 0.7},
+    "sglang": {"budget": 8192, "most": 1024},
+}
+"""Where the fit differs from the catalog: the shipped constants were fitted with these."""
+_POLICIES: Final[Mapping[tuple[str, str], Policy]] = {
+    ("chunked", "decode"): "decode-first",
+    ("continuous", "decode"): "whole-prompts",
+    ("continuous", "prefill"): "prefill-first",
+}
+
+
+def _profiled(name: str) -> Engine:
+    """Engine of the catalog as the loop of measured rows runs it."""
+    known = catalog.engine(name)
+    made = Engine(
+        name,
+        _POLICIES[known.policy, known.first],
+        int(known.step_tokens.value) or WHOLE,
+        int(known.sequences.value),
+        known.reservation,
+        known.aliases,
+        _PRIORS[name],
+        known.graph_kernels,
+        known.decode_reach_bytes_per_s,
+    )
+    return replace(made, **_FITTED_WITH.get(name, {}))
+
+
+ENGINES: Final = tuple(_profiled(name) for name in _PRIORS)
+"""Profiles. Policies, budgets and limits are those of the catalog of engines on large devices;
+constants are fitted."""
+_BY_NAME: Final = {engine.name: engine for engine in ENGINES}
 
 
 def engine_of(name: str, version: str) -> Engine:
     """Profile for the engine of a row, that of an unknown one where no row was measured of it.
 
-    A version decides; without one the spelling does, for sources of 2024 write "vLLM".
-
     >>> engine_of("vLLM", "0.15.1").name, engine_of("vLLM", "").name, engine_of("mlc", "").name
     ('vllm', 'vllm-2024', 'unknown')
     """
-    plain = name.lower().replace("-", "").replace("tensorrtllm", "trtllm")
-    numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
-    if plain in OLD_VERSIONS and len(numbers) == 2:
-        return _BY_NAME[next(name for first, name in OLD_VERSIONS[plain] if numbers >= first)]
-    return _CALLED.get(name) or _CALLED.get(plain) or _BY_NAME[UNKNOWN]
+    return _BY_NAME[catalog.engine_of(name, version).name]
 
 
 def prior(engine: Engine, constant: str) -> tuple[float, float]:

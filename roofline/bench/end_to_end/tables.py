@@ -39,6 +39,11 @@ LITTLE: Final = 0.03
 """Least share of a device's memory that caches get, or the deployment would not have been run."""
 ALL: Final = 0.95
 """Share of a device's memory that an engine can be given at most."""
+STEP_TOKENS: Final = 8192.0
+"""New tokens of a step that activations are counted for. [token]"""
+MEMORY_SHARES: Final = {"vllm": 0.90, "trtllm": 0.90, "sglang": 0.88}
+"""Share of a device that each engine is taken to use for everything; the shipped constants were
+fitted with these. [1]"""
 _HEAD: Final = ("lm-head", "final-norm", "project-out", "all-gather-logits", "quantise-lm-head")
 
 
@@ -167,9 +172,14 @@ def room(deployment: Deployment, typical: float) -> float:
     -----
     Source: the budget of `roofline.cost.memory` with a step of the engine's token limit.
     """
-    engine = deployment.engine
-    tokens = engine.step_tokens or 8192.0
-    held = budget(deployment, batch=1.0, context=typical, step_tokens=tokens, step_rows=256.0)
+    held = budget(
+        deployment,
+        batch=1.0,
+        context=typical,
+        step_tokens=STEP_TOKENS,
+        step_rows=256.0,
+        utilization=MEMORY_SHARES[deployment.engine.name],
+    )
     pool = held.pool
     if pool < LITTLE * held.capacity:
         # Where its usual share does not hold the weights, an engine is given all there is.
