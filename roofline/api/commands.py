@@ -141,9 +141,7 @@ def serve_command(
         calibration=NONE,
     )
     memory = (
-        usual_memory(named, deployment)
-        if memory_utilization is None
-        else Share(memory_utilization)
+        usual_memory(named, deployment) if memory_utilization is None else Share(memory_utilization)
     )
     if draft == "mtp" and MTP not in network.other_parameters:
         raise InputError(

@@ -144,7 +144,7 @@ class Deployment:
 
     @property
     def cuda_graphs(self) -> bool:
-        """Whether decode steps run in CUDA graphs: the engine does so, and is not told otherwise."""
+        """Whether decode steps run in CUDA graphs: the engine has them, and may use them."""
         return self.options.cuda_graphs and self.engine.graph_kernels
 
     @property

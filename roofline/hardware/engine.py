@@ -349,7 +349,7 @@ def engine_of(name: str, version: str = "") -> Engine:
 
 @cache
 def _registers() -> tuple[dict[str, list[Engine]], dict[str, Engine]]:
-    """Engines by the family whose releases they are, latest first, and by what sources call them."""
+    """Engines by family, latest release first, and by the names that sources give them."""
     every = [engine(name) for name in engine_names(unlisted=True)]
     families: dict[str, list[Engine]] = {}
     for each in sorted(every, key=lambda found: found.since, reverse=True):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.work import Number
+from roofline.hardware.engine import DeviceDefault
 from roofline.hardware.machine import Link
 from roofline.serving.curve import curve
 from roofline.serving.stages import through

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from roofline.hardware import engine as catalog
-from roofline.hardware.engine import UNKNOWN
 
 Policy = Literal["decode-first", "whole-prompts", "prefill-first"]
+UNKNOWN: Final = catalog.UNKNOWN
+"""Profile of an engine that no row was measured of: priors of a modern one."""
 FOLDER: Final = "calibrations/engines"
 SHARED: Final = "kernels"
 """File of what all engines share."""
@@ -123,8 +124,7 @@ _PRIORS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
     "trtllm-2024": _OLD,
     "trtllm-2023": _OLD,
     "fastertransformer": _OLD | {"step": (4.9e-3, 0.4)},
-    "megatron": _OLD
-    | {"step": (5e-2, 0.6), "decode_gain": (1.3, 0.3), "prefill_gain": (1.3, 0.3)},
+    "megatron": _OLD | {"step": (5e-2, 0.6), "decode_gain": (1.3, 0.3), "prefill_gain": (1.3, 0.3)},
     "deepspeed-mii": _OLD | {"step": (6.5e-3, 0.4)},
     "llama.cpp": _OLD | {"decode_gain": (1.1, 0.2), "prefill_gain": (2.0, 0.4)},
     "lmdeploy": {},

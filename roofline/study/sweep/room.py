@@ -44,7 +44,9 @@ def room(lane: Lane, points: Points) -> Room:
     )
     budget = memory_budget(deployment, parts, lane.utilization)
     # In the order of `Memory.pool`, so that what just fits there just fits here.
-    fixed = parts.weights + parts.activations + deployment.engine.runtime_bytes + deployment.graph_bytes
+    fixed = (
+        parts.weights + parts.activations + deployment.engine.runtime_bytes + deployment.graph_bytes
+    )
     free = budget - (fixed + parts.buffer) - parts.kv
     wide = np.broadcast_to(np.asarray(free, np.float64), points.batch.shape)
     fits = wide >= 0.0
