@@ -68,10 +68,16 @@ def server_of(
     policy = asked.policy or engine.policy
     # Groups with sequences of their own have schedulers of their own.
     groups = int(deployment.layout.dp)
+    alone = policy in BATCHED
+    tokens = asked.token_budget
+    if tokens is None:
+        tokens = deployment.step_tokens * groups
     sequences = asked.max_sequences
     if sequences is None:
         sequences = deployment.sequences * groups
-    alone = policy in BATCHED
+        if asked.token_budget and not alone:
+            # As vLLM does by itself: a step has a token of each sequence that decodes.
+            sequences = min(sequences, asked.token_budget)
     if asked.sharing and (alone or asked.contiguous):
         raise InputError(
             f"prefixes are not shared in {'contiguous memory' if asked.contiguous else 'batches'}",
@@ -83,9 +89,6 @@ def server_of(
             "room on the host for prefixes that nobody shares",
             hint="leave out --host-cache, or share prefixes",
         )
-    tokens = asked.token_budget
-    if tokens is None:
-        tokens = deployment.step_tokens * groups
     server = Server(
         policy=policy,
         first=asked.first or engine.first,

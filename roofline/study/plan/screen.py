@@ -22,8 +22,11 @@ from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Demand
 from roofline.study.plan.kinds import Kind
 
-BATCHES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0)
-"""Sequences of a group at which decode steps are priced."""
+BATCHES: Final = (
+    1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0,
+    768.0, 1024.0, 1536.0, 2048.0, 3072.0,
+)  # fmt: skip
+"""Sequences of a group at which decode steps are priced, below the most that an engine runs. [1]"""
 
 
 def screen(
@@ -55,9 +58,10 @@ def _bounds(
     like = np.atleast_1d(np.asarray(group.tp, float))
     deployment = replace(kind.base, layout=group)
     free, sequences, tokens = _room(kind, deployment, demand)
+    most = float(deployment.sequences)
+    each = np.array([*(batch for batch in BATCHES if batch < most), most])
     batches = np.concatenate(
-        [np.ones((len(like), 1)), np.multiply.outer(_column(group.dp, like), np.array(BATCHES))],
-        axis=1,
+        [np.ones((len(like), 1)), np.multiply.outer(_column(group.dp, like), each)], axis=1
     )
     steps = _decode(kind, group, batches, demand, prompts=False)
     prompts = _prompts(deployment, like, demand)
