@@ -79,6 +79,7 @@ def analyze(
     routing: Routing = UNIFORM,
     denoising_steps: int = 0,
     block: int = 0,
+    cuda_graphs: bool = True,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
 ) -> Result:
@@ -126,6 +127,8 @@ def analyze(
     denoising_steps, block
         Steps of a diffusion language model for the whole answer, and tokens that are denoised
         together; 0 for token by token, and for the whole answer. [1]
+    cuda_graphs
+        False where the engine is told to run without CUDA graphs.
     memory_utilization
         Share of device memory; None for the engine's default. [1]
     usd_per_hour
@@ -151,6 +154,7 @@ def analyze(
         routing=routing,
         ring_attention=ring_attention,
         overlap=overlap,
+        cuda_graphs=cuda_graphs,
     )
     automatic = offload_weights == "auto"
     offload = Offload(_share(offload_weights), offload_kv, offload_to, prefetch)
@@ -226,6 +230,7 @@ def analyze(
                 "--attention naive": attention == "naive",
                 "--mask square": mask == "square",
                 "--memory-utilization": memory_utilization is not None,
+                "--no-cuda-graphs": not cuda_graphs,
                 "--denoising-steps": denoising_steps != 0,
             },
         )

@@ -1,6 +1,6 @@
 """Deployments that commands of serving engines start."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from roofline import schema
@@ -57,7 +57,7 @@ def parse_command(
     unused = table([{"flag": flag} for flag in found.unused], {"flag": ""})
     machine = [node] if isinstance(node, str) else []
     asked = asking(served, deployment, share, machine)
-    notes = [*found.notes, *_usual(found, deployment, share)]
+    notes = [*found.notes]
     if served.engine not in ("vllm", "sglang", "trtllm"):
         notes.append("llama.cpp is priced as an ideal engine: its own costs are not known")
     return Result(
@@ -70,22 +70,10 @@ def parse_command(
             "max_sequences": served.max_sequences,
             "token_budget": served.token_budget,
             "max_context": served.max_context,
+            "cuda_graphs": served.cuda_graphs,
             "analyze": asked[0],
             "simulate": asked[1],
         },
-    )
-
-
-def _usual(found: Read, deployment: Deployment, share: float | None) -> Iterator[str]:
-    """Whose default the share of memory is, where it is not that of the other questions."""
-    own = deployment.engine.memory_utilization
-    if not found.usual_memory or share is None or f"{share:.4g}" == f"{own:.4g}":
-        return
-    yield (
-        f"the command says no share of memory: {share:.4g} of each device is what "
-        f"{targets.ENGINES[found.served.engine].TITLE} takes by default; roofline's own is "
-        f"{own:.2f}, which leaves another room for the KV cache where --memory-utilization is not "
-        "given"
     )
 
 

@@ -4,11 +4,11 @@ from roofline.bench.calibrations import NONE
 from roofline.api.serving_room import (
     checkpoint,
     fitted,
-    habit,
     head,
     other_format,
     room_of,
-    usual_share,
+    usual_memory,
+    usual_sequences,
     usual_step,
 )
 from roofline.api.serving_tables import about, settings
@@ -21,12 +21,14 @@ from roofline.api.setting import (
     layout_of,
     machine_of,
     network_of,
+    options_of,
 )
 from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import targets, vllm
 from roofline.interop.commands.command import shell
+from roofline.interop.commands.memory import converted
 from roofline.interop.commands.served import (
     METHODS,
     Load,
@@ -65,6 +67,7 @@ def serve_command(
     token_budget: int | None = None,
     chunked_prefill: bool = True,
     prefix_caching: bool = True,
+    cuda_graphs: bool = True,
     offload_weights: float = 0.0,
     draft: str = "",
     draft_tokens: int = 3,
@@ -79,7 +82,7 @@ def serve_command(
     Parameters
     ----------
     model, gpu, node, gpus, layout, tp, pp, ep, dp, cp, stages, weights, kv, memory_utilization, \
-    offload_weights
+    offload_weights, cuda_graphs
         As for `roofline.api.analyze`.
     target, engine
         ``"vllm"``, ``"sglang"``, ``"trtllm"``, ``"llamacpp"``; or ``"k8s"`` and ``"ray-serve"``
@@ -133,16 +136,19 @@ def serve_command(
         # What the engine does not have is said below, and takes no room here.
         kv=cache if cache in targets.ENGINES[named].KV else "auto",
         engine=targets.PRICED_AS[named],
+        options=options_of(cuda_graphs=cuda_graphs),
         offload=Offload(weights=offload_weights) if offload_weights else KEPT,
         calibration=NONE,
     )
-    share = memory_utilization or usual_share(named, deployment)
+    memory = (
+        usual_memory(named, deployment) if memory_utilization is None else Share(memory_utilization)
+    )
     if draft == "mtp" and MTP not in network.other_parameters:
         raise InputError(
             f"{network.name} has no layer that predicts further tokens",
             hint="draft with eagle, ngram or model",
         )
-    sequences = habit(deployment) if max_sequences is None else max_sequences
+    sequences = usual_sequences(named, deployment) if max_sequences is None else max_sequences
     if max_sequences is None and token_budget is not None and named == vllm.NAME:
         sequences = min(sequences, max(token_budget, 1))  # as the engine does by itself
     name, unpublished = checkpoint(model)
@@ -156,16 +162,18 @@ def serve_command(
         max_sequences=sequences,
         token_budget=usual_step(deployment, sequences) if token_budget is None else token_budget,
         max_context=max_context,
-        memory=Share(share),
+        memory=memory,
         chunked_prefill=chunked_prefill,
         prefix_caching=prefix_caching,
+        cuda_graphs=cuda_graphs,
         offloaded=Offloaded(offload_weights) if offload_weights else None,
         speculation=_speculation(draft, draft_tokens, draft_model),
     )
     served, shortened = fitted(deployment, asked, prompt + output)
     drafted = "weights and cache of the draft are not in the share of memory" if draft_model else ""
+    room = room_of(deployment, served)
     site = Site(
-        room_of(deployment, served),
+        room,
         device.name,
         device.vendor,
         deployment.node.gpus,
@@ -177,7 +185,7 @@ def serve_command(
     said = (unpublished, shortened, drafted)
     return Result(
         "serve-command",
-        {"settings": settings(served, deployment, share)},
+        {"settings": settings(served, deployment, converted(memory, "device", room))},
         notes=(*(note for note in said if note), *written.notes),
         metadata={
             "target": target,

@@ -56,6 +56,7 @@ def compare(
     mask: Masking = "causal",
     mla: Form = "auto",
     routing: Routing = UNIFORM,
+    cuda_graphs: bool = True,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
 ) -> Result:
@@ -73,7 +74,8 @@ def compare(
     training_tokens
         Tokens that variants which need training are trained on; None to leave that out. [token]
     gpus, tp, batch, prefill_batch, prompt, prefix_hit, output, weights, kv, engine, convention, \
-    calibration, kv_cache, attention, mask, mla, routing, memory_utilization, usd_per_hour
+    calibration, kv_cache, attention, mask, mla, routing, cuda_graphs, \
+    memory_utilization, usd_per_hour
         As for `analyze`; the price is that of the base's GPU.
 
     Returns
@@ -101,7 +103,13 @@ def compare(
         Conditions(
             workload=Workload(batch, prompt, output, prefill_batch, prefix_hit, kv_cache),
             engine=engine_named(engine),
-            options=options_of(attention=attention, mask=mask, mla=mla, routing=routing),
+            options=options_of(
+                attention=attention,
+                mask=mask,
+                mla=mla,
+                routing=routing,
+                cuda_graphs=cuda_graphs,
+            ),
             gpus=gpus,
             utilization=memory_utilization,
             convention=convention,

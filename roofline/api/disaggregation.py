@@ -49,6 +49,7 @@ def disaggregate(
     mla: Form = "auto",
     routing: Routing = UNIFORM,
     overlap: float = 0.0,
+    cuda_graphs: bool = True,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
 ) -> Result:
@@ -80,7 +81,8 @@ def disaggregate(
         Tokens of each prompt and answer. [token]
     prefix_hit
         Share of the prompt that the prefill pool has cached already. [1]
-    weights, kv, engine, calibration, mla, routing, overlap, memory_utilization
+    weights, kv, engine, calibration, mla, routing, overlap, cuda_graphs, \
+    memory_utilization
         Of both pools: see `analyze`.
     usd_per_hour
         Price of one device; None for the assumed one. [$/h]
@@ -96,7 +98,7 @@ def disaggregate(
         Anything the user can mend.
     """
     one_of("over", over, WIRES)
-    options = options_of(mla=mla, routing=routing, overlap=overlap)
+    options = options_of(mla=mla, routing=routing, overlap=overlap, cuda_graphs=cuda_graphs)
     network = network_of(model)
     check_parts(network, mla, routing)
     check_share(memory_utilization)

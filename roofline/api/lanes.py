@@ -95,7 +95,11 @@ class Lanes:
                 arranged,
                 kv=kv,
                 engine=named["engine"],
-                options=options_of(overlap=technique.overlap, routing=Routing()),
+                options=options_of(
+                    overlap=technique.overlap,
+                    routing=Routing(),
+                    cuda_graphs=technique.cuda_graphs,
+                ),
                 offload=technique.offload,
                 calibration=self.scenario.calibration,
             )

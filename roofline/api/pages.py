@@ -10,6 +10,7 @@ from roofline.api.setting import (
     layout_of,
     machine_of,
     network_of,
+    options_of,
 )
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu, Node
@@ -37,6 +38,7 @@ def paging(
     kv: str = "auto",
     engine: str = "vllm",
     calibration: str = AUTO,
+    cuda_graphs: bool = True,
     memory_utilization: float | None = None,
 ) -> Result:
     """Say how many sequences fit with caches reserved whole, in pages, and in shared pages.
@@ -60,7 +62,7 @@ def paging(
         Sequences that a step keeps activations for. [1]
     prompt, output
         Tokens of each prompt and answer. [token]
-    weights, kv, engine, calibration, memory_utilization
+    weights, kv, engine, calibration, cuda_graphs, memory_utilization
         See `analyze`.
 
     Returns
@@ -91,6 +93,7 @@ def paging(
         weights=weights,
         kv=kv,
         engine=engine,
+        options=options_of(cuda_graphs=cuda_graphs),
         calibration=calibration,
     )
     return result_of(

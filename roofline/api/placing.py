@@ -46,6 +46,7 @@ def layouts(
     routing: Routing = UNIFORM,
     ring_attention: bool = False,
     overlap: float = 0.0,
+    cuda_graphs: bool = True,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
 ) -> Result:
@@ -60,7 +61,8 @@ def layouts(
     objective
         What the order is by: ``"latency"``, ``"throughput"`` of all GPUs, ``"cost"`` of a token.
     batch, prefill_batch, prompt, prefix_hit, output, weights, kv, engine, calibration, kv_cache, \
-    attention, mask, mla, routing, ring_attention, overlap, memory_utilization, usd_per_hour
+    attention, mask, mla, routing, ring_attention, overlap, cuda_graphs, \
+    memory_utilization, usd_per_hour
         As for `roofline.api.analyze`; the batch is that of one replica.
 
     Returns
@@ -93,6 +95,7 @@ def layouts(
             routing=routing,
             ring_attention=ring_attention,
             overlap=overlap,
+            cuda_graphs=cuda_graphs,
         ),
         calibration=calibration,
     )

@@ -75,6 +75,7 @@ def plan(
     mla: Form = "auto",
     routing: Routing = UNIFORM,
     overlap: float = 0.0,
+    cuda_graphs: bool = True,
     memory_utilization: float | None = None,
     usd_per_hour: float | Sequence[float] | None = None,
     training_tokens: float | None = None,
@@ -84,7 +85,7 @@ def plan(
 
     Parameters
     ----------
-    model, engine, calibration, mla, routing, overlap, memory_utilization
+    model, engine, calibration, mla, routing, overlap, cuda_graphs, memory_utilization
         As for `roofline.api.analyze`.
     gpu, weights, kv
         What may be used; several of each to choose among. Without a GPU as for
@@ -144,7 +145,7 @@ def plan(
             f"{network.name} does not answer token by token",
             hint="give a network that decodes; roofline analyze prices a batch of this one",
         )
-    options = options_of(mla=mla, routing=routing, overlap=overlap)
+    options = options_of(mla=mla, routing=routing, overlap=overlap, cuda_graphs=cuda_graphs)
     devices = (gpu,) if gpu is None or isinstance(gpu, (str, Gpu)) else tuple(dict.fromkeys(gpu))
     stores = (weights,) if weights is None or isinstance(weights, str) else tuple(weights)
     caches = (kv,) if isinstance(kv, str) else tuple(kv)

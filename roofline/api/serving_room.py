@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from roofline.api.setting import default_format, deployed, network_of, options_of
 from roofline.bench.calibrations import NONE
-from roofline.api.setting import default_format, deployed, network_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
 from roofline.cost.offload import Offload
@@ -16,11 +16,10 @@ from roofline.errors import InfeasibleError, InputError, UnknownNameError
 from roofline.hardware.machine import Gpu, Node
 from roofline.interop.commands import llamacpp
 from roofline.interop.commands.memory import DIGITS, converted, kept_outside
-from roofline.interop.commands.served import Room, Served
+from roofline.interop.commands.served import Room, Served, Share
 from roofline.interop.commands.targets import PRICED_AS
 from roofline.model import catalog, precision
 from roofline.model.architecture import Architecture
-from roofline.serving.run.setup import HABITS
 from roofline.units import count, show_binary
 
 TYPICAL_CONTEXT: Final = 8192
@@ -89,7 +88,10 @@ def network_named(name: str) -> Architecture:
 def deployment_of(
     served: Served, network: Architecture, device: Gpu, box: Node | None
 ) -> tuple[Deployment, float | None]:
-    """Deployment that a server is told to be, and the share of its devices that it takes.
+    """Deployment that a server is told to be, and the share of its devices that it takes. [1]
+
+    The share is of the device, for everything; where the server is told none, it is the engine's
+    default there, and None under llama.cpp, which has none.
 
     Parameters
     ----------
@@ -106,14 +108,18 @@ def deployment_of(
         weights=served.weights or None,
         kv=served.kv,
         engine=PRICED_AS[served.engine],
+        options=options_of(cuda_graphs=served.cuda_graphs),
         calibration=NONE,
     )
     if served.offloaded is not None:
         share = kept_outside(served.offloaded, "layers", room_of(known, served))
         known = replace(known, offload=Offload(weights=share))
-    if served.memory is None:
-        return known, None
-    return known, converted(served.memory, "device", room_of(known, served))
+    memory = served.memory
+    if memory is None:
+        if served.engine == llamacpp.NAME:
+            return known, None
+        memory = usual_memory(served.engine, known)
+    return known, converted(memory, "device", room_of(known, served))
 
 
 def room_of(deployment: Deployment, served: Served) -> Room:
@@ -136,25 +142,28 @@ def longest(deployment: Deployment, served: Served) -> int:
     return served.max_context or deployment.architecture.max_context or TYPICAL_CONTEXT
 
 
-def habit(deployment: Deployment) -> int:
+def usual_sequences(engine: str, deployment: Deployment) -> int:
     """Sequences that an engine runs at once unless told otherwise, of a replica. [1]"""
-    usual = HABITS.get(deployment.engine.name, HABITS["ideal"]).sequences
-    return usual * int(deployment.layout.dp)
+    if engine == llamacpp.NAME:
+        return llamacpp.MOST_SLOTS
+    return deployment.sequences * int(deployment.layout.dp)
 
 
-def usual_share(engine: str, deployment: Deployment) -> float:
-    """Share of a device that an engine takes unless told otherwise. [1]
+def usual_memory(engine: str, deployment: Deployment) -> Share:
+    """Share of memory that an engine takes unless told otherwise, as the engine means it.
 
     llama.cpp takes what it is told: the margin is what its ``--fit-target`` leaves, 1 GiB.
     """
-    if engine != llamacpp.NAME:
-        return deployment.engine.memory_utilization
-    return round(1.0 - llamacpp.MARGIN / deployment.node.gpu.memory_bytes, DIGITS)
+    gpu = deployment.node.gpu
+    if engine == llamacpp.NAME:
+        return Share(round(1.0 - llamacpp.MARGIN / gpu.memory_bytes, DIGITS))
+    known = deployment.engine
+    return Share(known.memory_utilization_on(gpu), known.memory_of)
 
 
 def usual_step(deployment: Deployment, sequences: int) -> int | None:
     """New tokens of a step unless told otherwise, enough for all sequences; None without limit."""
-    tokens = int(deployment.engine.step_tokens) * int(deployment.layout.dp)
+    tokens = deployment.step_tokens * int(deployment.layout.dp)
     return max(tokens, sequences) if tokens else None
 
 
@@ -235,7 +244,7 @@ def _longest_that_fits(deployment: Deployment, served: Served, most: int) -> int
 
 def _memory(deployment: Deployment, served: Served, context: int) -> Memory:
     """Budget of a device with one sequence in each of its groups."""
-    sequences = served.max_sequences or habit(deployment)
+    sequences = served.max_sequences or usual_sequences(served.engine, deployment)
     tokens = served.token_budget or usual_step(deployment, sequences) or context
     share = served.memory.value if served.memory and served.memory.of == "device" else None
     return budget(

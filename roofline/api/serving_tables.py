@@ -45,6 +45,7 @@ def settings(served: Served, deployment: Deployment, share: float | None) -> Tab
         "longest sequence": _or_own(served.max_context),
         "chunked prefill": "yes" if served.chunked_prefill else "no",
         "prefix caching": "yes" if served.prefix_caching else "no",
+        "CUDA graphs": "yes" if served.cuda_graphs else "no",
         "weights on the host": f"{outside:.4g} of the layers" if outside else "none",
         "drafted tokens": drafts,
     }
@@ -69,7 +70,7 @@ def asking(
         ("--weights", served.weights),
         ("--kv", "" if served.kv == "auto" else served.kv),
         ("--engine", targets.PRICED_AS[served.engine]),
-        ("--memory-utilization", None if share is None else f"{share:.4g}"),
+        ("--memory-utilization", None if served.memory is None else f"{share:.4g}"),
     ]
     stages = ",".join(map(str, layout.stages))
     analyze = [("--stages", stages), ("--offload-weights", f"{outside:.4g}" if outside else "")]
@@ -77,9 +78,11 @@ def asking(
         ("--max-sequences", served.max_sequences),
         ("--token-budget", served.token_budget),
     ]
+    eager = "" if served.cuda_graphs else " --no-cuda-graphs"
     return (
-        _asked("analyze", deployment, [*same, *analyze]),
+        _asked("analyze", deployment, [*same, *analyze]) + eager,
         _asked("simulate", deployment, [*same, *simulate])
+        + eager
         + ("" if served.prefix_caching else " --no-prefix-caching"),
     )
 

@@ -212,6 +212,7 @@ def options_of(
     routing: Routing = UNIFORM,
     ring_attention: bool = False,
     overlap: float = 0.0,
+    cuda_graphs: bool = True,
 ) -> Options:
     """Choices of how the network is run and counted.
 
@@ -230,6 +231,7 @@ def options_of(
         routing=routing,
         ring_attention=ring_attention,
         overlap=overlap,
+        cuda_graphs=cuda_graphs,
     )
 
 

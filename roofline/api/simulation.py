@@ -89,6 +89,7 @@ def simulate(
     mla: Form = "auto",
     routing: Routing = UNIFORM,
     overlap: float = 0.0,
+    cuda_graphs: bool = True,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
     with_requests: bool = False,
@@ -100,7 +101,7 @@ def simulate(
     Parameters
     ----------
     model, gpu, node, gpus, layout, tp, pp, ep, dp, cp, weights, kv, engine, calibration, mla, \
-    routing, overlap, memory_utilization, usd_per_hour
+    routing, overlap, cuda_graphs, memory_utilization, usd_per_hour
         As for `roofline.api.analyze`; requests go to replicas in turn.
     workload, trace
         Name in the catalog, a YAML file, or a workload; else a file of recorded requests. ``chat``
@@ -182,7 +183,7 @@ def simulate(
         weights=weights,
         kv=kv,
         engine=engine,
-        options=options_of(mla=mla, routing=routing, overlap=overlap),
+        options=options_of(mla=mla, routing=routing, overlap=overlap, cuda_graphs=cuda_graphs),
         calibration=calibration,
     )
     if profile:

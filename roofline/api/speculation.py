@@ -57,6 +57,7 @@ def speculate(
     mla: Form = "auto",
     routing: Routing = UNIFORM,
     overlap: float = 0.0,
+    cuda_graphs: bool = True,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
 ) -> Result:
@@ -91,7 +92,8 @@ def speculate(
         Tokens of each prompt and answer. [token]
     prefix_hit
         Share of the prompt that is cached already. [1]
-    weights, kv, engine, calibration, mla, routing, overlap, memory_utilization
+    weights, kv, engine, calibration, mla, routing, overlap, cuda_graphs, \
+    memory_utilization
         Of the target: see `analyze`.
     usd_per_hour
         Price of one device; None for the assumed one. [$/h]
@@ -108,7 +110,7 @@ def speculate(
         Anything the user can mend.
     """
     rates = rates_of(acceptance)
-    options = options_of(mla=mla, routing=routing, overlap=overlap)
+    options = options_of(mla=mla, routing=routing, overlap=overlap, cuda_graphs=cuda_graphs)
     network = network_of(model)
     check_parts(network, mla, routing)
     check_share(memory_utilization)

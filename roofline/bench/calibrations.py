@@ -28,6 +28,8 @@ from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.kernels import processor
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import InputError
+from roofline.hardware.engine import engine as engine_named
+from roofline.hardware.engine import engine_names
 from roofline.hardware.machine import Gpu, Node
 
 NAMED: Final = ("gemm", "pointwise", "quantize")
@@ -155,7 +157,7 @@ def _gathered(
     name = ", else ".join(names)
     inside = engine != IDEAL and bool(near)
     return GpuCalibration(
-        name, engine, (*fits, *shipped), load, _profile(engine), inside, switched or not inside
+        name, _kernels(engine), (*fits, *shipped), load, _profile(engine), inside, switched or not inside
     )
 
 
@@ -181,6 +183,14 @@ def _variant(name: str, fitted: Fitted) -> str:
     """Formats or operator of a fit: as its form is called, else as the fit is."""
     kind, _, variant = fitted.form.partition("-")
     return variant if kind in NAMED else name
+
+
+def _kernels(engine: str) -> str:
+    """Engine whose kernels one has: those of its family, vLLM's where none of its own are known."""
+    known = engine_named(engine)
+    if known.name in engine_names():
+        return known.name
+    return known.family or "vllm"
 
 
 def _profile(engine: str) -> EngineProfile:

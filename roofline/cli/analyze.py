@@ -54,6 +54,7 @@ def analyze(
     block: Annotated[
         int, typer.Option(help="Tokens denoised together, with a cache; 0 for the whole answer.")
     ] = 0,
+    cuda_graphs: options.CudaGraphs = True,
     memory_utilization: options.MemoryUtilization = None,
     price: options.Price = None,
     explain: Annotated[
@@ -107,6 +108,7 @@ def analyze(
         routing=routing(routing_skew, expert_loads),
         denoising_steps=denoising_steps,
         block=block,
+        cuda_graphs=cuda_graphs,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )

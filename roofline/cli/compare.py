@@ -56,6 +56,7 @@ def compare(
     mla: options.MlaOf = options.Mla.AUTO,
     routing_skew: options.RoutingSkew = 0.0,
     expert_loads: options.ExpertLoads = None,
+    cuda_graphs: options.CudaGraphs = True,
     memory_utilization: options.MemoryUtilization = None,
     price: Annotated[
         float | None, typer.Option(help="Dollars for a device of the base and hour.")
@@ -92,6 +93,7 @@ def compare(
         mask=mask.value,
         mla=mla.value,
         routing=routing(routing_skew, expert_loads),
+        cuda_graphs=cuda_graphs,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )

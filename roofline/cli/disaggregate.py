@@ -72,6 +72,7 @@ def disaggregate(
     overlap: Annotated[
         float, typer.Option(help="Share of the time of wires in an instance that is hidden.")
     ] = 0.0,
+    cuda_graphs: options.CudaGraphs = True,
     memory_utilization: options.MemoryUtilization = None,
     price: options.Price = None,
     explain: Annotated[
@@ -115,6 +116,7 @@ def disaggregate(
         mla=mla.value,
         routing=routing(routing_skew, expert_loads),
         overlap=overlap,
+        cuda_graphs=cuda_graphs,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )

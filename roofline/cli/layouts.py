@@ -47,6 +47,7 @@ def layouts(
     expert_loads: options.ExpertLoads = None,
     ring_attention: options.RingAttention = False,
     overlap: options.Overlap = 0.0,
+    cuda_graphs: options.CudaGraphs = True,
     memory_utilization: options.MemoryUtilization = None,
     price: options.Price = None,
     report: options.Report = None,
@@ -78,6 +79,7 @@ def layouts(
         routing=routing(routing_skew, expert_loads),
         ring_attention=ring_attention,
         overlap=overlap,
+        cuda_graphs=cuda_graphs,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
     )

@@ -209,6 +209,12 @@ RoutingSkew: TypeAlias = Annotated[
 ExpertLoads: TypeAlias = Annotated[
     Path | None, typer.Option(help="YAML or JSON file with loads: [share of each expert].")
 ]
+CudaGraphs: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--cuda-graphs/--no-cuda-graphs", help="Let the engine run steps in CUDA graphs, or not."
+    ),
+]
 MemoryUtilization: TypeAlias = Annotated[
     float | None, typer.Option(help="Share of memory the engine takes; else its default.")
 ]

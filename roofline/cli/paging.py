@@ -41,6 +41,7 @@ def paging(
     kv: options.Kv = "auto",
     engine: options.Engine = "vllm",
     calibration: options.Calibrated = "auto",
+    cuda_graphs: options.CudaGraphs = True,
     memory_utilization: options.MemoryUtilization = None,
     explain: Annotated[
         str | None, typer.Option(help="Derive reserved, power-of-two, exact, paged, shared, kv.")
@@ -72,6 +73,7 @@ def paging(
         kv=kv,
         engine=engine,
         calibration=calibration,
+        cuda_graphs=cuda_graphs,
         memory_utilization=memory_utilization,
     )
     write_page(context, result, report)

@@ -67,6 +67,7 @@ def plan(
     routing_skew: options.RoutingSkew = 0.0,
     expert_loads: options.ExpertLoads = None,
     overlap: options.Overlap = 0.0,
+    cuda_graphs: options.CudaGraphs = True,
     memory_utilization: options.MemoryUtilization = None,
     price: Annotated[
         list[float] | None,
@@ -125,6 +126,7 @@ def plan(
         mla=mla.value,
         routing=routing(routing_skew, expert_loads),
         overlap=overlap,
+        cuda_graphs=cuda_graphs,
         memory_utilization=memory_utilization,
         usd_per_hour=price or None,
         training_tokens=tokens("--training-tokens", training_tokens),

@@ -62,6 +62,7 @@ def serve_command(
     stages: options.Stages = "",
     weights: options.Weights = None,
     kv: options.Kv = "auto",
+    cuda_graphs: options.CudaGraphs = True,
     memory_utilization: options.MemoryUtilization = None,
     max_sequences: Annotated[
         int | None, typer.Option(help="Sequences that run at once, of a replica.")
@@ -119,6 +120,7 @@ def serve_command(
             stages=numbers("--stages", stages),
             weights=weights,
             kv=kv,
+            cuda_graphs=cuda_graphs,
             memory_utilization=memory_utilization,
             max_sequences=max_sequences,
             max_context=max_context,

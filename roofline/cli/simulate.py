@@ -104,6 +104,7 @@ def simulate(
     routing_skew: options.RoutingSkew = 0.0,
     expert_loads: options.ExpertLoads = None,
     overlap: options.Overlap = 0.0,
+    cuda_graphs: options.CudaGraphs = True,
     memory_utilization: options.MemoryUtilization = None,
     price: options.Price = None,
     intervals: Annotated[
@@ -173,6 +174,7 @@ def simulate(
         mla=mla.value,
         routing=routing(routing_skew, expert_loads),
         overlap=overlap,
+        cuda_graphs=cuda_graphs,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
         with_intervals=intervals,

@@ -50,6 +50,8 @@ class Options:
         of gathering them first.
     overlap
         Share of the time of wires between devices that is hidden behind other work. [1]
+    cuda_graphs
+        Whether the engine may run decode steps in CUDA graphs.
     """
 
     attention: Literal["flash", "naive"] = "flash"
@@ -59,6 +61,7 @@ class Options:
     routing: Routing = UNIFORM
     ring_attention: bool = False
     overlap: float = 0.0
+    cuda_graphs: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -143,6 +146,26 @@ class Deployment:
     def tp(self) -> Number:
         """Tensor-parallel degree. [1]"""
         return self.layout.tp
+
+    @property
+    def sequences(self) -> int:
+        """Most sequences at once by default, of each group with sequences of its own. [1]"""
+        return self.engine.sequences_on(self.node.gpu)
+
+    @property
+    def step_tokens(self) -> int:
+        """Most new tokens of a step of each such group by default; 0 for no limit. [token]"""
+        return self.engine.step_tokens_on(self.node.gpu)
+
+    @property
+    def cuda_graphs(self) -> bool:
+        """Whether decode steps run in CUDA graphs: the engine has them, and may use them."""
+        return self.options.cuda_graphs and self.engine.graph_kernels
+
+    @property
+    def graph_bytes(self) -> float:
+        """Device memory taken by captured CUDA graphs; none without them. [B]"""
+        return self.engine.graph_bytes if self.options.cuda_graphs else 0.0
 
     @property
     def devices(self) -> int:

@@ -197,9 +197,6 @@ def budget(
     -----
     Source: the sum of the parts of `held`; reserves are the engine's, from its file.
     """
-    engine = deployment.engine
-    share = engine.memory_utilization if utilization is None else utilization
-    capacity = deployment.node.gpu.memory_bytes
     parts = held(
         deployment,
         batch=batch,
@@ -209,17 +206,49 @@ def budget(
         cached=cached,
     )
     return Memory(
-        capacity=capacity,
-        budget=capacity * share,
+        capacity=deployment.node.gpu.memory_bytes,
+        budget=float(memory_budget(deployment, parts, utilization)),
         weights=float(parts.weights),
         activations=float(parts.activations),
-        runtime=engine.runtime_bytes,
-        graphs=engine.graph_bytes,
+        runtime=deployment.engine.runtime_bytes,
+        graphs=deployment.graph_bytes,
         kv=float(parts.kv),
         host=float(parts.host),
         buffer=float(parts.buffer),
         stage=_number(deployment, int(parts.stage)),
     )
+
+
+def memory_budget(deployment: Deployment, parts: Held, utilization: float | None = None) -> Number:
+    """Device memory that the engine uses for everything, the KV cache included. [B]
+
+    Parameters
+    ----------
+    deployment
+        Device and engine.
+    parts
+        What a batch takes; its cache does not matter. [B]
+    utilization
+        Share of the device that the engine takes; None for the engine's default. [1]
+
+    Notes
+    -----
+    With C bytes on a device, W of weights and F of weights, activations, runtime, graphs and
+    buffers, a share u is u·C where it is of the device, F + u·(C − F) where it is of what is free,
+    and u·C + F − W, C at most, where it is of weights and KV cache alone. Source: the settings that
+    `roofline.interop.commands.memory` converts between.
+    """
+    capacity, engine = deployment.node.gpu.memory_bytes, deployment.engine
+    if utilization is not None:
+        return capacity * utilization
+    share = engine.memory_utilization_on(deployment.node.gpu)
+    if engine.memory_of == "device":
+        return capacity * share
+    others = parts.activations + parts.buffer + engine.runtime_bytes + deployment.graph_bytes
+    if engine.memory_of == "free":
+        fixed = parts.weights + others
+        return fixed + share * (capacity - fixed)
+    return np.minimum(share * capacity + others, capacity)
 
 
 def _number(deployment: Deployment, kind: int) -> int:

@@ -1,58 +1,221 @@
-"""What a serving engine takes of a device, and how it fills it: one YAML file per engine."""
+"""Serving engines: how each fills a step, and its defaults on a device; one YAML file per engine.
+
+``hwspecs/engines/`` has the engines that users choose from; its folder ``unlisted/`` has older
+releases and other engines that published measurements were made with.
+"""
 
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from roofline import content, schema
 from roofline.errors import DocumentError, QuantityError, UnknownNameError
+from roofline.hardware.machine import Gpu
 from roofline.units import parse
+
+Policy = Literal["chunked", "continuous"]
+First = Literal["decode", "prefill"]
+MemoryShare = Literal["device", "free", "static"]
+UNKNOWN: Final = "unknown"
+"""Engine that stands for those of which nothing was measured."""
+_UNLISTED: Final = "unlisted"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRule:
+    """Condition on a device, and the default of an engine on the devices that meet it.
+
+    Attributes
+    ----------
+    value
+        Default there, in the unit of the setting.
+    memory_below
+        Visible memory that the device has less than; infinite where memory does not matter. [B]
+    title_has
+        Text that its title has, in any case; empty where the title does not matter.
+    """
+
+    value: float
+    memory_below: float = float("inf")
+    title_has: str = ""
+
+    def applies(self, gpu: Gpu) -> bool:
+        """Whether a device meets the condition."""
+        named = self.title_has.lower() in gpu.title.lower()
+        return named and gpu.memory_bytes < self.memory_below
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDefault:
+    """Default of an engine that may differ by device.
+
+    Attributes
+    ----------
+    value
+        Default where no rule applies, in the unit of the setting.
+    rules
+        Exceptions; the first that applies holds.
+
+    Examples
+    --------
+    >>> from roofline.hardware.catalog import gpu
+    >>> sequences = DeviceDefault(1024, (DeviceRule(256, title_has="A100"),))
+    >>> sequences.on(gpu("h100-sxm")), sequences.on(gpu("a100-sxm"))
+    (1024, 256)
+    """
+
+    value: float
+    rules: tuple[DeviceRule, ...] = ()
+
+    def on(self, gpu: Gpu) -> float:
+        """Default on a device, in the unit of the setting."""
+        return next((rule.value for rule in self.rules if rule.applies(gpu)), self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Memory policy of a serving engine.
+    """Scheduling policy and default settings of a serving engine.
 
     Attributes
     ----------
     name, title
         Catalog name and what its makers call it.
     memory_utilization
-        Share of device memory it uses by default. [1]
+        Share of device memory that it uses by default, in the meaning of ``memory_of``, of what
+        ``memory_reserved`` leaves. [1]
     runtime_bytes
         Taken by the driver context, libraries and communication buffers. [B]
     graph_bytes
         Taken by captured CUDA graphs. [B]
     step_tokens
-        Most tokens in one step; longer prefills are cut into chunks. 0 means no limit. [token]
+        Most new tokens in one step, by default; 0 means no limit. [token]
     block_tokens
         KV cache page. [token]
+    sequences
+        Most sequences at once of a group of devices that has sequences of its own. [1]
+    memory_of
+        ``"device"``: the share is of all memory, for everything. ``"static"``: of all memory, for
+        weights and KV cache. ``"free"``: of what weights, activations and buffers leave, for the
+        KV cache.
+    memory_reserved
+        Bytes of the device that are left out before a share is taken. [B]
+    policy
+        ``"chunked"``: prompts are cut to fill a step. ``"continuous"``: prompts are prefilled
+        whole.
+    first
+        ``"decode"``: every running sequence decodes in every step, prompts fill the rest of it.
+        ``"prefill"``: steps prefill as long as prompts wait.
+    reservation
+        Share of an answer for which there must be room before its sequence is admitted; below 1,
+        sequences are preempted where pages run out. [1]
+    graph_kernels
+        Whether it runs the kernels of a step in CUDA graphs, and fused.
+    decode_reach_bytes_per_s
+        Device memory rate beyond which its decode steps get no faster. [B/s]
+    profile
+        File of its fitted constants in ``hwspecs/calibrations/engines``.
+    aliases
+        Names that sources of measurements give it.
+    family, since
+        Engine that it is a range of releases of, and the first of them, major and minor number.
+    version
+        The same range in words.
     notes
-        What the figures rest on, one sentence each.
+        Assumptions and caveats of the figures, one sentence each.
     """
 
     name: str
     title: str
-    memory_utilization: float
+    memory_utilization: DeviceDefault
     runtime_bytes: float
     graph_bytes: float
-    step_tokens: float
+    step_tokens: DeviceDefault
     block_tokens: float
+    sequences: DeviceDefault = DeviceDefault(1024)
+    memory_of: MemoryShare = "device"
+    memory_reserved: DeviceDefault = DeviceDefault(0.0)
+    policy: Policy = "continuous"
+    first: First = "decode"
+    reservation: float = 0.0
+    graph_kernels: bool = False
+    decode_reach_bytes_per_s: float = float("inf")
+    profile: str = UNKNOWN
+    aliases: tuple[str, ...] = ()
+    family: str = ""
+    since: tuple[int, int] = (0, 0)
+    version: str = ""
     notes: tuple[str, ...] = ()
+
+    def sequences_on(self, gpu: Gpu) -> int:
+        """Most sequences at once on a device, of each group with sequences of its own. [1]"""
+        return int(self.sequences.on(gpu))
+
+    def step_tokens_on(self, gpu: Gpu) -> int:
+        """Most new tokens of a step on a device; 0 for no limit. [token]"""
+        return int(self.step_tokens.on(gpu))
+
+    def memory_utilization_on(self, gpu: Gpu) -> float:
+        """Share of a device's memory, in the meaning of ``memory_of``. [1]"""
+        left = 1.0 - self.memory_reserved.on(gpu) / gpu.memory_bytes
+        return self.memory_utilization.on(gpu) * max(left, 0.0)
+
+
+class _RuleFile(schema.Strict):
+    value: str | float | int
+    memory_below: str = ""
+    title_has: str = ""
+
+
+class _DefaultFile(schema.Sourced):
+    """Default with exceptions by device, which are of the same place of the same source."""
+
+    devices: tuple[_RuleFile, ...] = ()
+
+
+class _MemoryFile(_DefaultFile):
+    of: MemoryShare = "device"
+
+
+class _PolicyFile(schema.Sourced):
+    value: Policy
+
+
+class _FirstFile(schema.Sourced):
+    value: First
+
+
+_Release = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
+
+
+class _VersionsFile(schema.Strict):
+    of: str
+    since: _Release = "0.0"
+    before: _Release | None = None
+    note: str = ""
 
 
 class _EngineFile(schema.Strict):
     schema_version: Literal[1]
     name: str
     title: str
-    memory_utilization: schema.Sourced
+    versions: _VersionsFile | None = None
+    aliases: tuple[str, ...] = ()
+    profile: str = ""
+    policy: _PolicyFile
+    first: _FirstFile
+    reservation: schema.Sourced
+    sequences: _DefaultFile
+    step_tokens: _DefaultFile
+    memory_utilization: _MemoryFile
+    memory_reserved: _DefaultFile = _DefaultFile(value="0 B", source="assumed")
     runtime_memory: schema.Sourced
     graph_memory: schema.Sourced
-    step_tokens: schema.Sourced
     block_tokens: schema.Sourced
+    graph_kernels: bool = False
+    decode_reach: schema.Sourced | None = None
     sources: dict[str, schema.SourceEntry] = Field(default_factory=dict)
 
 
@@ -60,14 +223,21 @@ def _folder() -> Path:
     return content.shipped("hwspecs") / "engines"
 
 
-def engine_names() -> list[str]:
-    """Engines of the catalog, by name."""
-    return sorted(path.stem for path in _folder().glob("*.yaml"))
+def engine_names(*, unlisted: bool = False) -> list[str]:
+    """Engines of the catalog that users choose from, by name.
+
+    Parameters
+    ----------
+    unlisted
+        Whether older releases and engines of published measurements are named too.
+    """
+    folders = (_folder(), _folder() / _UNLISTED) if unlisted else (_folder(),)
+    return sorted(path.stem for folder in folders for path in folder.glob("*.yaml"))
 
 
 @cache
 def engine(name: str) -> Engine:
-    """Read an engine of the catalog.
+    """Read an engine of the catalog, listed or not.
 
     Raises
     ------
@@ -76,37 +246,129 @@ def engine(name: str) -> Engine:
     DocumentError
         Its file has a mistake.
     """
-    path = _folder() / f"{name.lower()}.yaml"
-    if name.lower() not in engine_names():
+    plain = name.lower()
+    if plain not in engine_names(unlisted=True):
         known = ", ".join(engine_names())
         raise UnknownNameError(f"no engine {name!r}", hint=f"engines: {known}")
+    path = _folder() / f"{plain}.yaml"
+    if not path.is_file():
+        path = _folder() / _UNLISTED / f"{plain}.yaml"
     document = schema.read(path)
     file = schema.validate(_EngineFile, document)
     schema.check_sources(document)
 
-    def number(field: str, unit: str) -> float:
-        sourced: schema.Sourced = getattr(file, field)
+    def number(value: str | float, unit: str, *place: str | int) -> float:
         try:
-            value = parse(str(sourced.value), unit)
+            found = parse(str(value), unit)
         except QuantityError as error:
-            where = document.where(field, "value")
+            where = document.where(*place)
             raise DocumentError(error.message, hint=error.hint, where=where) from None
-        if value < 0:
-            where = document.where(field, "value")
-            raise DocumentError(f"{field} is negative", hint="give zero or more", where=where)
-        return value
+        if found < 0:
+            where = document.where(*place)
+            raise DocumentError(f"{place[0]} is negative", hint="give zero or more", where=where)
+        return found
 
+    def sourced(field: str, unit: str) -> float:
+        return number(getattr(file, field).value, unit, field, "value")
+
+    def default(field: str, unit: str) -> DeviceDefault:
+        entry: _DefaultFile = getattr(file, field)
+        rules = tuple(
+            DeviceRule(
+                number(rule.value, unit, field, "devices", place, "value"),
+                number(rule.memory_below, "B", field, "devices", place, "memory_below")
+                if rule.memory_below
+                else float("inf"),
+                rule.title_has,
+            )
+            for place, rule in enumerate(entry.devices)
+        )
+        return DeviceDefault(number(entry.value, unit, field, "value"), rules)
+
+    versions = file.versions or _VersionsFile(of="")
     return Engine(
         name=file.name,
         title=file.title,
-        memory_utilization=number("memory_utilization", ""),
-        runtime_bytes=number("runtime_memory", "B"),
-        graph_bytes=number("graph_memory", "B"),
-        step_tokens=number("step_tokens", ""),
-        block_tokens=number("block_tokens", ""),
+        memory_utilization=default("memory_utilization", ""),
+        runtime_bytes=sourced("runtime_memory", "B"),
+        graph_bytes=sourced("graph_memory", "B"),
+        step_tokens=default("step_tokens", ""),
+        block_tokens=sourced("block_tokens", ""),
+        sequences=default("sequences", ""),
+        memory_of=file.memory_utilization.of,
+        memory_reserved=default("memory_reserved", "B"),
+        policy=file.policy.value,
+        first=file.first.value,
+        reservation=sourced("reservation", ""),
+        graph_kernels=file.graph_kernels,
+        decode_reach_bytes_per_s=sourced("decode_reach", "B/s")
+        if file.decode_reach
+        else float("inf"),
+        profile=file.profile or file.name,
+        aliases=file.aliases,
+        family=versions.of,
+        since=_release(versions.since),
+        version=_in_words(versions),
         notes=tuple(
             f"{field.replace('_', ' ')}: {entry.note}"
-            for field in ("memory_utilization", "runtime_memory", "graph_memory", "step_tokens")
+            for field in (
+                "sequences",
+                "step_tokens",
+                "memory_utilization",
+                "memory_reserved",
+                "runtime_memory",
+                "graph_memory",
+            )
             if (entry := getattr(file, field)).note
         ),
     )
+
+
+def engine_of(name: str, version: str = "") -> Engine:
+    """Engine of the catalog that a source of measurements means, the unknown one where none is.
+
+    A version decides; without one the spelling does, for sources of 2024 write "vLLM".
+
+    Parameters
+    ----------
+    name, version
+        As the source writes them.
+
+    Examples
+    --------
+    >>> engine_of("vLLM", "0.15.1").name, engine_of("vLLM").name, engine_of("mlc").name
+    ('vllm', 'vllm-2024', 'unknown')
+    """
+    plain = name.lower().replace("-", "").replace("tensorrtllm", "trtllm")
+    numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())
+    families, called = _registers()
+    if plain in families and len(numbers) == 2:
+        return next(each for each in families[plain] if numbers >= each.since)
+    return called.get(name) or called.get(plain) or engine(UNKNOWN)
+
+
+@cache
+def _registers() -> tuple[dict[str, list[Engine]], dict[str, Engine]]:
+    """Engines by family, latest release first, and by the names that sources give them."""
+    every = [engine(name) for name in engine_names(unlisted=True)]
+    families: dict[str, list[Engine]] = {}
+    for each in sorted(every, key=lambda found: found.since, reverse=True):
+        if each.family:
+            families.setdefault(each.family, []).append(each)
+    return families, {alias: each for each in every for alias in each.aliases}
+
+
+def _release(written: str) -> tuple[int, int]:
+    """Major and minor number of a release."""
+    major, minor = written.split(".")
+    return int(major), int(minor)
+
+
+def _in_words(versions: _VersionsFile) -> str:
+    """Range of releases, as a reader would say it."""
+    words = []
+    if versions.since != "0.0":
+        words.append(f"{versions.since} and later")
+    if versions.before:
+        words.append(f"before {versions.before}")
+    return ", ".join(words)

@@ -216,7 +216,7 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
     )
     if work.cached:
         out.append("The cache of a prefix hit is sent too: the decode pool may not have it.")
-    limit = first.engine.step_tokens
+    limit = first.step_tokens
     if limit and work.together * (work.prompt - work.cached) > limit * float(first.layout.dp):
         out.append(
             f"Prefill is priced as one step; the memory of its activations is that of the "

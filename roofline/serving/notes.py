@@ -29,7 +29,7 @@ def conventions(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     out = [
         f"Attention FLOPs count {counted}; the LM head runs for the last token of a prompt.",
     ]
-    limit = batch.deployment.engine.step_tokens
+    limit = batch.deployment.step_tokens
     if limit and work.together * (work.prompt - work.cached) > limit:
         step = "one step" if batch.deployment.layout.pp == 1 else "steps of whole prompts"
         out.append(

@@ -61,9 +61,9 @@ def step_tokens(
         return float(workload.batch * workload.longest)
     prompts = float(workload.together) if together is None else together
     tokens = prompts * (workload.prompt - workload.cached)
-    if not deployment.engine.step_tokens:
+    if not deployment.step_tokens:
         return tokens
-    return np.minimum(tokens, deployment.engine.step_tokens * deployment.layout.dp)
+    return np.minimum(tokens, deployment.step_tokens * deployment.layout.dp)
 
 
 def prompts_in_a_step(deployment: Deployment, new: Number) -> Number:
@@ -76,9 +76,9 @@ def prompts_in_a_step(deployment: Deployment, new: Number) -> Number:
     new
         Tokens of each prompt that are not cached. [token]
     """
-    if not deployment.engine.step_tokens:
+    if not deployment.step_tokens:
         return float(MOST_SEQUENCES)
-    limit = deployment.engine.step_tokens * deployment.layout.dp
+    limit = deployment.step_tokens * deployment.layout.dp
     return np.maximum(np.floor(limit / new), 1.0)
 
 

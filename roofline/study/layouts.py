@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
-from roofline.cost.memory import Held, held
+from roofline.cost.memory import Held, held, memory_budget
 from roofline.cost.pipeline import period
 from roofline.cost.work import Array, Number
 from roofline.errors import LayoutError
@@ -160,10 +160,8 @@ def _price(
     devices = np.asarray(layout.devices, float)
     replicas = np.floor(gpus / devices)
     each = work.batch * work.output / latency
-    engine = base.engine
-    share = engine.memory_utilization if utilization is None else utilization
     parts = _held(deployment, work, batch, prompts)
-    taken = parts.taken + engine.runtime_bytes + engine.graph_bytes
+    taken = parts.taken + base.engine.runtime_bytes + base.graph_bytes
 
     def column(value: Number) -> Array:
         return np.broadcast_to(np.asarray(value, float), like.shape)
@@ -180,7 +178,7 @@ def _price(
         weights=column(parts.weights),
         kv=column(parts.kv),
         taken=column(taken),
-        free=column(base.node.gpu.memory_bytes * share - taken),
+        free=column(memory_budget(base, parts, utilization) - taken),
         ttft_s=ttft,
         tpot_s=tpot,
         latency_s=latency,
@@ -291,15 +289,13 @@ def filled(
 
 def _most(deployment: Deployment, work: Workload, utilization: float | None) -> Array:
     """Largest batch that fits, by halving the range for all layouts at once. [1]"""
-    engine = deployment.engine
-    share = engine.memory_utilization if utilization is None else utilization
-    reserved = engine.runtime_bytes + engine.graph_bytes
-    room = deployment.node.gpu.memory_bytes * share - reserved
+    reserved = deployment.engine.runtime_bytes + deployment.graph_bytes
     like = np.asarray(deployment.layout.tp, float)
     low, high = np.zeros_like(like), np.full_like(like, float(MOST_SEQUENCES))
     while np.any(low < high):
         middle = np.ceil((low + high) / 2)
         prompts = together(deployment, work, middle)
-        fits = _held(deployment, work, middle, prompts).taken <= room
+        parts = _held(deployment, work, middle, prompts)
+        fits = parts.taken + reserved <= memory_budget(deployment, parts, utilization)
         low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
     return low

@@ -4,6 +4,7 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,10 @@ from roofline.hardware import catalog as machines
 from roofline.hardware.engine import engine
 from roofline.model import catalog as networks
 from roofline.model import parameters
+from roofline.serving.run.setup import Asked, server_of
+from roofline.serving.traffic.columns import requests
 
+H100 = machines.gpu("h100-sxm")
 PRICED = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "llamacpp": "ideal"}
 WORKS = {
     "llama-3.1-8b": ("tp1", "tp2", "tp8", "pp2", "tp4-pp2"),
@@ -174,14 +178,64 @@ def test_the_usual_sequences_are_no_more_than_the_tokens_of_a_step() -> None:
     assert roofline.parse_command(" ".join(command)).metadata["token_budget"] == 100
 
 
-@pytest.mark.parametrize("end", ["", " --gpu-memory-utilization 0.92"])
-def test_a_default_that_is_not_rooflines_own_is_said(end: str) -> None:
-    result = roofline.parse_command(f"vllm serve meta-llama/Llama-3.1-8B{end}")
-    own = engine("vllm").memory_utilization
-    assert result.metadata["memory_utilization"] == 0.92 != own
-    said = [note for note in result.notes if "0.92 of each device is what vLLM" in note]
-    assert len(said) == (not end)
-    assert all(f"roofline's own is {own:.2f}" in note for note in said)
+DEVICES = ["h100-sxm", "a100-sxm", "l40s", "h200-sxm"]
+BARE = {
+    "vllm": "vllm serve meta-llama/Llama-3.1-8B",
+    "sglang": "python3 -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B",
+    "trtllm": "trtllm-serve meta-llama/Llama-3.1-8B",
+}
+
+
+@pytest.mark.parametrize("gpu", DEVICES)
+@pytest.mark.parametrize("named", BARE)
+def test_a_bare_command_has_the_defaults_of_every_other_question(named: str, gpu: str) -> None:
+    read = roofline.parse_command(BARE[named], gpu)
+    found = deployment_of_command(BARE[named], gpu)
+    device = machines.gpu(gpu)
+    assert found == deployed(networks.architecture("llama-3.1-8b"), device, None, engine=named)
+    # Nothing of the engine's own has to be told to another question.
+    same = ["llama-3.1-8b", "--gpu", gpu, "--engine", named]
+    for question in ("analyze", "simulate"):
+        assert shlex.split(read.metadata[question]) == ["roofline", question, *same]
+    server = server_of(found, Asked(), requests(np.arange(4.0), np.full(4, 500), 100), None)
+    known = engine(named)
+    assert server.max_sequences == known.sequences_on(device)
+    assert server.token_budget == max(known.step_tokens_on(device), server.max_sequences)
+
+
+def test_a_bare_command_of_vllm_takes_as_much_memory_as_analyze_says() -> None:
+    read = roofline.parse_command(BARE["vllm"], "h100-sxm").metadata
+    memory = roofline.analyze("llama-3.1-8b", "h100-sxm").tables["memory"]
+    (unused,) = (row["share"] for row in memory.rows() if row["part"] == "not used by the engine")
+    assert read["memory_utilization"] == pytest.approx(1 - unused, rel=1e-12)
+    told = roofline.parse_command(f"{BARE['vllm']} --gpu-memory-utilization 0.92", "h100-sxm")
+    assert told.metadata["memory_utilization"] == read["memory_utilization"]
+
+
+def test_a_command_says_the_defaults_as_the_engine_does() -> None:
+    knobs = {
+        "vllm": ("--gpu-memory-utilization", 0.92),
+        "sglang": ("--mem-fraction-static", engine("sglang").memory_utilization_on(H100)),
+        "trtllm": ("--kv_cache_free_gpu_memory_fraction", 0.9),
+    }
+    for named, (flag, value) in knobs.items():
+        words = roofline.serve_command("llama-3.1-8b", target=named).metadata["command"]
+        assert float(words[words.index(flag) + 1]) == pytest.approx(value, abs=1e-7)
+
+
+@pytest.mark.parametrize("target", ["vllm", "sglang", "trtllm"])
+def test_a_server_without_cuda_graphs_has_their_memory_for_its_cache(target: str) -> None:
+    made = {
+        graphs: roofline.serve_command("llama-3.1-8b", target=target, cuda_graphs=graphs).metadata
+        for graphs in (True, False)
+    }
+    for graphs, each in made.items():
+        found = deployment_of_command(each["script"])
+        assert (found.options.cuda_graphs, found.cuda_graphs) == (graphs, graphs)
+        assert found.graph_bytes == graphs * engine(target).graph_bytes
+    read = roofline.parse_command(made[False]["script"]).metadata
+    assert read["cuda_graphs"] is False
+    assert read["analyze"].endswith(" --no-cuda-graphs")
 
 
 def test_offloaded_layers_come_back() -> None:

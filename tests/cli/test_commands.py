@@ -76,10 +76,12 @@ def test_json_csv_and_markdown(capsys: Captured) -> None:
     _, out, _ = ask(capsys, "serve-command", "--format", "md")
     assert out.startswith("```bash\n")
     assert out.endswith("\n```\n")
-    line = "vllm serve meta-llama/Llama-3.1-8B --enforce-eager"
+    line = "vllm serve meta-llama/Llama-3.1-8B --enforce-eager --async-scheduling"
     _, out, _ = ask(capsys, "parse-command", line, "--format", "json")
     result = json.loads(out)["result"]
-    assert result["unused"] == ["--enforce-eager"]
+    assert result["unused"] == ["--async-scheduling"]
+    assert result["cuda_graphs"] is False
+    assert "--no-cuda-graphs" in result["analyze"]
     assert result["memory_utilization"] == 0.92
     _, out, _ = ask(capsys, "parse-command", line, "--format", "csv")
     assert out.splitlines()[0] == "setting,value"

@@ -12,7 +12,7 @@ from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
 from roofline.cost.step import Group
 from roofline.cost.work import Number, Op, Work
-from roofline.hardware.engine import Engine
+from roofline.hardware.engine import DeviceDefault, Engine
 from roofline.hardware.machine import Gpu, Link, Node
 from roofline.model.architecture import Architecture, Attention, Block, Mlp
 from roofline.model.precision import resolve
@@ -46,7 +46,7 @@ GPU = Gpu(
     usd_per_hour=3.6,
 )
 WEIGHTS = ("bf16", "fp8", "int4")
-BARE = Engine("bare", "", 1.0, 0.0, 0.0, 0.0, 1.0)
+BARE = Engine("bare", "", DeviceDefault(1.0), 0.0, 0.0, DeviceDefault(0.0), 1.0)
 NODE = Node("box", "", GPU, 64, LINK)
 BOXES = replace(NODE, gpus=8, network=NETWORK)
 

@@ -5,14 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from roofline.cost.activations import activation_peak, naive_score_bytes
 from roofline.cost.memory import budget, kv_bytes_per_sequence
 from roofline.cost.weights import weight_bytes
-from roofline.hardware.engine import Engine
+from roofline.hardware.engine import DeviceDefault, Engine, MemoryShare
+from roofline.interop.commands.memory import converted
+from roofline.interop.commands.served import Room, Share
 from roofline.model import parameters
 from roofline.model.architecture import Architecture
-from tests.cost.networks import NODE, dense, deployed, networks
+from tests.cost.networks import BARE, NODE, dense, deployed, networks
 
 SEVERAL = settings(max_examples=50, deadline=None)
 
@@ -70,7 +73,7 @@ def test_naive_scores_are_held_twice_for_each_head_of_the_device() -> None:
 
 
 def test_the_parts_of_the_memory_add_up_to_the_capacity() -> None:
-    engine = Engine("some", "", 0.9, 1000.0, 500.0, 0.0, 16.0)
+    engine = Engine("some", "", DeviceDefault(0.9), 1000.0, 500.0, DeviceDefault(0.0), 16.0)
     deployment = deployed(dense(), engine=engine)
     m = budget(deployment, batch=3.0, context=50.0, step_tokens=100.0, step_rows=3.0)
     parts = (m.weights, m.activations, m.runtime, m.graphs, m.kv, m.free, m.capacity - m.budget)
@@ -93,3 +96,44 @@ def test_without_a_cache_nothing_is_kept_between_steps() -> None:
         deployed(dense()), batch=2.0, context=9.0, step_tokens=18.0, step_rows=2.0, cached=False
     )
     assert held.kv == 0
+
+
+@SEVERAL
+@pytest.mark.parametrize("of", ["device", "free", "static"])
+@given(st.floats(0.05, 1.0), st.booleans())
+def test_a_share_of_memory_leaves_what_the_engine_means_by_it(
+    of: MemoryShare, share: float, graphs: bool
+) -> None:
+    engine = Engine(
+        "some", "", DeviceDefault(share), 1000.0, 500.0, DeviceDefault(0.0), 16.0, memory_of=of
+    )
+    deployment = deployed(dense(), engine=engine, cuda_graphs=graphs)
+    m = budget(deployment, batch=3.0, context=50.0, step_tokens=100.0, step_rows=3.0)
+    assert m.graphs == 500.0 * graphs
+    fixed = m.weights + m.activations + m.runtime + m.graphs + m.buffer
+    left = {
+        "device": share * m.capacity - fixed,
+        "free": share * (m.capacity - fixed),
+        "static": min(share * m.capacity - m.weights, m.capacity - fixed),
+    }[of]
+    assert m.pool == pytest.approx(left, rel=1e-9, abs=1e-6 * m.capacity)
+    assert m.budget <= m.capacity * (1 + 1e-12)
+    room = Room(m.capacity, m.weights, m.activations, m.runtime + m.graphs, 0.0, 1, 1.0)
+    if m.pool > 0.01 * m.capacity:
+        whole = converted(Share(share, of), "device", room)
+        told = budget(
+            deployment, batch=3.0, context=50.0, step_tokens=100.0, step_rows=3.0, utilization=whole
+        )
+        assert min(told.budget, m.capacity) == pytest.approx(m.budget, abs=1e-4 * m.capacity)
+
+
+def test_without_cuda_graphs_their_memory_is_free() -> None:
+    with_graphs, without = (deployed(dense(), cuda_graphs=graphs) for graphs in (True, False))
+    graphs = replace(BARE, graph_bytes=100.0, graph_kernels=True)
+    with_graphs, without = (replace(each, engine=graphs) for each in (with_graphs, without))
+    assert (with_graphs.cuda_graphs, without.cuda_graphs) == (True, False)
+    less, more = (
+        budget(each, batch=1.0, context=9.0, step_tokens=9.0, step_rows=1.0).pool
+        for each in (with_graphs, without)
+    )
+    assert more == less + 100.0

@@ -8,7 +8,7 @@ from roofline.cost.attention import attention, naive_attention
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Number, Work
-from roofline.hardware.engine import Engine
+from roofline.hardware.engine import DeviceDefault, Engine
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import parameters
 from roofline.model.architecture import Architecture, Attention, Block, Mixer, Mla
@@ -107,7 +107,7 @@ def _flops(model: str, group: Group) -> Number:
         architecture(model),
         _node(),
         resolve("bf16", "auto", _node().gpu),
-        Engine("none", "", 1.0, 0.0, 0.0, 0.0, 1.0),
+        Engine("none", "", DeviceDefault(1.0), 0.0, 0.0, DeviceDefault(0.0), 1.0),
         options=Options(mask="square", logits="all"),
     )
     return sum((op.total for op in step(deployment, group).values()), start=Work()).flops

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.work import Number
+from roofline.hardware.engine import DeviceDefault
 from roofline.hardware.machine import Link
 from roofline.serving.curve import curve
 from roofline.serving.stages import through
@@ -170,7 +171,8 @@ def test_every_batch_of_the_curve_is_answered_as_if_it_were_asked(
 ) -> None:
     kind, layout = case
     deployment = laid(NETWORKS[kind], layout)
-    deployment = replace(deployment, engine=replace(deployment.engine, memory_utilization=1e-4))
+    little = replace(deployment.engine, memory_utilization=DeviceDefault(1e-4))
+    deployment = replace(deployment, engine=little)
     for row in curve(static_batch(deployment, work)).rows():
         if row["batch"] > 40:
             break

@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_a_result_that_says_by_how_much() -> None:
     assert not batch.memory.fits
     needed = batch.memory.weights + batch.memory.kv + batch.memory.activations
     needed += batch.memory.runtime + batch.memory.graphs
-    assert batch.memory.free == pytest.approx(0.9 * batch.memory.capacity - needed)
+    assert batch.memory.free == pytest.approx(0.92 * batch.memory.capacity - needed)
     assert batch.ttft_s > 0
 
 

@@ -23,14 +23,11 @@ class Read:
         Flags that say nothing about cost, or nothing that is modelled, as they were written.
     notes
         What a reader must know, one sentence each.
-    usual_memory
-        Whether it says nothing of memory, and what the server takes is the engine's own default.
     """
 
     served: Served
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    usual_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)

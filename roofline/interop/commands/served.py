@@ -128,6 +128,8 @@ class Served:
         What the engine may take; None for its own default.
     chunked_prefill, prefix_caching
         Whether prompts are cut to fill a step; whether equal prefixes are kept once.
+    cuda_graphs
+        Whether decode steps may run in CUDA graphs.
     offloaded
         Weights that are kept on the host, if any.
     speculation
@@ -146,6 +148,7 @@ class Served:
     memory: Share | None = None
     chunked_prefill: bool = True
     prefix_caching: bool = True
+    cuda_graphs: bool = True
     offloaded: Offloaded | None = None
     speculation: Speculation | None = None
 

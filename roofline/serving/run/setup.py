@@ -1,6 +1,5 @@
 """From a deployment to the server that the simulator knows: policy of the engine, room for KV."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -15,37 +14,6 @@ from roofline.serving.simulate.server import BATCHED, Policy, Server
 
 SHARED_PAGE: Final = 16
 """Least tokens of a page whose content is looked up by its hash."""
-
-
-@dataclass(frozen=True, slots=True)
-class Habit:
-    """What an engine does unless told otherwise.
-
-    Attributes
-    ----------
-    policy, first
-        As in `Server`.
-    reservation
-        Share of an answer for which there must be room before it is begun. [1]
-    sequences
-        Most at once of a group of devices that has sequences of its own. [1]
-    """
-
-    policy: Policy
-    first: Literal["decode", "prefill"]
-    reservation: float
-    sequences: int = 256
-
-
-HABITS: Final[Mapping[str, Habit]] = {
-    "vllm": Habit("chunked", "decode", 0.0),
-    "sglang": Habit("continuous", "prefill", 0.7),
-    "trtllm": Habit("continuous", "decode", 1.0),
-    "ideal": Habit("continuous", "decode", 0.0),
-}
-"""vLLM fills its step with prefill chunks beside decode and preempts; SGLang prefills first and
-admits by an estimate of the answers; TensorRT-LLM mixes whole prompts with decode and reserves all
-of an answer (its policy GUARANTEED_NO_EVICT)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +53,7 @@ def server_of(
     deployment
         Network, devices, formats, engine.
     asked
-        What is to differ from the engine's habits.
+        Settings that differ from the engine's defaults.
     requests
         What will come, of which the lengths say how much a cached token takes.
     utilization
@@ -96,14 +64,20 @@ def server_of(
     InfeasibleError
         The network leaves no room for a cache.
     """
-    habit = HABITS.get(deployment.engine.name, HABITS["ideal"])
-    policy = asked.policy or habit.policy
+    engine = deployment.engine
+    policy = asked.policy or engine.policy
     # Groups with sequences of their own have schedulers of their own.
     groups = int(deployment.layout.dp)
+    alone = policy in BATCHED
+    tokens = asked.token_budget
+    if tokens is None:
+        tokens = deployment.step_tokens * groups
     sequences = asked.max_sequences
     if sequences is None:
-        sequences = habit.sequences * groups
-    alone = policy in BATCHED
+        sequences = deployment.sequences * groups
+        if asked.token_budget and not alone:
+            # As vLLM does by itself: a step has a token of each sequence that decodes.
+            sequences = min(sequences, asked.token_budget)
     if asked.sharing and (alone or asked.contiguous):
         raise InputError(
             f"prefixes are not shared in {'contiguous memory' if asked.contiguous else 'batches'}",
@@ -115,19 +89,16 @@ def server_of(
             "room on the host for prefixes that nobody shares",
             hint="leave out --host-cache, or share prefixes",
         )
-    tokens = asked.token_budget
-    if tokens is None:
-        tokens = int(deployment.engine.step_tokens) * groups
     server = Server(
         policy=policy,
-        first=asked.first or habit.first,
+        first=asked.first or engine.first,
         max_sequences=sequences,
         token_budget=0 if alone else tokens,
         timeout_s=asked.timeout_s,
         kv="contiguous" if asked.contiguous else "pages",
-        page=page_of(deployment.engine, sharing=sharing),
+        page=page_of(engine, sharing=sharing),
         longest=int((requests.prompt + requests.output).max()),
-        reservation=habit.reservation,
+        reservation=engine.reservation,
         preemption=asked.preemption,
         sharing=sharing,
     )

@@ -50,7 +50,7 @@ def server_of(
     their own; the stage with least room counts. A cache that moves to the host does so on all
     devices at once. Source: `roofline.cost.memory.budget`.
     """
-    limit = server.token_budget or int(deployment.engine.step_tokens)
+    limit = server.token_budget or deployment.step_tokens
     tokens = max(limit or context, server.max_sequences)
     memory = budget(
         deployment,

@@ -8,22 +8,25 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
-from roofline.cost.memory import held
+from roofline.cost.memory import held, memory_budget
 from roofline.cost.pipeline import pace, period
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number
 from roofline.model.architecture import Moe
 from roofline.serving.objectives import Objective
 from roofline.serving.phases import turns
-from roofline.serving.run.setup import HABITS, typical
+from roofline.serving.run.setup import typical
 from roofline.serving.stages import through
 from roofline.study.enumeration import candidates
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Demand
 from roofline.study.plan.kinds import Kind
 
-BATCHES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0)
-"""Sequences of a group at which decode steps are priced."""
+BATCHES: Final = (
+    1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0,
+    768.0, 1024.0, 1536.0, 2048.0, 3072.0,
+)  # fmt: skip
+"""Sequences of a group at which decode steps are priced, below the most that an engine runs. [1]"""
 
 
 def screen(
@@ -55,9 +58,10 @@ def _bounds(
     like = np.atleast_1d(np.asarray(group.tp, float))
     deployment = replace(kind.base, layout=group)
     free, sequences, tokens = _room(kind, deployment, demand)
+    most = float(deployment.sequences)
+    each = np.array([*(batch for batch in BATCHES if batch < most), most])
     batches = np.concatenate(
-        [np.ones((len(like), 1)), np.multiply.outer(_column(group.dp, like), np.array(BATCHES))],
-        axis=1,
+        [np.ones((len(like), 1)), np.multiply.outer(_column(group.dp, like), each)], axis=1
     )
     steps = _decode(kind, group, batches, demand, prompts=False)
     prompts = _prompts(deployment, like, demand)
@@ -109,22 +113,20 @@ def _column(value: Number, like: Array) -> Array:
 
 def _room(kind: Kind, deployment: Deployment, demand: Demand) -> tuple[Array, Array, Array]:
     """Memory left for the cache [B], typical sequences [1] and tokens that it holds."""
-    engine, layout = deployment.engine, deployment.layout
+    layout = deployment.layout
     like = np.atleast_1d(np.asarray(layout.tp, float))
     context, groups = float(typical(demand.requests)), _column(layout.dp, like)
-    habit = HABITS.get(engine.name, HABITS["ideal"])
-    rows = habit.sequences * groups
+    rows = deployment.sequences * groups
     parts = held(
         deployment,
         batch=groups,
         context=context,
-        step_tokens=np.maximum((engine.step_tokens or context) * groups, rows),
+        step_tokens=np.maximum((deployment.step_tokens or context) * groups, rows),
         step_rows=rows,
     )
-    share = engine.memory_utilization if kind.utilization is None else kind.utilization
-    reserved = engine.runtime_bytes + engine.graph_bytes
+    reserved = deployment.engine.runtime_bytes + deployment.graph_bytes
     taken = _column(parts.taken, like) - _column(parts.kv, like) + reserved
-    free = deployment.node.gpu.memory_bytes * share - taken
+    free = _column(memory_budget(deployment, parts, kind.utilization), like) - taken
     each = np.maximum(_column(parts.kv, like), 1.0)
     # What runs at once has part of its answer still before it, and may be short.
     tokens = np.maximum(free, 0.0) / each * context * groups
@@ -179,7 +181,7 @@ def _window(base: Deployment) -> int | None:
 def _prompts(deployment: Deployment, like: Array, demand: Demand) -> Array:
     """A prompt in a step that is full of them, at least. [s]"""
     new, groups = float(demand.new_tokens.mean()), _column(deployment.layout.dp, like)
-    budget = float(deployment.engine.step_tokens) or new
+    budget = float(deployment.step_tokens) or new
     many = np.maximum(np.ceil(budget / new), 1.0) * groups
     stages = through(deployment, Group(many, new, demand.prompt))
     whole = np.broadcast_to(pace([stage.seconds() for stage in stages]), like.shape)

@@ -87,6 +87,7 @@ class TechniqueFile(Strict):
     prefill_batch: Annotated[int, Field(ge=0)] = 0
     overlap: Share = 0
     memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
+    cuda_graphs: bool = True
     kv_cache: bool = True
     offload: OffloadFile | None = None
     speculation: SpeculationFile | None = None
@@ -177,3 +178,4 @@ class TrafficFile(_Common):
     rate: NumbersFile | None = None
     concurrency: NumbersFile | None = None
     memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
+    cuda_graphs: bool = True

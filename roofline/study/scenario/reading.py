@@ -171,7 +171,7 @@ def _each(document: Document, file: BatchFile | TrafficFile) -> Iterator[str]:
 def _techniques(document: Document, file: BatchFile | TrafficFile) -> tuple[Technique, ...]:
     if isinstance(file, BatchFile):
         return techniques(document, file.techniques)
-    return (Technique(memory_utilization=file.memory_utilization),)
+    return (Technique(memory_utilization=file.memory_utilization, cuda_graphs=file.cuda_graphs),)
 
 
 def _workloads(

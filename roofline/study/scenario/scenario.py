@@ -81,6 +81,8 @@ class Technique:
         Share of the time of wires that is hidden. [1]
     memory_utilization
         Share of device memory; None for the engine's default. [1]
+    cuda_graphs
+        False where engines are told to run without CUDA graphs.
     kv_cache
         False to compute the whole context again for every token.
     offload
@@ -94,6 +96,7 @@ class Technique:
     prefill_batch: int = 0
     overlap: float = 0.0
     memory_utilization: float | None = None
+    cuda_graphs: bool = True
     kv_cache: bool = True
     offload: Offload = KEPT
     speculation: Speculation | None = None

@@ -87,6 +87,7 @@ def technique(file: TechniqueFile) -> Technique:
         memory_utilization=None
         if file.memory_utilization is None
         else float(file.memory_utilization),
+        cuda_graphs=file.cuda_graphs,
         kv_cache=file.kv_cache,
         offload=_offload(moved),
         speculation=None
@@ -133,6 +134,8 @@ def _called(file: TechniqueFile) -> str:
         parts.append(f"overlap {file.overlap:g}")
     if file.memory_utilization is not None:
         parts.append(f"memory {file.memory_utilization:g}")
+    if not file.cuda_graphs:
+        parts.append("no CUDA graphs")
     if not file.kv_cache:
         parts.append("no cache")
     return ", ".join(parts) or PLAIN.name

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.memory import held
+from roofline.cost.memory import held, memory_budget
 from roofline.cost.work import Array, Number
 from roofline.serving.phases import together
 from roofline.serving.room import host_memory
@@ -32,7 +32,7 @@ class Room:
 
 def room(lane: Lane, points: Points) -> Room:
     """Memory of the points of a lane."""
-    deployment, engine = lane.deployment, lane.deployment.engine
+    deployment = lane.deployment
     longest = points.prompt + points.output - 1.0
     parts = held(
         deployment,
@@ -42,10 +42,11 @@ def room(lane: Lane, points: Points) -> Room:
         step_rows=points.batch,
         cached=lane.kv_cache,
     )
-    utilization = engine.memory_utilization if lane.utilization is None else lane.utilization
-    budget = deployment.node.gpu.memory_bytes * utilization
+    budget = memory_budget(deployment, parts, lane.utilization)
     # In the order of `Memory.pool`, so that what just fits there just fits here.
-    fixed = parts.weights + parts.activations + engine.runtime_bytes + engine.graph_bytes
+    fixed = (
+        parts.weights + parts.activations + deployment.engine.runtime_bytes + deployment.graph_bytes
+    )
     free = budget - (fixed + parts.buffer) - parts.kv
     wide = np.broadcast_to(np.asarray(free, np.float64), points.batch.shape)
     fits = wide >= 0.0
@@ -64,6 +65,6 @@ def _step_tokens(lane: Lane, points: Points, longest: Array) -> Number:
     new = lane.new(points.prompt)
     asked = lane.workload(max(lane.prefill_batch, 1), 1, 1)
     tokens = together(deployment, asked, points.batch, new) * new
-    if not deployment.engine.step_tokens:
+    if not deployment.step_tokens:
         return tokens
-    return np.minimum(tokens, deployment.engine.step_tokens * deployment.layout.dp)
+    return np.minimum(tokens, deployment.step_tokens * deployment.layout.dp)

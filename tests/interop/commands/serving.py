@@ -84,6 +84,7 @@ def servers(draw: st.DrawFn, model: st.SearchStrategy[str] | None = None) -> Ser
         memory=draw(st.none() | st.integers(3100, 10000).map(lambda n: Share(n / 10000))),
         chunked_prefill=draw(st.booleans()),
         prefix_caching=draw(st.booleans()),
+        cuda_graphs=draw(st.booleans()),
         offloaded=draw(
             st.none() | st.sampled_from([1, 6, 15, 30, 45]).map(lambda n: Offloaded(n / 60))
         ),

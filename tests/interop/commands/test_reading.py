@@ -76,7 +76,11 @@ def test_data_parallelism_around_a_model_is_replicas() -> None:
         ("vllm serve m --max-model-len 32k", "max_context", 32000),
         ("vllm serve m --max-model-len 32K", "max_context", 32768),
         ("vllm serve m --max-model-len auto", "max_context", None),
-        ("vllm serve m", "memory", Share(0.92)),
+        ("vllm serve m", "memory", None),
+        ("vllm serve m", "cuda_graphs", True),
+        ("vllm serve m --enforce-eager", "cuda_graphs", False),
+        ("sglang serve --model m --disable-cuda-graph", "cuda_graphs", False),
+        ("trtllm-serve m --config x.yaml", "cuda_graphs", True),
         ("vllm serve m --max-num-seqs 8 -dp 4", "max_sequences", 32),
         ("vllm serve m --kv-cache-dtype fp8_e4m3", "kv", "fp8"),
         ("vllm serve m -q awq_marlin", "weights", "int4"),
@@ -97,7 +101,7 @@ def test_data_parallelism_around_a_model_is_replicas() -> None:
             "speculation",
             Speculation("mtp", 2),
         ),
-        ("trtllm-serve m", "memory", Share(0.9, "free")),
+        ("trtllm-serve m", "memory", None),
         ("trtllm-serve m", "chunked_prefill", False),
         ("trtllm-serve m --config x.yaml", "memory", Share(0.85, "free")),
         ("trtllm-serve m --config x.yaml", "speculation", Speculation("mtp", 2)),
@@ -114,6 +118,15 @@ def test_data_parallelism_around_a_model_is_replicas() -> None:
 )
 def test_settings_as_people_write_them(command: str, field: str, value: object) -> None:
     assert getattr(read(command, x=YAML).served, field) == value
+
+
+@pytest.mark.parametrize(("text", "graphs"), [("null", False), ("{}", True)])
+def test_trtllm_runs_without_graphs_where_their_configuration_is_empty(
+    text: str, graphs: bool
+) -> None:
+    found = read("trtllm-serve m --config x.yaml", x=f"cuda_graph_config: {text}")
+    assert found.served.cuda_graphs == graphs
+    assert not graphs or "cuda_graph_config" in found.unused[0]
 
 
 @pytest.mark.parametrize(
@@ -181,8 +194,8 @@ def test_a_contradiction_with_a_file_is_located_in_the_file() -> None:
     ("command", "unused"),
     [
         (
-            "docker run --gpus all vllm/vllm-openai:latest --model m --enforce-eager",
-            ("docker run --gpus all", "--enforce-eager"),
+            "docker run --gpus all vllm/vllm-openai:latest --model m --async-scheduling",
+            ("docker run --gpus all", "--async-scheduling"),
         ),
         (
             "HF_HOME=/x vllm serve m --tool-call-parser hermes --enable-auto-tool-choice -O3",
@@ -204,7 +217,6 @@ def test_what_is_not_modelled_is_listed(command: str, unused: tuple[str, ...]) -
         ("vllm serve m -pcp 2", "2 times too few"),
         ("llama-server -m m.gguf -ctk q8_0 -ctv f16", "two formats"),
         ("llama-server -hf a/b:Q4_K_M", "Q4_K_M is not modelled"),
-        ("sglang serve --model m", "chooses --mem-fraction-static itself"),
     ],
 )
 def test_what_is_modelled_otherwise_is_noted(command: str, said: str) -> None:

@@ -85,6 +85,7 @@ def test_whatever_is_lost_is_in_a_note(served: Served, target: str) -> None:
         "chunked_prefill": "prompts",
         "offloaded": "host",
         "memory": "cache",
+        "cuda_graphs": "CUDA graphs",
     }
     for name in written.lost:
         sought = words[name] if name != "offloaded" or "GiB" not in str(written.notes) else "GiB"

@@ -1,4 +1,4 @@
-"""From a deployment to a server: room for the cache, habits of engines."""
+"""From a deployment to a server: room for the cache, defaults of engines."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ import pytest
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.errors import InfeasibleError, InputError
-from roofline.hardware.engine import engine
+from roofline.hardware.engine import engine, engine_names
 from roofline.model.parameters import kv_bytes_per_token
 from roofline.serving import room as static_room
-from roofline.serving.run.setup import HABITS, Asked, page_of, server_of
+from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.traffic.columns import requests
 from roofline.serving.workload import Workload
 from tests.serving.deployments import on
@@ -60,7 +60,7 @@ def test_groups_with_sequences_of_their_own_have_room_of_their_own() -> None:
 def test_each_group_has_a_scheduler_of_its_own() -> None:
     spread = on("deepseek-v3", "h200-sxm", weights="fp8", layout=Layout(dp=8, ep=8))
     server = server_of(spread, Asked(), SOME, None)
-    assert (server.max_sequences, server.token_budget) == (8 * 256, 8 * 8192)
+    assert (server.max_sequences, server.token_budget) == (8 * 1024, 8 * 8192)
     assert server_of(spread, Asked(max_sequences=100), SOME, None).max_sequences == 100
 
 
@@ -81,16 +81,20 @@ def test_a_network_that_leaves_no_room_is_refused() -> None:
     assert refused.value.exit_code == 1
 
 
-@pytest.mark.parametrize("name", sorted(HABITS))
-def test_every_engine_has_habits(name: str) -> None:
-    server = server_of(on(engine=name), Asked(), SOME, None)
-    assert server.policy == HABITS[name].policy
-    assert server.reservation == HABITS[name].reservation
+@pytest.mark.parametrize("name", engine_names(unlisted=True))
+def test_a_server_has_the_defaults_of_its_engine_on_its_device(name: str) -> None:
+    deployment, known = on(engine=name), engine(name)
+    server = server_of(deployment, Asked(), SOME, None)
+    assert (server.policy, server.first) == (known.policy, known.first)
+    assert server.reservation == known.reservation
+    assert server.max_sequences == known.sequences_on(deployment.node.gpu)
+    least = known.step_tokens_on(deployment.node.gpu)
+    assert server.token_budget == least
     assert server.longest == 500 + 49 * 20 + 200
     assert server.sharing
 
 
-def test_what_is_asked_for_goes_before_habits() -> None:
+def test_what_is_asked_for_goes_before_defaults() -> None:
     asked = Asked("continuous", "prefill", 64, 4096, preemption="swap", sharing=False)
     server = server_of(on(), asked, SOME, None)
     assert (server.policy, server.first, server.max_sequences) == ("continuous", "prefill", 64)
@@ -109,6 +113,6 @@ def test_batches_and_regions_share_no_prefixes() -> None:
 
 
 def test_pages_that_are_looked_up_have_sixteen_tokens_or_more() -> None:
-    sizes = {name: page_of(engine(name), sharing=True) for name in HABITS}
+    sizes = {name: page_of(engine(name), sharing=True) for name in engine_names()}
     assert sizes == {"vllm": 16, "sglang": 16, "trtllm": 32, "ideal": 16}
     assert page_of(engine("sglang"), sharing=False) == 1

@@ -53,6 +53,8 @@ def write(served: Served, site: Site) -> Command:
     ]
     if not served.prefix_caching:
         parts.append(("--no-cache-prompt",))
+    if not served.cuda_graphs:
+        notes.lose("cuda_graphs", "llama.cpp turns CUDA graphs off by GGML_CUDA_DISABLE_GRAPHS=1")
     if not served.chunked_prefill:
         notes.lose("chunked_prefill", "llama.cpp always cuts prompts into batches")
     shared.say_replicas(served, notes)

@@ -6,7 +6,9 @@ Names and defaults: ``sglang/srt/arg_groups/fields/`` (``parallel``, ``schedule`
 
 - ``--tp-size`` counts all devices of a stage; ``--attn-dp-size`` and ``--attn-cp-size`` divide it.
   ``--dp-size N --enable-dp-attention`` is the older spelling of ``--attn-dp-size N``.
-- ``--mem-fraction-static`` is weights and cache over all memory of the device.
+- ``--mem-fraction-static`` is weights and cache over all memory of the device; its default is in
+  ``hwspecs/engines/sglang.yaml``, as those of sequences and tokens of a step are.
+- ``--disable-cuda-graph`` runs without CUDA graphs.
 - ``--max-running-requests`` and ``--chunked-prefill-size`` count for all attention groups together;
   a chunk of -1 is a whole prompt.
 - ``--random-range-ratio 1`` is lengths as asked for; 0 is anything up to them.

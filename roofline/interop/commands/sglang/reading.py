@@ -44,8 +44,6 @@ def read(line: Line, files: Files) -> Read:
         given.values["stages"] = [Value(stages.text, STAGES, stages.at, line.source)]
     layout, replicas = _layout_read(given, notes)
     static = given.share("mem-fraction-static")
-    if static is None:
-        notes.append("SGLang chooses --mem-fraction-static itself; the usual share is taken here")
     chunked, budget = _budget_read(given)
     served = Served(
         NAME,
@@ -60,6 +58,7 @@ def read(line: Line, files: Files) -> Read:
         memory=None if static is None else Share(static, "static"),
         chunked_prefill=chunked,
         prefix_caching=not given.switch("disable-radix-cache"),
+        cuda_graphs=not given.switch("disable-cuda-graph"),
         offloaded=_offloaded_read(given),
         speculation=_speculation_read(given),
     )

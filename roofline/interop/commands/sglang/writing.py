@@ -136,6 +136,8 @@ def _limits(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
         out.append(("--mem-fraction-static", shared.number(share)))
     if not served.prefix_caching:
         out.append(("--disable-radix-cache",))
+    if not served.cuda_graphs:
+        out.append(("--disable-cuda-graph",))
     if served.offloaded is not None:
         size = kept_outside(served.offloaded, "bytes", site.room)
         whole = math.ceil(size / GIB)

@@ -6,7 +6,9 @@ repository. Of use here:
 
 - ``--tp_size`` counts all devices of a stage; with ``enable_attention_dp`` each of them has
   sequences of its own, and limits count for each.
-- ``--kv_cache_free_gpu_memory_fraction`` is of what weights and buffers leave, 0.9 unless said.
+- ``--kv_cache_free_gpu_memory_fraction`` is of what weights and buffers leave; its default is in
+  ``hwspecs/engines/trtllm.yaml``, as those of sequences and tokens of a step are.
+- ``cuda_graph_config: null`` in the file runs without CUDA graphs.
 - Chunked prefill is off unless asked for.
 - Flags and file must not say the same differently: releases differ in which of them wins.
 """
@@ -23,7 +25,7 @@ VERSION: Final = "1.2"
 TITLE: Final = f"TensorRT-LLM {VERSION}"
 IMAGE: Final = "nvcr.io/nvidia/tensorrt-llm/release:1.2.1"
 FILE: Final = "trtllm.yaml"
-FREE: Final = 0.9
+GRAPHS: Final = "cuda_graph_config"
 
 KV: Final[Mapping[str, str]] = {"auto": "auto", "fp8": "fp8", "nvfp4": "nvfp4"}
 OVERLAPPED: Final = ("ngram", "model")

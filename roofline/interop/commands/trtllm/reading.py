@@ -7,7 +7,7 @@ from roofline.interop.commands.reading import Files, Read, Start, after, others
 from roofline.interop.commands.served import Served, Share, Speculation
 from roofline.interop.commands.trtllm.facts import (
     DTYPE_READ,
-    FREE,
+    GRAPHS,
     KEYS,
     KNOWN,
     KV,
@@ -38,8 +38,13 @@ def read(line: Line, files: Files) -> Read:
     if not given.positional:
         raise line.source.error(0, "no model is named", "write trtllm-serve MODEL")
     model = given.positional[0].text
+    graphs = True
     if (named := given.find("config")) is not None:
-        given = given.merged(keys(files(named.text), (), KEYS))
+        document = files(named.text)
+        given = given.merged(keys(document, (), KEYS))
+        # An empty configuration of CUDA graphs turns them off; none at all leaves them on.
+        settings = document.data if isinstance(document.data, dict) else {}
+        graphs = settings.get(GRAPHS, {}) is not None
     layout = _layout_read(given)
     groups = int(layout.dp)
     sequences, tokens = given.whole("max-batch-size"), given.whole("max-num-tokens")
@@ -54,14 +59,15 @@ def read(line: Line, files: Files) -> Read:
         max_sequences=None if sequences is None else sequences * groups,
         token_budget=None if tokens is None else tokens * groups,
         max_context=given.whole("max-seq-len"),
-        memory=Share(FREE if free is None else free, "free"),
+        memory=None if free is None else Share(free, "free"),
         chunked_prefill=given.switch("enable-chunked-prefill"),
         prefix_caching=given.switch("block-reuse", default=True),
+        cuda_graphs=graphs,
         speculation=_speculation_read(given),
     )
     extra = [value.text for value in given.positional[1:]]
     unused = (*start.before(line), *others(line), *given.unused(), *extra)
-    return Read(served, unused, usual_memory=free is None)
+    return Read(served, unused)
 
 
 def _layout_read(given: Given) -> Layout:

@@ -7,7 +7,7 @@ from roofline.interop.commands import shared
 from roofline.interop.commands.command import Command, Notes
 from roofline.interop.commands.memory import converted
 from roofline.interop.commands.served import Served, Site
-from roofline.interop.commands.trtllm.facts import FILE, KV, METHODS, OVERLAPPED, TITLE
+from roofline.interop.commands.trtllm.facts import FILE, GRAPHS, KV, METHODS, OVERLAPPED, TITLE
 from roofline.interop.commands.yaml_text import Quoted, dump
 
 
@@ -124,6 +124,8 @@ def _settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
         cache["enable_block_reuse"] = False
     if cache:
         out["kv_cache_config"] = cache
+    if not served.cuda_graphs:
+        out[GRAPHS] = None
     if served.offloaded is not None:
         notes.lose("offloaded", "trtllm-serve has no option that keeps weights on the host")
     if (draft := served.speculation) is not None:

@@ -4,7 +4,9 @@ Names and defaults: ``vllm/engine/arg_utils.py``, ``vllm/config/`` (``parallel``
 ``scheduler``, ``speculative``, ``quantization``), ``vllm/distributed/utils.py`` and
 ``vllm/benchmarks/`` of that release. Of use here:
 
-- ``--gpu-memory-utilization`` is a share of the whole device, 0.92 unless said.
+- ``--gpu-memory-utilization`` is a share of the whole device; its default is in
+  ``hwspecs/engines/vllm.yaml``, as those of sequences and tokens of a step are.
+- ``--enforce-eager`` runs without CUDA graphs.
 - ``--max-num-seqs`` and ``--max-num-batched-tokens`` count for each data-parallel rank.
 - ``--max-num-batched-tokens`` below ``--max-num-seqs`` is refused at the start, and below
   ``--max-model-len`` without chunked prefill.
@@ -26,7 +28,6 @@ VERSION: Final = "0.33.0"
 TITLE: Final = f"vLLM {VERSION}"
 IMAGE: Final = f"vllm/vllm-openai:v{VERSION}"
 STAGES: Final = "VLLM_PP_LAYER_PARTITION"
-UTILIZATION: Final = 0.92
 GIB: Final = parse("1 GiB", "B")
 
 KV: Final[Mapping[str, str]] = {

@@ -19,7 +19,6 @@ from roofline.interop.commands.vllm.facts import (
     NAME,
     QUANTISED,
     STAGES,
-    UTILIZATION,
 )
 from roofline.interop.commands.words import Line
 
@@ -92,13 +91,14 @@ def from_settings(given: Given, model: str) -> Read:
         max_sequences=None if sequences is None else sequences * dp,
         token_budget=None if tokens is None else tokens * dp,
         max_context=length,
-        memory=Share(UTILIZATION if utilization is None else utilization),
+        memory=None if utilization is None else Share(utilization),
         chunked_prefill=chunked,
         prefix_caching=given.switch("enable-prefix-caching", default=True),
+        cuda_graphs=not given.switch("enforce-eager"),
         offloaded=_offloaded_read(given),
         speculation=_speculation_read(given),
     )
-    return Read(served, notes=tuple(notes), usual_memory=utilization is None)
+    return Read(served, notes=tuple(notes))
 
 
 def _check_step(given: Given, tokens: int | None, sequences: int | None) -> None:

@@ -103,6 +103,8 @@ def engine_settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
             )
     if not served.prefix_caching:
         out["enable_prefix_caching"] = False
+    if not served.cuda_graphs:
+        out["enforce_eager"] = True
     if served.offloaded is not None:
         out["cpu_offload_gb"] = kept_outside(served.offloaded, "bytes", site.room) / GIB
     if served.speculation is not None:
