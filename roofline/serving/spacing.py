@@ -46,6 +46,7 @@ def refined(
     *,
     tolerance: float = TOLERANCE,
     most: int = MOST,
+    rounds: int = ROUNDS,
 ) -> Array:
     """Points with more of them where the function bends.
 
@@ -62,6 +63,8 @@ def refined(
         Of the function's value. [1]
     most
         Points at which refining ends. [1]
+    rounds
+        Halvings at most. [1]
 
     Examples
     --------
@@ -71,7 +74,7 @@ def refined(
     """
     values = value(points)
     open_ = np.diff(points) > 1
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         left = np.flatnonzero(open_)
         if not len(left) or len(points) + len(left) > most:
             break

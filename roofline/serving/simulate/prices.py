@@ -31,7 +31,7 @@ from roofline.cost.work import Array, Op
 from roofline.errors import InputError
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
-from roofline.serving.spacing import MOST, TOLERANCE, refined, spaced
+from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, refined, spaced
 from roofline.serving.stages import laid_out
 
 GROUP: Final = "tabled"
@@ -40,6 +40,8 @@ BROUGHT: Final = ("gather-context", CACHE)
 """What brings keys to where they are attended to: part of attention, whatever its name."""
 ATTENTION: Final = ("decode-attention", "latent-attention")
 EVERY_BATCH: Final = 256
+EVERY_FEW: Final = 32
+"""The same for attention, whose kernels take rows and no tiles of them."""
 EVERY_ROUND: Final = 4096
 """As far as every batch is a point where its parts are rounded up: groups, micro-batches."""
 EVERY_TOKEN: Final = 512
@@ -48,8 +50,9 @@ MOST_STEP_TOKENS: Final = 65_536
 JUMPS: Final = 2.0**-8
 """As `TOLERANCE`, where kernels were measured: 0.4 %."""
 MOST_JUMPS: Final = 192
-FEWEST: Final = 256
-SHORTEST: Final = 8192
+FEW_ROUNDS: Final = 2
+FEWEST: Final = 1024
+SHORTEST: Final = 16_384
 """Sequences and context that every table reaches. [1] [token]"""
 MOST_TABLES: Final = 512
 """Tables that a process keeps, of some hundred kilobytes each."""
@@ -202,14 +205,20 @@ def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
     tokens = refined(others, spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN), **fine)
     others_s = others(tokens)
     chunks, cached, attention = _attention(deployment, most, tokens, others_s)
-    attended = _attended(deployment, batches, contexts)
+
+    def at_batches(points: Array, window: int | None = None) -> Array:
+        """Attention at every batch; between fewer of them it is a straight line."""
+        some = batches if rounded else spaced(1, sequences, 8, EVERY_FEW)
+        found = _attended(deployment, some, points, window)
+        return np.stack([np.interp(batches, some, column) for column in found.T], axis=1)
+
     return StepPrices(
         batches=batches,
         contexts=contexts,
-        decode_s=attended + alone[:, None],
+        decode_s=at_batches(contexts) + alone[:, None],
         window=window,
         windows=windows,
-        window_s=_attended(deployment, batches, windows, window),
+        window_s=at_batches(windows, window),
         alone_s=alone,
         tokens=tokens,
         others_s=others_s,
@@ -226,13 +235,14 @@ class _Fineness(TypedDict):
 
     tolerance: float
     most: int
+    rounds: int
 
 
 def _fineness(deployment: Deployment) -> _Fineness:
     """How closely tables follow prices: tiles of measured kernels make jumps without an end."""
     if deployment.calibration is None:
-        return {"tolerance": TOLERANCE, "most": MOST}
-    return {"tolerance": JUMPS, "most": MOST_JUMPS}
+        return {"tolerance": TOLERANCE, "most": MOST, "rounds": ROUNDS}
+    return {"tolerance": JUMPS, "most": MOST_JUMPS, "rounds": FEW_ROUNDS}
 
 
 def _window(deployment: Deployment) -> int:
