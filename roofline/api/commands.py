@@ -88,7 +88,8 @@ def serve_command(
         ``"vllm"``, ``"sglang"``, ``"trtllm"``, ``"llamacpp"``; or ``"k8s"`` and ``"ray-serve"``
         around an engine.
     max_sequences, token_budget
-        Sequences at once and new tokens of a step, of a replica; None for the engine's habit. [1]
+        Sequences at once and new tokens of a step, of a replica; None for the engine's default on
+        that device. [1]
     max_context
         Longest sequence; None for the network's, or as much of it as fits. [token]
     chunked_prefill, prefix_caching

@@ -171,7 +171,7 @@ class Scenario:
         Names to combine. Machines are GPUs, or nodes where ``nodes`` is true; formats may be
         `AUTO`.
     workloads, policies
-        Of a traffic scenario: what comes, and how steps are filled, empty for the engine's habit.
+        Of a traffic scenario: what comes, and how steps are filled, empty for the engine's default.
     numbers
         Axes of numbers by column.
     zipped
