@@ -157,7 +157,13 @@ def _gathered(
     name = ", else ".join(names)
     inside = engine != IDEAL and bool(near)
     return GpuCalibration(
-        name, _kernels(engine), (*fits, *shipped), load, _profile(engine), inside, switched or not inside
+        name,
+        _kernels(engine),
+        (*fits, *shipped),
+        load,
+        _profile(engine),
+        inside,
+        switched or not inside,
     )
 
 

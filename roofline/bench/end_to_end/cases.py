@@ -7,7 +7,8 @@ scales for it), or the cache is a latent of weights of 8 bits or fewer, else 16 
 ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens, the means of ShareGPT for
 ``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens; ``thr_scope``: all devices
 together; ``requests``, ``rate``, ``cv``, ``spread``: how the clients of such rows usually are
-driven, see `roofline.bench.end_to_end.driving`.
+driven, see `roofline.bench.end_to_end.driving`. ``max_num_seqs``, ``max_batched_tokens``,
+``gpu_memory_fraction``: the engine's on that device.
 """
 
 from collections.abc import Mapping
@@ -114,6 +115,10 @@ class Row:
         [1/s]
     spread
         Half of the range of lengths over the mean; None where it is not known. [1]
+    max_sequences, token_budget
+        Of the server, as its flags say; 0 for the engine's default. [1] [token]
+    memory_share
+        The same of memory; None for the engine's default. [1]
     """
 
     place: int
@@ -134,6 +139,9 @@ class Row:
     rate: float = 0.0
     cv: float = 1.0
     spread: float | None = None
+    max_sequences: int = 0
+    token_budget: int = 0
+    memory_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +244,18 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         _rate(record, mode) / replicas,
         _number(record, "cv", 1.0),
         _number(record, "spread", 0.0) if _has(record, "spread") else None,
+        int(_number(record, "max_num_seqs", 0.0)),
+        int(_number(record, "max_batched_tokens", 0.0)),
+        _share(record),
     )
+
+
+def _share(record: Mapping[str, Any]) -> float | None:
+    """Share of memory that the server's flag gives the engine, None without the flag. [1]"""
+    share = _number(record, "gpu_memory_fraction", 0.0)
+    if share > 1:
+        raise InputError(f"gpu_memory_fraction is {share:g}", hint="give a share up to 1")
+    return share or None
 
 
 def _rate(record: Mapping[str, Any], mode: str) -> float:

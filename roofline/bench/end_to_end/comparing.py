@@ -15,8 +15,8 @@ from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import Unread, read
 from roofline.bench.end_to_end.fitting import profile_of
 from roofline.bench.end_to_end.held_out import Spreads
-from roofline.bench.end_to_end.replay import FULL, SINGLE, Known, itl_of, tpot_of, with_profile
 from roofline.bench.end_to_end.predicting import prepared
+from roofline.bench.end_to_end.replay import FULL, SINGLE, Known, itl_of, tpot_of, with_profile
 from roofline.bench.end_to_end.result import DEVIATIONS
 from roofline.cost.work import Array
 from roofline.serving.phases import first_tokens

@@ -63,7 +63,9 @@ def reading(row: Row) -> Reading:
     if row.family in SOURCES:
         return SOURCES[row.family]
     how = ENGINES.get(row.case.engine, USUAL)
-    rounds = min(row.requests / row.batch, MOST_ROUNDS) if row.requests and row.batch else how.rounds
+    rounds = (
+        min(row.requests / row.batch, MOST_ROUNDS) if row.requests and row.batch else how.rounds
+    )
     if row.spread is None:
         return Reading(rounds, how.shortest, how.longest)
     width = min(row.spread, WIDEST)

@@ -41,6 +41,8 @@ NUDGE: Final = 0.1
 LONGEST: Final = 1.0
 """Of a step of the search, of the logarithm of a constant."""
 THREADS: Final = 2
+STEPS: Final = 3
+"""Of a search, with the derivatives at its start."""
 
 
 def priors() -> tuple[Array, Array]:
@@ -245,13 +247,40 @@ def improved(
     return moved, inverse
 
 
-def fit(rows: Sequence[Known]) -> tuple[Array, Array]:
-    """Logarithms of all constants fitted to rows, and their standard deviations."""
-    has = cells(rows)
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Cells around the priors, where every search begins.
 
-    def once(logs: Array) -> tuple[Array, Array]:
+    Attributes
+    ----------
+    at, slopes
+        Residuals there, and their derivatives by the logarithm of each constant.
+    """
+
+    at: Array
+    slopes: Array
+
+
+def linear(rows: Sequence[Known], has: Cells) -> Linear:
+    """Residuals of cells at the priors, and their derivatives."""
+    start, _ = priors()
+    at = residuals(rows, has, start)
+    return Linear(at, derivatives(rows, has, start, at))
+
+
+def fit(rows: Sequence[Known], near: Linear) -> tuple[Array, Array]:
+    """Logarithms of all constants fitted to rows, and their standard deviations.
+
+    Parameters
+    ----------
+    rows
+        To be fitted to.
+    near
+        Their cells around the priors.
+    """
+    has, (logs, _) = cells(rows), priors()
+    at, covariance = near.at, np.zeros(0)
+    for _ in range(STEPS):
+        logs, covariance = improved(has, at, near.slopes, logs)
         at = residuals(rows, has, logs)
-        return improved(has, at, derivatives(rows, has, logs, at), logs)
-
-    logs, covariance = once(once(priors()[0])[0])
     return logs, np.sqrt(np.diag(covariance))

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from roofline.bench.end_to_end.fitting import (
     Cells,
+    Linear,
     cells,
-    derivatives,
     improved,
+    linear,
     predictions,
     priors,
     residuals,
@@ -65,7 +66,9 @@ class HeldOut:
     log_sd: list[Mapping[str, float]]
 
 
-def cross_validate(rows: Sequence[Known], fits: NDArray[np.bool_] | None = None) -> HeldOut:
+def cross_validate(
+    rows: Sequence[Known], fits: NDArray[np.bool_] | None = None, near: Linear | None = None
+) -> HeldOut:
     """Predict each row by constants fitted to other groups.
 
     Parameters
@@ -74,6 +77,8 @@ def cross_validate(rows: Sequence[Known], fits: NDArray[np.bool_] | None = None)
         To be predicted.
     fits
         Which of them may be fitted to; None for all.
+    near
+        Their cells around the priors, where that is known already.
 
     Notes
     -----
@@ -86,8 +91,8 @@ def cross_validate(rows: Sequence[Known], fits: NDArray[np.bool_] | None = None)
     good = np.ones(len(rows), dtype=np.bool_) if fits is None else fits
     used = good[has.row]
     start, _ = priors()
-    at = residuals(rows, has, start)
-    slopes = derivatives(rows, has, start, at)
+    near = near or linear(rows, has)
+    at, slopes = near.at, near.slopes
     metrics: list[Mapping[str, float]] = [{}] * len(rows)
     log_sd: list[Mapping[str, float]] = [{}] * len(rows)
     for fold in np.unique(label):

@@ -15,7 +15,7 @@ import numpy as np
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import contradicted, read
 from roofline.bench.end_to_end.engines import PROFILES, SHARED
-from roofline.bench.end_to_end.fitting import cells, fit
+from roofline.bench.end_to_end.fitting import cells, fit, linear
 from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut, Spreads
 from roofline.bench.end_to_end.predicting import OK, prepared
 from roofline.bench.end_to_end.profiles import Held, Told
@@ -40,20 +40,17 @@ def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Ar
     """
     rows, _ = read(frame[frame["quality"] == OK].reset_index(drop=True))
     found, _ = prepared(rows)
-    scored = held_out.cross_validate(found)
+    near = linear(found, cells(found))
+    scored = held_out.cross_validate(found, near=near)
     missed = _missed(found, scored)
     spreads = held_out.spread(found, cells(found), missed)
-    logs, sd = fit(found)
+    logs, sd = fit(found, near)
     out = {}
     for name in PROFILES:
         mine = [place for place, each in enumerate(found) if each.engine.profile == name]
         own = {key: value for key, value in spreads.items() if key and key[0] == name}
         out[name] = logs, sd, _told(found, scored, mine, own, source)
-    rest = {
-        key: value
-        for key, value in spreads.items()
-        if not key or key[0] not in PROFILES
-    }
+    rest = {key: value for key, value in spreads.items() if not key or key[0] not in PROFILES}
     modern = [place for place, each in enumerate(found) if each.engine.graph_kernels]
     out[SHARED] = logs, sd, _told(found, scored, modern, rest, source)
     return out

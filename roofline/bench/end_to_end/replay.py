@@ -25,11 +25,12 @@ from roofline.bench.end_to_end.driving import traffic_of, waiting_clients
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile, kernels_of, kind_of
 from roofline.cost.work import Array
-from roofline.errors import InfeasibleError
+from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import Engine, engine_of
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
+from roofline.serving.simulate.checks import check
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import Server
@@ -180,26 +181,29 @@ def known(row: Row) -> Known:
     found = deployment(row.case)
     traffic = traffic_of(row)
     requests = draw(traffic, SEED, block=page_of(found.engine, sharing=True))
-    asked, share = asked_of(row), None
+    asked, share = asked_of(row), row.memory_share
     try:
-        server = server_of(found, asked, requests, None)
-    except InfeasibleError:
+        server = server_of(found, asked, requests, share)
+        check(requests, server, 0)
+    except (InfeasibleError, InputError):
         share = FULLEST
         server = server_of(found, asked, requests, share)
+        check(requests, server, 0)
     return Known(row, found, requests, server, share)
 
 
 def asked_of(row: Row) -> Asked:
-    """Settings of the server that a row states beside its engine's defaults."""
-    if row.mode in SINGLE and not (row.mode == CLOSED and waiting_clients(row)):
-        return Asked()
-    return Asked(max_sequences=max(int(row.batch), 1), token_budget=_budget(row))
-
-
-def _budget(row: Row) -> int | None:
-    """Token budget that holds a token of each sequence, where the engine's default is smaller."""
-    usual = deployment(row.case).step_tokens
-    return int(row.batch) if 0 < usual < row.batch else None
+    """Settings of the server that differ from its engine's defaults."""
+    usual = deployment(row.case)
+    # SGLang's limits are of all groups with sequences of their own, those of others of each.
+    groups = 1 if row.case.engine == "sglang" else int(row.case.layout.dp)
+    sequences, budget = row.max_sequences * groups, row.token_budget * groups
+    if row.mode not in SINGLE or waiting_clients(row):
+        sequences = max(int(row.batch), 1)
+    most = budget or usual.step_tokens * int(row.case.layout.dp)
+    if 0 < most < sequences:
+        budget = sequences
+    return Asked(max_sequences=sequences or None, token_budget=budget or None)
 
 
 def settings(each: Known) -> dict[str, Any]:

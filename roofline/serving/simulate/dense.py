@@ -1,6 +1,7 @@
 """Prices and rules as the compiled loop takes them."""
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,6 +10,66 @@ from roofline.serving.simulate.compiled.lookup import Prices
 from roofline.serving.simulate.compiled.state import Rules
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
+
+
+class _Kernels(NamedTuple):
+    """Tables of kernels with an entry for every integer, without an engine's overheads. [s]
+
+    ``decode``, ``alone``, ``seen`` and ``head`` begin at one sequence, ``others`` at one token.
+    """
+
+    contexts: Array
+    decode: Array
+    alone: Array
+    windows: Array
+    seen: Array
+    others: Array
+    slope: float
+    head: Array
+    chunks: Array
+    cached: Array
+    attention: Array
+
+
+class _Same:
+    """Prices that are equal only where their tables are the same objects."""
+
+    __slots__ = ("prices",)
+
+    def __init__(self, prices: StepPrices) -> None:
+        self.prices = prices
+
+    def __hash__(self) -> int:
+        return id(self.prices.decode_s)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.prices.decode_s is self.prices.decode_s
+
+
+@lru_cache(maxsize=16)
+def _kernels(same: _Same, sequences: int) -> _Kernels:
+    """Tables of kernels up to a number of sequences; engines that share them differ by overheads."""
+    prices = same.prices
+    every = np.arange(1.0, sequences + 1.0)
+    contexts, decode = _two(prices.contexts, prices.decode_s)
+    windows, seen = _two(prices.windows, prices.window_s)
+    tokens, others = _two(prices.tokens, prices.others_s)
+    whole = np.arange(1.0, tokens[-1] + 1.0)
+    chunks, attention = _two(prices.chunks, prices.attention_s.T)
+    cached, attention = _two(prices.cached, attention.T)
+    return _Kernels(
+        contexts=contexts,
+        decode=_rows(prices.batches, decode, every),
+        alone=_line(prices.batches, prices.alone_s, every),
+        windows=windows,
+        seen=_rows(prices.batches, seen, every),
+        others=np.interp(whole, tokens, others),
+        slope=float((others[-1] - others[-2]) / (tokens[-1] - tokens[-2])),
+        head=_line(prices.rows, prices.head_s, every),
+        chunks=chunks,
+        cached=cached,
+        attention=np.ascontiguousarray(attention),
+    )
 
 
 def dense(prices: StepPrices, sequences: int) -> Prices:
@@ -21,67 +82,29 @@ def dense(prices: StepPrices, sequences: int) -> Prices:
     sequences
         Most sequences of a step. [1]
     """
-    engine = prices.engine
+    engine, kernels = prices.engine, _kernels(_Same(prices), sequences)
     every = np.arange(1.0, sequences + 1.0)
-    contexts, decode = _two(prices.contexts, prices.decode_s)
-    step = engine.decode_gain * _rows(prices.batches, decode, every)
-    step += engine.step_s + engine.sequence_s * every[:, None]
-    beside = engine.prefill_gain * _line(prices.batches, prices.alone_s, every)
-    windows, seen = _two(prices.windows, prices.window_s)
-    window = engine.decode_gain * _rows(prices.batches, seen, every)
-    nobody = np.full((1, len(contexts)), engine.step_s)
-    tokens, others = _two(prices.tokens, prices.others_s)
-    whole = np.arange(1.0, tokens[-1] + 1.0)
-    slope = (others[-1] - others[-2]) / (tokens[-1] - tokens[-2])
-    chunks, attention = _two(prices.chunks, prices.attention_s.T)
-    cached, attention = _two(prices.cached, attention.T)
+    step = engine.decode_gain * kernels.decode
+    step += (engine.step_s + engine.sequence_s * every)[:, None]
+    beside = engine.prefill_gain * kernels.alone
+    nobody = np.full((1, len(kernels.contexts)), engine.step_s)
     return Prices(
-        contexts=contexts,
+        contexts=kernels.contexts,
         alone=np.concatenate([nobody, step]),
         mixed=np.concatenate([nobody, step - beside[:, None]]),
-        windows=windows,
-        seen=np.concatenate([np.zeros((1, len(windows))), window]),
-        others=engine.prefill_gain * np.concatenate([[0.0], np.interp(whole, tokens, others)]),
-        others_slope=engine.prefill_gain * float(slope),
-        head=engine.prefill_gain
-        * np.concatenate([[0.0], _line(prices.rows, prices.head_s, every)]),
-        chunks=chunks,
-        cached=cached,
-        attention=engine.prefill_gain * np.ascontiguousarray(attention),
+        windows=kernels.windows,
+        seen=np.concatenate(
+            [np.zeros((1, len(kernels.windows))), engine.decode_gain * kernels.seen]
+        ),
+        others=engine.prefill_gain * np.concatenate([[0.0], kernels.others]),
+        others_slope=engine.prefill_gain * kernels.slope,
+        head=engine.prefill_gain * np.concatenate([[0.0], kernels.head]),
+        chunks=kernels.chunks,
+        cached=kernels.cached,
+        attention=engine.prefill_gain * kernels.attention,
         prefill_s=engine.prefill_s,
-        front_end_s=engine.front_end_s,
+        front_end_s=float(engine.front_end_s),
     )
-
-
-def dense_again(prices: StepPrices, sequences: int) -> Prices:
-    """As `dense`; the same tables are not made twice in a row, run after run.
-
-    Parameters
-    ----------
-    prices, sequences
-        As for `dense`; a table is the same only where it is the same object.
-    """
-    return _dense(_Same(prices), sequences)
-
-
-class _Same:
-    """Prices that are equal only to themselves."""
-
-    __slots__ = ("prices",)
-
-    def __init__(self, prices: StepPrices) -> None:
-        self.prices = prices
-
-    def __hash__(self) -> int:
-        return id(self.prices)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.prices is self.prices
-
-
-@lru_cache(maxsize=4)
-def _dense(same: _Same, sequences: int) -> Prices:
-    return dense(same.prices, sequences)
 
 
 def rules(server: Server, prices: StepPrices, concurrency: int, *, uniform: bool) -> Rules:
@@ -144,4 +167,9 @@ def _line(points: Array, values: Array, at: Array) -> Array:
 
 def _rows(points: Array, values: Array, at: Array) -> Array:
     """The same for rows of a table."""
-    return np.stack([_line(points, column, at) for column in values.T], axis=1)
+    if len(points) == 1:
+        return np.repeat(values, len(at), axis=0)
+    i = np.clip(np.searchsorted(points, at, side="right") - 1, 0, len(points) - 2)
+    share = ((at - points[i]) / (points[i + 1] - points[i]))[:, None]
+    rows: Array = values[i] * (1.0 - share) + values[i + 1] * share
+    return rows

@@ -110,10 +110,10 @@ def _stream(
     # Compiling takes a while, so it waits until something runs.
     from roofline.serving.simulate import rows
     from roofline.serving.simulate.compiled import batches, loop
-    from roofline.serving.simulate.dense import dense_again, rules
+    from roofline.serving.simulate.dense import dense, rules
 
     random = np.random.default_rng(driven.seed) if driven.seed else None
-    table = dense_again(prices, server.max_sequences)
+    table = dense(prices, server.max_sequences)
     g = rules(server, prices, concurrency, uniform=driven.uniform)
     serve = batches.serve if server.policy in BATCHED else loop.serve
     s, first, start_s = rows.empty(g), 0, 0.0
