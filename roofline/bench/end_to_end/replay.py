@@ -42,8 +42,7 @@ FULL: Final = frozenset({"offline_max", "sharegpt_max"})
 SINGLE: Final = FULL | {CLOSED, OPEN}
 """Modes whose requests are measured one by one, and not as a batch."""
 FULLEST: Final = 0.95
-"""Share of a device's memory that a row was served with whose network the usual share does not hold.
-Assumed. [1]"""
+"""Share of a device's memory where the usual one does not hold the network. Assumed. [1]"""
 SEED: Final = 0
 
 
@@ -92,8 +91,7 @@ class Known:
             return 0
         if self.row.mode in FULL:
             return len(self.requests)
-        clients = int(self.row.batch + waiting_clients(self.row)) * int(self.row.replicas)
-        return clients
+        return int(self.row.batch + waiting_clients(self.row)) * int(self.row.replicas)
 
     def served(self, profile: EngineProfile) -> Served:
         """Every request of the row, served on all replicas.

@@ -1,4 +1,4 @@
-"""Time that kernels of a kind usually take: what prices an operator that nothing like was measured of.
+"""Time that kernels of a kind usually take, for operators that nothing like was measured of.
 
     t = t0 + [ (F / (P·e_c))^2 + (B / (BW·e_m))^2 ]^(1/2)
 
@@ -63,7 +63,7 @@ LOG_SD: Final = 0.2
 
 
 def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
-    """Time of one execution of an operator as such kernels usually take; None for loads from the host.
+    """Time of one execution of an operator as such kernels usually take; None for host loads.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class _Same:
 
 @lru_cache(maxsize=16)
 def _kernels(same: _Same, sequences: int) -> _Kernels:
-    """Tables of kernels up to a number of sequences; engines that share them differ by overheads."""
+    """Tables of kernels up to a number of sequences, kept for engines that share them."""
     prices = same.prices
     every = np.arange(1.0, sequences + 1.0)
     contexts, decode = _two(prices.contexts, prices.decode_s)
