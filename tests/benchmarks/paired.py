@@ -3,7 +3,7 @@
 ``python -m tests.benchmarks.paired BEFORE AFTER [--rounds 3] [--only plan-70b …]`` runs whole
 processes of this Python, one at a time. The first pair fills caches of compiled code and is not
 counted. Printed, never asserted: the medians, and the median of the ratio pair by pair. A command
-that a checkout does not know, or that fails, shows in its exit code.
+that crashes, or ends otherwise in one checkout than in the other, is not compared.
 """
 
 import argparse
@@ -33,10 +33,11 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 DROPPED: Final = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "NUMBA_CACHE_DIR"})
 """Settings that would keep compiled code from being reused."""
+CRASHED: Final = "traceback"
 
 
-def run(checkout: Path, arguments: str, caches: Path) -> tuple[float, int]:
-    """Processor time of a command and its children, and its exit code. [s]"""
+def run(checkout: Path, arguments: str, caches: Path) -> tuple[float, str]:
+    """Processor time of a command and its children, and how it ended. [s]"""
     environment = {key: value for key, value in os.environ.items() if key not in DROPPED}
     environment |= {
         "PYTHONPATH": str(checkout),
@@ -46,25 +47,29 @@ def run(checkout: Path, arguments: str, caches: Path) -> tuple[float, int]:
         "OPENBLAS_NUM_THREADS": "1",
     }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    code = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", "roofline", *shlex.split(arguments)],
         cwd=checkout,
         env=environment,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         check=False,
-    ).returncode
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, code
+    end = CRASHED if b"Traceback" in ended.stderr else f"exit code {ended.returncode}"
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, end
 
 
 def compare(before: Path, after: Path, names: Sequence[str], rounds: int) -> None:
     """Print each command's seconds in both checkouts, and how many times faster the second is."""
-    print(f"{'command':18} {'before':>9} {'after':>9}   before / after, and its range; exit codes")
+    print(f"{'command':18} {'before':>9} {'after':>9}   before / after, and its range")
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             arguments = COMMANDS[name]
-            codes = [run(each, arguments, Path(folder))[1] for each in (before, after)]
+            ends = [run(each, arguments, Path(folder))[1] for each in (before, after)]
+            if ends[0] != ends[1] or CRASHED in ends:
+                print(f"{name:18} not compared: {ends[0]} before, {ends[1]} after", flush=True)
+                continue
             with reference() as loop:
                 pairs = [
                     tuple(run(each, arguments, Path(folder))[0] for each in (before, after))
@@ -74,8 +79,8 @@ def compare(before: Path, after: Path, names: Sequence[str], rounds: int) -> Non
             ratios = [first / second for first, second in pairs]
             print(
                 f"{name:18} {median(firsts):7.2f} s {median(seconds):7.2f} s   "
-                f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}); "
-                f"{codes[0]}, {codes[1]} {loop.time(median(seconds))}",
+                f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) "
+                f"{loop.time(median(seconds))}",
                 flush=True,
             )
 
