@@ -22,6 +22,7 @@ from roofline.model.parameters import formats as stored
 from roofline.model.precision import resolve
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price
+from tests.benchmarks.reference import reference
 
 CONFIGURATIONS = 2**21
 
@@ -49,9 +50,13 @@ def test_configurations_priced_per_second(chunk: int) -> None:
             kept.append(seconds(step(deployment, decode(batch, context)), deployment))
         return kept
 
-    best = min(processor_time_of(sweep) for _ in range(3))
+    with reference() as loop:
+        best = min(processor_time_of(sweep) for _ in range(3))
     rate = CONFIGURATIONS / best
-    print(f"\n  {ops}-op step, chunks of {chunk}: {rate:,.0f} configurations x 2 phases a second")
+    print(
+        f"\n  {ops}-op step, chunks of {chunk}: {rate:,.0f} configurations x 2 phases a second "
+        f"{loop.rate(rate)}"
+    )
 
 
 def processor_time_of(work: Callable[[], object]) -> float:
@@ -87,7 +92,9 @@ def test_processor_time_of_the_command(tmp_path: Path) -> None:
         ("gpus", ["gpus"]),
         ("models", ["models"]),
     ):
-        print(f"\n  roofline {name}: {processor_seconds(*arguments) * 1000:.0f} ms", end="")
+        with reference() as loop:
+            took = processor_seconds(*arguments)
+        print(f"\n  roofline {name}: {took * 1000:.0f} ms {loop.time(took)}", end="")
     print()
 
 
@@ -99,8 +106,9 @@ def test_layouts_of_a_cluster_priced_together() -> None:
     work = Workload(batch=64)
     price(deployment, work, 16)  # imports and caches are not what is measured
 
-    began = time.perf_counter()
-    priced = price(deployment, work, 1024)
-    took = time.perf_counter() - began
+    with reference() as loop:
+        began = time.process_time()
+        priced = price(deployment, work, 1024)
+        took = time.process_time() - began
     print(f"\n  {len(priced):,} layouts of {network.name} on 1024 GPUs enumerated and priced")
-    print(f"  in {took:.2f} s, {priced.fits.sum():,} of them fit")
+    print(f"  in {took:.2f} s of a core {loop.time(took)}, {priced.fits.sum():,} of them fit")

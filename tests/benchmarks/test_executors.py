@@ -15,6 +15,7 @@ import pytest
 from roofline.study.executors import executor
 from roofline.study.store.chunk import Chunk
 from roofline.study.store.running import Progress, Task, run
+from tests.benchmarks.reference import reference
 
 WORKERS = 2
 ROWS, COLUMNS = 8192, 30
@@ -43,15 +44,17 @@ def overhead(folder: Path, name: str, workers: int, seconds: float, chunks: int)
         ends.append(time.perf_counter())
 
     task = Task("a", ROWS * chunks, ROWS, Waiting(seconds))
-    outcome = run(folder, task, executor(name, workers), progress)
-    done = time.perf_counter()
+    with reference() as loop:
+        outcome = run(folder, task, executor(name, workers), progress)
+        done = time.perf_counter()
     started, *ends = ends
     first = ends[workers - 1]
     each = (ends[-1] - first) * workers / (chunks - workers) - seconds
     size = sum(path.stat().st_size for path in (folder / "parts").iterdir()) / chunks
     return (
         f"{name}, {workers} workers, chunks of {seconds:g} s and {size / 1e6:.1f} MB: "
-        f"{each * 1e3:.0f} ms a chunk beside its work; start {first - started - seconds:.1f} s, "
+        f"{each * 1e3:.0f} ms a chunk beside its work {loop.time(each)}; "
+        f"start {first - started - seconds:.1f} s, "
         f"end of workers and merge of {outcome.rows:,} rows {done - ends[-1]:.1f} s"
     )
 

@@ -12,6 +12,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.simulate.prices import step_prices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.server import Server
+from tests.benchmarks.reference import reference
 from tests.serving.deployments import on
 from tests.serving.simulate.cases import chat
 
@@ -22,9 +23,11 @@ SERVER = Server(max_sequences=256, token_budget=2048, kv_tokens=450_000)
 def test_prices_of_a_deployment_are_tabulated() -> None:
     for model, device, tp in (("llama-3.1-8b", "h100-sxm", 1), ("deepseek-v3", "h200-sxm", 8)):
         deployment = on(model, device, tp=tp, weights="bf16" if tp == 1 else "fp8")
-        began = time.process_time()
-        step_prices(deployment, sequences=1024)
-        print(f"\n  {model}: {time.process_time() - began:.2f} s", end="")
+        with reference() as loop:
+            began = time.process_time()
+            step_prices(deployment, sequences=1024)
+            took = time.process_time() - began
+        print(f"\n  {model}: {took:.2f} s {loop.time(took)}", end="")
     print()
 
 
@@ -34,15 +37,17 @@ def test_requests_simulated_per_second(rate: float) -> None:
     given = chat(COUNT, rate)
     simulate(chat(100, rate), table, SERVER)  # compiled before the clock starts
     runs = []
-    for _ in range(3):
-        began = time.process_time()
-        totals = simulate(given, table, SERVER).totals
-        runs.append((time.process_time() - began, totals))
+    with reference() as loop:
+        for _ in range(3):
+            began = time.process_time()
+            totals = simulate(given, table, SERVER).totals
+            runs.append((time.process_time() - began, totals))
     best, totals = min(runs, key=lambda run: run[0])
     steps = totals.steps
     print(
         f"\n  {rate:g}/s Poisson chat, utilisation {totals.utilisation:.0%}: "
-        f"{COUNT / best:,.0f} requests and {steps / best:,.0f} steps a second of one core",
+        f"{COUNT / best:,.0f} requests {loop.rate(COUNT / best)} and "
+        f"{steps / best:,.0f} steps a second of one core",
         end="",
     )
 
@@ -63,11 +68,13 @@ def test_shared_prefixes_simulated_per_second() -> None:
     given = replace(given, prefix=prefix, hashes=hashes, block=16)
     sharing = replace(SERVER, sharing=True)
     simulate(chat(100, 1.0), table, sharing)
-    began = time.process_time()
-    served = simulate(given, table, sharing)
-    took = time.process_time() - began
+    with reference() as loop:
+        began = time.process_time()
+        served = simulate(given, table, sharing)
+        took = time.process_time() - began
     share = served.cached.sum() / served.prompt.sum()
-    print(f"\n  {len(given) / took:,.0f} requests a second with {share:.0%} of prompts shared")
+    rate = len(given) / took
+    print(f"\n  {rate:,.0f} requests a second {loop.rate(rate)} with {share:.0%} of prompts shared")
 
 
 def test_memory_of_a_stream() -> None:

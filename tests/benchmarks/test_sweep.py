@@ -29,6 +29,7 @@ from roofline.study.sweep.keep import Kept
 from roofline.study.sweep.lane import Axes, Axis, Lane
 from roofline.study.sweep.prices import ahead
 from roofline.study.sweep.pricing import price, priced, within
+from tests.benchmarks.reference import reference
 
 MODELS: Final = (
     "llama-3.1-8b",
@@ -158,19 +159,20 @@ def sweep(calibration: str) -> None:
     """Sweep all of it in two processes and print what came of it."""
     from roofline.study.sweep.pareto import unbeaten
 
-    began = time.perf_counter()
     some = list(pieces(60))
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        found = list(pool.map(swept, some, [calibration] * len(some)))
-    values = np.concatenate([each[3] for each in found])
-    best = unbeaten(values)
-    took = time.perf_counter() - began
+    with reference() as loop:
+        began = time.perf_counter()
+        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+            found = list(pool.map(swept, some, [calibration] * len(some)))
+        values = np.concatenate([each[3] for each in found])
+        best = unbeaten(values)
+        took = time.perf_counter() - began
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     asked, fit = sum(each[0] for each in found), sum(each[1] for each in found)
     memory = 2 * max(each[4] for each in found)
     print(
         f"\n  calibration {calibration}: {asked:,} configurations in {took:.2f} s"
-        f" on two processes: {asked / took:,.0f}/s"
+        f" on two processes: {asked / took:,.0f}/s {loop.rate(asked / took)}"
         f"\n  ({children.ru_utime + children.ru_stime:.1f} s of processor time so far),"
         f" {fit:,} fit, {best.sum():,} on the frontier, {memory / 2**20:,.0f} MiB at most",
         end="",
@@ -191,15 +193,19 @@ def test_ten_million_configurations_to_a_frontier() -> None:
 def test_every_figure_of_every_configuration() -> None:
     """What it takes where nothing is dropped before it is complete."""
     for calibration in ("auto", "none"):
-        began, count = time.process_time(), 0
-        for number in range(20, 40):
-            columns = price(priced(lane(number, calibration)), POINTS)
-            for name in columns:
-                count += len(columns[name]) if name == "ttft_s_low" else 0
-            for name in columns:
-                assert len(columns[name]) == columns.rows
-        rate = count / (time.process_time() - began)
-        print(f"\n  calibration {calibration}: all columns of {count:,} at {rate:,.0f}/s and core")
+        with reference() as loop:
+            began, count = time.process_time(), 0
+            for number in range(20, 40):
+                columns = price(priced(lane(number, calibration)), POINTS)
+                for name in columns:
+                    count += len(columns[name]) if name == "ttft_s_low" else 0
+                for name in columns:
+                    assert len(columns[name]) == columns.rows
+            rate = count / (time.process_time() - began)
+        print(
+            f"\n  calibration {calibration}: all columns of {count:,} at {rate:,.0f}/s and core "
+            f"{loop.rate(rate)}"
+        )
 
 
 def test_how_far_tables_are_off() -> None:

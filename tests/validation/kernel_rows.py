@@ -16,7 +16,7 @@ from roofline.cost.kernels.gemm import ARITHMETIC, GEMM
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
-from tests.validation.measurements import FOLDER as FOLDER
+from tests.validation.measurements import measured
 
 if TYPE_CHECKING:
     import pandas
@@ -78,18 +78,8 @@ def score(group: Group) -> Score:
 
 
 @cache
-def frame(name: str) -> "pandas.DataFrame":
-    import pandas as pd
-
-    found = pd.read_parquet(FOLDER / f"{name}.parquet")
-    for column in found.select_dtypes("category"):
-        found[column] = found[column].astype(str)
-    return found
-
-
-@cache
 def linear(device: str, dtype: str) -> Group:
-    every = frame("gemm")
+    every = measured("gemm")
     rows = every[(every.gpu == device) & (every.dtype == dtype)]
     return _linear(f"{device[:4]} {rows.backend.iloc[0]} {dtype}", device, dtype, rows)
 
@@ -97,7 +87,7 @@ def linear(device: str, dtype: str) -> Group:
 @cache
 def timed_layers(device: str) -> Group:
     """Of vidur; the same shape in several networks is one row."""
-    every = frame("vidur_gemm")
+    every = measured("vidur_gemm")
     shapes = ["m", "n", "k"]
     rows = every[every.gpu == device].groupby(shapes)["time_s"].median().reset_index()
     return _linear(f"{device} vidur float16", f"{device}_sxm", "float16", rows)
@@ -111,7 +101,7 @@ def _linear(name: str, device: str, dtype: str, rows: "pandas.DataFrame") -> Gro
 
 
 def quantised() -> Iterator[Group]:
-    every = frame("quantize")
+    every = measured("quantize")
     for (backend, op), rows in every.groupby(["backend", "op"]):
         if len(rows) > FEW:
             dims = _columns(rows, {"m": "m", "width": "k"})
@@ -123,7 +113,7 @@ def quantised() -> Iterator[Group]:
 
 def passes(device: str) -> Iterator[Group]:
     """Of vidur; the same width in several networks is one row."""
-    every = frame("elementwise")
+    every = measured("elementwise")
     every = every[(every.gpu == device) & ~every.model.isin(OTHER_NORM)]
     for op, part in every.groupby("op"):
         rows = part.groupby(["num_tokens", "width"])["time_s"].median().reset_index()

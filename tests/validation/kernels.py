@@ -1,16 +1,18 @@
 """Measured kernels on shapes that a fit did not see, in groups that one fit may hold."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
+import pytest
 
 from roofline.bench.fit import cross_validate
 from roofline.bench.held_out import Errors, coverage, errors
 from roofline.bench.kernel_rows import READERS, Group
-from tests.validation.measurements import FOLDER
+from roofline.errors import InputError
+from tests.validation.measurements import SAMPLE, measured
 
 ROWS: Final = 400
 """Of a group that a test fits: a random sample, from a fixed seed."""
@@ -18,8 +20,6 @@ EXPERT_ROWS: Final = 6000
 """Read of all groups of experts, whose loads are drawn one by one."""
 FOLDS: Final = 4
 SEED: Final = 0
-SAMPLE: Final = "h200_sxm"
-"""Device of which there is a sample only: what is measured elsewhere is carried to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,11 @@ class Report:
         return self.table or self.form
 
 
-def available(name: str) -> bool:
-    return (FOLDER / f"{name}.parquet").is_file()
-
-
 @cache
 def groups(name: str, *, sample: bool = False) -> tuple[Group, ...]:
     """Groups of a file, of the device of the sample or of all others."""
-    import pandas as pd
-
-    frame = pd.read_parquet(FOLDER / f"{name}.parquet")
-    frame = frame[(frame.gpu == SAMPLE) == sample]
+    every = measured(name)
+    frame = every[(every.gpu == SAMPLE) == sample]
     if name == "moe" and not sample:
         frame = frame.sample(EXPERT_ROWS, random_state=SEED)
     return tuple(READERS[name](frame))
@@ -84,12 +78,35 @@ def report(group: Group, *, table: bool) -> Report:
     return Report(group, form, with_table, inside)
 
 
+def report_all(
+    files: Sequence[str], tabled: Callable[[str, Group], bool]
+) -> tuple[dict[str, Report], dict[str, str]]:
+    """Report of each group of some files, and why there is none of the others."""
+    found, refused = {}, {}
+    for name in files:
+        for group in groups(name):
+            key = f"{name} {label(group)}"
+            try:
+                found[key] = report(group, table=tabled(name, group))
+            except InputError as error:
+                refused[key] = f"{len(group)} rows: {error}"
+    return found, refused
+
+
+def matching(reports: Mapping[str, Report], refused: Mapping[str, str], words: str) -> list[Report]:
+    """Reports whose title has some words; a skip that says why where no group could be fitted."""
+    found = [each for key, each in reports.items() if words in key]
+    if not found:
+        pytest.skip("; ".join(f"{key}: {why}" for key, why in refused.items() if words in key))
+    return found
+
+
 def label(group: Group) -> str:
     shown = ("gpu", "backend", "kernel", "mode", "op", "dtype", "kv_dtype", "phase", "gemm_dtype")
     return " ".join(group.name[key] for key in shown if key in group.name)
 
 
-def show(title: str, reports: Mapping[str, Report]) -> None:
+def show(title: str, reports: Mapping[str, Report], refused: Mapping[str, str]) -> None:
     print(f"\n{title:60}  rows  {'equation':20} {'with its table':20} inside")
     none = "-".center(18)
     for name, found in reports.items():
@@ -97,6 +114,8 @@ def show(title: str, reports: Mapping[str, Report]) -> None:
         print(
             f"{name:60} {len(found.group):5}  {found.form!s:20} {found.table or none!s:20} {inside}"
         )
+    for name, why in refused.items():
+        print(f"{name:60} not fitted: {why}")
 
 
 def overall(reports: Mapping[str, Report], of: Callable[[Report], float]) -> float:

@@ -12,7 +12,6 @@ from roofline.cost.kernels.calibrated import TRANSFERRED, Calibrated, basis
 from roofline.cost.kernels.form import take
 from roofline.cost.work import Array
 from tests.validation.kernel_rows import (
-    FOLDER,
     SCORE,
     Group,
     Score,
@@ -20,11 +19,9 @@ from tests.validation.kernel_rows import (
     score,
     timed_layers,
 )
+from tests.validation.measurements import file, needs
 
-pytestmark = pytest.mark.skipif(
-    not (FOLDER / "gemm.parquet").is_file(),
-    reason=f"no measurements to compare with: {FOLDER / 'gemm.parquet'} is missing",
-)
+pytestmark = needs(file("gemm"), file("vidur_gemm"))
 
 GROUPS: Final = {
     ("h100_sxm", "bfloat16"): (0.045, 0.14),

@@ -9,20 +9,16 @@ from roofline.bench.held_out import coverage, errors
 from roofline.bench.left_out import left_out
 from roofline.bench.validation import validate
 from tests.validation.kernel_rows import (
-    FOLDER,
     SCORE,
     Group,
     Score,
-    frame,
     passes,
     quantised,
     score,
 )
+from tests.validation.measurements import file, measured, needs
 
-pytestmark = pytest.mark.skipif(
-    not (FOLDER / "quantize.parquet").is_file(),
-    reason=f"no measurements to compare with: {FOLDER / 'quantize.parquet'} is missing",
-)
+pytestmark = needs(file("quantize"), file("elementwise"))
 
 UNSTEADY: Final = {"h100 vllm computescale"}
 """Rows that fall from 6 µs to 3 µs as the tensor grows eightfold: a difference of two timings."""
@@ -72,7 +68,7 @@ def test_intervals_of_quantisation_hold(scores: list[tuple[Group, Score]]) -> No
 
 def test_intervals_of_passes_hold_over_all_families() -> None:
     """Every family is left out once, of a third of the token counts."""
-    every = frame("elementwise")
+    every = measured("elementwise")
     counts = np.unique(every.num_tokens)[::3]
     some = every[(every.gpu == "h100") & every.num_tokens.isin(counts)]
     found = validate("pointwise", some, left_out())

@@ -11,9 +11,11 @@ from roofline.bench.shipping.making import FILES
 from roofline.bench.shipping.predicting import predicted
 from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import Label
-from tests.validation.measurements import FOLDER
+from tests.validation.measurements import SAMPLE, file, measured, needs
 
 EVERY = files.labels()
+HELD = ("gemm", "attention-decode", "mla-decode")
+"""Kinds whose fits are held against the rows they were fitted to."""
 
 
 def test_the_devices_that_were_measured_have_calibrations() -> None:
@@ -39,16 +41,12 @@ def test_a_sample_corrects_the_fits_of_another_device_by_one_factor() -> None:
 
 
 def groups(kind: str) -> list[Group]:
-    import pandas as pd
-
-    frame = pd.read_parquet(FOLDER / f"{FILES[kind]}.parquet")
-    for column in frame.select_dtypes("category"):
-        frame[column] = frame[column].astype(str)
-    return list(READERS[kind](prepared(kind, frame, "")[0]))
+    rows = measured(FILES[kind])
+    return list(READERS[kind](prepared(kind, rows[rows.gpu != SAMPLE], "")[0]))
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no measurements to compare with: {FOLDER}")
-@pytest.mark.parametrize("kind", ["gemm", "attention-decode", "mla-decode"])
+@needs(*(file(FILES[kind]) for kind in HELD))
+@pytest.mark.parametrize("kind", HELD)
 def test_fits_predict_the_rows_they_were_fitted_to(kind: str) -> None:
     for group in groups(kind):
         if len(group) < 1000:
