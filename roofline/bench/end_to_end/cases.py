@@ -7,7 +7,8 @@ scales for it), or the cache is a latent of weights of 8 bits or fewer, else 16 
 ``n_gpus``; other degrees: 1. ``isl``, ``osl``: 32 and 128 tokens, the means of ShareGPT for
 ``sharegpt_max``. ``batch``: 1. ``thr_counts``: output tokens; ``thr_scope``: all devices
 together; ``requests``, ``rate``, ``cv``, ``spread``: how the clients of such rows usually are
-driven, see `roofline.bench.end_to_end.driving`. ``max_num_seqs``, ``max_batched_tokens``,
+driven, see `roofline.bench.end_to_end.driving`. ``length_low``,
+``length_high``: likewise. ``max_num_seqs``, ``max_batched_tokens``,
 ``gpu_memory_fraction``: the engine's on that device.
 """
 
@@ -115,6 +116,9 @@ class Row:
         [1/s]
     spread
         Half of the range of lengths over the mean; None where it is not known. [1]
+    lengths
+        Shortest and longest of prompts and answers over the nominal length, uniform in between;
+        None where it is not known. [1]
     max_sequences, token_budget
         Of the server, as its flags say; 0 for the engine's default. [1] [token]
     memory_share
@@ -139,6 +143,7 @@ class Row:
     rate: float = 0.0
     cv: float = 1.0
     spread: float | None = None
+    lengths: tuple[float, float] | None = None
     max_sequences: int = 0
     token_budget: int = 0
     memory_share: float | None = None
@@ -244,10 +249,22 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         _rate(record, mode) / replicas,
         _number(record, "cv", 1.0),
         _number(record, "spread", 0.0) if _has(record, "spread") else None,
+        _lengths_drawn(record),
         int(_number(record, "max_num_seqs", 0.0)),
         int(_number(record, "max_batched_tokens", 0.0)),
         _share(record),
     )
+
+
+def _lengths_drawn(record: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Range of lengths over the nominal one; None where a source does not say. [1]"""
+    if not _has(record, "length_low"):
+        return None
+    low = _number(record, "length_low", 1.0)
+    high = _number(record, "length_high", 1.0)
+    if not 0 < low <= high:
+        raise InputError(f"lengths from {low:g} to {high:g} of nominal", hint="the lower one first")
+    return low, high
 
 
 def _share(record: Mapping[str, Any]) -> float | None:

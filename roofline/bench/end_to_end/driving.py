@@ -60,13 +60,13 @@ def reading(row: Row) -> Reading:
     row
         Of a closed loop.
     """
-    if row.family in SOURCES:
-        return SOURCES[row.family]
-    how = ENGINES.get(row.case.engine, USUAL)
+    how = SOURCES.get(row.family) or ENGINES.get(row.case.engine, USUAL)
     rounds = (
         min(row.requests / row.batch, MOST_ROUNDS) if row.requests and row.batch else how.rounds
     )
-    if row.spread is None:
+    if row.lengths is not None:
+        return Reading(rounds, *row.lengths)
+    if row.spread is None or row.family in SOURCES:
         return Reading(rounds, how.shortest, how.longest)
     width = min(row.spread, WIDEST)
     return Reading(rounds, 1.0 - width, 1.0 + width)

@@ -26,7 +26,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile, kernels_of, kind_of
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
-from roofline.hardware.engine import Engine, engine_of
+from roofline.hardware.engine import Engine
 from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
@@ -145,17 +145,16 @@ class Known:
 
     def _saturated(self, profile: EngineProfile) -> Mapping[str, float]:
         """A server that never waits for requests, in the long run."""
-        from roofline.serving.simulate.steady import closed, share_of
+        from roofline.serving.simulate.steady import closed, most, share_of
 
-        share = share_of(self.requests, self._prices(profile), self.server)
-        found = closed(share, np.array([float(share.most)]))
-        rate = float(found.saturation_per_s[0]) * self.row.replicas
-        return {
-            "ttft_s": float(found.ttft_s[0]),
-            "tpot_s": float(found.tpot_s[0]),
-            "latency_s": float(found.latency_s[0]),
-            "throughput_tok_s": throughput(self.row, rate * share.prompt, rate * share.output, 1.0),
-        }
+        row, share = self.row, share_of(self.requests, self._prices(profile), self.server)
+        rate = most(share).requests_per_s * row.replicas
+        out = {"throughput_tok_s": throughput(row, rate * share.prompt, rate * share.output, 1.0)}
+        if set(row.measured) - set(out):
+            found = closed(share, np.array([float(share.most)]))
+            times = ("ttft_s", "tpot_s", "latency_s")
+            out |= {name: float(getattr(found, name)[0]) for name in times}
+        return out
 
 
 SAME: Final[Mapping[str, str]] = {"deepseek-r1": "deepseek-v3"}
@@ -223,7 +222,6 @@ def settings(each: Known) -> dict[str, Any]:
         "engine": found.engine.name,
         "calibration": "auto" if found.calibration is None or measured(found) else "usual",
         "workload": traffic,
-        "concurrency": each.clients,
         "max_sequences": asked.max_sequences,
         "token_budget": asked.token_budget,
         "memory_utilization": each.utilization,
@@ -280,6 +278,3 @@ def throughput(row: Row, prompts: float, answers: float, seconds: float) -> floa
     counted = {"input": prompts, "output": answers, "input+output": prompts + answers}
     whole = float(counted[row.counts]) / seconds
     return whole / row.devices if row.scope == "per_gpu" else whole
-
-
-__all__ = ["CLOSED", "FULL", "OPEN", "SINGLE", "Known", "engine_of", "known", "settings"]
