@@ -8,7 +8,7 @@ import numpy as np
 from roofline.cost import placement, stages
 from roofline.cost.attention import Mask
 from roofline.cost.collectives import Ranks
-from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains
+from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains, eager
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
@@ -131,8 +131,10 @@ class Deployment:
     @property
     def kernel_gains(self) -> KernelGains:
         """Factors on measured kernels where the engine runs them; none at datasheet rates."""
-        known = self.calibration
-        return ALONE if known is None else known.profile.gains(self.node.gpu)
+        if self.calibration is None:
+            return ALONE
+        gains = self.calibration.profile.gains(self.node.gpu)
+        return gains if self.options.cuda_graphs else eager(gains)
 
     @property
     def engine_costs(self) -> EngineCosts:

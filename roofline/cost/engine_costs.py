@@ -147,6 +147,8 @@ class KernelGains:
     start, start_low, start_pass, start_experts
         On what a product in 16 bits, one in 8 bits or fewer, a pass over activations and a mixture
         of experts take to start: in a CUDA graph launches are shorter, and neighbours are fused.
+    launch_s
+        Least time of a kernel, which the host takes to launch the next one. [s]
     """
 
     dense: float = 1.0
@@ -157,6 +159,7 @@ class KernelGains:
     start_low: float = 1.0
     start_pass: float = 1.0
     start_experts: float = 1.0
+    launch_s: float = 0.0
 
     def seconds(self, op: Op, known: "Measured") -> Number:
         """Time of one execution of an operator in an engine. [s]
@@ -180,9 +183,11 @@ class KernelGains:
         else:
             gain, start = self.dense, self.start_pass
         whole: Number = known.seconds * gain if gain != 1.0 else known.seconds
-        if isinstance(known.start_s, float) and known.start_s == 0.0:
-            return whole
-        return whole + known.start_s * (start - gain)
+        if not isinstance(known.start_s, float) or known.start_s:
+            whole = whole + known.start_s * (start - gain)
+        if self.launch_s:
+            whole = np.where(np.asarray(whole) > 0, np.maximum(whole, self.launch_s), whole)[()]
+        return whole
 
 
 ALONE: Final = KernelGains()
@@ -323,6 +328,15 @@ def kernels_of(profile: EngineProfile) -> EngineProfile:
     )
 
 
+LAUNCH_S: Final = 8e-6
+"""Time that the host takes to launch a kernel outside CUDA graphs, through PyTorch. Assumed. [s]"""
+
+
 def eager(gains: KernelGains) -> KernelGains:
-    """Gains of kernels that are launched one by one, outside CUDA graphs."""
-    return replace(gains, start=1.0, start_low=1.0, start_pass=1.0, start_experts=1.0)
+    """Gains of kernels that are launched one by one, outside CUDA graphs.
+
+    Their starts are those of kernels measured alone, and none is shorter than a launch.
+    """
+    return replace(
+        gains, start=1.0, start_low=1.0, start_pass=1.0, start_experts=1.0, launch_s=LAUNCH_S
+    )

@@ -135,6 +135,11 @@ def arriving(share: Share, rate: Number) -> Steady:
         those are not `stable`.
     InputError
         A rate is not above 0.
+
+    Notes
+    -----
+    The wait for the front end, which takes as long for every request, is that of M/D/1:
+    λs²/(2(1 − λs)). Source: Pollaczek and Khinchine; Asmussen 2003, chapter VIII.
     """
     rates = np.atleast_1d(np.asarray(rate, dtype=float))
     if not ((rates > 0) & np.isfinite(rates)).all():
@@ -148,16 +153,19 @@ def arriving(share: Share, rate: Number) -> Steady:
             hint=f"send less than {limit.requests_per_s:.4g} per second to it, or add replicas",
         )
     below = np.where(stable, rates, limit.requests_per_s / 2.0)
-    return _steady(share, limit, open_loop(share, limit, below), stable)
+    front = below * share.serial_s**2 / (2.0 * (1.0 - below * share.serial_s))
+    return _steady(share, limit, open_loop(share, limit, below), stable, front)
 
 
-def _steady(share: Share, limit: Most, means: Means, stable: NDArray[np.bool_]) -> Steady:
-    """Means as they are told; where there is no long run, none."""
-    first = share.request_s + means.waits + means.own.mean(axis=0)
+def _steady(
+    share: Share, limit: Most, means: Means, stable: NDArray[np.bool_], front: Number = 0.0
+) -> Steady:
+    """Means as they are told, with the wait for the front end; where there is no long run, none."""
+    first = share.request_s + front + means.waits + means.own.mean(axis=0)
     latency = first + means.decode
     served = np.where(stable, means.rate, limit.requests_per_s)
     times = {
-        "queue_s": share.request_s + means.queue,
+        "queue_s": share.request_s + front + means.queue,
         "ttft_s": first,
         "tpot_s": means.decode / share.steps if share.steps else np.zeros_like(first),
         "latency_s": latency,

@@ -46,7 +46,9 @@ def most(share: Share) -> Most:
     if share.decode_first:
         full = _last(lambda x: share.at(share.full, x * share.steps) - x, share)
     x = min(slots, full)
-    return Most(x, full < slots, float(x / turn(share, np.array(x)).steps.mean_s))
+    rate = float(x / turn(share, np.array(x)).steps.mean_s)
+    # The front end lets one request after the other through.
+    return Most(x, full < slots, min(rate, 1.0 / share.serial_s) if share.serial_s else rate)
 
 
 def _last(left: Callable[[Array], Array], share: Share) -> float:

@@ -60,8 +60,11 @@ class Share:
         By new tokens, what is no attention; beyond the last, for each. [s]
     head_s
         By rows of logits. [s]
-    prefill_s, front_end_s, request_s
+    prefill_s, front_end_s
         Costs of the engine. [s]
+    request_s, serial_s
+        From a request's arrival to the queue of an idle server; of it, what the front end does for
+        one request after the other. [s]
     """
 
     steps: float
@@ -87,6 +90,7 @@ class Share:
     prefill_s: float
     front_end_s: float
     request_s: float
+    serial_s: float
 
     def at(self, column: Array, batch: Array) -> Array:
         """A column between two of its points."""
@@ -176,7 +180,8 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         head_s=table.head,
         prefill_s=table.prefill_s,
         front_end_s=table.front_end_s,
-        request_s=prices.engine.request_s,
+        request_s=prices.engine.arrival_s,
+        serial_s=prices.engine.serial_s,
     )
 
 
