@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import roofline
-from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Attending,
@@ -22,6 +21,7 @@ from roofline.api.setting import (
     options_of,
     roomiest,
 )
+from roofline.bench.calibrations import AUTO
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.offload import Offload
 from roofline.errors import UnknownNameError

@@ -1,6 +1,5 @@
 """Commands that start a deployment under a serving engine."""
 
-from roofline.bench.calibrations import NONE
 from roofline.api.serving_room import (
     checkpoint,
     fitted,
@@ -23,6 +22,7 @@ from roofline.api.setting import (
     network_of,
     options_of,
 )
+from roofline.bench.calibrations import NONE
 from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu, Node

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Final
 
 import roofline
-from roofline.bench.calibrations import AUTO, calibration_of
 from roofline.api.setting import (
     Attending,
     Convention,
@@ -18,6 +17,7 @@ from roofline.api.setting import (
     network_of,
     options_of,
 )
+from roofline.bench.calibrations import AUTO, calibration_of
 from roofline.cost.measured import Calibration
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError

@@ -1,6 +1,5 @@
 """What prefill and decode on pools of their own cost, and what share of devices each needs."""
 
-from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     Form,
     check_gpus,
@@ -10,6 +9,7 @@ from roofline.api.setting import (
     network_of,
     options_of,
 )
+from roofline.bench.calibrations import AUTO
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
 from roofline.cost.moe import UNIFORM, Routing

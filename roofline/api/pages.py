@@ -1,6 +1,5 @@
 """How many sequences fit, by how their caches are given room."""
 
-from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Degrees,
@@ -12,6 +11,7 @@ from roofline.api.setting import (
     network_of,
     options_of,
 )
+from roofline.bench.calibrations import AUTO
 from roofline.errors import InputError
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture

@@ -1,6 +1,5 @@
 """How a network can be laid out on a number of GPUs."""
 
-from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Attending,
@@ -14,6 +13,7 @@ from roofline.api.setting import (
     options_of,
     roomiest,
 )
+from roofline.bench.calibrations import AUTO
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final
 
 from roofline.api.amounts import headroom_of, prices_of, share_of
-from roofline.bench.calibrations import AUTO, engine_misses
 from roofline.api.plan_checks import check_contexts, check_number, meant
 from roofline.api.setting import (
     DEFAULT_MODEL,
@@ -23,6 +22,7 @@ from roofline.api.simulation import USUAL_DRAFT
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn
+from roofline.bench.calibrations import AUTO, engine_misses
 from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError, MissingRateError, RooflineError

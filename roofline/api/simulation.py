@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from roofline.bench.calibrations import AUTO, engine_misses, with_profile
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Degrees,
@@ -19,6 +18,7 @@ from roofline.api.setting import (
 )
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
+from roofline.bench.calibrations import AUTO, engine_misses, with_profile
 from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError, QuantityError
@@ -59,6 +59,9 @@ def simulate(
     output: int | str | Lengths | None = None,
     requests: int | None = None,
     warmup: int | None = None,
+    length_spread: float | None = None,
+    ramp_s: float | None = None,
+    prompt_pool: int | None = None,
     slo: str | None = None,
     seed: int = 0,
     policy: Policy | None = None,
@@ -114,6 +117,14 @@ def simulate(
         Lengths in place of the workload's: a number, ``"1638..2048"``, or a distribution. [token]
     requests, warmup
         How many are sent, and how many of the first do not count. [1]
+    length_spread
+        Half of the range of lengths over the single ones that are given, uniform in between; else
+        as the workload has them. [1]
+    ramp_s
+        Time over which clients start, one after the other; 0 for all at once. [s]
+    prompt_pool
+        Different prompts that are sent in turn, so that prefixes hit; each its own if not stated.
+        [1]
     slo
         Promises, ``"ttft=500ms,tpot_p90=50ms"``; None for those of the workload.
     seed
@@ -200,7 +211,20 @@ def simulate(
         _room(host_cache),
     )
     page = page_of(engine_named(engine), sharing=True)
-    wanted = Wanted(workload, trace, rate, cv, concurrency, prompt, output, requests, warmup)
+    wanted = Wanted(
+        workload,
+        trace,
+        rate,
+        cv,
+        concurrency,
+        prompt,
+        output,
+        requests,
+        warmup,
+        length_spread,
+        ramp_s,
+        prompt_pool,
+    )
     made, load, usual, said = drawn(wanted, seed, page)
     _check_contexts(deployment, made)
     server = server_of(deployment, asked, made, memory_utilization)
@@ -211,7 +235,7 @@ def simulate(
         drafts = draft_of(draft, deployment, None, None, calibration)
         tree = chain(rates_of(acceptance), draft_length or USUAL_DRAFT)
         fleet = drafting_fleet(fleet, deployment, made, Drafting(drafts, tree, seed))
-    served = serve(fleet, made, concurrency=load.concurrency, progress=progress)
+    served = serve(fleet, made, concurrency=load.concurrency, ramp_s=load.ramp_s, progress=progress)
     run = Run(
         deployment,
         fleet,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import get_args
 
-from roofline.bench.calibrations import AUTO
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Degrees,
@@ -16,6 +15,7 @@ from roofline.api.setting import (
     network_of,
     options_of,
 )
+from roofline.bench.calibrations import AUTO
 from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError, RooflineError

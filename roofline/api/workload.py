@@ -13,11 +13,16 @@ from roofline.serving.traffic import arrivals as arriving
 from roofline.serving.traffic.columns import at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.files import traffic_named
-from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled
+from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled, spread
 from roofline.serving.traffic.traffic import Traffic, offered_rate
-from roofline.units import counted
+from roofline.units import counted, show
 
 DEFAULT: Final = "chat"
+WAVES: Final = (
+    "All lengths are equal and all clients start at once, so they go in step: requests come in "
+    "waves, as they do in a benchmark of fixed lengths. --length-spread 0.1 or --ramp-up breaks "
+    "them up."
+)
 MOST_TRACED: Final = 10**6
 """Requests of a trace that are simulated together."""
 
@@ -40,6 +45,12 @@ class Wanted:
         Lengths: a number, ``"1638..2048"``, or a distribution. [token]
     requests, warmup
         How many are sent, and how many of the first do not count. [1]
+    length_spread
+        Half of the range of lengths over the stated ones, uniform in between. [1]
+    ramp_s
+        Time over which the clients of a closed loop start. [s]
+    prompt_pool
+        Different prompts that are sent in turn. [1]
     """
 
     workload: str | Traffic = ""
@@ -51,6 +62,9 @@ class Wanted:
     output: int | str | Lengths | None = None
     requests: int | None = None
     warmup: int | None = None
+    length_spread: float | None = None
+    ramp_s: float | None = None
+    prompt_pool: int | None = None
 
 
 def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
@@ -87,8 +101,9 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         concurrency=traffic.concurrency,
         warmup=traffic.warmup,
         statistic=traffic.statistic,
+        ramp_s=traffic.ramp_s,
     )
-    return made, load, traffic.slo, ()
+    return made, load, traffic.slo, (WAVES,) if traffic.waves else ()
 
 
 def changed(wanted: Wanted) -> Traffic:
@@ -109,6 +124,20 @@ def changed(wanted: Wanted) -> Traffic:
         traffic = replace(traffic, prompt=_lengths(wanted.prompt))
     if wanted.output is not None:
         traffic = replace(traffic, output=_lengths(wanted.output))
+    if wanted.length_spread is not None:
+        prompt, output = (
+            spread(each, wanted.length_spread) for each in (traffic.prompt, traffic.output)
+        )
+        traffic = replace(traffic, prompt=prompt, output=output)
+    if wanted.ramp_s is not None:
+        if not isinstance(traffic.arrivals, arriving.Closed):
+            raise InputError(
+                "clients that start one after the other in an open loop",
+                hint="give --concurrency, or leave out --ramp-up",
+            )
+        traffic = replace(traffic, arrivals=replace(traffic.arrivals, ramp_s=wanted.ramp_s))
+    if wanted.prompt_pool is not None:
+        traffic = replace(traffic, pool=wanted.prompt_pool)
     requests = traffic.requests if wanted.requests is None else wanted.requests
     if wanted.requests is not None and wanted.requests < 1:
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
@@ -156,6 +185,9 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
             "--cv": wanted.cv is not None,
             "--prompt": wanted.prompt is not None,
             "--output": wanted.output is not None,
+            "--length-spread": wanted.length_spread is not None,
+            "--ramp-up": wanted.ramp_s is not None,
+            "--prompt-pool": wanted.prompt_pool is not None,
         },
     )
     if wanted.requests is not None and wanted.requests < 1:
@@ -205,6 +237,8 @@ def _words(traffic: Traffic) -> str:
         shared = traffic.shared
         many = f"one of {shared.number:,}" if shared.number > 1 else "the same"
         words = f"{many} of {shared.tokens:,} tokens, then {words}"
+    if traffic.pool:
+        words += f", {counted(traffic.pool, 'different prompt')} in turn"
     if traffic.samples > 1:
         words += f", {traffic.samples} answers to each"
     return words
@@ -218,7 +252,8 @@ def _arrivals(arrivals: arriving.Arrivals) -> str:
             return f"in bursts, {rate:g} a second, gaps of cv {cv:g}"
         case arriving.Even(rate):
             return f"even, {rate:g} a second"
-        case arriving.Closed(clients):
-            return f"{counted(clients, 'client')}, all start at once"
+        case arriving.Closed(clients, ramp):
+            start = f"start over {show(ramp, 's')}" if ramp else "all start at once"
+            return f"{counted(clients, 'client')}, {start}"
         case _:
             return f"as recorded, {arrivals.rate:g} a second"

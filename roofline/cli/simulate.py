@@ -53,6 +53,16 @@ def simulate(
     output: options.Answers = None,
     requests: Annotated[int | None, typer.Option(help="Requests to send.")] = None,
     warmup: options.Warmup = None,
+    length_spread: Annotated[
+        float | None,
+        typer.Option(help="Share that lengths vary by to either side: 0.1; 0 for equal ones."),
+    ] = None,
+    ramp_up: Annotated[
+        float | None, typer.Option(help="Seconds over which clients start; 0 for all at once.")
+    ] = None,
+    prompt_pool: Annotated[
+        int | None, typer.Option(help="Different prompts that are sent in turn, so prefixes hit.")
+    ] = None,
     slo: options.Promises = None,
     seed: options.Seed = 0,
     policy: Annotated[
@@ -144,6 +154,9 @@ def simulate(
         output=output,
         requests=requests,
         warmup=warmup,
+        length_spread=length_spread,
+        ramp_s=ramp_up,
+        prompt_pool=prompt_pool,
         slo=slo,
         seed=seed,
         policy=policy.value if policy else None,

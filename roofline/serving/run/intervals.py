@@ -16,10 +16,12 @@ import numpy as np
 
 from roofline.cost.work import Array
 from roofline.serving.objectives import Finished, Objective, kept
+from roofline.serving.requests import Requests
 from roofline.serving.run import tables
 from roofline.serving.run.doubt import Doubt
 from roofline.serving.run.noise import Name, noise_of
-from roofline.serving.run.serve import saturation, serve
+from roofline.serving.run.serve import Fleet, saturation, serve
+from roofline.serving.simulate.served import Served
 from roofline.serving.static import CENTRAL
 from roofline.serving.traffic.columns import Ints, part
 
@@ -183,9 +185,7 @@ def _shortened(run: "Run") -> "Run":
     if len(run.requests) <= MOST:
         return run
     first = part(run.requests, 0, _whole(run.requests.after, MOST))
-    return replace(
-        run, requests=first, served=serve(run.fleet, first, concurrency=run.load.concurrency)
-    )
+    return replace(run, requests=first, served=_again(run, run.fleet, first))
 
 
 def _whole(after: Ints, most: int) -> int:
@@ -200,6 +200,12 @@ def _again(run: "Run", doubt: Doubt, first: float, second: float) -> "Run":
     return replace(
         run,
         fleet=fleet,
-        served=serve(fleet, run.requests, concurrency=run.load.concurrency),
+        served=_again(run, fleet, run.requests),
         saturation=saturation(fleet, run.requests) if run.load.rate else 0.0,
     )
+
+
+def _again(run: "Run", fleet: Fleet, requests: Requests) -> Served:
+    """Requests of a run, driven as those of it were, on a fleet."""
+    load = run.load
+    return serve(fleet, requests, concurrency=load.concurrency, ramp_s=load.ramp_s)

@@ -40,8 +40,8 @@ class Load:
         What they are like, in a few words.
     rate
         Requests that come in a second; 0 in a closed loop. [1/s]
-    concurrency
-        Clients; 0 in an open loop. [1]
+    concurrency, ramp_s
+        Clients; 0 in an open loop. Time over which they start. [1] [s]
     warmup
         First requests that do not count. [1]
     statistic
@@ -57,6 +57,7 @@ class Load:
     concurrency: int
     warmup: int = 0
     statistic: str = "mean"
+    ramp_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

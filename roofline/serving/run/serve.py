@@ -70,6 +70,7 @@ def serve(
     requests: Requests,
     *,
     concurrency: int = 0,
+    ramp_s: float = 0.0,
     progress: Progress | None = None,
 ) -> Served:
     """Serve requests on all replicas.
@@ -83,6 +84,8 @@ def serve(
     concurrency
         Clients that send the next request when one is finished, of all replicas; 0 for an open
         loop. [1]
+    ramp_s
+        Time over which those of each replica start. [s]
     progress
         Told how many requests are done, of how many.
     """
@@ -97,7 +100,9 @@ def serve(
         own = picked_rows(requests, rows) if fleet.replicas > 1 else requests
         clients = _share(concurrency, replica, fleet.replicas)
         parts = []
-        for served in stream(_parts(own), fleet.prices, fleet.server, concurrency=clients):
+        for served in stream(
+            _parts(own), fleet.prices, fleet.server, concurrency=clients, ramp_s=ramp_s
+        ):
             parts.append(served)
             done += len(served)
             if progress is not None:

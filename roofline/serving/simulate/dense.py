@@ -107,7 +107,9 @@ def dense(prices: StepPrices, sequences: int) -> Prices:
     )
 
 
-def rules(server: Server, prices: StepPrices, concurrency: int, *, uniform: bool) -> Rules:
+def rules(
+    server: Server, prices: StepPrices, concurrency: int, ramp_s: float, *, uniform: bool
+) -> Rules:
     """A server in numbers.
 
     Parameters
@@ -116,6 +118,8 @@ def rules(server: Server, prices: StepPrices, concurrency: int, *, uniform: bool
         Policy, and what a request takes before it waits.
     concurrency
         Clients; 0 where requests come by themselves. [1]
+    ramp_s
+        Until the last of them has started. [s]
     uniform
         Whether all priorities are known to be equal.
     """
@@ -143,6 +147,7 @@ def rules(server: Server, prices: StepPrices, concurrency: int, *, uniform: bool
         request_s=float(prices.engine.request_s),
         serial_s=float(prices.engine.serial_s),
         concurrency=concurrency,
+        ramp_s=float(ramp_s),
         uniform=uniform,
         window=prices.window,
     )

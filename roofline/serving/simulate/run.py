@@ -24,6 +24,7 @@ def simulate(
     server: Server,
     *,
     concurrency: int = 0,
+    ramp_s: float = 0.0,
     seed: int = 0,
     transferred: bool = False,
 ) -> Served:
@@ -40,6 +41,8 @@ def simulate(
     concurrency
         Clients that send the next request, in order, when one is finished; 0 where requests come
         when they do. A conversation keeps its client. [1]
+    ramp_s
+        Time over which the clients start, one after the other; 0 for all at once. [s]
     seed
         Order of requests of one priority that come at the same time; 0 for the one given. Nothing
         else is random. [1]
@@ -56,7 +59,7 @@ def simulate(
     if not len(given):
         raise InputError("there are no requests", hint="give at least one")
     uniform = bool((given.priority == given.priority[0]).all())
-    rules = _Driven(concurrency, seed, transferred, uniform)
+    rules = _Driven(concurrency, ramp_s, seed, transferred, uniform)
     return joined(list(_stream(_parts(given), prices, server, rules)))
 
 
@@ -66,6 +69,7 @@ def stream(
     server: Server,
     *,
     concurrency: int = 0,
+    ramp_s: float = 0.0,
     seed: int = 0,
     transferred: bool = False,
 ) -> Iterator[Served]:
@@ -78,10 +82,10 @@ def stream(
     ----------
     given
         Parts of a stream of requests; those of a conversation in one part.
-    prices, server, concurrency, seed, transferred
+    prices, server, concurrency, ramp_s, seed, transferred
         As for `simulate`.
     """
-    driven = _Driven(concurrency, seed, transferred, uniform=False)
+    driven = _Driven(concurrency, ramp_s, seed, transferred, uniform=False)
     return _stream(given, prices, server, driven)
 
 
@@ -90,6 +94,7 @@ class _Driven:
     """How a run is driven; ``uniform`` where all priorities are known to be equal."""
 
     concurrency: int
+    ramp_s: float
     seed: int
     transferred: bool
     uniform: bool
@@ -114,7 +119,9 @@ def _stream(
 
     random = np.random.default_rng(driven.seed) if driven.seed else None
     table = dense(prices, server.max_sequences)
-    g = rules(server, prices, concurrency, uniform=driven.uniform)
+    if not 0 <= driven.ramp_s < np.inf:
+        raise InputError(f"clients start over {driven.ramp_s:g} s", hint="give 0 s or more")
+    g = rules(server, prices, concurrency, driven.ramp_s, uniform=driven.uniform)
     serve = batches.serve if server.policy in BATCHED else loop.serve
     s, first, start_s = rows.empty(g), 0, 0.0
     parts = iter(given)

@@ -99,15 +99,19 @@ class Recorded:
 class Closed:
     """Clients that ask again as soon as they have an answer.
 
-    All start at once: the first requests are a burst, and where all lengths are equal it repeats.
+    Where all start at once the first requests are a burst, and where all lengths are equal, too, it
+    repeats: requests come in waves.
 
     Attributes
     ----------
     concurrency
         Clients. [1]
+    ramp_s
+        Time over which they start, one after the other; 0 for all at once. [s]
     """
 
     concurrency: int
+    ramp_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse a number of clients that has no meaning."""
@@ -117,6 +121,8 @@ class Closed:
             raise InputError(
                 f"concurrency is {self.concurrency}", hint=f"give a number from 1 to {2**24:,}"
             )
+        if not (math.isfinite(self.ramp_s) and self.ramp_s >= 0):
+            raise InputError(f"clients start over {self.ramp_s:g} s", hint="give 0 s or more")
 
 
 Arrivals: TypeAlias = Poisson | Bursty | Even | Recorded | Closed

@@ -99,6 +99,7 @@ class _Source:
         self._clock = 0.0
         self._sessions = 0
         self._requests = 0
+        self._pool = np.zeros(0, np.int64)
         shared = traffic.shared
         self._head = shared.tokens // block if shared and block > 0 else 0
         self._ids = self._head * (shared.number if shared else 0)
@@ -116,6 +117,8 @@ class _Source:
         asked = sessions if traffic.samples > 1 else len(of)
         new = drawn(traffic.prompt, self._uniform("prompt", asked))
         new = new[of] if traffic.samples > 1 else new
+        if traffic.pool:
+            new = self._pooled(new)
         output = drawn(traffic.output, self._uniform("output", len(of)))
         # Numbers beyond a session that ends early are drawn all the same.
         waits = self._uniform("think", len(of)) if traffic.turns else np.zeros(len(of))
@@ -143,6 +146,12 @@ class _Source:
             block=0,
         )
         return self._hashed(made, of, groups[of])
+
+    def _pooled(self, new: Ints) -> Ints:
+        """Lengths of prompts that are taken from the pool in turn; its own are the first drawn."""
+        wanted = self._traffic.pool
+        self._pool = np.concatenate([self._pool, new[: max(wanted - len(self._pool), 0)]])
+        return self._pool[np.arange(self._requests, self._requests + len(new)) % wanted]
 
     def _uniform(self, purpose: str, count: int) -> Array:
         return self._streams[purpose].random(count)
@@ -175,6 +184,8 @@ class _Source:
         Those of a shared prefix come first; then those of the session, which are its own.
         """
         traffic, block, head = self._traffic, self._block, self._head
+        if traffic.pool and block:
+            return self._repeating(made)
         grows = traffic.turns is not None or traffic.samples > 1
         if not block or not (grows or head):
             return made
@@ -193,6 +204,16 @@ class _Source:
             np.repeat(base - head, listed) + place,
         )
         return replace(made, prefix=ends, hashes=ids, block=block)
+
+    def _repeating(self, made: Requests) -> Requests:
+        """The requests with the ids of the blocks of their prompts, the same each time round."""
+        listed = made.prompt // self._block
+        ends = np.concatenate([[0], np.cumsum(listed)]).astype(np.int64)
+        place = np.arange(ends[-1]) - np.repeat(ends[:-1], listed)
+        which = np.arange(self._requests - len(made), self._requests) % self._traffic.pool
+        starts = np.concatenate([[0], np.cumsum(self._pool // self._block)])[which]
+        ids = np.repeat(starts, listed) + place
+        return replace(made, prefix=ends, hashes=ids, block=self._block)
 
 
 def _so_far(values: Ints, turn: Ints) -> Ints:

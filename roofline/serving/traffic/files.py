@@ -26,8 +26,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "rate": Kind("request/s", "0.000001 request/s", "1000000000 request/s"),
     "cv": Kind("", "0.05", "20"),
     "skew": Kind("", "0", "10"),
-    "think": Kind("s", "0 s", "1000000 s"),
-    **dict.fromkeys(("concurrency", "requests", "samples", "warmup", "prefixes"), _COUNT),
+    **dict.fromkeys(("think", "ramp"), Kind("s", "0 s", "1000000 s")),
+    **dict.fromkeys(("concurrency", "requests", "samples", "warmup", "prefixes", "pool"), _COUNT),
     **{
         f"turns.number.{name}": _TURNS
         for name in ("tokens", "low", "high", "median", "mean", "most")
@@ -82,6 +82,7 @@ class _Even(Strict):
 class _Closed(Strict):
     kind: Literal["closed"]
     concurrency: Sourced
+    ramp: Sourced | None = None
 
 
 class _Recorded(Strict):
@@ -138,6 +139,7 @@ class TrafficFile(Strict):
     requests: Sourced | None = None
     shared: _Shared | None = None
     turns: _Turns | None = None
+    pool: Sourced | None = None
     samples: Sourced | None = None
     priorities: _Classes | None = None
     warmup: Sourced | None = None
@@ -216,6 +218,7 @@ def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
             )
             if file.turns
             else None,
+            pool=int(value("pool")),
             samples=int(value("samples", 1)),
             priorities=file.priorities.shares if file.priorities else (),
             warmup=int(value("warmup")),
@@ -266,7 +269,8 @@ def _arrivals(part: Strict, facts: Mapping[str, Fact]) -> arriving.Arrivals:
         case _Recorded(times=times):
             return arriving.Recorded(times)
         case _:
-            return arriving.Closed(int(value("concurrency")))
+            ramp = facts["arrivals.ramp"].value if "arrivals.ramp" in facts else 0.0
+            return arriving.Closed(int(value("concurrency")), ramp)
 
 
 def _shared(facts: Mapping[str, Fact]) -> Shared:

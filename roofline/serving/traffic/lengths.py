@@ -268,6 +268,39 @@ def spelled(text: str) -> Lengths:
     return Uniform(int(low), int(high)) if dots else Constant(int(low))
 
 
+def spread(lengths: Lengths, share: float) -> Lengths:
+    """Lengths around a constant one, equally often within a share of it to either side.
+
+    Parameters
+    ----------
+    lengths
+        All the same.
+    share
+        Half of the range over the length; 0 leaves it as it is. [1]
+
+    Raises
+    ------
+    InputError
+        They are not all the same, or the share leaves nothing.
+
+    Examples
+    --------
+    >>> spread(Constant(1000), 0.1)
+    Uniform(low=900, high=1100)
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"length spread is {share:g}", hint="give a share from 0 up to 1, as 0.1")
+    if not share:
+        return lengths
+    if not isinstance(lengths, Constant):
+        raise InputError(
+            f"a length spread around {said(lengths)} tokens",
+            hint="give it with a single length, or a range as 900..1100 without it",
+        )
+    low, high = (max(round(lengths.tokens * (1 + side * share)), 1) for side in (-1, 1))
+    return Uniform(low, high)
+
+
 def said(lengths: Lengths) -> str:
     """A distribution in a few words.
 

@@ -85,6 +85,8 @@ class Traffic:
         How many are sent; 0 for ten for each client of a closed loop, else a thousand. [1]
     shared, turns
         Tokens that prompts start with; sessions.
+    pool
+        Different prompts that are sent in turn, again and again; 0 where each is its own. [1]
     samples
         Answers to each prompt, asked for together. [1]
     priorities
@@ -105,6 +107,7 @@ class Traffic:
     requests: int = 0
     shared: Shared | None = None
     turns: Turns | None = None
+    pool: int = 0
     samples: int = 1
     priorities: tuple[float, ...] = ()
     warmup: int = 0
@@ -119,6 +122,7 @@ class Traffic:
             ("requests", self.requests, 0, MOST_REQUESTS),
             ("samples", self.samples, 1, 2**16),
             ("warmup", self.warmup, 0, MOST_REQUESTS),
+            ("pool", self.pool, 0, MOST_REQUESTS),
         ):
             if isinstance(value, bool) or not isinstance(value, int):
                 raise InputError(f"{name} is {value!r:.40}", hint="give a whole number")
@@ -130,6 +134,11 @@ class Traffic:
             raise InputError(
                 f"sessions with {self.samples} answers to each prompt",
                 hint="leave out the turns, or ask for one answer",
+            )
+        if self.pool and (self.turns is not None or self.shared is not None or self.samples > 1):
+            raise InputError(
+                f"a pool of {self.pool} prompts beside sessions, shared prefixes or samples",
+                hint="leave out one of them",
             )
         if any(not share >= 0 for share in self.priorities) or (
             self.priorities and not 0 < sum(self.priorities) < math.inf
@@ -145,6 +154,18 @@ class Traffic:
     def concurrency(self) -> int:
         """Clients of a closed loop; 0 where requests come by themselves. [1]"""
         return self.arrivals.concurrency if isinstance(self.arrivals, Closed) else 0
+
+    @property
+    def ramp_s(self) -> float:
+        """Time over which clients of a closed loop start. [s]"""
+        return self.arrivals.ramp_s if isinstance(self.arrivals, Closed) else 0.0
+
+    @property
+    def waves(self) -> bool:
+        """Whether clients go in step: equal lengths from a start of all at once."""
+        alike = isinstance(self.prompt, Constant) and isinstance(self.output, Constant)
+        plain = self.turns is None and not self.ramp_s
+        return self.concurrency > 1 and alike and plain
 
 
 def number(traffic: Traffic) -> int:

@@ -78,7 +78,10 @@ class Reference:
         concurrency: int = 0,
         transferred: bool = False,
         ranks: list[int] | None = None,
+        ramp_s: float = 0.0,
     ) -> None:
+        self.starts = [i * ramp_s / concurrency for i in range(concurrency) if ramp_s]
+        self.started = 0 if ramp_s else concurrency
         self.prices, self.server, self.clients = prices, server, concurrency
         self.budget = server.token_budget or 2**60
         self.requests = [
@@ -122,9 +125,15 @@ class Reference:
         while self.roots:
             one = self.roots[0]
             if self.clients:
-                if self.open >= self.clients or one.arrival > self.now:
+                if one.arrival > self.now:
                     break
-                one.arrival = self.now
+                if self.starts and self.starts[0] <= self.now:
+                    one.arrival = self.starts.pop(0)
+                    self.started += 1
+                elif self.open < self.started:
+                    one.arrival = self.now
+                else:
+                    break
                 self.open += 1
             elif one.arrival + costs.request_s > self.now:
                 break
@@ -147,7 +156,8 @@ class Reference:
         if self.roots and not self.clients:
             times.append(self.roots[0].arrival + self.prices.engine.request_s)
         elif self.roots and self.open < self.clients:
-            times.append(self.roots[0].arrival)
+            waits = self.starts[0] if self.open >= self.started else 0.0
+            times.append(max(self.roots[0].arrival, waits))
         return min(times, default=math.inf)
 
     # --- memory

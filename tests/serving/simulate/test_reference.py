@@ -33,6 +33,7 @@ def case(seed: int) -> tuple[Requests, Any, Any, dict[str, Any]]:
     if random.random() < 0.3:
         driven["concurrency"] = int(random.integers(1, 8))
         given = replace(given, arrival=np.zeros_like(given.arrival))
+        driven["ramp_s"] = float(random.choice([0.0, random.uniform(0.0, 20.0)]))
     if setting.policy not in BATCHED and random.random() < 0.1:
         given = replace(given, output=given.output + 1)
         driven["transferred"] = True

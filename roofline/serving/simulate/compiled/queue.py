@@ -40,14 +40,21 @@ def arrive(g: Rules, s: State) -> None:
     r, n = s.rows, s.counts[0]
     now = n.now
     if g.concurrency:
-        while n.root < len(s.roots) and n.open < g.concurrency:
+        while n.root < len(s.roots):
             i = s.roots[n.root]
             if r[i].arrival > now:
                 break
+            start = _next_start(g, s)
+            if start <= now:
+                n.started += 1
+                r[i].arrival = start
+            elif n.open < _started(g, s):
+                r[i].arrival = now
+            else:
+                break
             n.open += 1
             n.root += 1
-            r[i].arrival = now
-            later(s, i, now + g.request_s, False)
+            later(s, i, r[i].arrival + g.request_s, False)
     while True:
         door, soonest = _door(g, s), np.inf
         if n.future:
@@ -67,6 +74,21 @@ def arrive(g: Rules, s: State) -> None:
 
 
 @compiled
+def _started(g: Rules, s: State) -> int:
+    """Clients that have started."""
+    return int(s.counts[0].started if g.ramp_s else g.concurrency)
+
+
+@compiled
+def _next_start(g: Rules, s: State) -> float:
+    """When the next client starts; infinity where all have, or all do at once. [s]"""
+    n = s.counts[0]
+    if g.ramp_s and n.started < g.concurrency:
+        return float(n.started * g.ramp_s / g.concurrency)
+    return float(np.inf)
+
+
+@compiled
 def _door(g: Rules, s: State) -> float:
     """When the next request that comes by itself is at the front end; infinity for clients. [s]"""
     n = s.counts[0]
@@ -83,7 +105,10 @@ def next_arrival(g: Rules, s: State) -> float:
     if n.future:
         soonest = min(soonest, r[s.lists[FUTURE, 0]].ready)
     if g.concurrency and n.root < len(s.roots) and n.open < g.concurrency:
-        soonest = min(soonest, r[s.roots[n.root]].arrival)
+        arrival = r[s.roots[n.root]].arrival
+        if n.open >= _started(g, s):  # all that have started wait for answers
+            arrival = max(arrival, _next_start(g, s))
+        soonest = min(soonest, arrival)
     return float(soonest)
 
 

@@ -41,6 +41,7 @@ class Rules(NamedTuple):
     request_s: float
     serial_s: float
     concurrency: int
+    ramp_s: float
     uniform: bool
     window: int
 
@@ -101,6 +102,7 @@ COUNTS: Final = np.dtype(
         ("partial", "i8"),  # row whose prompt is partly prefilled, −1 for none
         ("running", "i8"),  # sequences that have memory
         ("open", "i8"),  # requests of clients that are not finished
+        ("started", "i8"),  # clients, while they ramp up
         ("clock", "i8"),  # decode steps so far
         # Keys that the sequences of the next decode step see together, and those that a window
         # leaves of them; sequences that do not fill the window yet.
