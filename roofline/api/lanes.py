@@ -6,9 +6,9 @@ from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from roofline.bench.calibrations import engine_misses
 from roofline.api.setting import deployed, options_of, priced, roomiest
 from roofline.api.speculation import draft_of
+from roofline.bench.calibrations import engine_misses
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout, parse
 from roofline.cost.moe import Routing

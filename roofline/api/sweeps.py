@@ -11,8 +11,8 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from roofline.bench.calibrations import AUTO, NONE, own_files
 from roofline.api.lanes import Lanes
+from roofline.bench.calibrations import AUTO, NONE, own_files
 from roofline.bench.end_to_end.profiles import costs_of
 from roofline.bench.profile_file import find
 from roofline.errors import InputError

@@ -19,14 +19,13 @@ from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured
 from roofline.cost.pipeline import finish, finish_with, period
-from roofline.cost.roof import BOUNDS, Time
+from roofline.cost.roof import BOUNDS
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op
 from roofline.errors import RooflineError
 from roofline.serving.quadrature import Answers, ContextSums
 from roofline.serving.room import prompts_in_a_step
 from roofline.serving.stages import LaidOut, Priced, laid_out
-from roofline.table import BASES
 
 ENGINE: Final = "engine"
 """Name of what an engine's software adds to a step: scheduling, sampling, launches."""
@@ -56,9 +55,7 @@ def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
     return np.ceil(batch / size), size
 
 
-def together(
-    deployment: Deployment, batch: Number, new: Number, prefill_batch: int = 0
-) -> Number:
+def together(deployment: Deployment, batch: Number, new: Number, prefill_batch: int = 0) -> Number:
     """Prompts prefilled in one step: as asked, else all; in a pipeline, what a step holds. [1]
 
     Parameters
@@ -163,7 +160,7 @@ class GridStep:
         return np.asarray(np.take_along_axis(np.stack(values), most[None], axis=0)[0])
 
     def bound_times(self) -> list[Array]:
-        """Time of the slowest stage by what binds its operators, one entry for each `BOUNDS`. [s]"""
+        """Time of the slowest stage by what binds it, one entry for each of `BOUNDS`. [s]"""
         each = {id(stage): _bound_times(stage) for stage in self.different}
         return [
             self.of_slowest(lambda stage, place=place: each[id(stage)][place])  # type: ignore[misc]

@@ -17,12 +17,11 @@ from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk
 from roofline.study.store.parts import TALLY
 from roofline.study.sweep import lane as tabular
-from roofline.study.sweep.columns import Columns
+from roofline.study.sweep.columns import Columns, price
 from roofline.study.sweep.keep import ALL, MEMORY, Kept, Rows
 from roofline.study.sweep.keep import FEASIBLE as KEPT
 from roofline.study.sweep.listed import Listed
-from roofline.study.sweep.prices import Prices, ahead
-from roofline.study.sweep.pricing import price, priced, within
+from roofline.study.sweep.prices import Prices, ahead, priced, within
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -224,7 +223,9 @@ def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[bool, str, Rows]]:
             continue
         try:
             if part.fits:
-                _ = part.prices.prefill  # known from now on, unless the device lacks the arithmetic
+                _ = part.prices.table(
+                    "seconds"
+                )  # known from now on, unless the device lacks the arithmetic
         except RooflineError:
             names = ("index", "batch", "prompt", "output", "fits")
             columns = {name: part.columns[name] for name in names}
