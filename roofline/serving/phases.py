@@ -21,7 +21,7 @@ from roofline.cost.measured import Measured
 from roofline.cost.pipeline import finish, finish_with, period
 from roofline.cost.roof import BOUNDS
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number, Op
+from roofline.cost.work import Array, Number, Op, plus
 from roofline.errors import RooflineError
 from roofline.serving.quadrature import Answers, ContextSums
 from roofline.serving.room import prompts_in_a_step
@@ -171,18 +171,23 @@ class GridStep:
 def _bound_times(stage: Priced) -> list[Number]:
     """Time of a stage by what binds its operators, one entry for each `BOUNDS`. [s]"""
     out: list[Number] = [0.0] * len(BOUNDS)
+    hides = any(np.any(hidden) for hidden in stage.parts.hidden(stage.deployment))
     for op, time in stage.ops.values():
-        took = stage.exposed(op, time)
+        took = stage.exposed(op, time) if hides else time.seconds
         limits = (time.compute, time.memory, time.wire, time.host)
-        there = [place for place, limit in enumerate(limits) if np.any(limit)]
+        there = [place for place, each in enumerate(limits) if not _is_zero(each)]
         if len(there) <= 1:
             for place in there or [0]:
-                out[place] = out[place] + took
+                out[place] = plus(out[place], took)
             continue
         binds = _largest([limits[place] for place in there])
         for number, place in enumerate(there):
-            out[place] = out[place] + np.where(binds == number, took, 0.0)
+            out[place] = plus(out[place], np.where(binds == number, took, 0.0))
     return out
+
+
+def _is_zero(value: Number) -> bool:
+    return isinstance(value, float) and value == 0.0
 
 
 def _largest(values: Sequence[Number]) -> NDArray[np.intp]:

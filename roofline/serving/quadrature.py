@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from roofline.cost.work import Array
 from roofline.model.architecture import Architecture
 
-PER_OCTAVE: Final = 32
+PER_OCTAVE: Final = 8
 """Contexts that are priced between one and twice as many, whatever the workload. Against the sum of
 all steps, over prompts of 1 to 16,000 and answers of 2 to 2,048 tokens of eight networks with
 measured kernels, means are within 2e-6 (median) and 8e-4 (99 of 100) of it; with half as many

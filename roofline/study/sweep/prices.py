@@ -81,6 +81,8 @@ class Prices:
     def table(self, name: str) -> Array:
         """A figure of `FirstTokens`, by name, at the nodes of batches × prompts."""
         if name not in self._tables:
+            if not self._tables:
+                ahead([self])
             axes = self.lane.axes
             out = np.empty((len(axes.batch.nodes), len(axes.prompt.nodes)))
             for which, first in self.first:
