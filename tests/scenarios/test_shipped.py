@@ -102,7 +102,7 @@ def test_completions_gain_by_cached_prefixes_first_and_drafts_then() -> None:
     ttft, tpot = across(rows, "technique", "ttft_s"), across(rows, "technique", "tpot_s")
     gain = ttft["plain"] / ttft["cached prefix"]
     # The front end of an engine takes as long for one prompt whatever is cached.
-    assert (gain.drop(1, level="batch") > 4).all()
+    assert (gain.drop(1, level="batch") > 3).all()
     assert (gain.xs(1, level="batch") > 1.8).all()
     assert (tpot["cached prefix, n-grams"] < tpot["plain"] / 1.5).all()
     assert (tpot["cached prefix"] == tpot["plain"]).all()
