@@ -78,6 +78,8 @@ class Pricing:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
+    _axes: list[tabular.Axes] = field(default_factory=list, init=False, repr=False, compare=False)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the prices that are known here."""
         return Pricing, (self.scenario, self.grid, self.lanes)
@@ -151,14 +153,12 @@ class Pricing:
     def _tabular(self, lane: Lane) -> tabular.Lane:
         assert lane.deployment is not None
         technique, numbers = lane.technique, self.scenario.numbers
+        if not self._axes:
+            named = (_axis(numbers[name]) for name in ("batch", "prompt", "output"))
+            self._axes.append(tabular.Axes(*named, self.grid.points))
         return tabular.Lane(
             lane.deployment,
-            tabular.Axes(
-                _axis(numbers["batch"]),
-                _axis(numbers["prompt"]),
-                _axis(numbers["output"]),
-                self.grid.points,
-            ),
+            self._axes[0],
             names=lane.labels,
             prefill_batch=technique.prefill_batch,
             prefix_hit=technique.prefix_hit,

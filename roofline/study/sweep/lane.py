@@ -87,9 +87,10 @@ class Axes:
     def thinned(self) -> "Axes":
         """The axes with so few nodes that all pairs of a batch and a prompt can be priced."""
         batch, prompt = self.batch, self.prompt
-        if len(batch.nodes) * len(prompt.nodes) > CELLS:
-            batch = batch.thinned(max(int(CELLS**0.5), CELLS // len(prompt.nodes)))
-            prompt = prompt.thinned(CELLS // len(batch.nodes))
+        if len(batch.nodes) * len(prompt.nodes) <= CELLS:
+            return self
+        batch = batch.thinned(max(int(CELLS**0.5), CELLS // len(prompt.nodes)))
+        prompt = prompt.thinned(CELLS // len(batch.nodes))
         return Axes(batch, prompt, self.output, self.points)
 
 

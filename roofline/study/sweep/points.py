@@ -73,6 +73,7 @@ class Points:
     output: Array
     batches: Place = field(repr=False)
     prompts: Place = field(repr=False)
+    _whole: "tuple[Points, NDArray[np.intp]] | None" = field(default=None, repr=False)
     _answers: dict[bytes, Answers] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -95,6 +96,9 @@ class Points:
 
     def answers(self, contexts: Array) -> Answers:
         """Where answers begin and end among the contexts that are priced."""
+        if self._whole is not None:  # which other lanes have, too
+            whole, rows = self._whole
+            return whole.answers(contexts).taken(rows)
         key = contexts.tobytes()
         if key not in self._answers:
             self._answers[key] = Answers.of(contexts, self.prompt, self.output)
@@ -106,12 +110,14 @@ class Points:
 
     def taken(self, rows: NDArray[np.intp]) -> "Points":
         """Some of them."""
+        whole, places = self._whole or (self, None)
         return Points(
             self.batch[rows],
             self.prompt[rows],
             self.output[rows],
             self.batches.taken(rows),
             self.prompts.taken(rows),
+            (whole, rows if places is None else places[rows]),
         )
 
     def on(self, table: Array) -> Array:
