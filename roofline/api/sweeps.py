@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from roofline.api.lanes import Lanes
 from roofline.bench.calibrations import AUTO, NONE, own_files
-from roofline.bench.end_to_end.profiles import costs_of
+from roofline.bench.end_to_end.profiles import shipped_profile
 from roofline.bench.profile_file import find
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
@@ -271,7 +271,7 @@ def _engine_costs(scenario: Scenario) -> dict[str, dict[str, str | float]]:
     if scenario.calibration == "none":
         return {}
     names = {*scenario.engines, *(patch.engine for patch in scenario.patches if patch.engine)}
-    known = {name: costs_of(name) for name in sorted(names)}
+    known = {name: shipped_profile(name) for name in sorted(names)}
     return {
         name: {
             "title": engine(name).title,

@@ -5,8 +5,9 @@ max(compute, memory, wire) ≤ time ≤ their sum: the left is perfect overlap, 
 Where measurements say how long an operator takes, that is its time, with an interval.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -130,7 +131,7 @@ def roofed(
     return Time(compute, memory, wired, measured=known)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parts:
     """Time of a step by what can be hidden behind what.
 
@@ -140,22 +141,35 @@ class Parts:
         Operators of the device itself, each overlapped in itself. [s]
     wire, host, chosen
         Collectives; loads from the host that can be made ahead, and those that cannot. [s]
-    serial
-        Everything, if nothing overlapped. [s]
     spreads
         By kind of operator, the sum of time · log standard deviation of those that were measured:
         errors of one kind go together. [s]
-    basis
-        Index into `roofline.table.BASES` of the worst of them.
+    times
+        Of the operators. [s]
     """
 
     local: Number = 0.0
     wire: Number = 0.0
     host: Number = 0.0
-    serial: Number = 0.0
     chosen: Number = 0.0
     spreads: Mapping[str, Number] = field(default_factory=dict)
-    basis: Number = DATASHEET
+    times: Sequence[Time] = field(default=(), repr=False)
+
+    @cached_property
+    def serial(self) -> Number:
+        """Everything, if nothing overlapped. [s]"""
+        total: Number = 0.0
+        for time in self.times:
+            total = plus(total, time.serial if time.measured is None else time.measured.seconds)
+        return total
+
+    @cached_property
+    def basis(self) -> Number:
+        """Index into `roofline.table.BASES` of the worst that an operator's time rests on."""
+        worst: Number = -1.0
+        for time in self.times:
+            worst = np.maximum(worst, _basis(time))
+        return worst
 
     @property
     def log_sd(self) -> Number:
@@ -202,24 +216,21 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
     Source: the sum over operators.
     """
     sums: dict[str, Number] = {"local": 0.0, "collective": 0.0, "host": 0.0, CHOSEN: 0.0}
-    serial: Number = 0.0
     spreads: dict[str, Number] = {}
-    basis: Number = -1.0
     priced = list(timed)
     # At datasheet rates beside measured kernels a time is a guess, and as wide as guesses are.
     guessed = UNMEASURED if any(time.measured is not None for _, time in priced) else 0.0
     for op, time in priced:
         kind: str = CHOSEN if op.algorithm == CHOSEN else op.kind
         kind = kind if kind in sums else "local"
-        sums[kind] = plus(sums[kind], time.seconds)
-        known = time.measured
-        serial = plus(serial, time.serial if known is None else known.seconds)
+        took, known = time.seconds, time.measured
+        sums[kind] = plus(sums[kind], took)
         if known is not None or guessed:
-            spread = time.seconds * guessed if known is None else known.seconds * known.log_sd
+            spread = took * (guessed if known is None else known.log_sd)
             spreads[op.kind] = plus(spreads.get(op.kind, 0.0), spread)
-        basis = np.maximum(basis, _basis(time))
+    times = [time for _, time in priced]
     return Parts(
-        sums["local"], sums["collective"], sums["host"], serial, sums[CHOSEN], spreads, basis
+        sums["local"], sums["collective"], sums["host"], sums[CHOSEN], spreads, times
     )
 
 

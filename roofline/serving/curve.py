@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from roofline.cost.pipeline import period
 from roofline.serving import room
-from roofline.serving.phases import first_tokens, together, turns
-from roofline.serving.quadrature import nodes
-from roofline.serving.stages import log_sd_of_slowest, through
+from roofline.serving.phases import decode_steps, first_tokens, remembering
+from roofline.serving.quadrature import Answers, context_nodes
 from roofline.serving.static import CENTRAL, StaticBatch, micro
 from roofline.table import Table, table
 
@@ -20,26 +18,25 @@ def curve(batch: StaticBatch) -> Table:
     last = max(4 * work.batch, 2 * most, 16)
     batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
     batches = np.unique(np.append(batches, work.batch))
-    number, sizes = turns(batches, deployment.layout)
-    asked = work
+    asked = work.prefill_batch
     if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
-        asked = replace(work, prefill_batch=0)  # nobody said how many prompts go together
-    prompts = together(deployment, asked, batches)
-    first = first_tokens(deployment, work, batches, prompts)
-    ttft, first_sd = (
-        np.broadcast_to(np.asarray(each, float), batches.shape)
-        for each in (first.seconds, first.log_sd)
-    )
+        asked = 0  # nobody said how many prompts go together
+    known, costs = remembering(deployment), deployment.engine_costs
+    wide, prompt = batches[:, None], float(work.prompt)
+    first = first_tokens(known, wide, prompt, float(work.cached), asked)
+    ttft, first_sd = first.seconds[:, 0], first.log_sd[:, 0]
     tpot, spread = np.zeros_like(batches), np.zeros_like(batches)
     if work.output > 1:
-        contexts, weights = nodes(work.prompt + 1, work.longest)
-        every = np.repeat(sizes, len(contexts))
-        stages = through(deployment, work.decode(np.tile(contexts, len(batches)), every))
-        taken = np.repeat(np.broadcast_to(number, batches.shape), len(contexts))
-        times = period([stage.seconds() for stage in stages], taken)
-        tpot = np.broadcast_to(times, every.shape).reshape(len(batches), -1) @ weights
-        sds = np.broadcast_to(log_sd_of_slowest(stages), every.shape)
-        spread = sds.reshape(len(batches), -1) @ weights
+        network = deployment.architecture
+        contexts = context_nodes(network, prompt, float(work.longest), cached=work.kv_cache)
+        steps = decode_steps(known, wide, contexts, kv_cache=work.kv_cache)
+        answer = Answers.of(contexts, np.array([prompt]), np.array([float(work.output)]))
+        rows = np.arange(len(batches))
+        answers = answer.taken(0 * rows)
+        kernels = np.asarray(steps.mean("seconds", answers, rows))
+        tpot = np.asarray(costs.decode_step(kernels, batches))
+        share = costs.decode_gain * kernels / tpot
+        spread = np.asarray(costs.log_sd(steps.mean("log_sd", answers, rows), share))
     latency = ttft + tpot * (work.output - 1)
     # Errors of both phases are taken to go together.
     whole_sd = (ttft * first_sd + (latency - ttft) * spread) / latency

@@ -1,17 +1,36 @@
-"""Phases of a static batch as functions of numbers or arrays: of batches, or of layouts."""
+"""Phases of static batches over a grid: of batches and prompts, then of batches and contexts.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+Rows are batches, or layouts; a single batch has no axis of rows. Every other static batch, of one
+deployment, of a sweep or of every layout, is made of these two.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from roofline.cost.calibration.remembered import Remembered
+from roofline.cost.calibration.remembered import together as look_up
 from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import Layout
-from roofline.cost.pipeline import finish, finish_with
-from roofline.cost.work import Number
+from roofline.cost.measured import Measured
+from roofline.cost.pipeline import finish, finish_with, period
+from roofline.cost.roof import BOUNDS
+from roofline.cost.step import Group
+from roofline.cost.work import Array, Number, Op, plus
+from roofline.errors import RooflineError
+from roofline.serving.quadrature import Answers, ContextSums
 from roofline.serving.room import prompts_in_a_step
-from roofline.serving.stages import log_sd_of_slowest, through
-from roofline.serving.workload import Workload
+from roofline.serving.stages import LaidOut, Priced, laid_out
+
+ENGINE: Final = "engine"
+"""Name of what an engine's software adds to a step: scheduling, sampling, launches."""
+LIMITS: Final = (*BOUNDS, ENGINE)
+"""What may bind most of a phase."""
 
 
 def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
@@ -36,73 +55,27 @@ def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
     return np.ceil(batch / size), size
 
 
-def together(
-    deployment: Deployment, work: Workload, batch: Number, new: Number | None = None
-) -> Number:
+def together(deployment: Deployment, batch: Number, new: Number, prefill_batch: int = 0) -> Number:
     """Prompts prefilled in one step: as asked, else all; in a pipeline, what a step holds. [1]
 
     Parameters
     ----------
     deployment
         Layout and engine.
-    work
-        Lengths, and prompts in one step if they were asked for.
     batch
         Sequences. [1]
     new
-        Tokens of each prompt that are not cached, where not as the workload says. [token]
+        Tokens of each prompt that are not cached. [token]
+    prefill_batch
+        Prompts in one step if they were asked for, else 0. [1]
     """
-    if work.prefill_batch:
-        return np.minimum(batch, float(work.prefill_batch))
+    if prefill_batch:
+        return np.minimum(batch, float(prefill_batch))
     layout = deployment.layout
     if layout.pp == 1:
         return batch
     _, size = turns(batch, layout)
-    if layout.microbatches:
-        return size
-    each = float(work.prompt - work.cached) if new is None else new
-    return np.minimum(size, prompts_in_a_step(deployment, each))
-
-
-@dataclass(frozen=True, slots=True)
-class FirstTokens:
-    """Prefill of a batch.
-
-    Attributes
-    ----------
-    seconds
-        Time to the first token of the prompt that is prefilled last. [s]
-    log_sd
-        Standard deviation of its logarithm; 0 at datasheet rates. [1]
-    """
-
-    seconds: Number
-    log_sd: Number
-
-
-def first_tokens(
-    deployment: Deployment, work: Workload, batch: Number, prompts: Number
-) -> FirstTokens:
-    """Prefill of a batch in as many steps as it takes.
-
-    Parameters
-    ----------
-    deployment
-        What runs.
-    work
-        Lengths.
-    batch, prompts
-        Sequences, and how many are prefilled in one step. [1]
-    """
-    priced = through(deployment, work.prefill(prompts))
-    left, last = left_over(batch, prompts), None
-    if left is not None:
-        last = [stage.seconds() for stage in through(deployment, work.prefill(left))]
-    kernels = last_of([stage.seconds() for stage in priced], last, batch, prompts)
-    costs = deployment.engine_costs
-    software = costs.arrival_s + np.ceil(batch / prompts) * costs.prefill_step_s
-    ends = costs.prefill_gain * kernels + software
-    return FirstTokens(ends, costs.log_sd(log_sd_of_slowest(priced), 1.0 - software / ends))
+    return size if layout.microbatches else np.minimum(size, prompts_in_a_step(deployment, new))
 
 
 def left_over(batch: Number, prompts: Number) -> Number | None:
@@ -139,3 +112,356 @@ def last_of(
         return finish(stages, full)
     ends = finish_with(stages, full, last)
     return np.where(batch > full * prompts, ends, finish(stages, full))[()]
+
+
+@dataclass(eq=False)
+class GridStep:
+    """Step over a grid, priced when it is first asked about.
+
+    Attributes
+    ----------
+    laid
+        Its operators on the stages of a pipeline.
+    shape
+        Rows and columns of the grid; empty for one step.
+    known
+        What measurements say of the operators; None where they were not asked yet.
+    """
+
+    laid: LaidOut
+    shape: tuple[int, ...]
+    known: Sequence[Measured | None] | None = None
+
+    @cached_property
+    def stages(self) -> tuple[Priced, ...]:
+        """Stages of the pipeline in order, with numbers that broadcast to the grid."""
+        return self.laid.priced(self.known)
+
+    @cached_property
+    def different(self) -> tuple[Priced, ...]:
+        """Stages, of equal ones the first."""
+        return tuple({id(stage): stage for stage in self.stages}.values())
+
+    def wide(self, value: Number) -> Array:
+        """A number at each place of the grid."""
+        return np.broadcast_to(np.asarray(value, np.float64), self.shape)
+
+    def seconds(self, *, serial: bool = False) -> list[Number]:
+        """Time of the kernels of each stage, or what it would be if nothing overlapped. [s]"""
+        each = {id(stage): stage.seconds(serial) for stage in self.different}
+        return [each[id(stage)] for stage in self.stages]
+
+    def of_slowest(self, value: Callable[[Priced], Number]) -> Array:
+        """A number of the stage that takes longest; of equals the first."""
+        values = [self.wide(value(stage)) for stage in self.different]
+        if len(values) == 1:
+            return values[0]
+        most = np.argmax(np.stack([self.wide(each.seconds()) for each in self.different]), axis=0)
+        return np.asarray(np.take_along_axis(np.stack(values), most[None], axis=0)[0])
+
+    def bound_times(self) -> list[Array]:
+        """Time of the slowest stage by what binds it, one entry for each of `BOUNDS`. [s]"""
+        each = {id(stage): _bound_times(stage) for stage in self.different}
+        return [
+            self.of_slowest(lambda stage, place=place: each[id(stage)][place])  # type: ignore[misc]
+            for place in range(len(BOUNDS))
+        ]
+
+
+def _bound_times(stage: Priced) -> list[Number]:
+    """Time of a stage by what binds its operators, one entry for each `BOUNDS`. [s]"""
+    out: list[Number] = [0.0] * len(BOUNDS)
+    hides = any(np.any(hidden) for hidden in stage.parts.hidden(stage.deployment))
+    for op, time in stage.ops.values():
+        took = stage.exposed(op, time) if hides else time.seconds
+        limits = (time.compute, time.memory, time.wire, time.host)
+        there = [place for place, each in enumerate(limits) if not _is_zero(each)]
+        if len(there) <= 1:
+            for place in there or [0]:
+                out[place] = plus(out[place], took)
+            continue
+        binds = _largest([limits[place] for place in there])
+        for number, place in enumerate(there):
+            out[place] = plus(out[place], np.where(binds == number, took, 0.0))
+    return out
+
+
+def _is_zero(value: Number) -> bool:
+    return isinstance(value, float) and value == 0.0
+
+
+def _largest(values: Sequence[Number]) -> NDArray[np.intp]:
+    """Place of the largest of some numbers; of equals the first."""
+    if len(values) == 2:
+        return np.asarray(values[1] > values[0], np.intp)
+    return np.asarray(np.argmax(np.stack(np.broadcast_arrays(*values)), axis=0))
+
+
+def grid_step(deployment: Deployment, count: Number, new: Number, context: Number) -> GridStep:
+    """Operators of a step over a grid.
+
+    Parameters
+    ----------
+    deployment
+        What runs; the degrees of its layout may be a column of the grid.
+    count, new, context
+        As of `Group`: numbers, or arrays of shape (rows, 1), (1, columns) or both.
+    """
+    numbers = (count, new, context, deployment.layout.tp)
+    shape = np.broadcast_shapes(*map(np.shape, numbers))
+    return GridStep(laid_out(deployment, Group(count, new, context)), shape)
+
+
+def remembering(deployment: Deployment) -> Deployment:
+    """The deployment with kernels that are priced once, on the axes that they depend on."""
+    known = deployment.calibration
+    if known is None or isinstance(known, Remembered):
+        return deployment
+    return replace(deployment, calibration=Remembered(known, deployment.node.gpu))
+
+
+def ask_together(steps: Sequence[GridStep]) -> None:
+    """Ask the calibrations of several steps about all of their operators at once.
+
+    Steps of a device that lacks the arithmetic are left as they were.
+    """
+    asked: list[tuple[Remembered, Op]] = []
+    waiting: list[tuple[GridStep, int]] = []
+    for each in steps:
+        known = each.laid.deployment.calibration
+        if isinstance(known, Remembered) and each.known is None:
+            asked += [(known, op) for op in each.laid.ops]
+            waiting.append((each, len(asked)))
+    told, start = look_up(asked), 0
+    for each, end in waiting:
+        found = [price for price in told[start:end] if not isinstance(price, RooflineError)]
+        each.known = found if len(found) == end - start else None
+        start = end
+
+
+@dataclass(eq=False)
+class FirstTokens:
+    """Prefill of batches in as many steps as it takes.
+
+    Attributes
+    ----------
+    costs
+        What the engine's software adds.
+    batch, prompts
+        Sequences, and how many are prefilled in one step. [1]
+    full, rest
+        A step of as many, and of those that are left over; None where none ever are.
+    """
+
+    costs: EngineCosts
+    batch: Number
+    prompts: Number
+    full: GridStep
+    rest: GridStep | None
+
+    @property
+    def steps(self) -> list[GridStep]:
+        """All that is to be priced."""
+        return [self.full] if self.rest is None else [self.full, self.rest]
+
+    @property
+    def software_s(self) -> Number:
+        """What the engine's software adds to all steps. [s]"""
+        steps = np.ceil(self.batch / self.prompts)
+        return self.costs.arrival_s + steps * self.costs.prefill_step_s
+
+    def at(self, *, serial: bool = False) -> Array:
+        """Arrival to first token of the prompt that is prefilled last. [s]"""
+        rest = None if self.rest is None else self.rest.seconds(serial=serial)
+        kernels = last_of(self.full.seconds(serial=serial), rest, self.batch, self.prompts)
+        return self.full.wide(self.costs.prefill_gain * kernels + self.software_s)
+
+    @cached_property
+    def seconds(self) -> Array:
+        """Arrival to first token of the prompt that is prefilled last. [s]"""
+        return self.at()
+
+    @cached_property
+    def log_sd(self) -> Array:
+        """Standard deviation of the logarithm of the time. [1]"""
+        kernels = self.full.of_slowest(lambda stage: stage.parts.log_sd)
+        return np.asarray(self.costs.log_sd(kernels, 1.0 - self.software_s / self.seconds))
+
+    @cached_property
+    def bound(self) -> Array:
+        """Place in `LIMITS` of what takes most of a full step."""
+        times = [self.costs.prefill_gain * each for each in self.full.bound_times()]
+        software = np.full(self.full.shape, self.costs.prefill_step_s)
+        return np.argmax(np.stack([*times, software]), axis=0).astype(np.float64)
+
+    @cached_property
+    def basis(self) -> Array:
+        """Place in `roofline.table.BASES` of the worst of it."""
+        return self.full.of_slowest(lambda stage: stage.parts.basis)
+
+
+def first_tokens(
+    deployment: Deployment,
+    batch: Number,
+    prompt: Number,
+    cached: Number = 0.0,
+    prefill_batch: int = 0,
+) -> FirstTokens:
+    """Prefill of batches of prompts, which all have several tokens to compute or all of them one.
+
+    Parameters
+    ----------
+    deployment
+        What runs.
+    batch
+        Sequences. [1]
+    prompt, cached
+        Tokens of each prompt, and how many of them are cached. [token]
+    prefill_batch
+        Prompts in one step if they were asked for, else 0. [1]
+    """
+    new = prompt - cached
+    prompts = together(deployment, batch, new, prefill_batch)
+    left = left_over(batch, prompts)
+    # One new token is a step of decode, whose kernels are others.
+    each = 1.0 if np.all(np.asarray(new) == 1.0) else new
+    rest = None if left is None else grid_step(deployment, left, each, prompt)
+    full = grid_step(deployment, prompts, each, prompt)
+    return FirstTokens(deployment.engine_costs, batch, prompts, full, rest)
+
+
+@dataclass(eq=False)
+class DecodeSteps:
+    """Decode steps of batches at contexts between which time is linear.
+
+    Attributes
+    ----------
+    costs
+        What the engine's software adds.
+    contexts
+        As `roofline.serving.quadrature.context_nodes` has them. [token]
+    number
+        Micro-batches that take turns, for each row. [1]
+    step
+        Of one micro-batch.
+    """
+
+    costs: EngineCosts
+    contexts: Array
+    number: Number
+    step: GridStep
+    _sums: dict[str, ContextSums | None] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def seconds(self) -> Array:
+        """Kernels between two tokens of a sequence, for each row and context. [s]"""
+        return self._rows(period(self.step.seconds(), self.number))
+
+    def serial(self) -> Array:
+        """The same if nothing overlapped. [s]"""
+        return self._rows(period(self.step.seconds(serial=True), self.number))
+
+    def log_sd(self) -> Array:
+        """Standard deviation of the logarithm of the slowest stage's time. [1]"""
+        return self._rows(self.step.of_slowest(lambda stage: stage.parts.log_sd))
+
+    def wires(self) -> Array:
+        """Share of the time of all stages that collectives take. [1]"""
+        return self._rows(wires(self.step))
+
+    def mean(self, name: str, answers: Answers, rows: NDArray[np.intp]) -> Array | float:
+        """Mean over the steps of answers.
+
+        Parameters
+        ----------
+        name
+            ``"seconds"``, ``"log_sd"``, ``"serial"``, ``"wires"``, or one of `BOUNDS` for the time
+            that it binds.
+        answers, rows
+            Which contexts of which rows.
+        """
+        if name not in self._sums:
+            if name in BOUNDS:
+                times = dict(zip(BOUNDS, self.step.bound_times(), strict=True))
+                for bound, each in times.items():
+                    there = self._of(self._rows(each)) if np.any(each) else None
+                    self._sums[bound] = there
+            else:
+                values = getattr(self, name)
+                self._sums[name] = self._of(values if name == "seconds" else values())
+        found = self._sums[name]
+        return 0.0 if found is None else found.mean(answers, rows)
+
+    def bound(self, answers: Answers, rows: NDArray[np.intp], software_s: Array) -> Array:
+        """Place in `LIMITS` of what takes most of the mean step.
+
+        Parameters
+        ----------
+        answers, rows
+            As for `mean`.
+        software_s
+            What the engine adds to it. [s]
+        """
+        found = np.zeros(len(rows))
+        most = self.costs.decode_gain * self.mean(BOUNDS[0], answers, rows) + found
+        times = [self.costs.decode_gain * self.mean(name, answers, rows) for name in BOUNDS[1:]]
+        for place, took in enumerate([*times, software_s], 1):
+            if isinstance(took, float):
+                continue
+            found[took > most] = place
+            np.maximum(most, took, out=most)
+        return found
+
+    def basis(self, answers: Answers, rows: NDArray[np.intp]) -> Array:
+        """Place in `roofline.table.BASES` of the worst of it, at the nodes around answers."""
+        worst = self._rows(self.step.of_slowest(lambda stage: stage.parts.basis))
+        least = worst.min()
+        out = np.full(len(rows), least)
+        last = answers.last + 1 + (answers.beyond > 0)
+        for level in range(int(least) + 1, int(worst.max()) + 1):
+            there = np.zeros((worst.shape[0], worst.shape[1] + 1), np.intp)
+            np.cumsum(worst >= level, axis=1, out=there[:, 1:])
+            out[there[rows, last] > there[rows, answers.first]] = level
+        return out
+
+    def _rows(self, value: Number) -> Array:
+        return self.step.wide(value).reshape(-1, len(self.contexts))
+
+    def _of(self, values: Array) -> ContextSums:
+        return ContextSums.of(self.contexts, values)
+
+
+def decode_steps(
+    deployment: Deployment, batch: Number, contexts: Array, *, kv_cache: bool = True
+) -> DecodeSteps:
+    """Decode steps of batches at some contexts.
+
+    Parameters
+    ----------
+    deployment
+        What runs.
+    batch
+        Sequences: a number, or an array of shape (rows, 1). [1]
+    contexts
+        Nodes. [token]
+    kv_cache
+        False to compute the whole context again for every token.
+    """
+    number, size = turns(batch, deployment.layout)
+    rows = max(np.ndim(size), np.ndim(deployment.layout.tp))
+    wide = contexts[None, :] if rows else contexts
+    step = grid_step(deployment, size, 1.0 if kv_cache else wide, wide)
+    return DecodeSteps(deployment.engine_costs, contexts, number, step)
+
+
+def wires(step: GridStep) -> Number:
+    """Share of the time of all stages that collectives take. [1]
+
+    Parameters
+    ----------
+    step
+        Which one.
+    """
+    wired: Number = sum((stage.parts.wire for stage in step.stages), 0.0)
+    whole: Number = sum(step.seconds(), 0.0)
+    return wired / whole

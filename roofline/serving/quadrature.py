@@ -1,10 +1,25 @@
 """Means over a growing context, without pricing every step."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.work import Array
+from roofline.model.architecture import Architecture
+
+PER_OCTAVE: Final = 8
+"""Contexts that are priced between one and twice as many, whatever the workload. Against the sum of
+all steps, over prompts of 1 to 16,000 and answers of 2 to 2,048 tokens of eight networks with
+measured kernels, means are within 2e-6 (median) and 8e-4 (99 of 100) of it; with half as many
+within 1.4e-3 (99 of 100). A short answer at whose context another kernel takes over is off by as
+much as both differ. At published rates time is a straight line between the contexts."""
+PER_OCTAVE_COMPUTED: Final = 96
+"""The same where every step computes the whole context again: time is a parabola of the context."""
+OCTAVES: Final = 32
 
 NODES = 1025
 """Steps priced at most. The price bends where a bound changes or a window fills, and without a
@@ -45,3 +60,131 @@ def mean(price: Callable[[Array], Array], first: int, last: int) -> float:
     """Mean of a price over the integers first..last."""
     points, weights = nodes(first, last)
     return float(weights @ price(points))
+
+
+def context_nodes(network: Architecture, low: float, high: float, *, cached: bool = True) -> Array:
+    """Contexts at which decode steps are priced: the same few of every octave for any workload.
+
+    Time is taken as linear between them, so that an answer costs the same whatever it is priced
+    beside. Where a window is full, or attention starts on another chunk, there is one more.
+
+    Parameters
+    ----------
+    network
+        Whose windows and chunks.
+    low, high
+        Contexts that are to lie between the first node and the last. [token]
+    cached
+        False where every step computes the whole context again.
+    """
+    base = _octaves(PER_OCTAVE if cached else PER_OCTAVE_COMPUTED)
+    first = int(np.searchsorted(base, low, side="right")) - 1
+    last = max(int(np.searchsorted(base, high)), first + 1)
+    points = base[first : last + 1]
+    bends: list[Array] = []
+    for block in network.kinds:
+        index = getattr(block.mixer, "index", None)
+        for full in (getattr(block.mixer, "window", None), index and index.top_k):
+            bends += [np.array([float(full)])] if full else []
+        if chunk := getattr(block.mixer, "chunk", None):
+            ends = chunk * np.arange(points[0] // chunk, points[-1] // chunk + 1.0)
+            bends += [ends, ends + 1.0]
+    if not bends:
+        return points
+    found = np.concatenate(bends)
+    return np.union1d(points, found[(found > points[0]) & (found < points[-1])])
+
+
+@cache
+def _octaves(each: int) -> Array:
+    """Whole numbers from 1 on, so many to the octave."""
+    return np.unique(np.rint(2.0 ** (np.arange(OCTAVES * each + 1) / each)))
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Steps of answers among contexts that are priced: the cells that they begin and end in.
+
+    Attributes
+    ----------
+    first, last
+        Cell between two nodes in which the prompt ends, and the answer. [1]
+    before, beyond
+        Tokens of each beyond the lower node of its cell. [token]
+    steps
+        Decode steps of the answer, 1 where there is none. [1]
+    """
+
+    first: NDArray[np.intp]
+    last: NDArray[np.intp]
+    before: Array
+    beyond: Array
+    steps: Array
+
+    @classmethod
+    def of(cls, nodes: Array, prompt: Array, output: Array) -> "Answers":
+        """Answers of some tokens to prompts of some tokens. [token]"""
+        until = prompt + np.maximum(output - 1.0, 1.0)
+        first, last = (np.searchsorted(nodes[1:-1], at, side="right") for at in (prompt, until))
+        return cls(first, last, prompt - nodes[first], until - nodes[last], until - prompt)
+
+    def taken(self, rows: NDArray[np.intp]) -> "Answers":
+        """Some of them."""
+        columns = (self.first, self.last, self.before, self.beyond, self.steps)
+        return Answers(*(column[rows] for column in columns))
+
+    def weights(self, nodes: Array) -> Array:
+        """Share of each node in the mean over the steps of a single answer. [1]"""
+        every = np.arange(len(nodes))
+        return ContextSums.of(nodes, np.eye(len(nodes))).mean(self.taken(0 * every), every)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSums:
+    """Sums over whole contexts of values that are linear between nodes.
+
+    Attributes
+    ----------
+    start, slope, bend
+        For each row and node but the last: up to d tokens beyond the node the sum is
+        start + d · (slope + d · bend).
+    """
+
+    start: Array
+    slope: Array
+    bend: Array
+
+    @classmethod
+    def of(cls, nodes: Array, values: Array) -> "ContextSums":
+        """Sums of values of shape (rows, nodes).
+
+        Examples
+        --------
+        >>> nodes = np.array([4.0, 8.0])
+        >>> answers = Answers.of(nodes, np.array([4.0]), np.array([4.0]))
+        >>> ContextSums.of(nodes, nodes[None]).mean(answers, np.array([0])).tolist()  # 5, 6 and 7
+        [6.0]
+        """
+        gaps = np.diff(nodes)
+        rise = np.diff(values, axis=1) / gaps
+        whole = gaps * (values[:, :-1] + rise * ((gaps + 1.0) / 2.0))
+        start = np.zeros_like(whole)
+        np.cumsum(whole[:, :-1], axis=1, out=start[:, 1:])
+        rise /= 2.0
+        return cls(start, values[:, :-1] + rise, rise)
+
+    def mean(self, answers: Answers, rows: NDArray[np.intp]) -> Array:
+        """Mean over the steps of answers, each of a row."""
+        wide = rows * self.start.shape[1]
+        first, last = wide + answers.first, wide + answers.last
+        start, slope, bend = self.start.ravel(), self.slope.ravel(), self.bend.ravel()
+        out: Array = bend[last] * answers.beyond
+        out += slope[last]
+        out *= answers.beyond
+        before = bend[first] * answers.before
+        before += slope[first]
+        before *= answers.before
+        out -= before
+        out += start[last] - start[first]
+        out /= answers.steps
+        return out

@@ -10,20 +10,24 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.measured import Measured
 from roofline.cost.memory import Memory
-from roofline.cost.pipeline import fill, finish, finish_with, pace, period
+from roofline.cost.pipeline import fill, pace
 from roofline.cost.roof import Time
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.errors import InputError
-from roofline.serving.phases import together
-from roofline.serving.quadrature import nodes
+from roofline.serving.phases import (
+    ENGINE,
+    FirstTokens,
+    decode_steps,
+    first_tokens,
+    together,
+)
+from roofline.serving.quadrature import Answers, context_nodes
 from roofline.serving.room import memory_of
-from roofline.serving.stages import Priced, slowest, through
+from roofline.serving.stages import Priced, slowest
 from roofline.serving.workload import Workload
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
-ENGINE: Final = "engine"
-"""Name of what an engine's software adds to a step: scheduling, sampling, launches."""
 CENTRAL: Final = NormalDist().inv_cdf(0.9)
 """Standard deviations from the median to either end of the central 80 %."""
 
@@ -199,74 +203,63 @@ def static_batch(
     """
     check_context(deployment, workload)
     workload = micro(deployment, workload)
-    stages = through(deployment, workload.prefill(float(workload.together)))
-    tails: tuple[Priced, ...] = ()
-    if workload.left_over:
-        tails = through(deployment, workload.prefill(float(workload.left_over)))
-
-    costs = deployment.engine_costs
-    steps = workload.full_steps + bool(tails)
-
-    def first(serial: bool) -> tuple[float, float, float]:
-        """Fill and pace of the full steps, and the end of the last step of all."""
-        times = [stage.seconds(serial) for stage in stages]
-        last = [stage.seconds(serial) for stage in tails]
-        full = workload.full_steps
-        whole = finish_with(times, full, last) if last else finish(times, full)
-        gain = costs.prefill_gain
-        software = costs.arrival_s + steps * costs.prefill_step_s
-        return (
-            float(costs.prefill_step(fill(times))),
-            float(costs.prefill_step(pace(times))),
-            float(gain * whole) + software,
-        )
-
-    filled, paced, ttft = first(serial=False)
-    batch = float(workload.batch)
+    costs, work = deployment.engine_costs, workload
+    prompt, cached = float(work.prompt), float(work.cached)
+    first = first_tokens(deployment, float(work.batch), prompt, cached, work.prefill_batch)
+    ttft = float(first.seconds)
     rest: dict[str, OpTime] = {}
-    tpot = tpot_serial = 0.0
+    tpot = tpot_serial = tpot_sd = 0.0
     decoding: tuple[float, ...] = ()
-    tpot_sd = 0.0
-    if workload.output > 1:
-        contexts, weights = nodes(workload.prompt + 1, workload.longest)
-        number, size = workload.turns(deployment.layout)
-        decoders = through(deployment, workload.decode(contexts, float(size)))
-        kernels, serial = (
-            _mean(period([stage.seconds(each) for stage in decoders], number), weights)
-            for each in (False, True)
+    if work.output > 1:
+        contexts = context_nodes(
+            deployment.architecture, prompt, float(work.longest), cached=work.kv_cache
         )
-        tpot, tpot_serial = (float(costs.decode_step(each, batch)) for each in (kernels, serial))
-        decoding = tuple(costs.decode_gain * _mean(each.seconds(), weights) for each in decoders)
-        rest = operator_times(slowest(decoders), weights, costs.decode_gain)
-        added = tpot - costs.decode_gain * kernels
-        rest |= engine_time(added, costs)
-        spread = _mean(slowest(decoders).parts.log_sd, weights)
-        tpot_sd = float(costs.log_sd(spread, 1.0 - added / tpot))
-    # Prompts of full step i have their first token after i steps, those left over at the end.
-    full = workload.full_steps
-    waits = workload.together * (full * filled + full * (full - 1) / 2 * paced)
-    waits += workload.together * full * costs.arrival_s
-    prompts = operator_times(slowest(stages), gain=costs.prefill_gain)
-    software = costs.arrival_s + steps * costs.prefill_step_s
-    spread = float(slowest(stages).parts.log_sd)
+        steps = decode_steps(deployment, float(work.batch), contexts, kv_cache=work.kv_cache)
+        answer = Answers.of(contexts, np.array([prompt]), np.array([float(work.output)]))
+        kernels, serial, spread = (
+            np.asarray(steps.mean(name, answer, np.zeros(1, np.intp)))
+            for name in ("seconds", "serial", "log_sd")
+        )
+        batch, gain, weights = float(work.batch), costs.decode_gain, answer.weights(contexts)
+        tpot, tpot_serial = (float(costs.decode_step(each, batch)[0]) for each in (kernels, serial))
+        software = tpot - gain * float(kernels[0])
+        tpot_sd = float(costs.log_sd(float(spread[0]), 1.0 - software / tpot))
+        decoding = tuple(gain * _mean(each, weights) for each in steps.step.seconds())
+        rest = operator_times(slowest(steps.step.stages), weights, gain)
+        rest |= engine_time(software, costs)
+    prompts = operator_times(slowest(first.full.stages), gain=costs.prefill_gain)
     return StaticBatch(
         deployment=deployment,
-        workload=workload,
-        memory=memory_of(deployment, workload, utilization),
+        workload=work,
+        memory=memory_of(deployment, work, utilization),
         prefill=prompts | engine_time(costs.prefill_step_s, costs),
         decode=rest,
-        prefill_stages=tuple(costs.prefill_gain * float(each.seconds()) for each in stages),
+        prefill_stages=tuple(costs.prefill_gain * float(each) for each in first.full.seconds()),
         decode_stages=decoding,
         ttft_s=ttft,
-        ttft_mean_s=(waits + workload.left_over * ttft) / workload.batch,
+        ttft_mean_s=_mean_ttft(first, work),
         tpot_s=tpot,
-        latency_s=ttft + tpot * (workload.output - 1),
-        ttft_serial_s=first(serial=True)[2],
+        latency_s=ttft + tpot * (work.output - 1),
+        ttft_serial_s=float(first.at(serial=True)),
         tpot_serial_s=tpot_serial,
         utilization=utilization,
-        ttft_log_sd=float(costs.log_sd(spread, 1.0 - software / ttft)),
+        ttft_log_sd=float(first.log_sd),
         tpot_log_sd=tpot_sd,
     )
+
+
+def _mean_ttft(first: FirstTokens, work: Workload) -> float:
+    """Arrival to first token, mean over the batch. [s]
+
+    Prompts of full step i have their first token after i steps, those left over at the end.
+    """
+    costs, times = first.costs, first.full.seconds()
+    filled = float(costs.prefill_step(fill(times)))
+    paced = float(costs.prefill_step(pace(times)))
+    full = work.full_steps
+    waits = work.together * (full * filled + full * (full - 1) / 2 * paced)
+    waits += work.together * full * costs.arrival_s
+    return (waits + work.left_over * float(first.seconds)) / work.batch
 
 
 def micro(deployment: Deployment, workload: Workload) -> Workload:
@@ -276,7 +269,8 @@ def micro(deployment: Deployment, workload: Workload) -> Workload:
     """
     if deployment.layout.pp == 1 or workload.prefill_batch:
         return workload
-    prompts = together(deployment, workload, float(workload.batch))
+    new = float(workload.prompt - workload.cached)
+    prompts = together(deployment, float(workload.batch), new)
     return replace(workload, prefill_batch=int(prompts))
 
 

@@ -44,7 +44,7 @@ def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
     if about.get("of") == "traffic":
         return (*out, *_long_run(rows, "rate_per_s" not in about.get("units", {})))
     if about.get("of") == "batch":
-        out.append(_left_out(rows, about.get("engine_costs", {})))
+        out += _software(rows, about.get("engine_costs", {}))
     return tuple(out)
 
 
@@ -95,19 +95,18 @@ def _bounds(rows: "pa.Table") -> list[str]:
     ]
 
 
-def _left_out(rows: "pa.Table", costs: Mapping[str, Mapping[str, Any]]) -> str:
-    """What an engine does between kernels, with its constants where all rows share one."""
+def _software(rows: "pa.Table", costs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What an engine adds to kernels, with its constants where all rows share one."""
     engines = rows["engine"].unique().to_pylist() if "engine" in rows.column_names else []
-    said = "What an engine does between kernels is left out"
     known = costs.get(engines[0]) if len(engines) == 1 else None
-    if not known:
-        return f"{said}; `roofline simulate` has it."
-    return (
-        f"{said}: {known['title']} itself takes about {show(known['step_s'], 's')} more for each "
-        f"decode step, {show(known['sequence_s'], 's')} for each of its sequences, and "
-        f"{show(known['prefill_s'], 's')} for a step with prompts, as fitted to serving that was "
-        "measured end to end. `roofline simulate` has it."
-    )
+    if not known or bounds(rows).all():
+        return []
+    return [
+        f"Times include what an engine does between kernels: {known['title']} takes "
+        f"{show(known['step_s'], 's')} for each step, {show(known['sequence_s'], 's')} for each of "
+        f"its sequences, and {show(known['prefill_s'], 's')} more for a step with prompts, as "
+        "fitted to serving that was measured end to end."
+    ]
 
 
 def _long_run(rows: "pa.Table", clients: bool) -> tuple[str, ...]:

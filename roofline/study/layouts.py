@@ -1,6 +1,5 @@
 """Layouts of a network on a number of GPUs: all that can be, priced together, and the best one."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -10,24 +9,19 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.memory import Held, held, memory_budget
-from roofline.cost.pipeline import period
 from roofline.cost.work import Array, Number
 from roofline.errors import LayoutError
-from roofline.serving.phases import first_tokens, together, turns
-from roofline.serving.quadrature import nodes
+from roofline.serving.phases import decode_steps, first_tokens, remembering, together, wires
+from roofline.serving.quadrature import Answers, context_nodes
 from roofline.serving.room import step_tokens
-from roofline.serving.stages import Priced, log_sd_of_slowest, through
 from roofline.serving.static import check_context
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.study.enumeration import candidates
 
 DEGREES: Final = ("tp", "cp", "dp", "ep", "pp")
 
-CONTEXTS: Final = 9
-"""Contexts of an answer that are priced; time is taken as linear between them."""
-CONTEXTS_OF_MANY: Final = 3
 MANY: Final = 2000
-"""Layouts beyond which fewer contexts have to do."""
+"""Layouts of which a table shows some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +123,7 @@ def price(
             f"{base.architecture.name} cannot be laid out on {gpus} × {base.node.gpu.name}",
             hint="give another number of GPUs, or degrees of a layout to see what is in the way",
         )
-    number = sum(np.size(layout.tp) for layout in groups)
-    contexts = CONTEXTS if number <= MANY else CONTEXTS_OF_MANY
-    priced = [_price(base, layout, workload, gpus, utilization, contexts) for layout in groups]
+    priced = [_price(base, layout, workload, gpus, utilization) for layout in groups]
     return Layouts(
         *(
             np.concatenate([getattr(part, field.name) for part in priced])
@@ -141,26 +133,15 @@ def price(
 
 
 def _price(
-    base: Deployment,
-    layout: Layout,
-    work: Workload,
-    gpus: int,
-    utilization: float | None,
-    contexts: int,
+    base: Deployment, layout: Layout, work: Workload, gpus: int, utilization: float | None
 ) -> Layouts:
     """Figures of layouts that have their stages in common."""
-    deployment, batch = replace(base, layout=layout), float(work.batch)
-    like, prompts = np.asarray(layout.tp, float), together(deployment, work, batch)
-    first = first_tokens(deployment, work, batch, prompts)
-    ttft = np.broadcast_to(first.seconds, like.shape)
-    tpot, wires, tpot_sd = _decode(base, layout, work, batch, contexts)
-    if work.output == 1:
-        wires = _wired(through(deployment, work.prefill(prompts)), like)
-    latency = ttft + tpot * (work.output - 1)
+    like = np.asarray(layout.tp, float)
+    batch = np.full_like(like, float(work.batch))
+    times = _Times(base, layout, work, batch)
     devices = np.asarray(layout.devices, float)
     replicas = np.floor(gpus / devices)
-    each = work.batch * work.output / latency
-    parts = _held(deployment, work, batch, prompts)
+    parts = _held(replace(base, layout=layout), work, batch)
     taken = parts.taken + base.engine.runtime_bytes + base.graph_bytes
 
     def column(value: Number) -> Array:
@@ -179,20 +160,58 @@ def _price(
         kv=column(parts.kv),
         taken=column(taken),
         free=column(memory_budget(base, parts, utilization) - taken),
-        ttft_s=ttft,
-        tpot_s=tpot,
-        latency_s=latency,
-        throughput_tok_s=each * replicas,
-        ttft_log_sd=column(first.log_sd),
-        tpot_log_sd=tpot_sd,
-        wires=wires,
+        ttft_s=times.ttft_s,
+        tpot_s=times.tpot_s,
+        latency_s=times.latency_s,
+        throughput_tok_s=batch * work.output / times.latency_s * replicas,
+        ttft_log_sd=times.ttft_log_sd,
+        tpot_log_sd=times.tpot_log_sd,
+        wires=times.wires,
         largest=np.full_like(like, np.nan),
         filled_tok_s=np.full_like(like, np.nan),
     )
 
 
-def _held(deployment: Deployment, work: Workload, batch: Number, prompts: Number) -> Held:
+class _Times:
+    """Times of a batch on each of some layouts, as `roofline.serving.static.static_batch` has them.
+
+    Layouts are the rows of a grid whose columns are contexts, so that what does not depend on the
+    context is priced once for each.
+    """
+
+    def __init__(self, base: Deployment, layout: Layout, work: Workload, batch: Array) -> None:
+        def down(degree: Number) -> Array:
+            return np.broadcast_to(np.asarray(degree, float), batch.shape)[:, None]
+
+        degrees = {name: down(getattr(layout, name)) for name in ("tp", "cp", "dp", "ep")}
+        deployment = remembering(replace(base, layout=replace(layout, **degrees)))
+        prompt, down_batch = float(work.prompt), batch[:, None]
+        first = first_tokens(deployment, down_batch, prompt, float(work.cached), work.prefill_batch)
+        self.ttft_s, self.ttft_log_sd = first.seconds[:, 0], first.log_sd[:, 0]
+        self.tpot_s = self.tpot_log_sd = np.zeros_like(batch)
+        if work.output == 1:
+            self.wires = first.full.wide(wires(first.full))[:, 0]
+        else:
+            network, last = base.architecture, float(work.longest)
+            contexts = context_nodes(network, prompt, last, cached=work.kv_cache)
+            steps = decode_steps(deployment, down_batch, contexts, kv_cache=work.kv_cache)
+            answer = Answers.of(contexts, np.array([prompt]), np.array([float(work.output)]))
+            rows = np.arange(len(batch))
+            kernels, log_sd, share = (
+                np.asarray(steps.mean(name, answer.taken(0 * rows), rows))
+                for name in ("seconds", "log_sd", "wires")
+            )
+            costs = replace(base, layout=layout).engine_costs
+            self.tpot_s = np.asarray(costs.decode_step(kernels, batch))
+            part = costs.decode_gain * kernels / self.tpot_s
+            self.tpot_log_sd = np.asarray(costs.log_sd(log_sd, part))
+            self.wires = share * part
+        self.latency_s = self.ttft_s + self.tpot_s * (work.output - 1)
+
+
+def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
     """What a batch takes of the fullest device of each layout."""
+    prompts = together(deployment, batch, float(work.prompt - work.cached), work.prefill_batch)
     return held(
         deployment,
         batch=batch,
@@ -201,54 +220,6 @@ def _held(deployment: Deployment, work: Workload, batch: Number, prompts: Number
         step_rows=batch,
         cached=work.kv_cache,
     )
-
-
-def _decode(
-    base: Deployment, layout: Layout, work: Workload, batch: Number, contexts: int
-) -> tuple[Array, Array, Array]:
-    """Mean time between tokens, collectives' share of it, and its log standard deviation.
-
-    [s], [1], [1]
-    """
-    like = np.asarray(layout.tp, float)
-    if work.output == 1:
-        return np.zeros_like(like), np.zeros_like(like), np.zeros_like(like)
-    points, weights = nodes(work.prompt + 1, work.longest, contexts)
-    many = len(points)
-    axis = replace(
-        layout,
-        tp=np.repeat(layout.tp, many),
-        cp=np.repeat(layout.cp, many),
-        dp=np.repeat(layout.dp, many),
-        ep=np.repeat(layout.ep, many),
-    )
-    number, size = (
-        np.repeat(np.broadcast_to(value, like.shape), many) for value in turns(batch, layout)
-    )
-    group = work.decode(np.tile(points, len(like)), size)
-    stages = through(replace(base, layout=axis), group)
-    times = np.broadcast_to(period([stage.seconds() for stage in stages], number), size.shape)
-    spread = np.broadcast_to(log_sd_of_slowest(stages), size.shape)
-    columns = (times, _wired(stages, size), spread)
-    kernels, share, log_sd = (column.reshape(-1, many) @ weights for column in columns)
-    costs = base.engine_costs
-    tpot = np.asarray(costs.decode_step(kernels, batch))
-    part = costs.decode_gain * kernels / tpot
-    return tpot, share * part, np.asarray(costs.log_sd(log_sd, part))
-
-
-def _wired(stages: Sequence[Priced], like: Array) -> Array:
-    """Share of the time of all stages that collectives take. [1]"""
-    wired = _total([stage.parts.wire for stage in stages])
-    whole = _total([stage.seconds() for stage in stages])
-    return np.broadcast_to(wired / whole, like.shape)
-
-
-def _total(values: Sequence[Number]) -> Number:
-    total: Number = 0.0
-    for value in values:
-        total = total + value
-    return total
 
 
 def filled(
@@ -277,13 +248,8 @@ def filled(
         )
         found = _most(replace(base, layout=layout), work, utilization)
         batches[here] = found
-        batch = np.maximum(found, 1.0)
-        deployment = replace(base, layout=layout)
-        prompts = together(deployment, work, batch)
-        ttft = first_tokens(deployment, work, batch, prompts).seconds
-        tpot, _, _ = _decode(base, layout, work, batch, CONTEXTS_OF_MANY)
-        latency = ttft + tpot * (work.output - 1)
-        rates[here] = priced.replicas[here] * found * work.output / latency
+        times = _Times(base, layout, work, np.maximum(found, 1.0))
+        rates[here] = priced.replicas[here] * found * work.output / times.latency_s
     return replace(priced, largest=batches, filled_tok_s=rates)
 
 
@@ -294,8 +260,7 @@ def _most(deployment: Deployment, work: Workload, utilization: float | None) -> 
     low, high = np.zeros_like(like), np.full_like(like, float(MOST_SEQUENCES))
     while np.any(low < high):
         middle = np.ceil((low + high) / 2)
-        prompts = together(deployment, work, middle)
-        parts = _held(deployment, work, middle, prompts)
+        parts = _held(deployment, work, middle)
         fits = parts.taken + reserved <= memory_budget(deployment, parts, utilization)
         low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
     return low

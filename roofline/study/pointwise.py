@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory
-from roofline.cost.roof import BOUNDS
 from roofline.cost.work import Array
 from roofline.errors import LayoutError, RooflineError
 from roofline.serving import drafting, room
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.draft_trees import chain
+from roofline.serving.phases import LIMITS
 from roofline.serving.pools import Phases
 from roofline.serving.rounds import sheet
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
@@ -37,7 +37,7 @@ ENDED: Final = {
     "usd_per_mtok": "latency",
 }
 """Figures with intervals, and the time whose spread they have."""
-PLACES: Final = {"decode_bound": BOUNDS, "prefill_bound": BOUNDS, "basis": BASES}
+PLACES: Final = {"decode_bound": LIMITS, "prefill_bound": LIMITS, "basis": BASES}
 """Words that are kept as their place in a list; −1 is none of them."""
 
 

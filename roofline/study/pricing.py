@@ -17,12 +17,11 @@ from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk
 from roofline.study.store.parts import TALLY
 from roofline.study.sweep import lane as tabular
-from roofline.study.sweep.columns import Columns
+from roofline.study.sweep.columns import Columns, price
 from roofline.study.sweep.keep import ALL, MEMORY, Kept, Rows
 from roofline.study.sweep.keep import FEASIBLE as KEPT
 from roofline.study.sweep.listed import Listed
-from roofline.study.sweep.prices import Prices, ahead
-from roofline.study.sweep.pricing import price, priced, within
+from roofline.study.sweep.prices import Prices, ahead, priced, within
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,6 +77,8 @@ class Pricing:
     _last: dict[int, tuple[Lane, Prices | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    _axes: list[tabular.Axes] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the prices that are known here."""
@@ -152,14 +153,12 @@ class Pricing:
     def _tabular(self, lane: Lane) -> tabular.Lane:
         assert lane.deployment is not None
         technique, numbers = lane.technique, self.scenario.numbers
+        if not self._axes:
+            named = (_axis(numbers[name]) for name in ("batch", "prompt", "output"))
+            self._axes.append(tabular.Axes(*named, self.grid.points))
         return tabular.Lane(
             lane.deployment,
-            tabular.Axes(
-                _axis(numbers["batch"]),
-                _axis(numbers["prompt"]),
-                _axis(numbers["output"]),
-                self.grid.points,
-            ),
+            self._axes[0],
             names=lane.labels,
             prefill_batch=technique.prefill_batch,
             prefix_hit=technique.prefix_hit,
@@ -224,7 +223,9 @@ def _looked_up(waiting: deque[_Part]) -> Iterator[tuple[bool, str, Rows]]:
             continue
         try:
             if part.fits:
-                _ = part.prices.prefill  # known from now on, unless the device lacks the arithmetic
+                _ = part.prices.table(
+                    "seconds"
+                )  # known from now on, unless the device lacks the arithmetic
         except RooflineError:
             names = ("index", "batch", "prompt", "output", "fits")
             columns = {name: part.columns[name] for name in names}

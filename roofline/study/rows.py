@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from roofline.cost.roof import BOUNDS
+from roofline.serving.phases import LIMITS
 from roofline.study import arrow
 from roofline.study.scenario.limits import FIGURES, Figure, missed
 from roofline.study.scenario.scenario import Scenario
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DEGREES: Final = ("tp", "pp", "dp", "ep", "cp")
 _WHOLE: Final = ("index", "gpus", *DEGREES, "batch", "prompt", "output", "concurrency")
-_WORDS: Final = {"decode_bound": BOUNDS, "prefill_bound": BOUNDS, "basis": BASES}
+_WORDS: Final = {"decode_bound": LIMITS, "prefill_bound": LIMITS, "basis": BASES}
 """Columns that points have as places in a list of words; −1 is none of them."""
 _ASKED: Final = ("gpus", "batch", "prompt", "output", "rate_per_s", "concurrency")
 """Figures that a limit can be about and that come before all others."""

@@ -24,11 +24,10 @@ from roofline.errors import RooflineError
 from roofline.hardware.catalog import default_node
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
-from roofline.study.sweep.columns import FIGURES, Columns
+from roofline.study.sweep.columns import FIGURES, Columns, price
 from roofline.study.sweep.keep import Kept
 from roofline.study.sweep.lane import Axes, Axis, Lane
-from roofline.study.sweep.prices import ahead
-from roofline.study.sweep.pricing import price, priced, within
+from roofline.study.sweep.prices import ahead, priced, within
 from tests.benchmarks.reference import reference
 
 MODELS: Final = (

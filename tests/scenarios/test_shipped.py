@@ -100,7 +100,10 @@ def test_clients_share_what_a_replica_serves() -> None:
 def test_completions_gain_by_cached_prefixes_first_and_drafts_then() -> None:
     rows = frame("code-completion")
     ttft, tpot = across(rows, "technique", "ttft_s"), across(rows, "technique", "tpot_s")
-    assert (ttft["cached prefix"] < ttft["plain"] / 2).all()
+    gain = ttft["plain"] / ttft["cached prefix"]
+    # The front end of an engine takes as long for one prompt whatever is cached.
+    assert (gain.drop(1, level="batch") > 3).all()
+    assert (gain.xs(1, level="batch") > 1.8).all()
     assert (tpot["cached prefix, n-grams"] < tpot["plain"] / 1.5).all()
     assert (tpot["cached prefix"] == tpot["plain"]).all()
 
@@ -159,9 +162,9 @@ def test_a_mixture_is_fast_in_small_batches_and_reads_more_in_larger_ones() -> N
         ["gpu", "layout", "weights", "kv", "engine", "technique", "prompt", "output"]
     )
     assert tpot.loc[1, "qwen3-30b-a3b"] < tpot.loc[1, "qwen3-32b"] / 3
-    growth = tpot.loc[16] / tpot.loc[1]
-    assert growth["qwen3-30b-a3b"] > 2 * growth["qwen3-32b"]
-    assert growth["mixtral-8x7b-v0.1"] > 2 * growth["yi-34b"]
+    growth = tpot.loc[16] / tpot.loc[1] - 1.0
+    assert growth["qwen3-30b-a3b"] > 5 * growth["qwen3-32b"]
+    assert growth["mixtral-8x7b-v0.1"] > 5 * growth["yi-34b"]
 
 
 def test_smaller_weights_are_read_faster_but_not_always_multiplied_faster() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from roofline.cost.deployment import Deployment
 from roofline.cost.roof import seconds
 from roofline.cost.step import Group, step
-from roofline.serving.quadrature import mean, nodes
+from roofline.serving.quadrature import Answers, ContextSums, context_nodes, mean, nodes
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from tests.cost.networks import BARE, dense, deployed
@@ -53,6 +53,32 @@ def test_nodes_are_integers_of_the_range_with_both_ends(first: int, more: int, m
     assert all(point == int(point) for point in points)
     assert weights.sum() == pytest.approx(1.0, rel=1e-12)
     assert min(weights) > 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 25), min_size=2, max_size=6, unique=True).map(sorted))
+def test_means_of_straight_lines_are_those_of_every_context(nodes: list[int]) -> None:
+    at = np.array(nodes, float)
+    values = np.random.default_rng(len(nodes)).random((2, len(nodes)))
+    sums = ContextSums.of(at, values)
+    for prompt in range(nodes[0], nodes[-1]):
+        for last in range(prompt + 1, nodes[-1] + 1):
+            output = np.array([last - prompt + 1.0])
+            answer = Answers.of(at, np.array([float(prompt)]), output)
+            between = np.interp(np.arange(prompt + 1, last + 1), at, values[1]).mean()
+            found = sums.mean(answer, np.array([1]))[0]
+            assert found == pytest.approx(between, rel=1e-12, abs=1e-12)
+            assert answer.weights(at) @ values[1] == pytest.approx(between, rel=1e-12)
+
+
+@given(st.integers(1, 10**7), st.integers(1, 10**6), st.integers(0, 10**5))
+def test_contexts_do_not_depend_on_what_else_is_priced(low: int, more: int, beside: int) -> None:
+    network = dense(window=4000)
+    alone = context_nodes(network, low, low + more)
+    wide = context_nodes(network, max(low - beside, 1), low + more + beside)
+    assert alone[0] <= low
+    assert alone[-1] >= low + more
+    assert np.array_equal(alone, wide[(wide >= alone[0]) & (wide <= alone[-1])])
 
 
 CASES: Final = [

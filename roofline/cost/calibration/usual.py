@@ -74,7 +74,8 @@ def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
     """
     if op.kind == "collective":
         share = INTERCONNECT.memory if switched else THROUGH_HOST
-        return _told(op.wire_s, INTERCONNECT.start + op.wire_s / share)
+        start = INTERCONNECT.start * op.dims.get("times", 1.0)
+        return _told(op.wire_s, start + op.wire_s / share)
     kind = _kind(op)
     if kind is None:
         return None
@@ -96,8 +97,11 @@ def _kind(op: Op) -> Kind | None:
 
 
 def _told(work: Number, seconds: Number) -> Measured:
-    """The time where there is anything to do."""
-    return Measured(np.where(np.asarray(work) > 0, seconds, 0.0)[()], LOG_SD, ASSUMED)
+    """The time where there is anything to do; on a part of an axis there may be nothing."""
+    if not isinstance(work, np.ndarray):
+        return Measured(seconds if work > 0 else 0.0, LOG_SD, ASSUMED)
+    there = work > 0
+    return Measured(np.where(there, seconds, 0.0), LOG_SD, np.where(there, ASSUMED, 0.0))
 
 
 @dataclass(frozen=True, slots=True)

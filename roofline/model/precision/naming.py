@@ -54,6 +54,7 @@ _EXAMPLES: Final = ("int4", "int4-awq", "int4-gptq", "awq", "gptq", "int3", "int
 """Grouped names that a misspelling may have meant."""
 
 
+@cache
 def named(name: str) -> Format:
     """Format of that name; integers in groups are computed from it.
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.serving.static import CENTRAL
-from roofline.study.sweep.decode import Decode
 from roofline.study.sweep.points import Points
 from roofline.study.sweep.prices import Prices
 from roofline.study.sweep.room import room
+from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 
@@ -79,13 +79,64 @@ class Columns(Mapping[str, Any]):
         return self._known[name]
 
 
-def _decoded(ask: Callable[[Decode, Points], Array], without: float) -> Callable[[Columns], Array]:
+def price(
+    prices: Prices, numbers: Mapping[str, Array], index: NDArray[np.int64] | None = None
+) -> Columns:
+    """Figures of some points of a lane.
+
+    Parameters
+    ----------
+    prices
+        Of the lane.
+    numbers
+        ``"batch"`` [1], ``"prompt"`` and ``"output"`` [token], of equal length; inside what the
+        network is made for, as `roofline.study.sweep.prices.within` says.
+    index
+        Numbers of the configurations; None to count them. [1]
+    """
+    batch, prompt, output = (
+        np.asarray(numbers[name], np.float64) for name in ("batch", "prompt", "output")
+    )
+    if prices.lane.deployment.architecture.is_encoder:
+        output = np.ones_like(output)
+    where = np.arange(len(batch), dtype=np.int64) if index is None else index
+    return Columns(prices, where, Points.of(prices.lane.axes, batch, prompt, output))
+
+
+def _between(name: str) -> Callable[[Columns], Array]:
+    """Mean over the steps of each answer, of kernels alone; 0 where there is none."""
+
     def figure(c: Columns) -> Array:
-        if c.prices.decode is None:
-            return np.full(c.rows, without)
-        return np.where(c.points.output > 1.0, ask(c.prices.decode, c.points), without)
+        steps = c.prices.decode
+        if steps is None:
+            return np.zeros(c.rows)
+        answers = c.points.answers(steps.contexts)
+        return c.points.batches.at(lambda rows: np.asarray(steps.mean(name, answers, rows)))
 
     return figure
+
+
+def _gap(c: Columns) -> Array:
+    """Time between tokens; 0 where there is none."""
+    costs = c.prices.costs
+    return np.where(c["decodes"], costs.decode_step(c["kernels_s"], c.points.batch), 0.0)
+
+
+def _tpot_log_sd(c: Columns) -> Array:
+    costs = c.prices.costs
+    share = costs.decode_gain * c["kernels_s"] / np.where(c["decodes"], c["gap_s"], 1.0)
+    spread = costs.log_sd(_between("log_sd")(c), share)
+    return np.where(c["decodes"], spread, 0.0)
+
+
+def _decode_bound(c: Columns) -> Array:
+    steps = c.prices.decode
+    if steps is None:
+        return np.full(c.rows, -1.0)
+    software = c["gap_s"] - c.prices.costs.decode_gain * c["kernels_s"]
+    answers = c.points.answers(steps.contexts)
+    found = steps.bound(answers, c.points.batches.nearest(), software)
+    return np.where(c["decodes"], found, -1.0)
 
 
 def _decodes(c: Columns) -> NDArray[np.bool_]:
@@ -130,9 +181,14 @@ def _gpus(c: Columns) -> Array:
 
 
 def _basis(c: Columns) -> Array:
-    first = c.points.nearest_on(c.prices.prefill.basis())
-    rest = c.prices.decode
-    return np.maximum(first, rest.basis(c.points)) if rest is not None else first
+    worst = c.points.nearest_on(c.prices.table("basis"))
+    if c.prices.costs.step_s:
+        worst = np.maximum(worst, BASES.index("interpolated"))
+    steps = c.prices.decode
+    if steps is None:
+        return worst
+    rest = steps.basis(c.points.answers(steps.contexts), c.points.batches.nearest())
+    return np.where(c["decodes"], np.maximum(worst, rest), worst)
 
 
 def _end(name: str, log_sd: str, side: float) -> Callable[[Columns], Array]:
@@ -162,9 +218,10 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "prompt": lambda c: c.points.prompt,
     "output": lambda c: c.points.output,
     "gpus": _gpus,
-    "ttft_s": lambda c: c.points.on(c.prices.prefill.seconds),
+    "ttft_s": lambda c: c.points.on(c.prices.table("seconds")),
     "decodes": _decodes,
-    "gap_s": _decoded(lambda decode, points: decode.seconds(points), 0.0),
+    "kernels_s": _between("seconds"),
+    "gap_s": _gap,
     "tpot_s": _tpot,
     "latency_s": _latency,
     "each_tok_s": _each_tok_s,
@@ -173,8 +230,8 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "user_tok_s": lambda c: 1.0 / c["tpot_s"],
     "usd_per_mtok": _usd_per_mtok,
     "joule_per_mtok": _joule_per_mtok,
-    "ttft_log_sd": lambda c: c.points.on(c.prices.prefill.log_sd()),
-    "tpot_log_sd": _decoded(lambda decode, points: decode.log_sd(points), 0.0),
+    "ttft_log_sd": lambda c: c.points.on(c.prices.table("log_sd")),
+    "tpot_log_sd": _tpot_log_sd,
     "latency_log_sd": _latency_log_sd,
     **{
         f"{name}_{end}": _end(name, log_sd, side)
@@ -184,10 +241,11 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "memory_bytes": lambda c: c.of_memory("memory_bytes"),
     "free_bytes": lambda c: c.of_memory("free_bytes"),
     "fits": lambda c: c.of_memory("fits"),
-    "prefill_bound": lambda c: c.points.nearest_on(c.prices.prefill.bound()),
-    "decode_bound": _decoded(lambda decode, points: decode.bound(points), -1.0),
+    "prefill_bound": lambda c: c.points.nearest_on(c.prices.table("bound")),
+    "decode_bound": _decode_bound,
     "basis": _basis,
 }
-"""Every figure of a point. Bounds are indices into `roofline.cost.roof.BOUNDS` (−1 where there is
-no decode), the basis one into `roofline.table.BASES`; ``each_tok_s`` is of one replica;
-``gap_s`` is ``tpot_s`` with 0 where there is none."""
+"""Every figure of a point. Bounds are places in `roofline.serving.phases.LIMITS` (−1 where there
+is no decode), the basis one in `roofline.table.BASES`; ``each_tok_s`` is of one replica;
+``kernels_s`` is the time of kernels between two tokens, ``gap_s`` is ``tpot_s`` with 0 where there
+is none."""

@@ -2,19 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
-from roofline.serving.quadrature import NODES
 from roofline.serving.spacing import spaced
 from roofline.serving.workload import Workload
 
-How = Literal["auto", "exact", "tables"]
-TABLED: Final = 20_000
-"""Decode steps of a lane beyond which tables are taken, unless told."""
 LISTED: Final = 512
 """Values of an axis beyond which only some of them are priced."""
 PER_OCTAVE: Final = 24
@@ -60,12 +56,6 @@ class Axis:
             return cls(float(low), float(high), np.arange(low, high + 1.0))
         return cls(float(low), float(high), spaced(low, high, PER_OCTAVE, 2 * PER_OCTAVE))
 
-    @classmethod
-    def exactly(cls, values: Array) -> "Axis":
-        """The axis of some values, all of which are priced however many there are."""
-        found = np.unique(values)
-        return cls(float(found[0]), float(found[-1]), found)
-
     def thinned(self, most: int) -> "Axis":
         """The axis with about so many nodes at most."""
         if len(self.nodes) <= most:
@@ -97,20 +87,11 @@ class Axes:
     def thinned(self) -> "Axes":
         """The axes with so few nodes that all pairs of a batch and a prompt can be priced."""
         batch, prompt = self.batch, self.prompt
-        if len(batch.nodes) * len(prompt.nodes) > CELLS:
-            batch = batch.thinned(max(int(CELLS**0.5), CELLS // len(prompt.nodes)))
-            prompt = prompt.thinned(CELLS // len(batch.nodes))
+        if len(batch.nodes) * len(prompt.nodes) <= CELLS:
+            return self
+        batch = batch.thinned(max(int(CELLS**0.5), CELLS // len(prompt.nodes)))
+        prompt = prompt.thinned(CELLS // len(batch.nodes))
         return Axes(batch, prompt, self.output, self.points)
-
-    @property
-    def steps(self) -> float:
-        """Decode steps at most that static batches at all points would price. [1]"""
-        batches, prompts, answers = (
-            len(axis.nodes) for axis in (self.batch, self.prompt, self.output)
-        )
-        span = self.prompt.high - self.prompt.low + self.output.high
-        answered = min(prompts * answers, self.points) * min(self.output.high, NODES)
-        return batches * min(answered, span)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,8 +144,3 @@ class Lane:
         distinct, place = np.unique(prompts, return_inverse=True)
         kept = [self.workload(1, int(prompt), 1).cached for prompt in distinct]
         return np.asarray((distinct - np.array(kept, np.float64))[place])
-
-
-def tabled(lane: Lane, how: How) -> bool:
-    """Whether a lane is priced by tables: a question of the sweep, not of the part at hand."""
-    return lane.axes.steps > TABLED if how == "auto" else how == "tables"

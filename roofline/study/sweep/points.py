@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
+from roofline.serving.quadrature import Answers
 from roofline.study.sweep.lane import Axes, Axis
 
 
@@ -56,20 +57,6 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
-    """Contexts among nodes: the node below, and how far beyond it. [token]"""
-
-    below: NDArray[np.intp]
-    beyond: Array
-
-    @classmethod
-    def of(cls, nodes: Array, contexts: Array) -> "Until":
-        """Places of contexts between the first node and the last."""
-        below = np.searchsorted(nodes[1:-1], contexts, side="right")
-        return cls(below, contexts - nodes[below])
-
-
-@dataclass(frozen=True, slots=True)
 class Points:
     """Points of a lane.
 
@@ -86,7 +73,8 @@ class Points:
     output: Array
     batches: Place = field(repr=False)
     prompts: Place = field(repr=False)
-    _answers: dict[bytes, tuple[Until, Until]] = field(default_factory=dict, repr=False)
+    _whole: "tuple[Points, NDArray[np.intp]] | None" = field(default=None, repr=False)
+    _answers: dict[bytes, Answers] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, axes: Axes, batch: Array, prompt: Array, output: Array) -> "Points":
@@ -106,18 +94,15 @@ class Points:
             and np.array_equal(self.prompt, prompt)
         )
 
-    def answers(self, contexts: Array) -> tuple[Until, Until]:
-        """Where answers begin and end among contexts: at the prompt's last token, and at theirs."""
+    def answers(self, contexts: Array) -> Answers:
+        """Where answers begin and end among the contexts that are priced."""
+        if self._whole is not None:  # which other lanes have, too
+            whole, rows = self._whole
+            return whole.answers(contexts).taken(rows)
         key = contexts.tobytes()
         if key not in self._answers:
-            last = Until.of(contexts, self.prompt + self.output - 1.0)
-            self._answers[key] = Until.of(contexts, self.prompt), last
+            self._answers[key] = Answers.of(contexts, self.prompt, self.output)
         return self._answers[key]
-
-    @property
-    def on_nodes(self) -> bool:
-        """Whether all of them are priced, none between others."""
-        return self.batches.share is None and self.prompts.share is None
 
     def __len__(self) -> int:
         """Points."""
@@ -125,12 +110,14 @@ class Points:
 
     def taken(self, rows: NDArray[np.intp]) -> "Points":
         """Some of them."""
+        whole, places = self._whole or (self, None)
         return Points(
             self.batch[rows],
             self.prompt[rows],
             self.output[rows],
             self.batches.taken(rows),
             self.prompts.taken(rows),
+            (whole, rows if places is None else places[rows]),
         )
 
     def on(self, table: Array) -> Array:

@@ -1,61 +1,137 @@
-"""What the steps of a lane take, priced when it is first asked for."""
+"""Static batches of a lane: steps at its batches, prompts and contexts, priced when asked for."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from roofline.study.sweep.decode import Decode, Exact
-from roofline.study.sweep.gridded import GridStep, ask_together
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.engine_costs import EngineCosts
+from roofline.cost.work import Array
+from roofline.serving.phases import (
+    DecodeSteps,
+    FirstTokens,
+    GridStep,
+    ask_together,
+    decode_steps,
+    first_tokens,
+    remembering,
+)
+from roofline.serving.quadrature import context_nodes
 from roofline.study.sweep.lane import Lane
-from roofline.study.sweep.prefill import Prefill, PrefillSteps, prefill_steps
-from roofline.study.sweep.tables import TableSteps, table_steps
 
 
 @dataclass(eq=False)
 class Prices:
-    """A lane and what it takes, priced when it is first asked for: what never fits never is.
+    """Lane and what its steps take, priced when first asked for: what never fits never is.
 
     Attributes
     ----------
     lane
-        The deployment.
-    by_tables
-        Whether decode is priced by tables.
+        The deployment, and the numbers that are asked about.
     """
 
     lane: Lane
-    by_tables: bool
+    _tables: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def prefill(self) -> Prefill:
-        """First tokens."""
-        return self._prefill_steps.priced()
+    def first(self) -> tuple[tuple[NDArray[np.bool_], FirstTokens], ...]:
+        """First tokens at the nodes of batches and prompts; which prompts, and what they take.
+
+        One new token is a step of decode, whose kernels are others.
+        """
+        lane = self.lane
+        prompts = lane.axes.prompt.nodes
+        new = lane.new(prompts)
+        return tuple(
+            (
+                which,
+                first_tokens(
+                    lane.deployment,
+                    lane.axes.batch.nodes[:, None],
+                    prompts[None, which],
+                    (prompts - new)[None, which],
+                    lane.prefill_batch,
+                ),
+            )
+            for which in (new == 1.0, new != 1.0)
+            if which.any()
+        )
 
     @cached_property
-    def decode(self) -> Decode | None:
-        """Time between tokens; None where every answer is one token."""
-        if not self._decodes:
+    def decode(self) -> DecodeSteps | None:
+        """Decode steps; None where every answer is one token."""
+        lane, axes = self.lane, self.lane.axes
+        network = lane.deployment.architecture
+        if axes.output.high <= 1.0 or network.is_encoder:
             return None
-        return self._table_steps.priced() if self.by_tables else Exact(self.lane)
+        high = axes.prompt.high + axes.output.high - 1.0
+        if network.max_context is not None:
+            high = max(min(high, network.max_context - 1.0), axes.prompt.low + 1.0)
+        contexts = context_nodes(network, axes.prompt.low, high, cached=lane.kv_cache)
+        batches = axes.batch.nodes[:, None]
+        return decode_steps(lane.deployment, batches, contexts, kv_cache=lane.kv_cache)
+
+    @cached_property
+    def costs(self) -> EngineCosts:
+        """What the engine's software adds."""
+        return self.lane.deployment.engine_costs
+
+    def table(self, name: str) -> Array:
+        """A figure of `FirstTokens`, by name, at the nodes of batches × prompts."""
+        if name not in self._tables:
+            if not self._tables:
+                ahead([self])
+            axes = self.lane.axes
+            out = np.empty((len(axes.batch.nodes), len(axes.prompt.nodes)))
+            for which, first in self.first:
+                out[:, which] = getattr(first, name)
+            self._tables[name] = out
+        return self._tables[name]
 
     def steps(self) -> Iterator[GridStep]:
-        """All that is priced in tables."""
-        yield from self._prefill_steps.steps
-        if self.by_tables and self._decodes:
-            yield self._table_steps.decode.step
+        """All that is priced."""
+        for _, first in self.first:
+            yield from first.steps
+        if self.decode is not None:
+            yield self.decode.step
 
-    @property
-    def _decodes(self) -> bool:
-        network = self.lane.deployment.architecture
-        return self.lane.axes.output.high > 1.0 and not network.is_encoder
 
-    @cached_property
-    def _prefill_steps(self) -> PrefillSteps:
-        return prefill_steps(self.lane)
+def priced(lane: Lane) -> Prices:
+    """Prices of a lane, in which any of its points can be looked up.
 
-    @cached_property
-    def _table_steps(self) -> TableSteps:
-        return table_steps(self.lane)
+    Parameters
+    ----------
+    lane
+        The deployment, and the numbers that are asked about.
+
+    Notes
+    -----
+    A point at a batch and a prompt that are nodes is priced as
+    `roofline.serving.static.static_batch` prices it; one between them, where an axis has more
+    values than are priced, on straight lines between its neighbours. What fits is known at once;
+    times are priced when they are first asked for, and only then a device that lacks the arithmetic
+    is refused with `roofline.errors.MissingRateError`.
+    """
+    return Prices(replace(lane, deployment=remembering(lane.deployment), axes=lane.axes.thinned()))
+
+
+def within(lane: Lane, prompt: Array, output: Array) -> NDArray[np.bool_]:
+    """Which lengths are inside what the network is made for.
+
+    Parameters
+    ----------
+    lane
+        Whose network.
+    prompt, output
+        Tokens of a prompt and of an answer. [token]
+    """
+    network = lane.deployment.architecture
+    if network.max_context is None:
+        return np.ones(len(prompt), np.bool_)
+    answer = 0.0 if network.is_encoder else output
+    return np.asarray(prompt + answer <= network.max_context)
 
 
 def ahead(every: Sequence[Prices]) -> None:

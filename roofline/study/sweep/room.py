@@ -63,8 +63,7 @@ def _step_tokens(lane: Lane, points: Points, longest: Array) -> Number:
         return points.batch * longest
     deployment = lane.deployment
     new = lane.new(points.prompt)
-    asked = lane.workload(max(lane.prefill_batch, 1), 1, 1)
-    tokens = together(deployment, asked, points.batch, new) * new
+    tokens = together(deployment, points.batch, new, lane.prefill_batch) * new
     if not deployment.step_tokens:
         return tokens
     return np.minimum(tokens, deployment.step_tokens * deployment.layout.dp)

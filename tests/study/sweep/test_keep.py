@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from roofline.study.sweep.columns import Columns
+from roofline.study.sweep.columns import Columns, price
 from roofline.study.sweep.keep import Kept, losses
 from roofline.study.sweep.pareto import unbeaten
-from roofline.study.sweep.pricing import price, priced
+from roofline.study.sweep.prices import priced
 from tests.study.sweep.lanes import AtMost, Best, lane, numbers
 
 LIMITS = (AtMost("ttft_s", 2.0), AtMost("tpot_s_high", 0.03))
@@ -26,7 +26,7 @@ def every(parts: int) -> list[Columns]:
         count = len(asked["batch"])
         for rows in np.array_split(np.arange(count), parts):
             some = {name: column[rows] for name, column in asked.items()}
-            out.append(price(priced(where, "tables"), some, start + rows))
+            out.append(price(priced(where), some, start + rows))
         start += count
     return out
 
@@ -105,5 +105,5 @@ def test_what_never_fits_is_never_priced() -> None:
 def test_what_is_not_known_misses_no_limit_but_is_counted_apart() -> None:
     where = lane("llama-3.1-8b", calibration="none", batch=(1,), prompt=(100,), output=(1, 40))
     found = Kept("all", (AtMost("tpot_s_high", 1.0),))
-    found.add(price(priced(where, "tables"), numbers(where), np.arange(2)))
+    found.add(price(priced(where), numbers(where), np.arange(2)))
     assert found.missed == {"tpot_s_high unknown": 1, "": 1}

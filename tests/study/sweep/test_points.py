@@ -1,28 +1,11 @@
-"""Cumulative sums over contexts, and places among nodes."""
+"""Places of values among the nodes that an axis is priced at."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from roofline.study.sweep.lane import LISTED, Axis
-from roofline.study.sweep.points import Place, Points, Until
-from roofline.study.sweep.tables import Sums
+from roofline.study.sweep.points import Place, Points
 from tests.study.sweep.lanes import lane, numbers
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.integers(1, 25), min_size=2, max_size=6, unique=True).map(sorted))
-def test_sums_of_straight_lines_are_those_of_every_context(nodes: list[int]) -> None:
-    at = np.array(nodes, float)
-    values = np.random.default_rng(len(nodes)).random((2, len(nodes)))
-    sums = Sums.of(at, values)
-    for first in range(nodes[0], nodes[-1] + 1):
-        for last in range(first, nodes[-1] + 1):
-            places = (Until.of(at, np.array([float(end)])) for end in (first, last))
-            low, high = (sums.until(place, np.array([1])) for place in places)
-            between = np.interp(np.arange(first + 1, last + 1), at, values[1]).sum()
-            assert (high - low)[0] == pytest.approx(between, rel=1e-12, abs=1e-12)
 
 
 def test_an_axis_of_few_values_is_priced_at_each_of_them() -> None:
