@@ -78,7 +78,7 @@ def _grounds(batch: StaticBatch) -> list[str]:
     out = [
         f"Operators are priced by fits to kernels measured on {' and '.join(places)}; intervals "
         "are the central 80 % on shapes that the fits did not see, and roof is the least that "
-        "published rates allow over the time. What an engine does between kernels is left out."
+        "published rates allow over the time."
     ]
     out += _mine({label for label, _, _ in fits})
     local = [entry for entry in entries if entry.measured and entry.op.kind != "collective"]
@@ -88,13 +88,12 @@ def _grounds(batch: StaticBatch) -> list[str]:
             "last-level cache."
         )
     costs, title = batch.deployment.engine_costs, batch.deployment.engine.title
-    if batch.decode and costs.step_s:
-        _, size = batch.workload.turns(batch.deployment.layout)
-        added = show(costs.step_s + costs.sequence_s * size, "s")
+    if costs.step_s:
         out.append(
-            f"{title} itself takes about {added} more for each decode step of {size} sequences "
-            f"and {show(costs.step_s + costs.prefill_s, 's')} for one with prompts, as fitted to "
-            "serving that was measured end to end: `roofline simulate` has it."
+            f"The row engine is what {title} does between kernels (scheduling, sampling, "
+            "launches), and TTFT has its front end in it, "
+            f"{show(costs.arrival_s, 's')} for a request: both are fitted to serving that was "
+            "measured end to end. --engine ideal leaves them out."
         )
     borrowed = sorted(
         {f"{label.kind} of {label.provider}" for label, _, borrowed in fits if borrowed}

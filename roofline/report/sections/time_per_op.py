@@ -19,8 +19,9 @@ BAR_WIDTH: Final = 0.72
 BOUNDS: Final[Mapping[str, str]] = {
     "compute": "bound by arithmetic",
     "memory": "bound by memory",
-    "wire": "bound by the wires",
+    "wire": "bound by the interconnect",
     "host": "bound by loading from the host",
+    "engine": "the engine's own work",
     "": "smaller operators",
 }
 BADGES: Final = 82
@@ -30,6 +31,8 @@ SHAPES: Final[Mapping[str, str]] = {
     "wire": "crossed",
     "host": "dotted",
 }
+TINTS: Final[Mapping[str, str]] = {"engine": "runtime", "": "rest"}
+"""Colours of bounds that have none of their own name."""
 
 
 def draw_times(facts: PhaseTimes, key: str) -> Figure:
@@ -81,7 +84,7 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
 
 def _legend(facts: PhaseTimes) -> tuple[Key, ...]:
     bounds = dict.fromkeys(bar.bound for bar in facts.bars if bar.seconds)
-    legend = [Key(BOUNDS.get(b, b), b or "rest", SHAPES.get(b, "square")) for b in bounds]
+    legend = [Key(BOUNDS.get(b, b), TINTS.get(b, b), SHAPES.get(b, "square")) for b in bounds]
     if not facts.calibrated:
         return (*legend, Key("more without overlap", "faint"))
     return (
@@ -93,13 +96,14 @@ def _legend(facts: PhaseTimes) -> tuple[Key, ...]:
 
 def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
     chosen = [(place, bar) for place, bar in enumerate(facts.bars) if bar.bound == bound]
-    tint = bound or "rest"
+    tint = TINTS.get(bound, bound) or "rest"
     return {
         "type": "bar",
         "orientation": "h",
         "name": BOUNDS[bound],
         "y": [place for place, _ in chosen],
-        "x": [bar.within_s for _, bar in chosen],
+        # No datasheet has a floor for software: all of its bar is drawn.
+        "x": [bar.seconds if bound == "engine" else bar.within_s for _, bar in chosen],
         "width": BAR_WIDTH,
         "marker": {
             "color": colour(tint),
