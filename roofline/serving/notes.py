@@ -11,6 +11,7 @@ from roofline.cost.stages import pipeline
 from roofline.model.architecture import Mla, Moe, Recurrent
 from roofline.serving import layout_notes
 from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.steady import SteadyState
 from roofline.units import show, show_binary
 
 FORMS: Final = ("expanded", "absorbed")
@@ -19,6 +20,47 @@ FORMS: Final = ("expanded", "absorbed")
 def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     """What times rest on; conventions, omissions and choices behind the figures."""
     return (*_grounds(batch), *conventions(batch, replicas))
+
+
+def steady_notes(
+    batch: StaticBatch, steady: SteadyState | None, reason: str = ""
+) -> tuple[str, ...]:
+    """What the steady state is, and what waves of equal lengths do to it; or why there is none.
+
+    Parameters
+    ----------
+    batch, steady
+        What was priced, and its steady state if it has one.
+    reason
+        Why it has none.
+    """
+    if steady is None:
+        reason = reason or "nothing decodes"
+        return (f"No steady state: {reason}. Rates and price are those of the static batch.",)
+    work = batch.workload
+    out = [
+        f"Steady: {work.batch:,} client{'s' * (work.batch != 1)} of each replica, each of which "
+        "sends the next prompt when it has its answer; the closed form of `roofline simulate "
+        "--concurrency`."
+    ]
+    if steady.at_once < steady.clients:
+        out.append(
+            f"{steady.at_once:,} of the {steady.clients:,} sequences run at once, as far as "
+            "memory and the engine's limit go; the others wait, and TTFT has their wait in it."
+        )
+    if work.batch > 1 and steady.tpot_s:
+        told = (
+            f"Lengths are all equal here, so that requests come in waves: {steady.wave:,} "
+            f"prompt{'s' * (steady.wave != 1)} together, in one step of "
+            f"{1.0 / steady.wave_chance:,.3g}."
+        )
+        if steady.wave < steady.at_once:
+            told += (
+                " Waves may run together while requests are with the front end: TTFT is at most "
+                f"{show(steady.ttft_together_s, 's')}, with all in one wave."
+            )
+        out.append(told)
+    return tuple(out)
 
 
 def conventions(batch: StaticBatch, replicas: int) -> tuple[str, ...]:

@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from roofline.errors import UnknownNameError
+from roofline.serving.explain import steady
 from roofline.serving.explain.memory import kv, memory
 from roofline.serving.explain.parts import worst
 from roofline.serving.explain.times import cost, energy, latency, ridge, throughput, tpot, ttft
 from roofline.serving.explain.weights import weights
 from roofline.serving.static import StaticBatch
+from roofline.serving.steady import SteadyState
 from roofline.table import Derivation
 
 __all__ = ["METRICS", "explain", "explain_all", "worst"]
@@ -42,9 +44,24 @@ def explain(batch: StaticBatch, metric: str) -> Derivation:
     return METRICS[metric](batch)
 
 
-def explain_all(batch: StaticBatch, replicas: int = 1) -> dict[str, Derivation]:
-    """Derivations of every metric; throughput, cost and energy are of all replicas."""
+def explain_all(
+    batch: StaticBatch, replicas: int = 1, state: SteadyState | None = None
+) -> dict[str, Derivation]:
+    """Derivations of every metric; throughput, cost and energy are of all replicas.
+
+    With a steady state these are its own, and those of the static batch have ``static_`` before
+    their names.
+    """
     every = {name: derive(batch) for name, derive in METRICS.items()}
-    for name, derive in (("throughput", throughput), ("cost", cost), ("energy", energy)):
-        every[name] = derive(batch, replicas)
+    rates = {"throughput": throughput, "cost": cost, "energy": energy}
+    prefix = "static_" if state else ""
+    every |= {prefix + name: derive(batch, replicas) for name, derive in rates.items()}
+    every["ttft_idle"] = steady.ttft_idle(batch, state)
+    if state is not None:
+        rate = steady.throughput(batch, state, replicas)
+        every["ttft_steady"] = steady.ttft_steady(batch, state)
+        every["tpot_steady"] = steady.tpot_steady(batch, state)
+        every["throughput"] = rate
+        every["cost"] = cost(batch, replicas, rate)
+        every["energy"] = energy(batch, replicas, rate)
     return every

@@ -4,7 +4,7 @@ from roofline.serving.explain.operators import rates, step
 from roofline.serving.explain.parts import fact, given, worst
 from roofline.serving.static import ENGINE, StaticBatch
 from roofline.table import Derivation
-from roofline.units import SECONDS_PER_HOUR, count, show
+from roofline.units import MILLION, SECONDS_PER_HOUR, count, show
 
 
 def ttft(batch: StaticBatch) -> Derivation:
@@ -186,14 +186,14 @@ def throughput(batch: StaticBatch, replicas: int = 1) -> Derivation:
     )
 
 
-def cost(batch: StaticBatch, replicas: int = 1) -> Derivation:
-    """Price of a million output tokens."""
-    gpu = batch.deployment.node.gpu
-    rate, devices = throughput(batch, replicas), replicas * batch.devices
+def cost(batch: StaticBatch, replicas: int = 1, rate: Derivation | None = None) -> Derivation:
+    """Price of a million output tokens, at a rate of them or that of the batch."""
+    gpu, devices = batch.deployment.node.gpu, replicas * batch.devices
+    rate = rate or throughput(batch, replicas)
     price = fact(gpu, "price", "price.per_hour", gpu.usd_per_hour, "$/h")
     return Derivation(
         "cost of a million output tokens",
-        batch.usd_per_mtok,
+        gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate.value * MILLION,
         "$",
         formula="price · devices / throughput · 1,000,000",
         substituted=f"{gpu.usd_per_hour:g} $/h · {devices} / "
@@ -204,14 +204,14 @@ def cost(batch: StaticBatch, replicas: int = 1) -> Derivation:
     )
 
 
-def energy(batch: StaticBatch, replicas: int = 1) -> Derivation:
-    """Energy of a million output tokens."""
-    gpu = batch.deployment.node.gpu
-    rate, devices = throughput(batch, replicas), replicas * batch.devices
+def energy(batch: StaticBatch, replicas: int = 1, rate: Derivation | None = None) -> Derivation:
+    """Energy of a million output tokens, at a rate of them or that of the batch."""
+    gpu, devices = batch.deployment.node.gpu, replicas * batch.devices
+    rate = rate or throughput(batch, replicas)
     power = fact(gpu, "board power", "power.tdp", gpu.tdp_w, "W")
     return Derivation(
         "energy of a million output tokens",
-        batch.joule_per_mtok,
+        gpu.tdp_w * devices / rate.value * MILLION,
         "J",
         formula="board power · devices / throughput · 1,000,000",
         substituted=f"{gpu.tdp_w:g} W · {devices} / {show(rate.value, 'token/s')} "

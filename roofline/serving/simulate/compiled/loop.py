@@ -9,7 +9,7 @@ import numpy as np
 
 from roofline.serving.simulate.compiled import heap, lookup, memory, queue
 from roofline.serving.simulate.compiled.compiler import compiled
-from roofline.serving.simulate.compiled.lookup import Prices
+from roofline.serving.simulate.compiled.tables import Prices
 from roofline.serving.simulate.compiled.state import (
     DECODING,
     JOINING,
