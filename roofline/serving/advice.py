@@ -181,7 +181,9 @@ def listed(parts: dict[str, float]) -> str:
         "host": "loading from the host",
         "engine": "the engine's own work: scheduling, sampling, launches",
     }.get(name, f"memory: reading {name}" if name != "activations" else "memory: activations")
-    others = [f"{SHOWN.get(other, other)} {part:.0%}" for other, part in largest[1:3] if part >= 0.05]
+    others = [
+        f"{SHOWN.get(other, other)} {part:.0%}" for other, part in largest[1:3] if part >= 0.05
+    ]
     return f"{lead} ({share:.0%} of its time{''.join(f', {other}' for other in others)})"
 
 

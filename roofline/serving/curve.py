@@ -37,9 +37,12 @@ def curve(batch: StaticBatch) -> Table:
         stages = through(deployment, work.decode(np.tile(contexts, len(batches)), every))
         taken = np.repeat(np.broadcast_to(number, batches.shape), len(contexts))
         times = period([stage.seconds() for stage in stages], taken)
-        tpot = np.broadcast_to(times, every.shape).reshape(len(batches), -1) @ weights
+        kernels = np.broadcast_to(times, every.shape).reshape(len(batches), -1) @ weights
+        costs = deployment.engine_costs
+        tpot = np.asarray(costs.decode_step(kernels, batches))
         sds = np.broadcast_to(log_sd_of_slowest(stages), every.shape)
-        spread = sds.reshape(len(batches), -1) @ weights
+        part = costs.decode_gain * kernels / tpot
+        spread = np.asarray(costs.log_sd(sds.reshape(len(batches), -1) @ weights, part))
     latency = ttft + tpot * (work.output - 1)
     # Errors of both phases are taken to go together.
     whole_sd = (ttft * first_sd + (latency - ttft) * spread) / latency

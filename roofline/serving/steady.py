@@ -1,4 +1,4 @@
-"""A server that is kept full by clients who ask again at once: what its users see in the long run."""
+"""A server that is kept full by clients who ask again at once: what users see in the long run."""
 
 from dataclasses import dataclass, replace
 from math import ceil, exp, floor, hypot

@@ -11,8 +11,8 @@ from roofline.cost.engine_costs import EngineCosts
 from roofline.serving import room
 from roofline.serving.advice import Change
 from roofline.serving.explain.parts import worst
-from roofline.serving.steady import SteadyState, steady_state
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
+from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Derivation, Table, table
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
@@ -99,7 +99,7 @@ def _lasting(batch: StaticBatch, steady: SteadyState | None, replicas: int) -> l
         idle = _Metric(
             "ttft_idle_s", alone.ttft_s, alone.ttft_serial_s, "s", "ttft_idle", alone.ttft_log_sd
         )
-        rest = [row for row in _metrics(batch, replicas) if not row.unit == "s"]
+        rest = [row for row in _metrics(batch, replicas) if row.unit != "s"]
         return [idle, tpot, *rest]
     rate, sd = steady.output_tok_s * replicas, steady.rate_log_sd
     gpu = batch.deployment.node.gpu

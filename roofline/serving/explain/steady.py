@@ -64,7 +64,9 @@ def ttft_steady(batch: StaticBatch, steady: SteadyState) -> Derivation:
         substituted=f"{show(idle.value, 's')} + {show(waits, 's')}",
         inputs=(
             idle,
-            Derivation("prompts of a wave", steady.wave, "", source="as many as a step has room for"),
+            Derivation(
+                "prompts of a wave", steady.wave, "", source="as many as a step has room for"
+            ),
             given("clients", steady.clients, ""),
         ),
         source=CLOSED_FORM,
@@ -81,7 +83,8 @@ def throughput(batch: StaticBatch, steady: SteadyState, replicas: int) -> Deriva
         steady.output_tok_s * replicas,
         "token/s",
         formula="replicas · " * several + "clients · output / (TTFT + (output − 1) · TPOT)",
-        substituted=f"{replicas} · " * several
+        substituted=f"{replicas} · "
+        * several
         + f"{steady.clients} · {output} / ({show(first.value, 's')} + {output - 1} · "
         f"{show(each.value, 's')})",
         inputs=(first, each, *([given("replicas", replicas, "")] if several else [])),

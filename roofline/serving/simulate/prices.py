@@ -278,7 +278,9 @@ def prices_of_lengths(
     largest = max(budget, new) + server.max_sequences
     tokens = np.union1d(
         spaced(1, min(largest, MOST_STEP_TOKENS), 8, 16),
-        np.minimum(new * np.arange(1.0, max(budget // new, 1) + 1.0), MOST_STEP_TOKENS)[:EVERY_BATCH],
+        np.minimum(new * np.arange(1.0, max(budget // new, 1) + 1.0), MOST_STEP_TOKENS)[
+            :EVERY_BATCH
+        ],
     )
     chunk = min(new, budget)
     beside = np.minimum(server.max_sequences * np.array([0.0, 0.5, 1.0]), budget - 1.0)
