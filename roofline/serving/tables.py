@@ -40,10 +40,11 @@ def headline(
             gain = batch.tpot_serial_s / batch.tpot_s if batch.tpot_s else 1.0
             prompts = batch.ttft_serial_s / batch.ttft_s
             other = steady_state(batch, EngineCosts(decode_gain=gain, prefill_gain=prompts))
-    rows, others = _lasting(batch, steady, replicas), _lasting(compared, other, replicas)
-    if not batch.calibrated and other is steady:
-        others = [replace(row, value=row.serial) for row in rows]
-    return _shown(batch, rows, [row.value for row in others], derivations)
+    rows = _lasting(batch, steady, replicas)
+    values = [row.value for row in _lasting(compared, other, replicas)]
+    if not batch.calibrated:
+        values = [row.serial or value for row, value in zip(rows, values, strict=True)]
+    return _shown(batch, rows, values, derivations)
 
 
 def static_table(
