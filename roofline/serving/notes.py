@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from roofline.cost.calibration.kernel import Label
 from roofline.cost.memory import kv_bytes_per_sequence
@@ -11,8 +11,10 @@ from roofline.cost.stages import pipeline
 from roofline.model.architecture import Mla, Moe, Recurrent
 from roofline.serving import layout_notes
 from roofline.serving.static import StaticBatch, static_batch
-from roofline.serving.steady import SteadyState
 from roofline.units import show, show_binary
+
+if TYPE_CHECKING:
+    from roofline.serving.steady import SteadyState
 
 FORMS: Final = ("expanded", "absorbed")
 
@@ -23,7 +25,7 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
 
 
 def steady_notes(
-    batch: StaticBatch, steady: SteadyState | None, reason: str = ""
+    batch: StaticBatch, steady: "SteadyState | None", reason: str = ""
 ) -> tuple[str, ...]:
     """What the steady state is, and what waves of equal lengths do to it; or why there is none.
 

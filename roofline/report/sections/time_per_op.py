@@ -30,9 +30,8 @@ SHAPES: Final[Mapping[str, str]] = {
     "memory": "hatched",
     "wire": "crossed",
     "host": "dotted",
+    "engine": "crossed",
 }
-TINTS: Final[Mapping[str, str]] = {"engine": "runtime", "": "rest"}
-"""Colours of bounds that have none of their own name."""
 
 
 def draw_times(facts: PhaseTimes, key: str) -> Figure:
@@ -84,7 +83,7 @@ def draw_times(facts: PhaseTimes, key: str) -> Figure:
 
 def _legend(facts: PhaseTimes) -> tuple[Key, ...]:
     bounds = dict.fromkeys(bar.bound for bar in facts.bars if bar.seconds)
-    legend = [Key(BOUNDS.get(b, b), TINTS.get(b, b), SHAPES.get(b, "square")) for b in bounds]
+    legend = [Key(BOUNDS.get(b, b), b or "rest", SHAPES.get(b, "square")) for b in bounds]
     if not facts.calibrated:
         return (*legend, Key("more without overlap", "faint"))
     return (
@@ -96,7 +95,7 @@ def _legend(facts: PhaseTimes) -> tuple[Key, ...]:
 
 def _bars(facts: PhaseTimes, bound: str) -> dict[str, Any]:
     chosen = [(place, bar) for place, bar in enumerate(facts.bars) if bar.bound == bound]
-    tint = TINTS.get(bound, bound) or "rest"
+    tint = bound or "rest"
     return {
         "type": "bar",
         "orientation": "h",

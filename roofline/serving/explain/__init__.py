@@ -1,17 +1,18 @@
 """How each headline figure of a static batch came about, down to facts with sources."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from roofline.errors import UnknownNameError
-from roofline.serving.explain import steady
 from roofline.serving.explain.memory import kv, memory
 from roofline.serving.explain.parts import worst
 from roofline.serving.explain.times import cost, energy, latency, ridge, throughput, tpot, ttft
 from roofline.serving.explain.weights import weights
 from roofline.serving.static import StaticBatch
-from roofline.serving.steady import SteadyState
 from roofline.table import Derivation
+
+if TYPE_CHECKING:
+    from roofline.serving.steady import SteadyState
 
 __all__ = ["METRICS", "explain", "explain_all", "worst"]
 
@@ -45,13 +46,15 @@ def explain(batch: StaticBatch, metric: str) -> Derivation:
 
 
 def explain_all(
-    batch: StaticBatch, replicas: int = 1, state: SteadyState | None = None
+    batch: StaticBatch, replicas: int = 1, state: "SteadyState | None" = None
 ) -> dict[str, Derivation]:
     """Derivations of every metric; throughput, cost and energy are of all replicas.
 
     With a steady state these are its own, and those of the static batch have ``static_`` before
     their names.
     """
+    from roofline.serving.explain import steady
+
     every = {name: derive(batch) for name, derive in METRICS.items()}
     rates = {"throughput": throughput, "cost": cost, "energy": energy}
     prefix = "static_" if state else ""
