@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roofline.api import sweep as swept
-from roofline.bench.calibrating import Fitted
+from roofline.bench.fitted import Fitted
 from roofline.bench.calibrations import calibration_of
 from roofline.bench.profile import Profile, write
 from roofline.bench.profile_file import load

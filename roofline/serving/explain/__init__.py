@@ -59,12 +59,11 @@ def explain_all(
     rates = {"throughput": throughput, "cost": cost, "energy": energy}
     prefix = "static_" if state else ""
     every |= {prefix + name: derive(batch, replicas) for name, derive in rates.items()}
-    every["ttft_idle"] = steady.ttft_idle(batch, state)
+    every["ttft_idle"] = idle = steady.ttft_idle(batch, state)
     if state is not None:
-        rate = steady.throughput(batch, state, replicas)
-        every["ttft_steady"] = steady.ttft_steady(batch, state)
-        every["tpot_steady"] = steady.tpot_steady(batch, state)
-        every["throughput"] = rate
+        every["ttft_steady"] = first = steady.ttft_steady(state, idle)
+        every["tpot_steady"] = each = steady.tpot_steady(batch, state)
+        every["throughput"] = rate = steady.throughput(batch, state, first, each, replicas)
         every["cost"] = cost(batch, replicas, rate)
         every["energy"] = energy(batch, replicas, rate)
     return every

@@ -249,7 +249,7 @@ def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
         Whether it is a decode step; else one that prefills.
     """
     costs, engine = batch.deployment.engine_costs, batch.deployment.engine
-    source = f"hwspecs/calibrations/engines/{engine.name}.yaml"
+    source = f"hwspecs/calibrations/engines/{engine.profile}.yaml"
 
     def constant(name: str, value: float, meaning: str) -> Derivation:
         return Derivation(name, value, "s", source=source, basis="interpolated", note=meaning)

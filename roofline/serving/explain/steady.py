@@ -52,9 +52,8 @@ def tpot_steady(batch: StaticBatch, steady: SteadyState) -> Derivation:
     )
 
 
-def ttft_steady(batch: StaticBatch, steady: SteadyState) -> Derivation:
-    """Mean TTFT where an answer is followed by the next prompt."""
-    idle = ttft_idle(batch, steady)
+def ttft_steady(steady: SteadyState, idle: Derivation) -> Derivation:
+    """Mean TTFT where an answer is followed by the next prompt, beside that of an idle server."""
     waits = steady.ttft_s - idle.value
     return Derivation(
         "TTFT, steady",
@@ -74,9 +73,14 @@ def ttft_steady(batch: StaticBatch, steady: SteadyState) -> Derivation:
     )
 
 
-def throughput(batch: StaticBatch, steady: SteadyState, replicas: int) -> Derivation:
-    """Output tokens in the steady state, of all replicas."""
-    first, each = ttft_steady(batch, steady), tpot_steady(batch, steady)
+def throughput(
+    batch: StaticBatch,
+    steady: SteadyState,
+    first: Derivation,
+    each: Derivation,
+    replicas: int,
+) -> Derivation:
+    """Output tokens in the steady state, of all replicas, from its TTFT and TPOT."""
     output, several = batch.workload.output, replicas > 1
     return Derivation(
         "throughput, steady",

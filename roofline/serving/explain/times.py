@@ -55,7 +55,7 @@ def arrival(batch: StaticBatch) -> Derivation:
         "s",
         formula="front end of a request + what it does for one request after the other",
         substituted=f"{show(costs.request_s, 's')} + {show(costs.serial_s, 's')}",
-        source=f"hwspecs/calibrations/engines/{engine.name}.yaml",
+        source=f"hwspecs/calibrations/engines/{engine.profile}.yaml",
         basis="interpolated" if costs.arrival_s else "",
         note=f"HTTP, tokenisation and the way to the scheduler of {engine.title}",
     )
