@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.cost.pipeline import period
+from roofline.cost.work import distinct
 from roofline.serving import room
 from roofline.serving.phases import first_tokens, together, turns
 from roofline.serving.quadrature import nodes
@@ -19,7 +20,7 @@ def curve(batch: StaticBatch) -> Table:
     most = room.largest_batch(deployment, work, batch.utilization)
     last = max(4 * work.batch, 2 * most, 16)
     batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
-    batches = np.unique(np.append(batches, work.batch))
+    batches = distinct(np.append(batches, work.batch))
     number, sizes = turns(batches, deployment.layout)
     asked = work
     if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from roofline.cost.work import Array
+from roofline.cost.work import Array, distinct
 
 NODES = 1025
 """Steps priced at most. The price bends where a bound changes or a window fills, and without a
@@ -32,7 +32,7 @@ def nodes(first: int, last: int, most: int = NODES) -> tuple[Array, Array]:
     """
     assert last >= first, "an empty range has no mean"
     steps = last - first + 1
-    points = np.unique(np.rint(np.linspace(first, last, min(most, steps))))
+    points = distinct(np.rint(np.linspace(first, last, min(most, steps))))
     weights = np.ones_like(points)
     # Between nodes a and b lie n = b − a − 1 integers; linear interpolation gives each end n / 2.
     between = (np.diff(points) - 1.0) / 2.0

@@ -27,7 +27,7 @@ from roofline.cost.engine_costs import IDEAL, EngineCosts
 from roofline.cost.layers.loading import CACHE
 from roofline.cost.pipeline import pace, period
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Op
+from roofline.cost.work import Array, Op, distinct
 from roofline.errors import InputError
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
@@ -276,16 +276,13 @@ def prices_of_lengths(
     new = prompt - cached
     budget = server.token_budget or new * server.max_sequences
     largest = max(budget, new) + server.max_sequences
-    tokens = np.union1d(
-        spaced(1, min(largest, MOST_STEP_TOKENS), 8, 16),
-        np.minimum(new * np.arange(1.0, max(budget // new, 1) + 1.0), MOST_STEP_TOKENS)[
-            :EVERY_BATCH
-        ],
-    )
+    prompts = np.arange(1.0, min(max(budget // new, 1), EVERY_BATCH) + 1.0)
+    whole = np.minimum(new * prompts, MOST_STEP_TOKENS)
+    tokens = distinct(np.append(spaced(1, min(largest, MOST_STEP_TOKENS), 8, 16), whole))
     chunk = min(new, budget)
     beside = np.minimum(server.max_sequences * np.array([0.0, 0.5, 1.0]), budget - 1.0)
-    chunks = np.unique(np.clip([*(budget - beside), chunk, new % chunk or chunk, 1.0], 1.0, chunk))
-    before = np.unique(np.arange(0.0, new, chunk))
+    chunks = distinct(np.clip([*(budget - beside), chunk, new % chunk or chunk, 1.0], 1.0, chunk))
+    before = distinct(np.arange(0.0, new, chunk))
     alone = _alone(deployment, batches)
     contexts, windows = np.array([mean]), np.array([left])
     return StepPrices(
@@ -444,4 +441,4 @@ def _with_windows(deployment: Deployment, points: Array) -> Array:
         if getattr(block.mixer, name, None)
     }
     inside = [bend for bend in sorted(bends) if points[0] < bend < points[-1]]
-    return np.union1d(points, inside)
+    return distinct(np.append(points, inside))

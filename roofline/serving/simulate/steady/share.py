@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.cost.work import Array
+from roofline.cost.work import Array, distinct
 from roofline.errors import InputError
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.integers import Integers
@@ -143,7 +143,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
     context, left = _contexts(prompt, steps, prices.window)
     most, lump = sequences_at_once(given, server, context)
     table = dense(prices, most + 1)
-    batches = np.unique(np.rint(np.geomspace(1, most + 1, POINTS))) - 1.0
+    batches = distinct(np.rint(np.geomspace(1, most + 1, POINTS))) - 1.0
     rows = batches.astype(int)
     seen = _row(table.windows, table.seen[rows], left)
     decode_s = _row(table.contexts, table.alone[rows], context) + seen
