@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 import roofline
 from roofline.api.setting import (
@@ -25,6 +25,7 @@ from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture
 from roofline.model.changes.settings import setup_of
+from roofline.serving.asking import one_of
 from roofline.serving.workload import Workload
 from roofline.study import compare as variants
 from roofline.study.figures import Conditions
@@ -59,6 +60,7 @@ def compare(
     cuda_graphs: bool = True,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
+    rank: Literal["steady", "static"] = "steady",
 ) -> Result:
     """Price variants of a deployment beside it, and say what each change moved and why.
 
@@ -77,6 +79,9 @@ def compare(
     calibration, kv_cache, attention, mask, mla, routing, cuda_graphs, \
     memory_utilization, usd_per_hour
         As for `analyze`; the price is that of the base's GPU.
+    rank
+        ``"steady"``: one prompt on an idle server, and a batch that is kept full; ``"static"``: a
+        batch whose prompts all arrive at once.
 
     Returns
     -------
@@ -88,6 +93,7 @@ def compare(
     RooflineError
         Anything the user can mend.
     """
+    one_of("rank", rank, ("steady", "static"))
     if training_tokens is not None and not 1 <= training_tokens <= MOST_TRAINED:
         raise InputError(
             f"training tokens are {training_tokens:g}", hint="give their number, like 94e9"
@@ -114,6 +120,7 @@ def compare(
             utilization=memory_utilization,
             convention=convention,
             calibrate=partial(_calibration, calibration, engine),
+            rank=rank,
         ),
         training_tokens=training_tokens,
         version=roofline.__version__,

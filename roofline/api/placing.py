@@ -1,5 +1,7 @@
 """How a network can be laid out on a number of GPUs."""
 
+from typing import Literal
+
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Attending,
@@ -17,7 +19,7 @@ from roofline.bench.calibrations import AUTO
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_parts
+from roofline.serving.asking import check_parts, one_of
 from roofline.serving.workload import Workload
 from roofline.study import layout_tables
 from roofline.table import Result
@@ -49,6 +51,7 @@ def layouts(
     cuda_graphs: bool = True,
     memory_utilization: float | None = None,
     usd_per_hour: float | None = None,
+    rank: Literal["steady", "static"] = "steady",
 ) -> Result:
     """Price every layout of a network on a number of GPUs, best first.
 
@@ -64,6 +67,10 @@ def layouts(
     attention, mask, mla, routing, ring_attention, overlap, cuda_graphs, \
     memory_utilization, usd_per_hour
         As for `roofline.api.analyze`; the batch is that of one replica.
+    rank
+        ``"steady"`` adds TTFT of one prompt on an idle server, and TPOT and throughput of a batch
+        that is kept full; ``"static"`` has the batch alone whose prompts all arrive at once. Both
+        have the same order.
 
     Returns
     -------
@@ -76,6 +83,7 @@ def layouts(
     RooflineError
         Anything the user can mend.
     """
+    one_of("rank", rank, ("steady", "static"))
     check_gpus(gpus)
     check_share(memory_utilization)
     network = network_of(model)
@@ -101,4 +109,4 @@ def layouts(
     )
     output = 1 if network.is_encoder else output
     work = Workload(batch, prompt, output, prefill_batch, prefix_hit, kv_cache)
-    return layout_tables.layouts(base, work, gpus, objective, memory_utilization)
+    return layout_tables.layouts(base, work, gpus, objective, memory_utilization, rank)

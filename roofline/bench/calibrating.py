@@ -1,20 +1,19 @@
 """From records to fitted forms, each with its errors on families of shapes that it did not see."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 
 from roofline.bench.fit import cross_validate, families_of, fit
+from roofline.bench.fitted import Fitted
 from roofline.bench.forms import columns, form_of
-from roofline.bench.held_out import Errors, Labels, coverage, errors
+from roofline.bench.held_out import Labels, coverage, errors
 from roofline.bench.published import Published
 from roofline.bench.quiet import OTHERS
 from roofline.bench.records import Record, Records
 from roofline.bench.stopping import SLOWED
-from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Dims, Form, Machine
 from roofline.cost.work import Array
@@ -28,35 +27,6 @@ FAMILIES: Final = {
     "prefill-attention": ("count", "heads", "kv_heads", "head_dim"),
 }
 """What is left out together, by kind; of any other kind, each place in the form's coordinates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """One probe's form, fitted.
-
-    Attributes
-    ----------
-    probe, version, kind, arithmetic
-        As of the probe.
-    form
-        Name of the form in a calibration file.
-    model
-        What predicts.
-    errors, datasheet
-        On families left out; of the roofline at published rates on the same rows, where known.
-    inside
-        Share of rows left out that are in their central 80 % interval. [1]
-    """
-
-    probe: str
-    version: int
-    kind: str
-    arithmetic: str
-    form: str
-    model: Calibrated
-    errors: Errors
-    datasheet: Errors | None
-    inside: float
 
 
 def fit_records(records: Records, published: Published) -> tuple[list[Fitted], list[str]]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from roofline.bench.calibrating import Fitted
+from roofline.bench.fitted import Fitted
 from roofline.bench.own import Stamp, files_of, read, stamped
 from roofline.bench.profile import Profile
 from roofline.bench.profile_file import path_of
@@ -200,7 +200,7 @@ def _kernels(engine: str) -> str:
 
 
 def _profile(engine: str) -> EngineProfile:
-    from roofline.bench.end_to_end.profiles import shipped_profile
+    from roofline.bench.engine_profiles import shipped_profile
 
     return shipped_profile(engine)
 

@@ -7,15 +7,17 @@ did not see, and the digest says from which rows all of it came.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from roofline.bench import atomic
-from roofline.bench.calibrating import Fitted
-from roofline.bench.published import Published
-from roofline.bench.records import Records
+from roofline.bench.fitted import Fitted
 from roofline.cost.kernels.form import Constant, Machine
 from roofline.cost.kernels.residual import Residual
 from roofline.units import show
+
+if TYPE_CHECKING:
+    from roofline.bench.published import Published
+    from roofline.bench.records import Records
 
 SCHEMA: Final = 1
 DIGITS: Final = 6
@@ -63,10 +65,12 @@ class Profile:
 
     def of(self, arithmetic: str) -> Machine:
         """The machine as it computes in that type."""
+        from roofline.bench.published import Published
+
         return Published(self.source, self.machine, self.rates).of(arithmetic)
 
 
-def profile(records: Records, fits: Sequence[Fitted], published: Published) -> Profile:
+def profile(records: "Records", fits: Sequence[Fitted], published: "Published") -> Profile:
     """What a run and its fits amount to."""
     about = records.header.environment
     threads = about.get("threads", "")

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from roofline.bench.calibrating import Fitted
+from roofline.bench.fitted import Fitted
 from roofline.bench.held_out import Errors
 from roofline.bench.profile import DIGEST, Profile
 from roofline.content import home, shipped

@@ -17,7 +17,7 @@ from roofline.cli.render import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from roofline.table import Derivation, Result, Table
 
@@ -30,7 +30,10 @@ def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]
     }
     out: dict[str, Any] = {**result.metadata, "metrics": metrics}
     for name, entry in result.tables.items():
-        if name != "headline":
+        if name == "static_batch":
+            rows = [dict(row) for row in entry.rows()]
+            out[name] = {row.pop("metric"): row for row in rows}
+        elif name != "headline":
             out[name] = list(entry.rows())
     if derivation is not None:
         out["derivation"] = derivation.to_json()
@@ -56,6 +59,9 @@ def answered(
 
 
 LABELS = {
+    "ttft_idle_s": "TTFT, idle",
+    "ttft_steady_s": "TTFT, steady",
+    "tpot_steady_s": "TPOT, steady",
     "ttft_s": "TTFT",
     "ttft_mean_s": "TTFT, mean",
     "tpot_s": "TPOT",
@@ -96,6 +102,9 @@ def print_result(result: "Result", style: Format) -> None:
     _print_headline(tables["headline"], style)
     if style is Format.CSV:
         return
+    if "static_batch" in tables:
+        title = "Static batch: all prompts arrive at once"
+        _print_headline(tables["static_batch"], style, title, STATIC)
     if "memory" in tables:
         _print_memory(tables["memory"], tables["capacity"], style)
     if "ops" in tables:
@@ -104,7 +113,16 @@ def print_result(result: "Result", style: Format) -> None:
     print_notes(result.notes, style)
 
 
-def _print_headline(headline: "Table", style: Format) -> None:
+STATIC = ("ttft_s", "ttft_mean_s", "latency_s", "throughput_tok_s", "usd_per_mtok")
+"""Metrics of a static batch that are printed: its TPOT and its speed are in the headline."""
+
+
+def _print_headline(
+    headline: "Table",
+    style: Format,
+    title: str = "What users feel",
+    chosen: "Container[str] | None" = None,
+) -> None:
     from roofline.units import show
 
     if style is Format.CSV:
@@ -113,6 +131,8 @@ def _print_headline(headline: "Table", style: Format) -> None:
     ends = [name for name in ("serial", "low", "high") if name in headline.columns]
     rows = []
     for row in headline.rows():
+        if chosen is not None and row["metric"] not in chosen:
+            continue
         cells = [
             LABELS.get(row["metric"], row["metric"]),
             _quantity(row["value"], row["unit"], show),
@@ -121,7 +141,7 @@ def _print_headline(headline: "Table", style: Format) -> None:
         rows.append([*cells, row["basis"], row["meaning"]])
     header = {1: ["overlap", "no overlap"], 2: ["predicted", "80 % from", "to"]}
     named = ["", *header.get(len(ends), ["value"]), "basis", "what it is"]
-    print_rows(rows, named, style, "What users feel" if ends else "")
+    print_rows(rows, named, style, title if ends else "")
 
 
 def _quantity(value: float, unit: str, show: Any) -> str:
@@ -187,6 +207,8 @@ def _known(row: "dict[str, Any]") -> tuple[str, str]:
     if not row["seconds"]:
         return "", ""
     measured = row["basis"] != "datasheet"
+    if row["kind"] == "engine":
+        return f"{row['high_s'] / row['seconds'] - 1:.0%}", ""
     return (
         f"{row['high_s'] / row['seconds'] - 1:.0%}" if measured else "",
         f"{row['roof_s'] / row['seconds']:.0%}",

@@ -61,6 +61,7 @@ def compare(
     price: Annotated[
         float | None, typer.Option(help="Dollars for a device of the base and hour.")
     ] = None,
+    static: options.Static = False,
     report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
@@ -96,6 +97,7 @@ def compare(
         cuda_graphs=cuda_graphs,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
+        rank="static" if static else "steady",
     )
     write_page(context, result, report)
     if format_ is Format.JSON:
@@ -176,21 +178,28 @@ def _print_speed(result: "Result", style: Format) -> None:
         high = row.get(f"{name}_high")
         return f" ±{high / row[name] - 1:.0%}" if high and row[name] else ""
 
+    names = ("ttft_s", "tpot_s", "throughput_tok_s", "usd_per_mtok")
+    header = ["", "TTFT", "", "TPOT", "", "tok/s", "", "$/Mtok", ""]
+    title = "Speed and price of a static batch"
+    if result.metadata["rank"] == "steady":
+        names = ("ttft_idle_s", "tpot_steady_s", "steady_tok_s", "steady_usd_per_mtok")
+        header[1], header[3] = "TTFT, idle", "TPOT, steady"
+        title = "Speed and price, batch kept full"
+    ttft, tpot, rate, price = names
     rows = []
     blank = dict.fromkeys(result.tables["factors"].columns, 0.0)
     factors = [blank, *result.tables["factors"].rows()]
     for row, factor in zip(result.tables["variants"].rows(), factors, strict=True):
         cells = [row["variant"]]
         for name, text in (
-            ("ttft_s", show(row["ttft_s"], "s") + known(row, "ttft_s")),
-            ("tpot_s", show(row["tpot_s"], "s") + known(row, "tpot_s")),
-            ("throughput_tok_s", count(row["throughput_tok_s"])),
-            ("usd_per_mtok", f"{row['usd_per_mtok']:.3f}"),
+            (ttft, show(row[ttft], "s") + known(row, ttft)),
+            (tpot, show(row[tpot], "s") + known(row, tpot)),
+            (rate, count(row[rate])),
+            (price, f"{row[price]:.3f}"),
         ):
             cells += [text, f"× {factor[name]:.2f}" if factor[name] else ""]
         rows.append(cells)
-    header = ["", "TTFT", "", "TPOT", "", "tok/s", "", "$/Mtok", ""]
-    print_rows(rows, header, style, "Speed and price")
+    print_rows(rows, header, style, title)
 
 
 def _print_training(result: "Result", style: Format) -> None:

@@ -50,6 +50,7 @@ def layouts(
     cuda_graphs: options.CudaGraphs = True,
     memory_utilization: options.MemoryUtilization = None,
     price: options.Price = None,
+    static: options.Static = False,
     report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
@@ -82,6 +83,7 @@ def layouts(
         cuda_graphs=cuda_graphs,
         memory_utilization=memory_utilization,
         usd_per_hour=price,
+        rank="static" if static else "steady",
     )
     write_page(context, result, report)
     if format_ is Format.JSON:
@@ -115,10 +117,13 @@ def _print(result: "Result", style: Format, top: int) -> None:
         "× is replicas, most the largest batch"
         + (", ± the central 80 % of latency" if "latency_s_high" in every.columns else "")
     )
-    cells = [_row(row) for row in shown]
+    lasting = "tpot_steady_s" in every.columns
+    names = ("ttft_idle_s", "tpot_steady_s") if lasting else ("ttft_s", "tpot_s")
+    cells = [_row(row, *names) for row in shown]
     # A column without a figure says nothing.
     kept = [i for i in range(len(_HEADER)) if any(row[i] for row in cells)]
-    header = [_HEADER[i] for i in kept]
+    titles = {"TTFT": "TTFT, idle", "TPOT": "TPOT, steady"} if lasting else {}
+    header = [titles.get(_HEADER[i], _HEADER[i]) for i in kept]
     print_rows([[row[i] for i in kept] for row in cells], header, style, title, whole=1)
     print_notes(result.notes, style)
 
@@ -137,7 +142,7 @@ _HEADER = [
 ]
 
 
-def _row(row: dict[str, Any]) -> list[str]:
+def _row(row: dict[str, Any], ttft: str, tpot: str) -> list[str]:
     from roofline.units import show, show_binary, significant
 
     def shown(name: str, write: Callable[[float], str]) -> str:
@@ -147,8 +152,8 @@ def _row(row: dict[str, Any]) -> list[str]:
         str(row["layout"]),
         str(row["replicas"]),
         show_binary(float(row["memory_bytes"])),
-        show(row["ttft_s"], "s"),
-        show(row["tpot_s"], "s") if row["tpot_s"] else "",
+        show(row[ttft], "s"),
+        show(row[tpot], "s") if row[tpot] else "",
         show(row["latency_s"], "s"),
         f"{row['latency_s_high'] / row['latency_s'] - 1:.0%}" if "latency_s_high" in row else "",
         f"{row['wire_share']:.0%}",

@@ -221,5 +221,8 @@ MemoryUtilization: TypeAlias = Annotated[
 Price: TypeAlias = Annotated[
     float | None, typer.Option(help="Dollars for a device and hour; else the assumed one.")
 ]
+Static: TypeAlias = Annotated[
+    bool, typer.Option("--static", help="Show batches whose prompts all arrive at once.")
+]
 Report: TypeAlias = Annotated[Path | None, typer.Option(help="Write an HTML report here.")]
 FormatOf: TypeAlias = Annotated[Format, typer.Option("--format", help="How to print.")]

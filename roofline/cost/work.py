@@ -28,6 +28,17 @@ Kind: TypeAlias = Literal[
 ]
 
 
+def distinct(values: Array) -> Array:
+    """Values in order, each once; ``np.unique`` imports masked arrays, which take 10 ms.
+
+    >>> distinct(np.array([3.0, 1.0, 3.0])).tolist()
+    [1.0, 3.0]
+    """
+    ordered = np.sort(values)
+    found: Array = ordered[np.append(True, ordered[1:] > ordered[:-1])]
+    return found
+
+
 def plus(a: Number, b: Number) -> Number:
     """``a + b`` without a pass over an array where one side is the scalar zero."""
     if isinstance(a, float) and a == 0.0:

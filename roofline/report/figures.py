@@ -26,6 +26,7 @@ COLOURS: Final = (
     "memory",
     "wire",
     "host",
+    "engine",
     "rest",
     "weights",
     "kv",
@@ -44,7 +45,13 @@ STEPS: Final = (
 FEWEST: Final = 3
 """Ticks that an axis needs to be read. [1]"""
 SYMBOLS: Final[Mapping[str, str]] = {"prefill": "circle", "decode": "diamond"}
-HATCH: Final[Mapping[str, str]] = {"compute": "", "memory": "/", "wire": "x", "host": "."}
+HATCH: Final[Mapping[str, str]] = {
+    "compute": "",
+    "memory": "/",
+    "wire": "x",
+    "host": ".",
+    "engine": "+",
+}
 
 
 def colour(name: str, opacity: float = 1.0) -> str:

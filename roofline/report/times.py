@@ -7,7 +7,7 @@ from typing import Any, Final
 from roofline.report.known import at_roof, calibrated, ends, inside
 from roofline.table import Result
 
-MOST_BARS: Final = 14
+MOST_BARS: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class Bar:
     seconds, serial_s
         As predicted, else with perfect overlap at datasheet rates; there, with none. [s]
     bound
-        ``"compute"``, ``"memory"``, ``"wire"``, ``"host"``; empty for several together.
+        ``"compute"``, ``"memory"``, ``"wire"``, ``"host"``, ``"engine"``; empty for
+        several together.
     interval
         Ends of the central 80 %; None where nothing like it was measured. [s]
     within_s

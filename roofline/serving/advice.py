@@ -17,8 +17,12 @@ from roofline.serving.static import OpTime, StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.units import show_binary
 
-PARTS: Final = ("arithmetic", "weights", "KV cache", "activations", "wires", "host")
+PARTS: Final = ("arithmetic", "weights", "KV cache", "activations", "wires", "host", "engine")
 """What the time of a step is divided into."""
+ELSEWHERE: Final = {"wire": "wires", "host": "host", "engine": "engine"}
+"""Part for each limit of an operator that is neither arithmetic nor device memory."""
+SHOWN: Final = {"wires": "interconnect", "engine": "the engine"}
+"""Parts by their name in a sentence, where it differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def _candidates(batch: StaticBatch) -> Iterator[tuple[str, str, Deployment, Work
     node = replace(deployment.node, gpu=faster)
     yield "twice the memory bandwidth", "", replace(deployment, node=node), workload
     if batch.devices > 1:
-        yield "twice the rate of all wires", "", _twice_the_wires(deployment), workload
+        yield "twice the rate of the interconnect", "", _twice_the_wires(deployment), workload
     rates = {name: 2 * rate for name, rate in gpu.flops_per_s.items()}
     node = replace(deployment.node, gpu=replace(gpu, flops_per_s=rates))
     yield "twice the arithmetic", "", replace(deployment, node=node), workload
@@ -113,7 +117,7 @@ def _twice_the_wires(deployment: Deployment) -> Deployment:
 
 
 def shares(ops: dict[str, OpTime]) -> dict[str, float]:
-    """Share of a step's time by what binds it: arithmetic, what is moved, wires, the host.
+    """Share of a step's time by what binds it: arithmetic, what is moved, interconnect, software.
 
     The time of an operator that is bound by memory is divided by what it moves.
     """
@@ -122,10 +126,9 @@ def shares(ops: dict[str, OpTime]) -> dict[str, float]:
         work = entry.op.work
         if entry.bound == "compute":
             out["arithmetic"] += entry.seconds
-        elif entry.bound in ("wire", "host"):
-            out["wires" if entry.bound == "wire" else "host"] += entry.seconds
-        else:
-            moved = float(work.hbm_bytes)
+        elif entry.bound in ELSEWHERE:
+            out[ELSEWHERE[entry.bound]] += entry.seconds
+        elif moved := float(work.hbm_bytes):
             out["weights"] += entry.seconds * float(work.weight_bytes) / moved
             out["KV cache"] += entry.seconds * float(work.kv_bytes) / moved
             out["activations"] += entry.seconds * float(work.activation_bytes) / moved
@@ -174,10 +177,13 @@ def listed(parts: dict[str, float]) -> str:
     name, share = largest[0]
     lead = {
         "arithmetic": "arithmetic",
-        "wires": "the wires between devices",
+        "wires": "the interconnect between devices",
         "host": "loading from the host",
+        "engine": "the engine's own work: scheduling, sampling, launches",
     }.get(name, f"memory: reading {name}" if name != "activations" else "memory: activations")
-    others = [f"{other} {part:.0%}" for other, part in largest[1:3] if part >= 0.05]
+    others = [
+        f"{SHOWN.get(other, other)} {part:.0%}" for other, part in largest[1:3] if part >= 0.05
+    ]
     return f"{lead} ({share:.0%} of its time{''.join(f', {other}' for other in others)})"
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from roofline.cost.work import distinct
 from roofline.serving import room
 from roofline.serving.phases import decode_steps, first_tokens, remembering
 from roofline.serving.quadrature import Answers, context_nodes
@@ -17,7 +18,7 @@ def curve(batch: StaticBatch) -> Table:
     most = room.largest_batch(deployment, work, batch.utilization)
     last = max(4 * work.batch, 2 * most, 16)
     batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
-    batches = np.unique(np.append(batches, work.batch))
+    batches = distinct(np.append(batches, work.batch))
     asked = work.prefill_batch
     if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
         asked = 0  # nobody said how many prompts go together

@@ -171,7 +171,8 @@ def disaggregated(
     split = divide(overlap, first.devices, rest.devices, room)
     used = split.prefill * first.devices + split.decode * rest.devices
     _check_place(prefill, decode, used, wires)
-    waiting = overlap.prefill_s + overlap.transfer_s
+    # A request holds no cache while it is with the front end.
+    waiting = overlap.prefill_s - prefill.engine_costs.arrival_s + overlap.transfer_s
     in_flight = max(math.ceil(overlap.prompts_per_s * waiting), together)
     arriving = math.ceil(overlap.answers_per_s * (waiting if overlapped else overlap.transfer_s))
     return Disaggregated(
@@ -211,11 +212,18 @@ def _phases(
     serial: bool = False,
     at: float = 0.0,
 ) -> Phases:
-    """Times of both pools, so many standard deviations of their logarithms from the median."""
+    """Times of both pools, so many standard deviations of their logarithms from the median.
+
+    Requests arrive at the prefill pool, once: its TTFT has the front end, decode steps do not.
+    """
     longer, slower = math.exp(at * first.ttft_log_sd), math.exp(at * rest.tpot_log_sd)
     work, output = first.workload, rest.workload.output
     priced = through(first.deployment, work.prefill(float(work.together)))
-    stages = [float(stage.seconds(serial)) * longer for stage in priced]
+    costs = first.deployment.engine_costs
+    stages = [costs.prefill_gain * float(stage.seconds(serial)) * longer for stage in priced]
+    # A step of the engine for each of the stream's, and one request after the other in front of it.
+    step = float(pace(stages)) + costs.prefill_step_s * longer
+    each_s = max(step / work.together, costs.serial_s * longer)
     wait = handed.seconds
     if overlapped and not serial:
         wait = handed.exposed(float(fill(stages)) / len(stages))
@@ -225,7 +233,7 @@ def _phases(
         prefill_s=(first.ttft_serial_s if serial else first.ttft_s) * longer,
         transfer_s=wait,
         step_s=step_s,
-        prompt_s=float(pace(stages)) / work.together,
+        prompt_s=each_s,
         answer_s=step_s * (output - 1) / rest.workload.batch,
         send_s=handed.send.cache_s,
         receive_s=handed.receive.cache_s,

@@ -12,7 +12,10 @@ from roofline.table import Result, Table
 from roofline.units import count, show, show_binary, significant
 
 READS: Final = {"weights": "reading weights", "KV cache": "reading the KV cache"}
-BINDS: Final = {"wires": "the wires between devices"}
+BINDS: Final = {
+    "wires": "the interconnect between devices",
+    "engine": "the engine's own work",
+}
 
 
 def result_of(pools: Disaggregated) -> Result:
@@ -182,8 +185,9 @@ def notes(pools: Disaggregated) -> tuple[str, ...]:
     else:
         rests = (
             "Times of operators are fits to measured kernels; both ends of a figure are the "
-            "central 80 %, errors of both pools taken to go together. The hand-over of the cache "
-            "is at published rates.",
+            "central 80 %, errors of both pools taken to go together. Steps of both pools have "
+            "the engine's software in them, TTFT its front end. The hand-over of the cache is at "
+            "published rates.",
         )
     out = [
         *rests,

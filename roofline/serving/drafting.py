@@ -16,7 +16,8 @@ def prefill_of(draft: Draft, target: Deployment, workload: Workload) -> Span:
     if not draft.sequential:
         return Span(0.0, 0.0)
     parts = pass_(draft, target, workload.prefill(float(workload.together)))
-    times = workload.batch / workload.together
+    # Inside the target's steps, as drafting is: the engine's factor on kernels, and no more.
+    times = target.engine_costs.prefill_gain * workload.batch / workload.together
     seconds, serial = float(parts.seconds(target)), float(parts.serial)
     return Span(seconds, serial, float(parts.log_sd)) * times
 

@@ -9,6 +9,7 @@ from roofline.serving.explain.parts import worst
 from roofline.serving.static import OpTime, StaticBatch
 from roofline.table import Table, table
 
+SOFTWARE: Final = "scheduling, sampling, launches: fitted to serving measured end to end"
 UNMEASURED: Final = "nothing like it was measured: the least that published rates allow"
 SHARED: Final = "its time is in the kernel of another operator"
 COLUMNS: Final = (
@@ -51,6 +52,9 @@ def kernels(batch: StaticBatch) -> Table:
 
 def _told(entry: OpTime) -> Mapping[str, str]:
     """What a fit is of, and how far it is from what was asked for."""
+    if entry.op.kind == "engine":
+        told = dict.fromkeys(("kernel", "of", "measured on", "source"), "")
+        return {**told, "kernel": "engine", "note": SOFTWARE}
     known = entry.measured
     found = known.found if known else None
     if known is None or found is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from roofline.cost.calibration.kernel import Label
 from roofline.cost.memory import kv_bytes_per_sequence
@@ -13,12 +13,56 @@ from roofline.serving import layout_notes
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.units import show, show_binary
 
+if TYPE_CHECKING:
+    from roofline.serving.steady import SteadyState
+
 FORMS: Final = ("expanded", "absorbed")
 
 
 def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
     """What times rest on; conventions, omissions and choices behind the figures."""
     return (*_grounds(batch), *conventions(batch, replicas))
+
+
+def steady_notes(
+    batch: StaticBatch, steady: "SteadyState | None", reason: str = ""
+) -> tuple[str, ...]:
+    """What the steady state is, and what waves of equal lengths do to it; or why there is none.
+
+    Parameters
+    ----------
+    batch, steady
+        What was priced, and its steady state if it has one.
+    reason
+        Why it has none.
+    """
+    if steady is None:
+        reason = reason or "nothing decodes"
+        return (f"No steady state: {reason}. Rates and price are those of the static batch.",)
+    work = batch.workload
+    out = [
+        f"Steady: {work.batch:,} client{'s' * (work.batch != 1)} of each replica, each of which "
+        "sends the next prompt when it has its answer; the closed form of `roofline simulate "
+        "--concurrency`."
+    ]
+    if steady.at_once < steady.clients:
+        out.append(
+            f"{steady.at_once:,} of the {steady.clients:,} sequences run at once, as far as "
+            "memory and the engine's limit go; the others wait, and TTFT has their wait in it."
+        )
+    if work.batch > 1 and steady.tpot_s:
+        told = (
+            f"Lengths are all equal here, so that requests come in waves: {steady.wave:,} "
+            f"prompt{'s' * (steady.wave != 1)} together, in one step of "
+            f"{1.0 / steady.wave_chance:,.3g}."
+        )
+        if steady.wave < steady.at_once:
+            told += (
+                " Waves may run together while requests are with the front end: TTFT is at most "
+                f"{show(steady.ttft_together_s, 's')}, with all in one wave."
+            )
+        out.append(told)
+    return tuple(out)
 
 
 def conventions(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
@@ -78,7 +122,7 @@ def _grounds(batch: StaticBatch) -> list[str]:
     out = [
         f"Operators are priced by fits to kernels measured on {' and '.join(places)}; intervals "
         "are the central 80 % on shapes that the fits did not see, and roof is the least that "
-        "published rates allow over the time. What an engine does between kernels is left out."
+        "published rates allow over the time."
     ]
     out += _mine({label for label, _, _ in fits})
     local = [entry for entry in entries if entry.measured and entry.op.kind != "collective"]
@@ -88,13 +132,12 @@ def _grounds(batch: StaticBatch) -> list[str]:
             "last-level cache."
         )
     costs, title = batch.deployment.engine_costs, batch.deployment.engine.title
-    if batch.decode and costs.step_s:
-        _, size = batch.workload.turns(batch.deployment.layout)
-        added = show(costs.step_s + costs.sequence_s * size, "s")
+    if costs.step_s:
         out.append(
-            f"{title} itself takes about {added} more for each decode step of {size} sequences "
-            f"and {show(costs.step_s + costs.prefill_s, 's')} for one with prompts, as fitted to "
-            "serving that was measured end to end: `roofline simulate` has it."
+            f"The row engine is what {title} does between kernels (scheduling, sampling, "
+            "launches), and TTFT has its front end in it, "
+            f"{show(costs.arrival_s, 's')} for a request: both are fitted to serving that was "
+            "measured end to end. --engine ideal leaves them out."
         )
     borrowed = sorted(
         {f"{label.kind} of {label.provider}" for label, _, borrowed in fits if borrowed}

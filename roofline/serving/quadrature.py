@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.work import Array
+from roofline.cost.work import Array, distinct
 from roofline.model.architecture import Architecture
 
 PER_OCTAVE: Final = 8
@@ -47,7 +47,7 @@ def nodes(first: int, last: int, most: int = NODES) -> tuple[Array, Array]:
     """
     assert last >= first, "an empty range has no mean"
     steps = last - first + 1
-    points = np.unique(np.rint(np.linspace(first, last, min(most, steps))))
+    points = distinct(np.rint(np.linspace(first, last, min(most, steps))))
     weights = np.ones_like(points)
     # Between nodes a and b lie n = b − a − 1 integers; linear interpolation gives each end n / 2.
     between = (np.diff(points) - 1.0) / 2.0

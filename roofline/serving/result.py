@@ -1,12 +1,14 @@
 """A priced static batch as a result: what the command line prints, JSON carries, reports draw."""
 
 import roofline
+from roofline.errors import RooflineError
 from roofline.serving import advice, grounds, room, tables
 from roofline.serving.curve import curve
 from roofline.serving.explain import explain_all
 from roofline.serving.kernels import kernels
-from roofline.serving.notes import notes
+from roofline.serving.notes import notes, steady_notes
 from roofline.serving.static import StaticBatch
+from roofline.serving.steady import steady_state
 from roofline.table import Result
 
 
@@ -21,7 +23,14 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
         Why the layout was taken, where it was chosen.
     """
     deployment, work = batch.deployment, batch.workload
-    changes, derivations = advice.changes(batch), explain_all(batch, replicas)
+    steady, no_steady = None, ""
+    try:
+        steady = steady_state(batch)
+    except RooflineError as error:
+        no_steady = error.message
+    changes = advice.changes(batch)
+    derivations = explain_all(batch, replicas, steady)
+    prefix = "static_" if steady else ""
     given = {
         "model": deployment.architecture.name,
         "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
@@ -32,12 +41,13 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
         "prefix hit": f"{work.prefix_hit:.0%}",
         "engine": deployment.engine.title,
         "node": deployment.node.title,
-        "overlap of wires": f"{deployment.options.overlap:.0%}",
+        "overlap of the interconnect": f"{deployment.options.overlap:.0%}",
     }
     return Result(
         kind="analyze",
         tables={
-            "headline": tables.headline(batch, replicas, derivations),
+            "headline": tables.headline(batch, steady, replicas, derivations),
+            "static_batch": tables.static_table(batch, replicas, derivations, prefix),
             "memory": tables.memory(batch),
             "capacity": tables.capacity(batch),
             "ops": tables.operators(batch),
@@ -49,6 +59,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
         },
         derivations=derivations,
         notes=(
+            *steady_notes(batch, steady, no_steady),
             *notes(batch, replicas),
             *deployment.precision.notes,
             *deployment.architecture.notes,

@@ -221,8 +221,11 @@ def sheet(
 
     Notes
     -----
-    Rounds start anywhere in the answer alike. Left out: that the last one may yield more than is
-    wanted. Source: mean over contexts, as for a decode step.
+    A round is one step of the engine: the verification is scheduled, sampled and sent out once,
+    and drafting runs inside the same step, as vLLM's proposers and SGLang's draft workers do. So
+    passes of the draft have the engine's factor on kernels and nothing of its software; all tokens
+    of a round go through its front end. Rounds start anywhere in the answer alike. Left out: that
+    the last one may yield more than is wanted. Source: mean over contexts, as for a decode step.
     """
     contexts, weights = nodes(workload.prompt + 1, workload.longest, most)
     batch, cached = np.repeat(batches, len(contexts)), np.tile(contexts - 1.0, len(batches))
@@ -234,14 +237,24 @@ def sheet(
         )
         return Span(*means)
 
-    def stepped(priced: Priced) -> Span:
-        return mean(Span(priced.seconds(), priced.seconds(serial=True), priced.parts.log_sd))
+    costs = target.engine_costs
+
+    def stepped(priced: Priced, tokens: float = 1.0) -> Span:
+        """A step of the engine that yields so many tokens of each sequence."""
+        one = mean(Span(priced.seconds(), priced.seconds(serial=True), priced.parts.log_sd))
+        passed = costs.front_end_s * tokens * batches
+        whole, serial = (
+            np.maximum(costs.decode_step(kernels, batches), passed)
+            for kernels in (one.seconds, one.serial)
+        )
+        part = costs.decode_gain * one.seconds / whole
+        return Span(whole, serial, costs.log_sd(one.log_sd, part))
 
     drafted = drafter(draft, target, batch, cached)
     (plain,) = through(target, Group(batch, 1.0, cached + 1.0))
     return Sheet(
         tuple(trees),
-        tuple(tuple(mean(each) for each in drafted(tree)) for tree in trees),
-        tuple(stepped(verification(target, tree, batch, cached)) for tree in trees),
+        tuple(tuple(mean(each) * costs.decode_gain for each in drafted(tree)) for tree in trees),
+        tuple(stepped(verification(target, tree, batch, cached), tree.tokens) for tree in trees),
         stepped(plain),
     )

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.work import Array
+from roofline.cost.work import Array, distinct
 
 TOLERANCE: Final = 2.0**-11
 """Of the function's value, in the middle between two points: 0.05 %."""
@@ -37,7 +37,7 @@ def spaced(low: int, high: int, per_octave: int, whole: int = 0) -> Array:
     start = min(max(low, whole, 1), high)
     octaves = np.log2(max(high / start, 1.0))
     sparse = start * 2.0 ** np.linspace(0.0, octaves, int(np.ceil(octaves * per_octave)) + 1)
-    return np.unique(np.concatenate([dense, np.rint(sparse), [float(low), float(high)]]))
+    return distinct(np.concatenate([dense, np.rint(sparse), [float(low), float(high)]]))
 
 
 def refined(

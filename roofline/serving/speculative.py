@@ -16,7 +16,14 @@ from roofline.serving.drafting import check, memory_of, prefill_of, taken
 from roofline.serving.drafts import Draft
 from roofline.serving.quadrature import nodes
 from roofline.serving.rounds import Round, Span, sheet, verification
-from roofline.serving.static import CENTRAL, OpTime, StaticBatch, operator_times, static_batch
+from roofline.serving.static import (
+    CENTRAL,
+    OpTime,
+    StaticBatch,
+    engine_time,
+    operator_times,
+    static_batch,
+)
 from roofline.serving.turning import (
     COARSE,
     AtBatch,
@@ -192,7 +199,7 @@ def speculate(
         fast=priced.round(deviations=-CENTRAL),
         slow=priced.round(deviations=CENTRAL),
         passes=tuple(float(np.asarray(each.seconds)[0]) for each in priced.passes[0]),
-        verify=_operators(target, tree, workload),
+        verify=_operators(target, tree, workload, priced.round().verify_s),
         prefill=prefill_of(draft, target, workload),
         memory=memory,
         draft_weights=weights,
@@ -229,8 +236,13 @@ def _trees(
     return chain(acceptance, length), [chain(acceptance, n) for n in range(1, deepest + 1)]
 
 
-def _operators(target: Deployment, tree: Tree, workload: Workload) -> dict[str, OpTime]:
-    """Operators of the verification, mean over the answer."""
+def _operators(
+    target: Deployment, tree: Tree, workload: Workload, whole_s: float
+) -> dict[str, OpTime]:
+    """Operators of the verification, mean over the answer, and what the engine adds to it."""
     contexts, weights = nodes(workload.prompt + 1, workload.longest)
     priced = verification(target, tree, float(workload.batch), contexts - 1.0)
-    return operator_times(priced, weights)
+    costs = target.engine_costs
+    kernels = operator_times(priced, weights, costs.decode_gain)
+    added = whole_s - sum(entry.seconds for entry in kernels.values())
+    return kernels | engine_time(added, costs)

@@ -186,14 +186,16 @@ def notes(made: Speculation) -> tuple[str, ...]:
     rest = (
         "Times are fits to measured kernels, with the central 80 % of those with drafts. Several "
         "new tokens on a long context were measured rarely: the verification is the wider for it. "
-        "Sampling and"
+        "A round is one step of the engine: what its software adds is in the verification, once, "
+        "and drafting runs inside the same step."
         if made.calibrated
-        else "Times are the datasheet roofline: the least the hardware allows, not a forecast. "
-        "Launches of kernels, sampling and"
+        else "Times are the datasheet roofline: the least the hardware allows, not a forecast; "
+        "there is no time of an engine in them."
     )
+    out.append(rest)
     out.append(
-        f"{rest} the engine's work between steps are left out, and a round has more of them than a "
-        "decode step."
+        "TTFT, latency and throughput are those of a static batch, all of whose prompts arrive at "
+        "once: with drafts there is no closed form of a server that is kept full."
     )
     if draft.deployment is not None:
         out.append(

@@ -6,27 +6,119 @@ from math import exp
 from typing import Any, Final
 
 from roofline.cost import hierarchy
+from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import EngineCosts
 from roofline.serving import room
 from roofline.serving.advice import Change
 from roofline.serving.explain.parts import worst
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
+from roofline.serving.steady import SteadyState, steady_state
 from roofline.table import Derivation, Table, table
+from roofline.units import MILLION, SECONDS_PER_HOUR
 
 
-def headline(batch: StaticBatch, replicas: int, derivations: Mapping[str, Derivation]) -> Table:
-    """Metrics of the deployment, one row each.
+def headline(
+    batch: StaticBatch,
+    steady: SteadyState | None,
+    replicas: int,
+    derivations: Mapping[str, Derivation],
+) -> Table:
+    """Metrics of the deployment, one row each: of an idle server, and of one that is kept full.
 
     At datasheet rates with the two bounds of the roofline: ``value`` is with perfect overlap,
     ``serial`` without any. Calibrated, ``low`` and ``high`` bound the central 80 %, and ``roof`` is
-    the same metric at datasheet rates: least time, most throughput.
+    the same metric at datasheet rates: least time, most throughput. Without a steady state rates
+    are those of the static batch.
     """
-    rows = _metrics(batch, replicas)
+    other = steady
+    if batch.calibrated:
+        compared = static_batch(_bare(batch), batch.workload, utilization=batch.utilization)
+        other = steady and steady_state(compared)
+    else:
+        compared = batch
+        if steady is not None:
+            gain = batch.tpot_serial_s / batch.tpot_s if batch.tpot_s else 1.0
+            prompts = batch.ttft_serial_s / batch.ttft_s
+            other = steady_state(batch, EngineCosts(decode_gain=gain, prefill_gain=prompts))
+    rows = _lasting(batch, steady, replicas)
+    values = [row.value for row in _lasting(compared, other, replicas)]
     if not batch.calibrated:
-        return table([row.shown(derivations) for row in rows], {})
-    bare = replace(batch.deployment, calibration=None)
-    least = static_batch(bare, batch.workload, utilization=batch.utilization)
+        values = [row.serial or value for row, value in zip(rows, values, strict=True)]
+    return _shown(batch, rows, values, derivations)
+
+
+def static_table(
+    batch: StaticBatch, replicas: int, derivations: Mapping[str, Derivation], prefix: str
+) -> Table:
+    """Metrics of the static batch, all of whose prompts arrive at once; columns as `headline`.
+
+    Parameters
+    ----------
+    batch, replicas, derivations
+        What was priced, and how each figure came about.
+    prefix
+        Before the names of derivations of rates, which may be those of the steady state.
+    """
+    rows = [
+        replace(row, explained=prefix + row.explained) if row.explained in RATES else row
+        for row in _metrics(batch, replicas)
+    ]
+    if not batch.calibrated:
+        return _shown(batch, rows, [row.serial for row in rows], derivations)
+    least = static_batch(_bare(batch), batch.workload, utilization=batch.utilization)
     roofs = [row.value for row in _metrics(least, replicas)]
-    return table([row.shown(derivations, roof) for row, roof in zip(rows, roofs, strict=True)], {})
+    return _shown(batch, rows, roofs, derivations)
+
+
+RATES: Final = frozenset({"throughput", "cost", "energy"})
+"""Derivations of which there are two: of the steady state and of the static batch."""
+
+
+def _bare(batch: StaticBatch) -> Deployment:
+    """The deployment at datasheet rates."""
+    return replace(batch.deployment, calibration=None)
+
+
+def _shown(
+    batch: StaticBatch,
+    rows: list["_Metric"],
+    others: list[float],
+    derivations: Mapping[str, Derivation],
+) -> Table:
+    """Rows as they are printed, with the same at datasheet rates or without overlap."""
+    pairs = zip(rows, others, strict=True)
+    return table([row.shown(derivations, other, batch.calibrated) for row, other in pairs], {})
+
+
+def _lasting(batch: StaticBatch, steady: SteadyState | None, replicas: int) -> list["_Metric"]:
+    """Rows of the headline; without a steady state, those of an idle server and of the batch."""
+    devices = replicas * batch.devices
+    tpot = _Metric("tpot_s", batch.tpot_s, batch.tpot_serial_s, "s", "tpot", batch.tpot_log_sd)
+    if steady is None:
+        own = replace(batch.workload, batch=1, prefill_batch=0)
+        alone = static_batch(batch.deployment, own, utilization=batch.utilization)
+        idle = _Metric(
+            "ttft_idle_s", alone.ttft_s, alone.ttft_serial_s, "s", "ttft_idle", alone.ttft_log_sd
+        )
+        rest = [row for row in _metrics(batch, replicas) if row.unit != "s"]
+        return [idle, tpot, *rest]
+    rate, sd = steady.output_tok_s * replicas, steady.rate_log_sd
+    gpu = batch.deployment.node.gpu
+    user = 1.0 / steady.tpot_s if steady.tpot_s else 0.0
+    energy = gpu.tdp_w * devices / rate * MILLION
+    cost = gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate * MILLION
+    first, each = steady.ttft_log_sd, steady.tpot_log_sd
+    rows = [
+        _Metric("ttft_idle_s", steady.ttft_idle_s, 0.0, "s", "ttft_idle", batch.ttft_log_sd),
+        tpot,
+        _Metric("ttft_steady_s", steady.ttft_s, 0.0, "s", "ttft_steady", first, steady.ttft_high_s),
+        _Metric("tpot_steady_s", steady.tpot_s, 0.0, "s", "tpot_steady", each),
+        _Metric("throughput_tok_s", rate, 0.0, "token/s", "throughput", sd),
+        _Metric("throughput_tok_s_per_gpu", rate / devices, 0.0, "token/s", "throughput", sd),
+        _Metric("user_tok_s", user, 0.0, "token/s", "tpot_steady", each),
+        _Metric("joule_per_mtok", energy, 0.0, "J", "energy", sd),
+    ]
+    return [*rows, _Metric("usd_per_mtok", cost, 0.0, "$", "cost", sd)] if cost else rows
 
 
 def _metrics(batch: StaticBatch, replicas: int) -> list["_Metric"]:
@@ -79,14 +171,17 @@ def _metrics(batch: StaticBatch, replicas: int) -> list["_Metric"]:
 
 
 MEANINGS: Final[Mapping[str, str]] = {
+    "ttft_idle_s": "one prompt on an idle server",
+    "ttft_steady_s": "batch kept full, mean",
+    "tpot_steady_s": "batch kept full, prompts too",
     "ttft_s": "arrival to first token, last prompt",
     "ttft_mean_s": "the same, mean over the batch",
-    "tpot_s": "between tokens, mean over the answer",
+    "tpot_s": "between tokens, decode alone",
     "latency_s": "arrival to last token",
     "throughput_tok_s": "output tokens, all GPUs",
     "throughput_tok_s_per_gpu": "output tokens, each GPU",
-    "user_tok_s": "one user, after the first token",
-    "joule_per_mtok": "energy per million output tokens at board power",
+    "user_tok_s": "one user, in an answer",
+    "joule_per_mtok": "per million, at board power",
     "usd_per_mtok": "per million output tokens",
 }
 """What each metric is, in a few words."""
@@ -94,7 +189,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Metric:
-    """One row of the headline: with perfect overlap and without any, and its log spread."""
+    """One row: with perfect overlap and without any, its log spread, its upper end if not so."""
 
     name: str
     value: float
@@ -102,17 +197,19 @@ class _Metric:
     unit: str
     explained: str
     log_sd: float
+    high: float = 0.0
 
     def shown(
-        self, derivations: Mapping[str, Derivation], roof: float | None = None
+        self, derivations: Mapping[str, Derivation], other: float, calibrated: bool
     ) -> dict[str, Any]:
-        """The row as it is printed; calibrated where there is a roof to compare with."""
+        """The row as it is printed, beside the same at datasheet rates or without overlap."""
         wide = exp(CENTRAL * self.log_sd)
-        bounds = {"low": self.value / wide, "high": self.value * wide, "roof": roof}
+        high = self.high or self.value * wide
+        bounds = {"low": self.value / wide, "high": high, "roof": other}
         return {
             "metric": self.name,
             "value": self.value,
-            **({"serial": self.serial} if roof is None else bounds),
+            **(bounds if calibrated else {"serial": other}),
             "unit": self.unit,
             "basis": derivations[self.explained].basis,
             "meaning": MEANINGS[self.name],
@@ -156,7 +253,10 @@ OP_UNITS: Final = {
 
 
 def operators(batch: StaticBatch) -> Table:
-    """Operators of both phases; counts and times are of all executions on one device."""
+    """Operators of both phases; counts and times are of all executions on one device.
+
+    The row of kind ``"engine"`` is what its software adds to a step: it has a time and no counts.
+    """
     precision, gpu = batch.deployment.precision, batch.deployment.node.gpu
     rows = []
     for phase, ops in (("prefill", batch.prefill), ("decode", batch.decode)):

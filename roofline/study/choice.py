@@ -139,7 +139,7 @@ def reason(
         out += f"; {idle} GPUs stay idle"
     if objective != "latency":
         return f"{out}."
-    return f"{out}. Wires take {priced.wires[best]:.0%} of its {_step(priced, best)}."
+    return f"{out}. The interconnect takes {priced.wires[best]:.0%} of its {_step(priced, best)}."
 
 
 def _step(priced: Layouts, number: int) -> str:

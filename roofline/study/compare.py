@@ -8,11 +8,13 @@ from typing import Any, Final
 from roofline.cost.textbook import calibration_flops, distillation_flops, qat_flops
 from roofline.cost.textbook.compression import CALIBRATION_TOKENS
 from roofline.errors import InputError, RooflineError
+from roofline.hardware.machine import Gpu
 from roofline.model.changes.settings import CHANGES, Setup, explained, parse
 from roofline.serving.static import CENTRAL
 from roofline.study.figures import Conditions, Figures, figures
 from roofline.study.reasons import sentence
 from roofline.table import Result, Table, table
+from roofline.units import MILLION, SECONDS_PER_HOUR
 
 ACCURACY: Final = (
     "Accuracy is out of scope: nothing here says whether a variant answers as well as the base."
@@ -35,6 +37,19 @@ _FACTORS: Final = {
     "throughput_tok_s": "token/s",
     "usd_per_mtok": "$",
 }
+_STEADY: Final = {
+    "ttft_idle_s": "s",
+    "tpot_steady_s": "s",
+    "steady_tok_s": "token/s",
+    "steady_usd_per_mtok": "$",
+}
+"""The same of one prompt on an idle server, and of a batch that is kept full."""
+LASTING: Final = (
+    "TTFT is of one prompt on an idle server; TPOT, throughput and price are of a batch that is "
+    "kept full, where every answer is followed by the next prompt. --static shows the batch whose "
+    "prompts all arrive at once."
+)
+STATIC: Final = "All prompts of a batch arrive at once, and are decoded together to the end."
 UNITS: Final = {
     "parameters": "parameter",
     "active_parameters": "parameter",
@@ -43,7 +58,12 @@ UNITS: Final = {
     "kv_bytes": "B",
     "memory_bytes": "B",
     **_FACTORS,
-    **{f"{name}_{end}": unit for name, unit in _FACTORS.items() for end in ("low", "high")},
+    **_STEADY,
+    **{
+        f"{name}_{end}": unit
+        for name, unit in {**_FACTORS, **_STEADY}.items()
+        for end in ("low", "high")
+    },
 }
 
 
@@ -116,6 +136,10 @@ def compare(
         notes = (UNLIKE.format(" and ".join(bare)),)
     first = every[0]
     calibrated = conditions.convention == "engine" and not bare
+    lasting = all(variant.figures.steady for variant in every)
+    if not lasting:
+        every = [replace(v, figures=replace(v.figures, steady=None)) for v in every]
+        first = every[0]
     basis = "calibrated" if calibrated else "datasheet"
     out: dict[str, Table] = {
         "variants": table(
@@ -126,7 +150,10 @@ def compare(
         "factors": table([_factors(first, variant) for variant in every[1:]], {}),
         "why": table(
             [
-                {"variant": v.label, "why": sentence(first.figures, v.figures, v.reasons)}
+                {
+                    "variant": v.label,
+                    "why": sentence(first.figures, v.figures, v.reasons, static=not lasting),
+                }
                 for v in every[1:]
             ],
             {},
@@ -139,7 +166,13 @@ def compare(
     return Result(
         kind="compare",
         tables=out,
-        notes=(ACCURACY, MEASURED if calibrated else TIMES, *notes, *_notes(every)),
+        notes=(
+            ACCURACY,
+            MEASURED if calibrated else TIMES,
+            *([LASTING if lasting else STATIC] if conditions.convention == "engine" else []),
+            *notes,
+            *_notes(every),
+        ),
         metadata={
             "version": version,
             "model": base.network.name,
@@ -159,6 +192,7 @@ def compare(
             "convention": conditions.convention,
             "basis": basis,
             "fits": any(variant.figures.fits for variant in every),
+            "rank": "steady" if lasting else "static",
             "accuracy": "out of scope",
         },
     )
@@ -204,6 +238,28 @@ def _ends(f: Figures) -> dict[str, float]:
     return out if f.latency_log_sd else {}
 
 
+def _lasting(f: Figures, gpu: Gpu, tp: int) -> dict[str, float]:
+    """An idle server, and one that is kept full, with the central 80 %; nothing where unknown."""
+    if f.steady is None:
+        return {}
+    each = f.steady
+    rate = each.output_tok_s * f.gpus / tp
+    out = {
+        "ttft_idle_s": (each.ttft_idle_s, f.ttft_log_sd),
+        "tpot_steady_s": (each.tpot_s, each.tpot_log_sd),
+        "steady_tok_s": (rate, each.rate_log_sd),
+        "steady_usd_per_mtok": (
+            gpu.usd_per_hour * f.gpus / SECONDS_PER_HOUR / rate * MILLION,
+            each.rate_log_sd,
+        ),
+    }
+    found = {name: value for name, (value, _) in out.items()}
+    for name, (value, sd) in out.items() if f.latency_log_sd else ():
+        wide = exp(CENTRAL * sd)
+        found |= {f"{name}_low": value / wide, f"{name}_high": value * wide}
+    return found
+
+
 def _row(variant: Variant) -> dict[str, Any]:
     f = variant.figures
     return {
@@ -220,6 +276,7 @@ def _row(variant: Variant) -> dict[str, Any]:
         "throughput_tok_s": f.throughput_tok_s,
         "usd_per_mtok": f.usd_per_mtok,
         **_ends(f),
+        **_lasting(f, variant.setup.gpu, variant.setup.tp),
         "fits": f.fits,
         "gpus": f.gpus,
         "gpu": variant.setup.gpu.name,
@@ -233,6 +290,11 @@ def _factors(base: Variant, variant: Variant) -> dict[str, Any]:
     for name in _FACTORS:
         old, new = getattr(base.figures, name), getattr(variant.figures, name)
         out[name] = new / old if old else 1.0
+    before = _lasting(base.figures, base.setup.gpu, base.setup.tp)
+    after = _lasting(variant.figures, variant.setup.gpu, variant.setup.tp)
+    for name in _STEADY:
+        if name in before and name in after:
+            out[name] = after[name] / before[name] if before[name] else 1.0
     return out
 
 

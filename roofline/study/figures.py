@@ -1,6 +1,7 @@
 """Figures of one variant of a deployment, the same in both conventions."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Literal
@@ -8,7 +9,7 @@ from typing import Literal
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Calibration
-from roofline.errors import LayoutError
+from roofline.errors import LayoutError, RooflineError
 from roofline.hardware.catalog import default_node
 from roofline.hardware.engine import Engine
 from roofline.hardware.machine import Gpu
@@ -17,6 +18,7 @@ from roofline.model.changes.settings import Setup
 from roofline.serving import advice, lecture, room
 from roofline.serving.notes import conventions
 from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.steady import SteadyState, steady_state
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
@@ -39,6 +41,9 @@ class Conditions:
         What an engine does, or published closed forms.
     calibrate
         Measured kernels of a device; none for the datasheet's rates.
+    rank
+        Whether variants are compared in the steady state, where they have one, or by the static
+        batch.
     """
 
     workload: Workload
@@ -48,6 +53,7 @@ class Conditions:
     utilization: float | None = None
     convention: Literal["engine", "textbook"] = "engine"
     calibrate: Callable[[Gpu], Calibration | None] = lambda _: None
+    rank: Literal["steady", "static"] = "steady"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,9 @@ class Figures:
         Standard deviation of the logarithms of TTFT, TPOT and, of throughput and price, latency; 0
         at datasheet rates. [1]
     prefill, decode
-        TTFT and TPOT by what binds them. [s]
+        TTFT and TPOT of the static batch by what binds them. [s]
+    steady
+        Of a replica that is kept full; None where there is none, or nobody asked.
     notes
         What must be known to read the figures right.
     """
@@ -98,6 +106,7 @@ class Figures:
     ttft_log_sd: float = 0.0
     tpot_log_sd: float = 0.0
     latency_log_sd: float = 0.0
+    steady: SteadyState | None = field(default=None, repr=False)
 
 
 def figures(setup: Setup, conditions: Conditions) -> Figures:
@@ -150,6 +159,10 @@ def _engine(setup: Setup, conditions: Conditions) -> Figures:
     placed, work = deployment(setup, conditions), _workload(setup, conditions)
     batch = static_batch(placed, work, utilization=conditions.utilization)
     network, held = setup.network, batch.memory
+    steady = None
+    if conditions.rank == "steady":
+        with suppress(RooflineError):
+            steady = steady_state(batch)
     return Figures(
         parameters=float(parameters.total(network)),
         active=float(parameters.active(network)["all"]),
@@ -171,6 +184,7 @@ def _engine(setup: Setup, conditions: Conditions) -> Figures:
         ttft_log_sd=batch.ttft_log_sd,
         tpot_log_sd=batch.tpot_log_sd,
         latency_log_sd=batch.latency_log_sd,
+        steady=steady,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import exp, isfinite
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from roofline.serving.static import CENTRAL
 from roofline.serving.workload import Workload
 from roofline.study.choice import OBJECTIVES, Objective, ranked, reason
 from roofline.study.layouts import MANY, Layouts, filled, price
+from roofline.study.steady_layouts import SteadyLayouts, steady_layouts
 from roofline.table import Result, table
 from roofline.units import MILLION, SECONDS_PER_HOUR, show_binary
 
@@ -22,6 +23,9 @@ UNITS: Final = {
     "kv_bytes": "B",
     "memory_bytes": "B",
     "free_bytes": "B",
+    "ttft_idle_s": "s",
+    "tpot_steady_s": "s",
+    "steady_tok_s": "token/s",
     "ttft_s": "s",
     "tpot_s": "s",
     "latency_s": "s",
@@ -38,12 +42,12 @@ UNITS: Final = {
 
 MEASURED: Final = (
     "Times are fits to measured kernels of the device, or of the one most like it; what was not "
-    "measured, such as wires between nodes, is at published rates and assumed latencies. Layouts "
-    "are off together: their order is surer than each of them."
+    "measured, such as the interconnect of nodes, is at published rates and assumed latencies. "
+    "Layouts are off together: their order is surer than each of them."
 )
 DATASHEET: Final = (
     "Times are the roofline at datasheet rates with perfect overlap inside an operator and "
-    "assumed latencies of wires: the least the hardware allows, for comparison."
+    "assumed latencies of the interconnect: the least the hardware allows, for comparison."
 )
 
 
@@ -53,6 +57,7 @@ def layouts(
     gpus: int,
     objective: Objective = "latency",
     utilization: float | None = None,
+    rank: Literal["steady", "static"] = "steady",
 ) -> Result:
     """Tables of all layouts, best first.
 
@@ -62,6 +67,9 @@ def layouts(
         As for `roofline.study.layouts.price`.
     objective
         What the order is by.
+    rank
+        Whether figures of a replica that is kept full are beside those of static batches; the
+        order is the same, see `roofline.study.steady_layouts.steady_layouts`.
 
     Raises
     ------
@@ -71,6 +79,9 @@ def layouts(
     priced = price(base, workload, gpus, utilization)
     if objective != "latency" or len(priced) <= MANY:
         priced = filled(base, priced, workload, utilization)
+    lasting = None
+    if rank == "steady" and workload.kv_cache and base.architecture.causal and workload.output > 1:
+        lasting = steady_layouts(base, priced, workload)
     usd, calibrated = base.node.gpu.usd_per_hour, base.calibration is not None
     full = bool(np.all(np.isfinite(priced.largest)))
     known = [name for name in OBJECTIVES if full or name == "latency"]
@@ -92,15 +103,22 @@ def layouts(
         kind="layouts",
         tables={
             "layouts": table(
-                _rows(priced, [*order, *rest], usd, calibrated),
+                _rows(priced, [*order, *rest], usd, calibrated, lasting),
                 UNITS,
                 "interpolated" if calibrated else "assumed",
             ),
             "best": table(best, {"objective": "", "layout": "", "reason": ""} if not best else {}),
         },
         notes=(
-            f"TTFT, TPOT and latency are of a batch of {workload.batch} in each replica; "
-            "throughput is with as many sequences as fit, whatever latency that has.",
+            (
+                f"TTFT is of one prompt on an idle server, TPOT and latency of {workload.batch} "
+                "sequences in each replica that are kept full, the prompts of the others among the "
+                "steps of an answer. Throughput is with as many sequences as fit, whatever latency "
+                "that has."
+                if lasting
+                else f"TTFT, TPOT and latency are of a static batch of {workload.batch} in each "
+                "replica; throughput is with as many sequences as fit, whatever latency that has."
+            ),
             "`roofline analyze … --layout NAME` shows where the time of one goes.",
             MEASURED if calibrated else DATASHEET,
         ),
@@ -141,7 +159,11 @@ def _summary(
 
 
 def _rows(
-    priced: Layouts, order: list[int], usd_per_hour: float, calibrated: bool
+    priced: Layouts,
+    order: list[int],
+    usd_per_hour: float,
+    calibrated: bool,
+    lasting: SteadyLayouts | None,
 ) -> list[dict[str, Any]]:
     spreads = {
         "ttft_s": priced.ttft_log_sd,
@@ -155,6 +177,14 @@ def _rows(
             value, wide = float(getattr(priced, name)[number]), exp(CENTRAL * spread[number])
             out |= {f"{name}_low": value / wide, f"{name}_high": value * wide}
         return out
+
+    kept = {}
+    if lasting is not None:
+        kept = {
+            "ttft_idle_s": lasting.ttft_idle_s,
+            "tpot_steady_s": lasting.tpot_s,
+            "steady_tok_s": lasting.output_tok_s,
+        }
 
     def row(number: int) -> dict[str, Any]:
         layout, replicas = priced.layout(number), int(priced.replicas[number])
@@ -178,6 +208,7 @@ def _rows(
             "kv_bytes": float(priced.kv[number]),
             "memory_bytes": float(priced.taken[number]),
             "free_bytes": float(priced.free[number]),
+            **{name: float(column[number]) for name, column in kept.items()},
             "ttft_s": float(priced.ttft_s[number]),
             "tpot_s": float(priced.tpot_s[number]),
             "latency_s": float(priced.latency_s[number]),

@@ -16,7 +16,9 @@ _DOING: Final = {
     "weights": "reading weights",
     "KV cache": "reading the KV cache",
     "activations": "moving activations",
-    "wires": "the wires between devices",
+    "wires": "the interconnect between devices",
+    "host": "loading from the host",
+    "engine": "the engine's own work",
 }
 
 
@@ -66,7 +68,9 @@ def cause(before: Mapping[str, float], after: Mapping[str, float]) -> Cause | No
     return Cause(part, share, moved[part], leading)
 
 
-def sentence(base: Figures, other: Figures, reasons: tuple[str, ...]) -> str:
+def sentence(
+    base: Figures, other: Figures, reasons: tuple[str, ...], *, static: bool = False
+) -> str:
     """What moved, why, and what came of it.
 
     Parameters
@@ -75,15 +79,18 @@ def sentence(base: Figures, other: Figures, reasons: tuple[str, ...]) -> str:
         Figures without and with the changes.
     reasons
         What each change did, a few words.
+    static
+        Whether TTFT and TPOT of the static batch are shown beside it, whose steps these are.
     """
+    step, prompts = ("TPOT", "TTFT") if static else ("decode step", "prefill of the batch")
     moved = [text for _, text in sorted(_memory(base, other), reverse=True)]
     why = ", ".join(reasons)
     lead = f"{', '.join(moved)}: {why}" if moved else why
     clauses = [
         lead,
-        *_phase("TPOT", "decode", "a step", base.tpot_s, other.tpot_s, base.decode, other.decode),
+        *_phase(step, "decode", "a step", base.tpot_s, other.tpot_s, base.decode, other.decode),
         *_reads(base, other),
-        *_phase("TTFT", "prefill", "it", base.ttft_s, other.ttft_s, base.prefill, other.prefill),
+        *_phase(prompts, "prefill", "it", base.ttft_s, other.ttft_s, base.prefill, other.prefill),
         *_room(base, other),
     ]
     text = "; ".join(clauses)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofline.bench.calibrating import Fitted, fit_probe, fit_records
+from roofline.bench.calibrating import fit_probe, fit_records
+from roofline.bench.fitted import Fitted
 from roofline.bench.engine import Measurement
 from roofline.bench.predicting import dims_of, naive, predict, touched
 from roofline.bench.probe import Point, find, points

@@ -58,7 +58,7 @@ def test_json_is_one_versioned_document_without_nan(capsys: Captured) -> None:
 def test_other_formats_carry_the_headline(capsys: Captured, style: str) -> None:
     code, out, _ = ask(capsys, "analyze", "--format", style)
     assert code == 0
-    assert ("ttft_s," in out) if style == "csv" else ("| TTFT |" in out)
+    assert ("ttft_idle_s," in out) if style == "csv" else ("| TTFT, idle |" in out)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from roofline.api import sweep as swept
+from roofline.bench.fitted import Fitted
 from roofline.bench.calibrations import calibration_of
-from roofline.bench.calibrating import Fitted
 from roofline.bench.profile import Profile, write
 from roofline.bench.profile_file import load
 from roofline.bench.shipping.files import labels, path_of

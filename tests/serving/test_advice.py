@@ -27,7 +27,7 @@ def changed(deployment: Deployment, work: Workload, name: str) -> tuple[Deployme
     if name in machine:
         node = replace(deployment.node, gpu=replace(gpu, **machine[name]))
         return replace(deployment, node=node), work
-    if name == "twice the rate of all wires":
+    if name == "twice the rate of the interconnect":
         link = deployment.node.link
         assert link is not None
         faster = replace(link, bytes_per_s=2 * link.bytes_per_s)

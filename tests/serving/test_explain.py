@@ -4,6 +4,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -97,6 +98,9 @@ def entries(derivation: Derivation) -> Iterator[Derivation]:
 def test_every_metric_is_explained_by_its_own_value(batch: StaticBatch) -> None:
     every = explain_all(batch)
     held = batch.memory
+    alone = replace(batch.workload, batch=1, prefill_batch=0)
+    idle = every.pop("ttft_idle").value
+    assert idle == static_batch(batch.deployment, alone, utilization=batch.utilization).ttft_s
     assert {name: entry.value for name, entry in every.items()} == {
         "ttft": batch.ttft_s,
         "tpot": batch.tpot_s,

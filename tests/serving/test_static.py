@@ -16,6 +16,7 @@ from roofline.serving.curve import curve
 from roofline.serving.explain import explain_all
 from roofline.serving.room import largest_batch, largest_context
 from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
 from tests.cost.networks import dense, deployed, networks
 from tests.serving.deployments import on
@@ -212,20 +213,41 @@ def test_throughput_cost_and_energy_of_an_example_by_hand() -> None:
 
 def test_the_headline_is_the_batch_with_both_bounds() -> None:
     batch = example()
-    rows = {row["metric"]: row for row in tables.headline(batch, 3, explain_all(batch)).rows()}
+    steady = steady_state(batch)
+    every = explain_all(batch, 3, steady)
+    lasting = {row["metric"]: row for row in tables.headline(batch, steady, 3, every).rows()}
+    rows = {row["metric"]: row for row in tables.static_table(batch, 3, every, "static_").rows()}
     assert rows["ttft_s"]["value"] == batch.ttft_s
     assert rows["tpot_s"]["serial"] == pytest.approx(batch.tpot_serial_s)
     assert rows["throughput_tok_s"]["value"] == pytest.approx(3 * batch.throughput_tok_s)
     assert rows["throughput_tok_s_per_gpu"]["value"] == pytest.approx(batch.throughput_tok_s / 2)
-    for metric, row in rows.items():
+    for metric, row in (*rows.items(), *lasting.items()):
         slower = row["serial"] / row["value"]
         assert slower < 1 if "tok_s" in metric else slower > 1, metric
     # Replicas serve more and cost more: the price of a token stays.
-    alone = {
-        row["metric"]: row["value"] for row in tables.headline(batch, 1, explain_all(batch)).rows()
-    }
+    one = explain_all(batch, 1, steady)
+    alone = [
+        {row["metric"]: row["value"] for row in found.rows()}
+        for found in (
+            tables.headline(batch, steady, 1, one),
+            tables.static_table(batch, 1, one, "static_"),
+        )
+    ]
+    for metric in ("usd_per_mtok", "joule_per_mtok"):
+        assert lasting[metric]["value"] == pytest.approx(alone[0][metric])
     for metric in ("usd_per_mtok", "joule_per_mtok", "latency_s"):
-        assert rows[metric]["value"] == alone[metric]
+        assert rows[metric]["value"] == pytest.approx(alone[1][metric])
+
+
+def test_without_a_steady_state_the_headline_has_the_static_batch() -> None:
+    batch = example()
+    rows = {
+        row["metric"]: row["value"]
+        for row in tables.headline(batch, None, 1, explain_all(batch)).rows()
+    }
+    assert rows["throughput_tok_s"] == batch.throughput_tok_s
+    assert {"ttft_idle_s", "tpot_s"} <= set(rows)
+    assert not {"ttft_steady_s", "tpot_steady_s", "ttft_s"} & set(rows)
 
 
 @pytest.mark.parametrize("together", [0, 4])

@@ -92,8 +92,15 @@ def test_base_and_variant_are_what_an_analysis_of_each_gives(
     alone = {"model": "llama-2-13b", "prompt": 512, "output": 64}
     for row, question in zip(rows(result), (alone, {**alone, **asked}), strict=True):
         analysed = api.analyze(**question)
-        metrics = {entry["metric"]: entry["value"] for entry in analysed.tables["headline"].rows()}
+        metrics, lasting = (
+            {entry["metric"]: entry["value"] for entry in analysed.tables[name].rows()}
+            for name in ("static_batch", "headline")
+        )
         assert {name: row[name] for name in SAME} == {name: metrics[name] for name in SAME}
+        assert row["ttft_idle_s"] == lasting["ttft_idle_s"]
+        assert row["tpot_steady_s"] == lasting["tpot_steady_s"]
+        assert row["steady_tok_s"] == pytest.approx(lasting["throughput_tok_s"])
+        assert row["steady_usd_per_mtok"] == pytest.approx(lasting["usd_per_mtok"])
         held = {entry["part"]: entry["bytes"] for entry in analysed.tables["memory"].rows()}
         assert (row["weight_bytes"], row["kv_bytes"]) == (held["weights"], held["KV cache"])
         assert row["largest_batch"] == analysed.tables["capacity"]["value"][0]
@@ -128,7 +135,8 @@ def test_shared_caches_are_read_as_often_as_own_ones() -> None:
 
 
 def test_half_the_weights_and_places_are_read_and_twice_the_rate_is_used() -> None:
-    result = api.compare("llama-2-13b", ["sparsity=2:4", "sparsity=0.5"], batch=1, prompt=2048)
+    changes = ["sparsity=2:4", "sparsity=0.5"]
+    result = api.compare("llama-2-13b", changes, batch=1, prompt=2048, engine="ideal")
     base, pattern, scattered = rows(result)
     matrices = 40 * (4 * 5120**2 + 3 * 5120 * 13824)
     saved = matrices * (2 - 9 / 8)
@@ -187,7 +195,9 @@ def test_the_cause_is_what_moved_most_the_way_the_whole_did() -> None:
 
 def test_a_reason_never_contradicts_its_factor() -> None:
     changes = ["gqa=1", "weights=int4", "batch=128", "gpu=a100-sxm", "gpu=b200-sxm", "mla=2048"]
-    result = api.compare("llama-3.1-8b", [*changes, "experts=4/2", "layers=8", "kv=fp8"])
+    result = api.compare(
+        "llama-3.1-8b", [*changes, "experts=4/2", "layers=8", "kv=fp8"], rank="static"
+    )
     for row, factor in zip(
         result.tables["why"].rows(), result.tables["factors"].rows(), strict=True
     ):

@@ -148,7 +148,7 @@ def test_analyze_takes_the_layout_that_is_chosen(rates: str) -> None:
     first = next(iter(table.tables["layouts"].rows()))
     assert chosen.metadata["layout"] == first["layout"]
     assert chosen.metadata["replicas"] == first["replicas"]
-    by_name = {row["metric"]: row["value"] for row in chosen.tables["headline"].rows()}
+    by_name = {row["metric"]: row["value"] for row in chosen.tables["static_batch"].rows()}
     assert by_name["throughput_tok_s"] == pytest.approx(first["throughput_tok_s"], rel=1e-4)
     assert "sequences in each replica" in chosen.metadata["summary"][0]
     assert chosen.metadata["summary"][0] in table.metadata["summary"]

@@ -1,6 +1,6 @@
 """Fitted constants of engines as files: ``hwspecs/calibrations/engines/<engine>.yaml``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from roofline.bench.end_to_end.engines import (
 )
 from roofline.bench.end_to_end.fitting import NAMES, PLACE, assembled, priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
-from roofline.bench.end_to_end.replay import CLOSED
+from roofline.bench.engine_profiles import misses
 from roofline.content import shipped
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.work import Array
@@ -284,24 +284,4 @@ def profile_of(name: str, own: Path | None = None) -> EngineProfile:
     if known.profile not in PROFILES:
         return NO_ENGINE
     logs, spreads = load(own)
-    return assembled(logs, known, tuple(_misses(spreads, known.profile)))
-
-
-@cache
-def shipped_profile(name: str) -> EngineProfile:
-    """Constants of an engine as they are shipped; none of one without a file."""
-    return profile_of(name)
-
-
-def _misses(spreads: Spreads, name: str) -> Iterator[tuple[str, float, float]]:
-    """Log standard deviation of TTFT and TPOT in a closed loop, by kind of network. [1]
-
-    Of groups of device, engine and network that the constants were not fitted to; of all engines
-    where this one has too few.
-    """
-    for kind in ("dense", "mixture", "latent"):
-        pair = []
-        for metric in ("ttft_s", "tpot_s"):
-            keys = ((name, CLOSED, metric, kind), (name, CLOSED, metric), (CLOSED, metric, kind))
-            pair.append(next(spreads[key] for key in (*keys, (CLOSED, metric)) if key in spreads))
-        yield kind, *pair
+    return assembled(logs, known, tuple(misses(spreads, known.profile)))

@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 
 from roofline.bench import profile
-from roofline.bench.calibrating import Fitted
 from roofline.bench.collective_rows import CUSTOM_ENDS
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.fit import cross_validate, fit
+from roofline.bench.fitted import Fitted
 from roofline.bench.held_out import coverage, errors
 from roofline.bench.kernel_rows import Group
 from roofline.bench.profile import Profile

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.calibration.grids import taken
 from roofline.cost.measured import Measured
-from roofline.cost.work import Number, Op
+from roofline.cost.work import Number, Op, distinct
 
 Rows: TypeAlias = NDArray[np.intp]
 Answers: TypeAlias = tuple[NDArray[np.bool_], ...]
@@ -40,7 +40,7 @@ def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
         np.broadcast_to(answer, many).astype(np.intp) << bit for bit, answer in enumerate(answers)
     )
     codes = np.asarray(codes)
-    for code in found if len(found := np.unique(codes)) > 1 else ():
+    for code in found if len(found := distinct(codes)) > 1 else ():
         rows = np.flatnonzero(codes == code)
         yield rows, taken(op, rows)
 

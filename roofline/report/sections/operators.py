@@ -78,6 +78,8 @@ def _cell(row: dict[str, Any], key: str, unit: str) -> Cell:
     if unit in ("interval", "roof", "basis"):
         return _known(row, unit)
     value = row[key]
+    if key == "op" and row["kind"] == "engine":
+        return Cell("engine: scheduling, sampling, launches")
     if unit == "text" or key == "op":
         return Cell(str(value) or UNKNOWN, tone="bound" if key == "bound" else "")
     if not value:

@@ -25,6 +25,7 @@ ELSEWHERE: Final = frozenset(
         "ops",
         "points",
         "roofs",
+        "static_batch",
         "summary",
         "what_if",
     }

@@ -13,6 +13,9 @@ from roofline.table import Result
 ORDER: Final = 10
 
 NAMES: Final = {
+    "ttft_idle_s": "TTFT, idle server",
+    "ttft_steady_s": "TTFT, batch kept full",
+    "tpot_steady_s": "TPOT, batch kept full",
     "ttft_s": "TTFT",
     "ttft_mean_s": "TTFT, mean over the batch",
     "tpot_s": "TPOT",
@@ -30,6 +33,9 @@ NAMES: Final = {
     "ridge": "Ridge point",
 }
 EXPLAINED: Final = {
+    "ttft_idle_s": "ttft_idle",
+    "ttft_steady_s": "ttft_steady",
+    "tpot_steady_s": "tpot_steady",
     "ttft_s": "ttft",
     "ttft_mean_s": "ttft",
     "tpot_s": "tpot",
@@ -45,6 +51,9 @@ EXPLAINED: Final = {
     "ridge": "ridge",
 }
 CARDS: Final = (
+    "ttft_idle_s",
+    "ttft_steady_s",
+    "tpot_steady_s",
     "ttft_s",
     "tpot_s",
     "throughput_tok_s",
@@ -111,6 +120,9 @@ class VerdictFacts:
         Whether times are those of the datasheet: the least possible, not a forecast.
     both
         Whether figures have a second bound, without overlap.
+    static
+        Figures of a batch whose prompts all arrive at once, beside those of a server that is kept
+        full; none where these are not known.
     """
 
     fits: bool | None
@@ -119,6 +131,7 @@ class VerdictFacts:
     floor: bool
     both: bool
     sentences: tuple[str, ...]
+    static: tuple[Headline, ...]
     cards: tuple[Headline, ...]
     headlines: tuple[Headline, ...]
     known: tuple[Surety, ...]
@@ -137,7 +150,9 @@ def verdict_facts(result: Result) -> VerdictFacts:
     rows = headline.rows() if headline is not None else ()
     known = {str(row["metric"]): _headline(row, result) for row in rows}
     cards = [known[name] for name in CARDS if name in known and known[name].value.number != "–"]
+    static = result.tables.get("static_batch")
     return VerdictFacts(
+        static=tuple(_headline(row, result) for row in static.rows()) if static is not None else (),
         fits=fits if isinstance(fits, bool) else None,
         predicted=predicted,
         calibration=str(given.get("calibration") or "") if predicted else "",
@@ -212,8 +227,10 @@ def _known_grid(facts: VerdictFacts) -> Grid:
     )
 
 
-def _grid(facts: VerdictFacts) -> Grid:
+def _grid(facts: VerdictFacts, static: bool = False) -> Grid:
+    """Figures of the headline, or of the static batch, as a table."""
     predicted, both = facts.predicted, facts.both
+    entries = facts.static if static else facts.headlines
     columns = {"name": "Figure", "value": "Perfect overlap" if both else "Value"}
     title = "All headline figures" + (": the two bounds of the roofline at the same rates" * both)
     if predicted:
@@ -225,14 +242,16 @@ def _grid(facts: VerdictFacts) -> Grid:
     elif both:
         columns["serial"] = "No overlap"
     columns["meaning"] = "What it is"
-    based = any(entry.basis for entry in facts.headlines)
+    based = any(entry.basis for entry in entries)
+    if static:
+        title = "Static batch: all prompts arrive at once"
     if based:
         columns["basis"] = "Basis"
     return Grid(
-        "headline",
+        "static-batch" if static else "headline",
         title,
         heads(numbers=["value", "serial", "interval", "bound"], **columns),
-        tuple(tuple(_cell(entry, column) for column in columns) for entry in facts.headlines),
+        tuple(tuple(_cell(entry, column) for column in columns) for entry in entries),
     )
 
 
@@ -258,4 +277,6 @@ def build(result: Result) -> Block | None:
     grids = [_known_grid(facts)] if facts.known else []
     if facts.headlines:
         grids.append(_grid(facts))
+    if facts.static:
+        grids.append(_grid(facts, static=True))
     return Block("verdict", "Verdict", "verdict.html", facts, grids=tuple(grids))

@@ -1,7 +1,7 @@
 """How each headline figure of a static batch came about, down to facts with sources."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from roofline.errors import UnknownNameError
 from roofline.serving.explain.memory import kv, memory
@@ -10,6 +10,9 @@ from roofline.serving.explain.times import cost, energy, latency, ridge, through
 from roofline.serving.explain.weights import weights
 from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
+
+if TYPE_CHECKING:
+    from roofline.serving.steady import SteadyState
 
 __all__ = ["METRICS", "explain", "explain_all", "worst"]
 
@@ -42,9 +45,25 @@ def explain(batch: StaticBatch, metric: str) -> Derivation:
     return METRICS[metric](batch)
 
 
-def explain_all(batch: StaticBatch, replicas: int = 1) -> dict[str, Derivation]:
-    """Derivations of every metric; throughput, cost and energy are of all replicas."""
+def explain_all(
+    batch: StaticBatch, replicas: int = 1, state: "SteadyState | None" = None
+) -> dict[str, Derivation]:
+    """Derivations of every metric; throughput, cost and energy are of all replicas.
+
+    With a steady state these are its own, and those of the static batch have ``static_`` before
+    their names.
+    """
+    from roofline.serving.explain import steady
+
     every = {name: derive(batch) for name, derive in METRICS.items()}
-    for name, derive in (("throughput", throughput), ("cost", cost), ("energy", energy)):
-        every[name] = derive(batch, replicas)
+    rates = {"throughput": throughput, "cost": cost, "energy": energy}
+    prefix = "static_" if state else ""
+    every |= {prefix + name: derive(batch, replicas) for name, derive in rates.items()}
+    every["ttft_idle"] = idle = steady.ttft_idle(batch, state)
+    if state is not None:
+        every["ttft_steady"] = first = steady.ttft_steady(state, idle)
+        every["tpot_steady"] = each = steady.tpot_steady(batch, state)
+        every["throughput"] = rate = steady.throughput(batch, state, first, each, replicas)
+        every["cost"] = cost(batch, replicas, rate)
+        every["energy"] = energy(batch, replicas, rate)
     return every

@@ -112,7 +112,7 @@ def _prompts(pools: Disaggregated) -> Derivation:
         "prompts/s of a prefill instance",
         phases.prompts_per_s,
         "request/s",
-        formula="1 / max(slowest stage / its prompts, wires for each cache)",
+        formula="1 / max((slowest stage + engine) / its prompts, interconnect for each cache)",
         substituted=f"1 / max({show(phases.prompt_s, 's')}, {show(phases.send_s, 's')})",
         inputs=(first,),
         basis=first.basis,

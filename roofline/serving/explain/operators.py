@@ -11,7 +11,7 @@ from roofline.cost.work import Op
 from roofline.hardware.machine import Link
 from roofline.serving.explain.counts import counts
 from roofline.serving.explain.fitted import fitted
-from roofline.serving.explain.parts import fact, same, worst, worst_of
+from roofline.serving.explain.parts import ROUNDING, fact, given, same, worst, worst_of
 from roofline.serving.explain.wires import wires
 from roofline.serving.static import OpTime, StaticBatch
 from roofline.table import BASES, Derivation
@@ -177,8 +177,15 @@ def _mesh(link: Link, group: float, joined: int) -> tuple[float, float]:
 def step(name: str, ops: Mapping[str, OpTime], batch: StaticBatch) -> Derivation:
     """Time of a step as the sum of its operators, the largest spelled out."""
     ordered = sorted(ops.values(), key=lambda entry: -entry.seconds)
+    # What the engine adds is spelled out however small it is: no other row explains it.
+    ordered.sort(key=lambda entry: entry.op.kind == "engine", reverse=True)
     rest = ordered[LARGEST:]
-    inputs = [operator(entry, batch.deployment) for entry in ordered[:LARGEST]]
+    inputs = [
+        software(entry, batch, decodes=ops is batch.decode)
+        if entry.op.kind == "engine"
+        else operator(entry, batch.deployment)
+        for entry in ordered[:LARGEST]
+    ]
     if rest:
         inputs.append(
             Derivation(
@@ -222,11 +229,59 @@ def _priced(name: str, ordered: Sequence[OpTime], inputs: tuple[Derivation, ...]
         name,
         total,
         "s",
-        formula="sum over operators of repeats · time of the measured kernel",
+        formula="sum over operators of repeats · time of the measured kernel"
+        + ", and the engine" * any(entry.op.kind == "engine" for entry in ordered),
         substituted=" + ".join(show(entry.value, "s") for entry in inputs),
         inputs=inputs,
         basis=worst([basis for basis, time in known.items() if time > COUNTS * total]),
         note=f"{shares}; the least at published rates is {show(least, 's')}",
+    )
+
+
+def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
+    """Time that the engine's software adds to a step.
+
+    Parameters
+    ----------
+    entry, batch
+        The row of the step, and what was priced.
+    decodes
+        Whether it is a decode step; else one that prefills.
+    """
+    costs, engine = batch.deployment.engine_costs, batch.deployment.engine
+    source = f"hwspecs/calibrations/engines/{engine.profile}.yaml"
+
+    def constant(name: str, value: float, meaning: str) -> Derivation:
+        return Derivation(name, value, "s", source=source, basis="interpolated", note=meaning)
+
+    sequences = batch.workload.batch
+    each = constant("c_step", costs.step_s, "added to every step")
+    inputs: tuple[Derivation, ...]
+    if not decodes:
+        prompts = constant("c_pre", costs.prefill_s, "added to a step that prefills")
+        formula, inputs = "c_step + c_pre", (each, prompts)
+        substituted = f"{show(costs.step_s, 's')} + {show(costs.prefill_s, 's')}"
+    else:
+        one = constant("c_seq", costs.sequence_s, "added for each sequence that decodes")
+        number = given("B", sequences, "")
+        formula, inputs = "c_step + c_seq · B", (each, one, number)
+        substituted = f"{show(costs.step_s, 's')} + {show(costs.sequence_s, 's')} · {sequences}"
+        if entry.seconds > (costs.step_s + costs.sequence_s * sequences) * (1.0 + ROUNDING):
+            least = float(costs.front_end_s)
+            front = constant("c_fe", least, "time of the front end for each token")
+            formula, inputs = "c_fe · B − kernels", (front, number)
+            substituted = f"{show(least, 's')} · {sequences} − kernels"
+    return Derivation(
+        entry.op.name,
+        entry.seconds,
+        "s",
+        formula=formula,
+        substituted=substituted,
+        inputs=inputs,
+        source=source,
+        basis="interpolated",
+        note=f"scheduling, sampling, launches and what else {engine.title} does between kernels, "
+        "as fitted to serving that was measured end to end",
     )
 
 

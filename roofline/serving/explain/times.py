@@ -2,9 +2,9 @@
 
 from roofline.serving.explain.operators import rates, step
 from roofline.serving.explain.parts import fact, given, worst
-from roofline.serving.static import StaticBatch
+from roofline.serving.static import ENGINE, StaticBatch
 from roofline.table import Derivation
-from roofline.units import SECONDS_PER_HOUR, count, show
+from roofline.units import MILLION, SECONDS_PER_HOUR, count, show
 
 
 def ttft(batch: StaticBatch) -> Derivation:
@@ -16,14 +16,18 @@ def ttft(batch: StaticBatch) -> Derivation:
     formula = "ceil(batch / prefill batch) · prefill step"
     substituted = f"{work.full_steps} · {show(one.value, 's')}"
     inputs: tuple[Derivation, ...] = (one,)
+    front = arrival(batch)
     if work.left_over:
-        tail = batch.ttft_s - work.full_steps * one.value
+        tail = batch.ttft_s - front.value - work.full_steps * one.value
         formula = "floor(batch / prefill batch) · prefill step + last step"
         substituted += f" + {show(tail, 's')}"
         last = Derivation(
             "last step", tail, "s", source=f"the same step with {work.left_over} prompts"
         )
         inputs = (one, last)
+    if front.value:
+        formula, substituted = f"arrival + {formula}", f"{show(front.value, 's')} + {substituted}"
+        inputs = (front, *inputs)
     return Derivation(
         "TTFT",
         batch.ttft_s,
@@ -42,14 +46,34 @@ def ttft(batch: StaticBatch) -> Derivation:
     )
 
 
+def arrival(batch: StaticBatch) -> Derivation:
+    """Time from a request's arrival to the queue of an idle server."""
+    costs, engine = batch.deployment.engine_costs, batch.deployment.engine
+    return Derivation(
+        "arrival",
+        costs.arrival_s,
+        "s",
+        formula="front end of a request + what it does for one request after the other",
+        substituted=f"{show(costs.request_s, 's')} + {show(costs.serial_s, 's')}",
+        source=f"hwspecs/calibrations/engines/{engine.profile}.yaml",
+        basis="interpolated" if costs.arrival_s else "",
+        note=f"HTTP, tokenisation and the way to the scheduler of {engine.title}",
+    )
+
+
 def _piped(batch: StaticBatch) -> Derivation:
     """The same through the stages of a pipeline."""
     work, stages = batch.workload, batch.prefill_stages
     one = step("prefill step of the slowest stage", batch.prefill, batch)
     number = work.full_steps
-    left = batch.ttft_s - sum(stages) - (number - 1) * max(stages)
+    costs, front = batch.deployment.engine_costs, arrival(batch)
+    software_s = (number + bool(work.left_over)) * costs.prefill_step_s
+    left = batch.ttft_s - front.value - software_s - sum(stages) - (number - 1) * max(stages)
     formula = "sum of stages + (micro-batches − 1) · slowest stage"
     substituted = f"{show(sum(stages), 's')} + {number - 1} · {show(max(stages), 's')}"
+    if front.value:
+        formula = f"arrival + steps · engine + {formula}"
+        substituted = f"{show(front.value, 's')} + {show(software_s, 's')} + {substituted}"
     if work.left_over:
         formula += " + what the last, smaller one adds"
         substituted += f" + {show(left, 's')}"
@@ -60,6 +84,7 @@ def _piped(batch: StaticBatch) -> Derivation:
         formula=formula,
         substituted=substituted,
         inputs=(
+            *([front] if front.value else []),
             one,
             Derivation(
                 "sum of stages", sum(stages), "s", source=f"{len(stages)} stages, each so priced"
@@ -89,12 +114,15 @@ def tpot(batch: StaticBatch) -> Derivation:
     first, last = work.prompt + 1, work.longest
     if len(stages) > 1:
         turns, size = work.turns(batch.deployment.layout)
+        added = batch.decode[ENGINE].seconds if ENGINE in batch.decode else 0.0
         return Derivation(
             "TPOT",
             batch.tpot_s,
             "s",
-            formula="mean of max(sum of stages, micro-batches · slowest stage) over the answer",
-            substituted=f"max({show(sum(stages), 's')}, {turns} · {show(max(stages), 's')})",
+            formula="mean of max(sum of stages, micro-batches · slowest stage) over the answer"
+            + " + engine" * bool(added),
+            substituted=f"max({show(sum(stages), 's')}, {turns} · {show(max(stages), 's')})"
+            + f" + {show(added, 's')}" * bool(added),
             inputs=(
                 one,
                 Derivation(
@@ -158,14 +186,14 @@ def throughput(batch: StaticBatch, replicas: int = 1) -> Derivation:
     )
 
 
-def cost(batch: StaticBatch, replicas: int = 1) -> Derivation:
-    """Price of a million output tokens."""
-    gpu = batch.deployment.node.gpu
-    rate, devices = throughput(batch, replicas), replicas * batch.devices
+def cost(batch: StaticBatch, replicas: int = 1, rate: Derivation | None = None) -> Derivation:
+    """Price of a million output tokens, at a rate of them or that of the batch."""
+    gpu, devices = batch.deployment.node.gpu, replicas * batch.devices
+    rate = rate or throughput(batch, replicas)
     price = fact(gpu, "price", "price.per_hour", gpu.usd_per_hour, "$/h")
     return Derivation(
         "cost of a million output tokens",
-        batch.usd_per_mtok,
+        gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate.value * MILLION,
         "$",
         formula="price · devices / throughput · 1,000,000",
         substituted=f"{gpu.usd_per_hour:g} $/h · {devices} / "
@@ -176,14 +204,14 @@ def cost(batch: StaticBatch, replicas: int = 1) -> Derivation:
     )
 
 
-def energy(batch: StaticBatch, replicas: int = 1) -> Derivation:
-    """Energy of a million output tokens."""
-    gpu = batch.deployment.node.gpu
-    rate, devices = throughput(batch, replicas), replicas * batch.devices
+def energy(batch: StaticBatch, replicas: int = 1, rate: Derivation | None = None) -> Derivation:
+    """Energy of a million output tokens, at a rate of them or that of the batch."""
+    gpu, devices = batch.deployment.node.gpu, replicas * batch.devices
+    rate = rate or throughput(batch, replicas)
     power = fact(gpu, "board power", "power.tdp", gpu.tdp_w, "W")
     return Derivation(
         "energy of a million output tokens",
-        batch.joule_per_mtok,
+        gpu.tdp_w * devices / rate.value * MILLION,
         "J",
         formula="board power · devices / throughput · 1,000,000",
         substituted=f"{gpu.tdp_w:g} W · {devices} / {show(rate.value, 'token/s')} "

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from roofline.bench import campaign
-from roofline.bench.calibrating import Fitted, fit_records
+from roofline.bench.calibrating import fit_records
+from roofline.bench.fitted import Fitted
 from roofline.bench.forms import columns, form_of, needed
 from roofline.bench.gpu.timer import SPAN_S
 from roofline.bench.planner import plan

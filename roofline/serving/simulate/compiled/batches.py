@@ -4,7 +4,6 @@ import numpy as np
 
 from roofline.serving.simulate.compiled import heap, lookup, memory, queue
 from roofline.serving.simulate.compiled.compiler import compiled
-from roofline.serving.simulate.compiled.lookup import Prices
 from roofline.serving.simulate.compiled.state import (
     DECODING,
     JOINING,
@@ -12,6 +11,7 @@ from roofline.serving.simulate.compiled.state import (
     Rules,
     State,
 )
+from roofline.serving.simulate.compiled.tables import Prices
 
 
 @compiled

@@ -1,50 +1,10 @@
 """Prices of steps read from dense tables, and of many decode steps at once."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from roofline.cost.work import Array
 from roofline.serving.simulate.compiled.compiler import compiled
-
-
-class Prices(NamedTuple):
-    """Tables of `StepPrices` with an engine's costs in them, a row or entry for every integer.
-
-    Attributes
-    ----------
-    contexts, windows
-        Points of the rows below. [token]
-    alone, mixed
-        By sequences that decode: a step that does nothing else; and their part of one that
-        prefills too; both without layers that have a window. [s]
-    seen
-        By sequences that decode: layers with a window. [s]
-    others, others_slope
-        By tokens of a step with prompts; beyond the last entry, for each token. [s]
-    head
-        By rows of logits. [s]
-    chunks, cached, attention
-        Attention of a chunk for each of its tokens. [token] [s]
-    prefill_s
-        Added to a step that prefills. [s]
-    front_end_s
-        Least time of a step for each sequence that decodes. [s]
-    """
-
-    contexts: Array
-    windows: Array
-    alone: Array
-    mixed: Array
-    seen: Array
-    others: Array
-    others_slope: float
-    head: Array
-    chunks: Array
-    cached: Array
-    attention: Array
-    prefill_s: float
-    front_end_s: float
+from roofline.serving.simulate.compiled.tables import Prices
 
 
 @compiled

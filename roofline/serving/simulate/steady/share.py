@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.cost.work import Array
+from roofline.cost.work import Array, distinct
 from roofline.errors import InputError
 from roofline.serving.requests import Requests
 from roofline.serving.simulate.integers import Integers
@@ -13,7 +13,7 @@ from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.server import BATCHED, UNLIMITED, Server
 
 if TYPE_CHECKING:
-    from roofline.serving.simulate.compiled.lookup import Prices
+    from roofline.serving.simulate.compiled.tables import Prices
 
 SAMPLE: Final = 128
 """Requests whose lengths stand for those of all, spread evenly over them."""
@@ -145,9 +145,9 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
 
     prompt, steps = given.prompt.astype(np.float64), given.output.astype(np.float64) - 1.0
     context, left = _contexts(prompt, steps, prices.window)
-    most, lump = _most(given, server, context)
+    most, lump = sequences_at_once(given, server, context)
     table = dense(prices, most + 1)
-    batches = np.unique(np.rint(np.geomspace(1, most + 1, POINTS))) - 1.0
+    batches = distinct(np.rint(np.geomspace(1, most + 1, POINTS))) - 1.0
     rows = batches.astype(int)
     seen = _row(table.windows, table.seen[rows], left)
     decode_s = _row(table.contexts, table.alone[rows], context) + seen
@@ -196,9 +196,18 @@ def _contexts(prompt: Array, steps: Array, window: int) -> tuple[float, float]:
     return float(seen.sum()) / whole, float(inside.sum()) / whole
 
 
-def _most(given: Requests, server: Server, context: float) -> tuple[int, float]:
+def sequences_at_once(given: Requests, server: Server, context: float) -> tuple[int, float]:
     """Sequences that run at once, and how uneven what they hold is: E[h²] / E[h]² in time. [1]
 
+    Parameters
+    ----------
+    given, server
+        Lengths, and who serves them.
+    context
+        Keys that a sequence sees in decode on average. [token]
+
+    Notes
+    -----
     A sequence holds memory for as long as it runs, so that those with long answers count more. The
     one that waits for memory leaves some free: half of what it needs, and what needs much waits
     more often.

@@ -1,0 +1,98 @@
+"""Constants of an engine as they are shipped, read from the two files that have them.
+
+`roofline.bench.end_to_end.profiles` holds all files to their schema and writes them; this reads
+what one engine needs, for those who price a deployment.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from roofline.bench.end_to_end.engines import CONSTANTS, FOLDER, KERNELS, PROFILES, SHARED
+from roofline.content import shipped
+from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
+from roofline.hardware.engine import engine
+from roofline.schema import Document, quantity, read
+
+CLOSED: Final = "steady_concurrency"
+"""Mode of a closed loop, in the keys of spreads."""
+
+
+@cache
+def shipped_profile(name: str) -> EngineProfile:
+    """Constants of an engine as they are shipped; none of one without a file.
+
+    Parameters
+    ----------
+    name
+        As of the catalog of engines: ``"vllm"``.
+
+    Raises
+    ------
+    RooflineError
+        A file is missing, or has a mistake.
+    """
+    known = engine(name)
+    if known.profile not in PROFILES:
+        return NO_ENGINE
+    files = [read(shipped("hwspecs") / FOLDER / f"{each}.yaml") for each in (SHARED, known.profile)]
+    common, own = files
+    kernels = {
+        key: _value(common, key, each.unit) if known.graph_kernels else each.prior
+        for key, each in KERNELS.items()
+    }
+    return EngineProfile(
+        **{key: _value(own, key, each.unit) for key, each in CONSTANTS.items()},
+        **kernels,
+        reach_bytes_per_s=known.decode_reach_bytes_per_s,
+        spreads=tuple(misses(_spreads(files), known.profile)),
+    )
+
+
+def misses(
+    spreads: Mapping[tuple[str, ...], float], profile: str
+) -> Iterator[tuple[str, float, float]]:
+    """Log standard deviation of TTFT and TPOT in a closed loop, by kind of network. [1]
+
+    Of groups of device, engine and network that the constants were not fitted to; of all engines
+    where this one has too few.
+
+    Parameters
+    ----------
+    spreads
+        By what rows are. [1]
+    profile
+        Name of the engine's profile.
+    """
+    for kind in ("dense", "mixture", "latent"):
+        first, between = (
+            next(
+                spreads[key]
+                for key in (
+                    (profile, CLOSED, metric, kind),
+                    (profile, CLOSED, metric),
+                    (CLOSED, metric, kind),
+                    (CLOSED, metric),
+                )
+                if key in spreads
+            )
+            for metric in ("ttft_s", "tpot_s")
+        )
+        yield kind, first, between
+
+
+def _value(document: Document, name: str, unit: str) -> float:
+    """A constant as the fit has it, which holds logarithms."""
+    value = quantity(document, "s" if unit == "s" else "", "constants", name, "value")
+    return float(np.exp(np.log(value)))
+
+
+def _spreads(files: list[Document]) -> dict[tuple[str, ...], float]:
+    """Log standard deviations by what rows are, of several files. [1]"""
+    return {
+        tuple(str(word) for word in each["of"]): float(each["spread"])
+        for file in files
+        for each in file.data.get("spreads", ())
+    }

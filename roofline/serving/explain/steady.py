@@ -1,0 +1,98 @@
+"""Derivations of the steady state of a server that is kept full, and of an idle one."""
+
+from dataclasses import replace
+
+from roofline.serving.explain import times
+from roofline.serving.explain.parts import given, worst
+from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.steady import SteadyState
+from roofline.table import Derivation
+from roofline.units import show
+
+CLOSED_FORM = "closed form of a closed loop, roofline/serving/simulate/steady; Little's law"
+
+
+def ttft_idle(batch: StaticBatch, steady: SteadyState | None = None) -> Derivation:
+    """Arrival to first token of one prompt on an idle server."""
+    own = replace(batch.workload, batch=1, prefill_batch=0)
+    alone = times.ttft(static_batch(batch.deployment, own, utilization=batch.utilization))
+    note = "of one prompt, with nobody else there"
+    if steady is not None and abs(alone.value - steady.ttft_idle_s) > 0.005 * alone.value:
+        note += f"; as one step {show(alone.value, 's')}, here in the steps of the engine"
+        alone = replace(alone, value=steady.ttft_idle_s)
+    return replace(alone, name="TTFT on an idle server", note=note)
+
+
+def tpot_steady(batch: StaticBatch, steady: SteadyState) -> Derivation:
+    """Mean time between tokens where prompts come among the steps."""
+    plain, often = times.tpot(batch), steady.wave_chance
+    loaded = (steady.tpot_s - (1.0 - often) * plain.value) / often if often else plain.value
+    beside = Derivation(
+        "step with prompts",
+        loaded,
+        "s",
+        source=f"decode of the others, and prefill of {steady.wave} prompts",
+        basis=worst([plain.basis, times.ttft(batch).basis]),
+    )
+    return Derivation(
+        "TPOT, steady",
+        steady.tpot_s,
+        "s",
+        formula="(1 − φ) · decode step + φ · step with prompts",
+        substituted=f"{1.0 - often:.4g} · {show(plain.value, 's')} + "
+        f"{often:.4g} · {show(loaded, 's')}",
+        inputs=(
+            replace(plain, name="decode step"),
+            beside,
+            Derivation("φ", often, "", source="share of the steps that carry prompts"),
+            given("clients", steady.clients, ""),
+        ),
+        source=CLOSED_FORM,
+        basis=beside.basis,
+    )
+
+
+def ttft_steady(steady: SteadyState, idle: Derivation) -> Derivation:
+    """Mean TTFT where an answer is followed by the next prompt, beside that of an idle server."""
+    waits = steady.ttft_s - idle.value
+    return Derivation(
+        "TTFT, steady",
+        steady.ttft_s,
+        "s",
+        formula="TTFT on an idle server + rest of a step, prompts of the same wave, queue",
+        substituted=f"{show(idle.value, 's')} + {show(waits, 's')}",
+        inputs=(
+            idle,
+            Derivation(
+                "prompts of a wave", steady.wave, "", source="as many as a step has room for"
+            ),
+            given("clients", steady.clients, ""),
+        ),
+        source=CLOSED_FORM,
+        basis=idle.basis,
+    )
+
+
+def throughput(
+    batch: StaticBatch,
+    steady: SteadyState,
+    first: Derivation,
+    each: Derivation,
+    replicas: int,
+) -> Derivation:
+    """Output tokens in the steady state, of all replicas, from its TTFT and TPOT."""
+    output, several = batch.workload.output, replicas > 1
+    return Derivation(
+        "throughput, steady",
+        steady.output_tok_s * replicas,
+        "token/s",
+        formula="replicas · " * several + "clients · output / (TTFT + (output − 1) · TPOT)",
+        substituted=f"{replicas} · "
+        * several
+        + f"{steady.clients} · {output} / ({show(first.value, 's')} + {output - 1} · "
+        f"{show(each.value, 's')})",
+        inputs=(first, each, *([given("replicas", replicas, "")] if several else [])),
+        source="Little's law",
+        basis=worst([first.basis, each.basis]),
+        note="output tokens only; prefill time included",
+    )
