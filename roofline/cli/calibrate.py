@@ -17,8 +17,8 @@ from roofline.cli.render import Format, clean, echo, print_json, print_rows, wra
 from roofline.errors import InputError
 
 if TYPE_CHECKING:
-    from roofline.bench.fitted import Fitted
     from roofline.bench.engine import Measurement
+    from roofline.bench.fitted import Fitted
     from roofline.bench.profile import Profile
     from roofline.bench.records import Records
 
