@@ -4,7 +4,7 @@ import roofline
 from roofline.bench.end_to_end import replay
 from roofline.bench.end_to_end.cases import read
 from roofline.bench.end_to_end.predicting import prepared
-from roofline.bench.end_to_end.profiles import shipped_profile
+from roofline.bench.engine_profiles import shipped_profile
 from tests.validation.measurements import FOLDER, needs
 
 ROWS = FOLDER / "v2" / "e2e.csv.gz"
