@@ -171,13 +171,14 @@ class KernelGains:
         known
             Its time alone, and what of that is the kernel's start.
         """
-        if op.kind == "moe":
+        kind = known.kind or op.kind
+        if kind == "moe":
             gain, start = self.experts, self.start_experts
-        elif op.kind == "collective":
+        elif kind == "collective":
             gain = start = self.interconnect
-        elif op.kind in ATTENTION:
+        elif kind in ATTENTION:
             gain = start = self.attention
-        elif op.kind == "gemm":
+        elif kind == "gemm":
             gain = self.dense
             start = self.start_low if _low(op.formats.get("weights", "")) else self.start
         else:

@@ -33,6 +33,8 @@ class Measured:
         Why the fit may not be of this kernel, in words; empty where it is.
     start_s
         Of the time, what the kernel takes to start. [s]
+    kind
+        Kind of the fused kernel that the operator is a part of; empty where it is its own.
     """
 
     seconds: Number
@@ -41,6 +43,7 @@ class Measured:
     found: Found | None = None
     assumed: str = ""
     start_s: Number = 0.0
+    kind: str = ""
 
 
 class Calibration(Protocol):

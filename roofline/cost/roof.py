@@ -229,9 +229,7 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
             spread = took * (guessed if known is None else known.log_sd)
             spreads[op.kind] = plus(spreads.get(op.kind, 0.0), spread)
     times = [time for _, time in priced]
-    return Parts(
-        sums["local"], sums["collective"], sums["host"], sums[CHOSEN], spreads, times
-    )
+    return Parts(sums["local"], sums["collective"], sums["host"], sums[CHOSEN], spreads, times)
 
 
 def _basis(time: Time) -> Number:

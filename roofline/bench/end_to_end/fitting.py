@@ -249,23 +249,26 @@ def improved(
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Cells around the priors, where every search begins.
+    """Cells around some constants, where a search begins.
 
     Attributes
     ----------
+    start
+        Logarithms of the constants.
     at, slopes
         Residuals there, and their derivatives by the logarithm of each constant.
     """
 
+    start: Array
     at: Array
     slopes: Array
 
 
-def linear(rows: Sequence[Known], has: Cells) -> Linear:
-    """Residuals of cells at the priors, and their derivatives."""
-    start, _ = priors()
+def linear(rows: Sequence[Known], has: Cells, start: Array | None = None) -> Linear:
+    """Residuals of cells at some constants, the priors if not stated, and their derivatives."""
+    start = priors()[0] if start is None else start
     at = residuals(rows, has, start)
-    return Linear(at, derivatives(rows, has, start, at))
+    return Linear(start, at, derivatives(rows, has, start, at))
 
 
 def fit(rows: Sequence[Known], near: Linear) -> tuple[Array, Array]:
@@ -276,9 +279,9 @@ def fit(rows: Sequence[Known], near: Linear) -> tuple[Array, Array]:
     rows
         To be fitted to.
     near
-        Their cells around the priors.
+        Their cells around the constants that the search begins at.
     """
-    has, (logs, _) = cells(rows), priors()
+    has, logs = cells(rows), near.start
     at, covariance = near.at, np.zeros(0)
     for _ in range(STEPS):
         logs, covariance = improved(has, at, near.slopes, logs)

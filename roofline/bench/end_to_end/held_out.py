@@ -14,7 +14,6 @@ from roofline.bench.end_to_end.fitting import (
     improved,
     linear,
     predictions,
-    priors,
     residuals,
 )
 from roofline.bench.end_to_end.replay import Known
@@ -78,21 +77,20 @@ def cross_validate(
     fits
         Which of them may be fitted to; None for all.
     near
-        Their cells around the priors, where that is known already.
+        Their cells around the constants that searches begin at; None for the priors.
 
     Notes
     -----
-    The search of every fold begins at the priors with the same derivatives, so that nothing of the
-    fold that is scored decides where it ends. Its spread comes from the other folds, each by
+    The search of every fold begins at the same constants with the same derivatives, and ends where
+    the rows of the others have it. Its spread comes from the other folds, each by
     constants that saw neither.
     """
     has, label = cells(rows), folds(rows)
     where = label[has.row]
     good = np.ones(len(rows), dtype=np.bool_) if fits is None else fits
     used = good[has.row]
-    start, _ = priors()
     near = near or linear(rows, has)
-    at, slopes = near.at, near.slopes
+    start, at, slopes = near.start, near.at, near.slopes
     metrics: list[Mapping[str, float]] = [{}] * len(rows)
     log_sd: list[Mapping[str, float]] = [{}] * len(rows)
     for fold in np.unique(label):

@@ -40,7 +40,7 @@ def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Ar
     """
     rows, _ = read(frame[frame["quality"] == OK].reset_index(drop=True))
     found, _ = prepared(rows)
-    near = linear(found, cells(found))
+    near = linear(found, cells(found), profiles.load()[0])
     scored = held_out.cross_validate(found, near=near)
     missed = _missed(found, scored)
     spreads = held_out.spread(found, cells(found), missed)

@@ -30,13 +30,6 @@ NARROW: Final = ("fp8", "fp8_block")
 COLD: Final = frozenset({"decode-attention", "latent-decode"})
 """Kernels measured on one cache again and again, which may have stayed in the last-level cache; in
 a step the weights and caches of all other layers come between."""
-STARTS: Final[Mapping[str, tuple[str, float]]] = {
-    "gemm": ("start", 1.0),
-    "moe": ("launch", 0.5),
-    "pointwise": ("start", 1.0),
-    "lookup": ("start", 1.0),
-}
-"""By kind of operator, the constant of a fit that is its start, and the share that one has."""
 GUESS: Final = 0.25
 """Log standard deviation that is added where no kernel of these formats was measured; assumed."""
 
@@ -167,8 +160,9 @@ class GpuCalibration:
             spread = np.where(unlike, np.hypot(spread, GUESS), spread)
             known = np.where(unlike, ASSUMED, known)
         priced = _shaped(op, time, spread, known.astype(float))
-        start = _start(op, model.constants, priced.seconds)
-        return replace(priced, found=found, assumed=wanted.assumed, start_s=start)
+        start = np.minimum(_start(wanted, model.constants, priced.seconds), priced.seconds)
+        kind = "moe" if wanted.kind == "moe" else ""
+        return replace(priced, found=found, assumed=wanted.assumed, start_s=start, kind=kind)
 
     def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
         """Time of what a fused kernel does besides; it takes no less than that. [s]"""
@@ -205,12 +199,20 @@ class GpuCalibration:
         return replace(_shaped(op, *columns), found=best.found)
 
 
-def _start(op: Op, constants: Mapping[str, float], seconds: Number) -> Number:
-    """Of an operator's time, what its kernel takes to start. [s]"""
-    if op.kind not in STARTS:
-        return 0.0
-    name, share = STARTS[op.kind]
-    return np.minimum(constants.get(name, 0.0) * share, seconds)
+def _start(wanted: Asked, constants: Mapping[str, float], seconds: Number) -> Number:
+    """Of a kernel's time, what it takes before and after its work. [s]
+
+    Of a fused mixture of experts each matrix has half of the launch; what is around them is no
+    work of theirs. One block of a pass walks along its row before the others have any traffic.
+    """
+    if wanted.kind == "moe":
+        return seconds if wanted.part == "around" else constants["launch"] / 2.0
+    if wanted.kind == "gemm":
+        return constants.get("start", 0.0)
+    if wanted.kind == "pointwise":
+        start = constants["start"] + constants["lane"] * wanted.dims["width"]
+        return start if np.ndim(seconds) else float(np.ravel(start)[0])
+    return 0.0
 
 
 def _least(op: Op, gpu: Gpu) -> Number:

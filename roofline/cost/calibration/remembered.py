@@ -190,4 +190,5 @@ def _spread(found: Measured, rows: slice, wide: tuple[int, ...], again: Repeats 
         spread(found.log_sd),
         spread(found.basis),
         start_s=spread(found.start_s),
+        kind=found.kind,
     )
