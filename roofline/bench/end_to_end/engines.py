@@ -55,10 +55,8 @@ every modern engine; gains are those of kernels that were measured alone."""
 KERNELS: Final[Mapping[str, Constant]] = {
     "start": Constant(0.85, 0.05, "1", "on the start of a product, inside a CUDA graph"),
     "start_low": Constant(0.55, 0.12, "1", "the same in 8 bits or fewer, whose inputs are fused"),
-    "start_pass": Constant(
-        0.4, 0.15, "1", "on the start of a pass over activations, fused in part"
-    ),
-    "experts_start": Constant(1.0, 0.15, "1", "on the start of a mixture of experts"),
+    "start_pass": Constant(0.25, 0.3, "1", "on the start of a pass over activations, part fused"),
+    "experts_start": Constant(0.4, 0.4, "1", "on what is around the products of routed experts"),
     "experts_all": Constant(0.9, 0.1, "1", "on routed experts of every engine"),
     "experts_prompts": Constant(1.0, 0.3, "1", "on prompts of mixtures, whose experts are uneven"),
     "interconnect": Constant(1.0, 0.1, "1", "on collectives"),
