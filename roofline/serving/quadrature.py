@@ -98,7 +98,7 @@ def context_nodes(network: Architecture, low: float, high: float, *, cached: boo
 @cache
 def _octaves(each: int) -> Array:
     """Whole numbers from 1 on, so many to the octave."""
-    return np.unique(np.rint(2.0 ** (np.arange(OCTAVES * each + 1) / each)))
+    return distinct(np.rint(2.0 ** (np.arange(OCTAVES * each + 1) / each)))
 
 
 @dataclass(frozen=True, slots=True)
