@@ -11,7 +11,7 @@ def test_a_plan_of_up_to_32_gpus() -> None:
     meta = result.metadata
     print(
         f"\n  llama-3.1-70b on up to 32 H100: {meta['layouts']} layouts bounded, "
-        f"{meta['tabulated']} tabulated, {meta['simulated']:,} runs in "
+        f"{meta['curves']} curves, {meta['tabulated']} tabulated, {meta['simulated']:,} runs in "
         f"{time.perf_counter() - began:.1f} s ({time.process_time() - used:.1f} s of a core)",
         end="",
     )
