@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from roofline.study.plan.choose import renewed
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import ROUNDING, Question
 from roofline.study.plan.replan import at_rate, replanned
@@ -53,7 +54,8 @@ def steps(
     """
     asked = question.demand.rate
     found: dict[float, Option | None] = {}
-    for rate in _thresholds(options, question):
+    known = [renewed(each, question, tables) for each in options]
+    for rate in _thresholds(known, question):
         again = at_rate(question, rate)
         made = replanned(options, again, tables, refused=refused if rate >= asked else ())
         if best is not None and rate == asked:

@@ -68,19 +68,7 @@ def result_of(
     points: tuple[Point, ...] = ()
     bars: tuple[Bar, ...] = ()
     even: list[dict[str, Any]] = []
-    if best is None:
-        found = relaxations(plan, remake)
-    else:
-        others = runners_up(plan.choice, plan.question, plan.full, plan.tables)
-        spare = SPARE * (best.option.resized(1).gpus <= plan.goal.gpus)
-        known = levels(best, able, plan.question, plan.full, plan.tables, spare=spare)
-        points = _points(plan, others, names)
-        bars = tornado(best, able, plan.question, plan.tables)
-        if plan.full.acceptance is not None:
-            plain = without_drafts(plan, pools=pools).best
-            others += () if plain is None else (RunnerUp(plain, UNDRAFTED),)
-        if training_tokens is not None:
-            even = break_even(best, plan.full, training_tokens)
+    # First, as simulations of other deployments and confidences correct curves further.
     by_rate = steps(
         able,
         plan.question,
@@ -88,6 +76,19 @@ def result_of(
         best=None if best is None else best.option,
         refused=plan.choice.refused,
     )
+    if best is None:
+        found = relaxations(plan, remake)
+    else:
+        bars = tornado(best, able, plan.question, plan.tables)
+        others = runners_up(plan.choice, plan.question, plan.full, plan.tables)
+        spare = SPARE * (best.option.resized(1).gpus <= plan.goal.gpus)
+        known = levels(best, able, plan.question, plan.full, plan.tables, spare=spare)
+        points = _points(plan, others, names)
+        if plan.full.acceptance is not None:
+            plain = without_drafts(plan, pools=pools).best
+            others += () if plain is None else (RunnerUp(plain, UNDRAFTED),)
+        if training_tokens is not None:
+            even = break_even(best, plan.full, training_tokens)
     out: dict[str, Table] = {
         "verdict": tables.verdict(plan, names, basis),
         "objectives": tables.objectives(best, len(plan.goal.objectives), basis),

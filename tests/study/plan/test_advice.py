@@ -62,6 +62,8 @@ def test_one_deployment_has_the_same_figures_wherever_it_is_shown() -> None:
                 assert all(row[name] == other[name] for name in names)
     (asked,) = (row for row in result.tables["gpus_by_rate"].rows() if row["asked"])
     assert asked["shape"] == verdict["shape"]
+    if asked["rate_to_per_s"] > verdict["rate_per_s"]:
+        assert asked["rate_to_per_s"] <= verdict["capacity_per_s"]
     (level,) = (row for row in result.tables["confidences"].rows() if row["asked"])
     assert (level["shape"], level["confidence"]) == (verdict["shape"], 0.9)
 
