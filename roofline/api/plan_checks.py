@@ -1,4 +1,4 @@
-"""What a plan cannot be asked: too few requests, too long ones, promises that mean nothing."""
+"""Checks of a question to a plan: too few requests, too long ones, objectives without meaning."""
 
 from typing import Final
 
@@ -13,13 +13,13 @@ FEWEST: Final = 100
 
 
 def meant(
-    promises: tuple[Objective, ...], requests: Requests
+    objectives: tuple[Objective, ...], requests: Requests
 ) -> tuple[tuple[Objective, ...], tuple[str, ...]]:
-    """Promises that the answers can break, and why others are left out."""
+    """Objectives that answers can have, and the reason why others are left out."""
     if requests.output.max() > 1:
-        return promises, ()
-    kept = tuple(each for each in promises if each.metric != "tpot")
-    names = [each.name for each in promises if each.metric == "tpot"]
+        return objectives, ()
+    kept = tuple(each for each in objectives if each.metric != "tpot")
+    names = [each.name for each in objectives if each.metric == "tpot"]
     why = "an answer of one token has no time between tokens"
     return kept, tuple(f"Left out: {name}, as {why}." for name in names)
 
@@ -30,7 +30,7 @@ def check_number(requests: Requests) -> None:
     if count < FEWEST:
         raise InputError(
             f"{counted(count, 'request')} {'is' if count == 1 else 'are'} too few to plan for",
-            hint=f"give at least {FEWEST}, as percentiles are promised: --requests 8000, "
+            hint=f"give at least {FEWEST}, as limits are on percentiles: --requests 8000, "
             "or a longer trace",
         )
 

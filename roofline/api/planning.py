@@ -1,4 +1,4 @@
-"""The cheapest deployments that keep promises to users under traffic."""
+"""Plans: the cheapest deployments that keep an SLO under traffic."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from roofline.serving.run.setup import page_of
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.traffic import Traffic
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Doubt, Kind, Speculation
+from roofline.study.plan.kinds import Kind, PriceUncertainty, Speculation
 from roofline.study.plan.plan import plan as planned
 from roofline.study.plan.result import result_of
 from roofline.table import Result
@@ -61,7 +61,7 @@ def plan(
     warmup: int | None = None,
     slo: str | None = None,
     headroom: float | str = 0.0,
-    sure: float | str = 0.0,
+    confidence: float | str = 0.9,
     seed: int = 0,
     node: str | Node | None = None,
     weights: str | Sequence[str] | None = None,
@@ -81,7 +81,7 @@ def plan(
     training_tokens: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Result:
-    """Find the cheapest deployment that carries traffic and keeps promises to users.
+    """Find the cheapest deployment that carries traffic and keeps an SLO.
 
     Parameters
     ----------
@@ -97,12 +97,13 @@ def plan(
     requests
         How many are simulated to confirm a plan; None for 8000, or all of a trace. [1]
     slo
-        Promises, ``"ttft_p99=450ms,tpot_p99=40ms"``; None for those of the workload.
+        Limits, ``"ttft_p99=450ms,tpot_p99=40ms"``; None for those of the workload.
     headroom
-        Share by which traffic may grow before a promise breaks, ``0.3`` or ``"30%"``; or
+        Share by which traffic may grow before a limit is passed, ``0.3`` or ``"30%"``; or
         ``"n+1"`` for replicas that may be lost.
-    sure
-        Least probability that all promises hold, ``"90%"``; 0 to plan for what is expected.
+    confidence
+        Least probability that all limits hold, ``"90%"``; 0 to plan for what is expected. Rates of
+        a datasheet have none. [1]
     node
         That the devices are in; None for the usual ones.
     disaggregated
@@ -120,11 +121,11 @@ def plan(
     Returns
     -------
     Result
-        Tables ``verdict``, ``objectives``, ``runners_up``, ``frontier``, ``gpus_by_rate``,
-        ``sensitivity``, ``break_even``, ``candidates``, ``assumptions``; ``lifts`` where nothing
-        fits; ``ops``, ``roofs``, ``memory``, ``capacity``, ``batch_curve`` and ``kernels`` of its
-        steps, as `roofline.api.analyze` has them. Derivations of ``gpus``, ``price``, ``cost``,
-        ``capacity``, ``headroom``.
+        Tables ``verdict``, ``objectives``, ``confidences``, ``runners_up``, ``frontier``,
+        ``gpus_by_rate``, ``sensitivity``, ``break_even``, ``candidates``, ``assumptions``;
+        ``relaxations`` where nothing fits; ``ops``, ``roofs``, ``memory``, ``capacity``,
+        ``batch_curve`` and ``kernels`` of its steps, as `roofline.api.analyze` has them.
+        Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
 
     Raises
     ------
@@ -137,7 +138,7 @@ def plan(
         refuse_unused("plain decoding", unused)
     check_share(memory_utilization)
     share, spares = headroom_of(headroom)
-    surely = share_of("sure", sure, "write 90%")
+    sure = share_of("confidence", confidence, "write 90%")
     network = network_of(model)
     check_parts(network, mla, routing)
     if network.is_encoder or not network.causal:
@@ -169,7 +170,7 @@ def plan(
         )
     check_contexts(network, made)
     check_number(made)
-    promises, left_out = meant(parse_slo(usual if slo is None else slo), made)
+    objectives, left_out = meant(parse_slo(usual if slo is None else slo), made)
     accepted = rates_of(acceptance) if draft else None
     demand = Demand(made, load.rate, load.rate, load.warmup, load.name, accepted)
     speculation = None
@@ -208,7 +209,7 @@ def plan(
                             base,
                             device.usd_per_hour,
                             memory_utilization,
-                            _doubt(base),
+                            _uncertainty(base),
                             speculation,
                         )
                     )
@@ -218,16 +219,11 @@ def plan(
         return tuple({kind.name: kind for kind in out}.values())
 
     every = kinds(gpus, None)
-    if surely and all(kind.bounded for kind in every):
-        raise InputError(
-            "datasheet rates do not say how sure they are",
-            hint="leave --sure out, or plan with measured kernels",
-        )
     notes = (*said, *left_out, *dict.fromkeys(refused))
     found = planned(
         every,
         demand,
-        Goal(promises, gpus, share, spares, surely),
+        Goal(objectives, gpus, share, spares, sure),
         pools=disaggregated,
         tell=progress or (lambda _: None),
     )
@@ -246,10 +242,9 @@ def plan(
         "prompt": load.prompt,
         "output": load.output,
         "rate_per_s": load.rate,
-        "slo": ",".join(f"{each.name}={each.limit_s:g}s" for each in promises),
+        "slo": ",".join(f"{each.name}={each.limit_s:g}s" for each in objectives),
         "headroom": share,
         "spares": spares,
-        "sure": surely,
         "seed": seed,
         "training_tokens": training_tokens,
     }
@@ -266,14 +261,14 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class Drafts:
-    """What drafts on any deployment of a plan.
+    """Draft of any deployment of a plan.
 
     Attributes
     ----------
     draft
-        As it was asked for.
+        Draft as it was asked for.
     calibration
-        That prices it.
+        Calibration that prices it.
     """
 
     draft: str | Architecture
@@ -284,10 +279,10 @@ class Drafts:
         return draft_of(self.draft, target, None, None, self.calibration)
 
 
-def _doubt(base: Deployment) -> Doubt:
-    """How far predictions of the engine were off where it was not fitted."""
+def _uncertainty(base: Deployment) -> PriceUncertainty:
+    """Errors of the engine's predictions where it was not fitted."""
     misses = engine_misses(base) if base.calibration is not None else {}
     if not misses:
-        return Doubt()
+        return PriceUncertainty()
     source = f"hwspecs/calibrations/engines/{base.engine.name}.yaml, spreads on groups left out"
-    return Doubt(misses["tpot_s"], misses["ttft_s"], source)
+    return PriceUncertainty(misses["tpot_s"], misses["ttft_s"], source)

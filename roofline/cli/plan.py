@@ -1,4 +1,4 @@
-"""``roofline plan``: the cheapest deployments that keep promises under traffic."""
+"""``roofline plan``: the cheapest deployments that keep an SLO under traffic."""
 
 import sys
 from collections.abc import Callable
@@ -38,9 +38,9 @@ def plan(
         str,
         typer.Option(help="Share by which traffic may grow: 30%; or replicas to spare: n+1."),
     ] = "0%",
-    sure: Annotated[
-        str, typer.Option(help="Least probability that all promises hold, like 90%.")
-    ] = "0%",
+    confidence: Annotated[
+        str, typer.Option(help="Least probability that all limits hold; 0% for what is expected.")
+    ] = "90%",
     seed: options.Seed = 0,
     node: options.Node = None,
     weights: Annotated[
@@ -82,9 +82,9 @@ def plan(
     report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
-    """Find the cheapest deployment that carries traffic and keeps promises to users.
+    """Find the cheapest deployment that carries traffic and keeps an SLO.
 
-    Exits with 1 if nothing fits, and says what would.
+    Exits with 1 if nothing fits, and says which relaxations would help.
     """
     import time
 
@@ -112,7 +112,7 @@ def plan(
         warmup=warmup,
         slo=slo,
         headroom=headroom,
-        sure=sure,
+        confidence=confidence,
         seed=seed,
         node=node,
         weights=weights or None,
@@ -134,7 +134,8 @@ def plan(
     )
     meta = result.metadata
     typer.echo(
-        f"{counted(meta['layouts'], 'layout')} bounded, {meta['tabulated']:,} tabulated, "
+        f"{counted(meta['layouts'], 'layout')} bounded, {meta['curves']:,} curves, "
+        f"{meta['tabulated']:,} tabulated, "
         f"{counted(meta['simulated'], 'run')} simulated in {time.monotonic() - began:.1f} s",
         err=True,
     )

@@ -32,10 +32,10 @@ def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]
 
 
 def print_plan(result: "Result", style: Format) -> None:
-    """Print the verdict and why; promises; what else there is; what it hangs on."""
+    """Print the verdict and why, objectives, cost of confidence, other deployments, sensitivity."""
     meta, tables = result.metadata, result.tables
     if style is Format.CSV:
-        name = "verdict" if meta["fits"] else "lifts"
+        name = "verdict" if meta["fits"] else "relaxations"
         rows = [
             ["" if value is None else str(value) for value in row.values()]
             for row in tables[name].rows()
@@ -55,6 +55,8 @@ def print_plan(result: "Result", style: Format) -> None:
         print_sentences(meta["summary"])
     if len(tables["objectives"]):
         _print_objectives(tables["objectives"], style)
+    if len(tables["confidences"]):
+        _print_confidences(tables["confidences"], style)
     if meta["fits"]:
         _print_runners_up(tables, style)
     if "bounds" in tables and len(tables["bounds"]):
@@ -102,8 +104,29 @@ def _print_objectives(entry: "Table", style: Format) -> None:
         ]
         for row in entry.rows()
     ]
-    header = ["", "limit", "value", "central 80 %", "requests within", "kept", "how sure"]
-    print_rows(rows, header, style, "Promises")
+    header = ["", "limit", "value", "central 80 %", "requests within", "kept", "likely"]
+    print_rows(rows, header, style, "SLO")
+
+
+def _print_confidences(entry: "Table", style: Format) -> None:
+    from roofline.units import chance
+
+    rows = [
+        [
+            chance(row["confidence"]),
+            "none" if row["gpus"] is None else str(row["gpus"]),
+            row["shape"],
+            row["gpu"],
+            row["weights"],
+            _usd(row["usd_per_hour"]),
+            _usd(row["usd_per_mtok"]),
+            "asked" if row["asked"] else "",
+        ]
+        for row in entry.rows()
+    ]
+    header = ["confidence", "GPUs", "deployment", "on", "weights", "$/h", "$/Mtok", ""]
+    some = (rows, header, 3, 4)
+    print_rows(_without(*some), _kept(*some), style, "Cost of confidence")
 
 
 def _deployment(row: dict[str, Any]) -> list[str]:
@@ -145,7 +168,7 @@ def _print_bounds(entry: "Table", meta: Any, style: Format) -> None:
 
 
 def _same(rows: list[list[str]], place: int) -> bool:
-    return len({row[place] for row in rows}) <= 1
+    return len({row[place] for row in rows} - {""}) <= 1
 
 
 def _kept(rows: list[list[str]], header: list[str], *places: int) -> list[str]:
@@ -231,7 +254,7 @@ def _print_sensitivity(entry: "Table", gpu: str, style: Format) -> None:
                 changes.append(f"at {row[end]}: {shape}{where}")
         rows.append([*cells, "; ".join(changes)])
     header = ["", "lower", "GPUs", "$/Mtok", "higher", "GPUs", "$/Mtok", "another deployment"]
-    print_rows(rows, header, style, "What it hangs on")
+    print_rows(rows, header, style, "Sensitivity")
 
 
 def _print_break_even(entry: "Table", style: Format) -> None:

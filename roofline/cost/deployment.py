@@ -139,10 +139,20 @@ class Deployment:
     @property
     def engine_costs(self) -> EngineCosts:
         """What the engine's software adds to kernels; nothing at datasheet rates."""
+        return self.costs_on(self.layout.dp)
+
+    def costs_on(self, groups: Number) -> EngineCosts:
+        """What the engine's software adds where groups of devices have sequences of their own.
+
+        Parameters
+        ----------
+        groups
+            How many there are. [1]
+        """
         known = self.calibration
         if known is None:
             return IDEAL
-        return known.profile.costs(self.architecture, self.node.gpu, self.layout.dp)
+        return known.profile.costs(self.architecture, self.node.gpu, groups)
 
     @property
     def tp(self) -> Number:

@@ -14,7 +14,7 @@ def test_a_plan_of_up_to_32_gpus() -> None:
     meta = result.metadata
     print(
         f"\n  llama-3.1-70b on up to 32 H100: {meta['layouts']} layouts bounded, "
-        f"{meta['tabulated']} tabulated, {meta['simulated']:,} runs in "
+        f"{meta['curves']} curves, {meta['tabulated']} tabulated, {meta['simulated']:,} runs in "
         f"{wall:.1f} s ({used:.1f} s of a core) {loop.time(used)}",
         end="",
     )

@@ -18,6 +18,7 @@ from tests.cli.planned import SMALL, promised, rows, simulated
 TABLES = {
     "verdict",
     "objectives",
+    "confidences",
     "runners_up",
     "frontier",
     "gpus_by_rate",
@@ -43,11 +44,11 @@ def test_the_table_fits_a_page_and_says_what_to_buy(printing: Any) -> None:
     ran = printing(f"{SMALL} --rate 40 --gpus 4 --training-tokens 15T")
     assert ran.code == 0
     for title in (
-        "Promises",
+        "SLO",
         "Deployments",
         "What more money buys",
         "GPUs by rate",
-        "What it hangs on",
+        "Sensitivity",
         "Training once, inference again and again",
         "Layouts, ",
     ):
@@ -90,7 +91,7 @@ def test_what_is_recommended_can_be_started_and_is_read_back_the_same(
     assert again["gpus"] * verdict["instances"] == verdict["gpus"]
 
 
-def test_what_is_recommended_keeps_its_promises_when_it_is_simulated(cli: Any) -> None:
+def test_what_is_recommended_keeps_its_limits_when_it_is_simulated(cli: Any) -> None:
     result = cli(f"{SMALL} --rate 40 --gpus 4 --aggregated --format json").result
     again = simulated(result)
     assert again.metadata["met"] is True
@@ -126,10 +127,10 @@ def test_a_plan_has_a_page_at_once_and_from_its_json(printing: Any, tmp_path: Pa
         assert "If traffic grows" in text
 
 
-def test_to_be_surer_never_costs_less(cli: Any) -> None:
+def test_more_confidence_never_costs_less(cli: Any) -> None:
     line = SMALL.replace("--calibration none", "") + " --rate 70 --gpus 8 --aggregated"
-    expected = cli(f"{line} --format json").result
-    sure = cli(f"{line} --sure 95% --format json").result
+    expected = cli(f"{line} --confidence 0% --format json").result
+    sure = cli(f"{line} --confidence 95% --format json").result
     assert rows(sure, "verdict")[0]["probability"] >= 0.95
     assert rows(sure, "verdict")[0]["gpus"] >= rows(expected, "verdict")[0]["gpus"]
 
@@ -177,11 +178,11 @@ WAYS = (
 
 
 @pytest.mark.parametrize(("asked", "limit"), WAYS)
-def test_ways_out_are_ways_out(cli: Any, asked: str, limit: str) -> None:
+def test_relaxations_are_enough(cli: Any, asked: str, limit: str) -> None:
     ran = cli(f"{SMALL} {asked} --format json")
     assert ran.code == 1
     assert ran.result["limit"] == limit
-    found = rows(ran.result, "lifts")
+    found = rows(ran.result, "relaxations")
     assert found
     for row in found:
         if not row["asked"].endswith("--output"):
@@ -194,7 +195,7 @@ def test_memory_is_said_and_lifted(cli: Any) -> None:
     ran = cli(f"{line} --format json")
     assert ran.code == 1
     assert ran.result["limit"] == "memory"
-    found = {row["asked"] for row in rows(ran.result, "lifts")}
+    found = {row["asked"] for row in rows(ran.result, "relaxations")}
     assert any(each.startswith("--gpus") for each in found)
     for asked in found:
         assert cli(f"{line} {asked} --format json").code == 0
@@ -211,7 +212,7 @@ def test_two_kinds_are_compared_and_priced(cli: Any) -> None:
     assert rows(cheap, "verdict")[0]["gpu"] == "h200-sxm"
 
 
-def test_more_headroom_and_more_surety_never_cost_less(cli: Any) -> None:
+def test_more_headroom_and_more_spares_never_cost_less(cli: Any) -> None:
     costs = [
         rows(cli(f"{SMALL} --rate 60 --gpus 8 --headroom {share} --format json").result, "verdict")
         for share in ("0%", "50%", "n+2")
@@ -228,7 +229,8 @@ def test_more_headroom_and_more_surety_never_cost_less(cli: Any) -> None:
         f"{SMALL} --rate 20 --headroom lots",
         f"{SMALL} --rate 20 --headroom n+x",
         f"{SMALL} --rate 20 --headroom nan",
-        f"{SMALL} --rate 20 --sure 90%",
+        f"{SMALL} --rate 20 --confidence 100%",
+        f"{SMALL} --rate 20 --confidence much",
         f"{SMALL} --rate 20 --gpus 0",
         f"{SMALL} --rate 20 --gpu h100-sxm --gpu l40s --price 1 --price 2 --price 3",
         f"{SMALL} --rate 20 --training-tokens many",

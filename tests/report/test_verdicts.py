@@ -141,13 +141,13 @@ def test_measurements_are_judged_by_their_intervals() -> None:
 
 def test_a_plan_is_answered_by_what_is_bought() -> None:
     facts = plan_facts(planned())
-    assert (facts.bought, facts.met, facts.sure) == (
+    assert (facts.bought, facts.met, facts.likely) == (
         "2 GPUs at $6.00 an hour",
         True,
         f"90{NO_BREAK}%",
     )
     ttft = next(figure for figure in facts.figures if figure.name == "TTFT p99")
-    assert ttft.said == f"promised: 500{NO_BREAK}ms"
+    assert ttft.said == f"limit: 500{NO_BREAK}ms"
     assert ("GPU", "fast") in facts.deployed
 
 

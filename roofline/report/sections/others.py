@@ -34,7 +34,8 @@ ELSEWHERE: Final = frozenset(
 PLANNED: Final = frozenset(
     {
         "verdict",
-        "lifts",
+        "relaxations",
+        "confidences",
         "runners_up",
         "frontier",
         "bounds",

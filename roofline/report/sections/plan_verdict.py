@@ -1,4 +1,4 @@
-"""A plan's answer: how many of what, at what price, whether promises hold, and how sure."""
+"""Verdict of a plan: GPUs, price, whether the SLO holds, and how likely that is."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +19,11 @@ DEPLOYED: Final = (
 )
 """What else is known of the deployment."""
 TRIED: Final = ("gpu", "layout", "weights", "kv", "devices", "reason")
+TABLES: Final = (
+    ("objectives", "SLO, as simulated"),
+    ("confidences", "Cost of confidence"),
+    ("relaxations", "Relaxations that are enough"),
+)
 FEW: Final = 12
 """Candidates that a verdict names where none fits. [1]"""
 
@@ -40,11 +45,11 @@ class PlanFacts:
     Attributes
     ----------
     fits
-        Whether a deployment keeps all promises.
+        Whether a deployment keeps the SLO.
     met
-        Whether promises held in simulation; None where none was made.
-    sure
-        Probability that they all hold, in words; empty where nobody can say.
+        Whether the SLO held in simulation; None where there is none.
+    likely
+        Probability that all of it holds, in words; empty where none is known.
     bought
         How many GPUs, and their price.
     deployed
@@ -53,7 +58,7 @@ class PlanFacts:
 
     fits: bool
     met: bool | None
-    sure: str
+    likely: str
     bought: str
     sentences: tuple[str, ...]
     figures: tuple[Figure, ...]
@@ -68,7 +73,7 @@ def plan_facts(result: Result) -> PlanFacts:
     return PlanFacts(
         fits=bool(rows),
         met=bool(best["slo_met"]) if "slo_met" in best and _promised(result) else None,
-        sure=sure(float(chance)) if is_number(chance) else "",
+        likely=sure(float(chance)) if is_number(chance) else "",
         bought=_bought(best) if best else "",
         sentences=tuple(spoken(str(sentence)) for sentence in given.get("summary", ())),
         figures=tuple(
@@ -117,7 +122,7 @@ def _promise(statistic: str, result: Result) -> str:
     """The limit of a statistic; empty where none was promised."""
     limits = result.tables.get("objectives")
     rows = [] if limits is None else [r for r in limits.rows() if r["objective"] == statistic]
-    return f"promised: {amount(rows[0]['limit_s'], 's')}" if rows else ""
+    return f"limit: {amount(rows[0]['limit_s'], 's')}" if rows else ""
 
 
 def _end(binds: str) -> str:
@@ -133,7 +138,7 @@ def build(result: Result) -> Block | None:
         return None
     facts = plan_facts(result)
     grids: list[Grid] = []
-    for name, title in (("objectives", "Promises, as simulated"), ("lifts", "What would lift it")):
+    for name, title in TABLES:
         if len(result.tables.get(name, ())):
             grids.append(grid(name, title, result.tables[name]))
     tried = result.tables.get("candidates")

@@ -1,1 +1,1 @@
-"""The cheapest deployments that keep promises to users under traffic."""
+"""The cheapest deployments that keep an SLO under traffic."""

@@ -1,4 +1,4 @@
-"""What a plan rests on: prices, nodes, kernels, errors, and how it was searched."""
+"""Assumptions of a plan: prices, nodes, kernels, errors, and how it was searched."""
 
 from roofline.study.plan import speculation
 from roofline.study.plan.curve import SHARES
@@ -14,12 +14,12 @@ def assumed(kind: Kind) -> bool:
 
 
 def assumptions(plan: Plan) -> Table:
-    """What the figures rest on, with the source of each.
+    """Assumptions that the figures rest on, with the source of each.
 
     Parameters
     ----------
     plan
-        What was planned.
+        Plan that rests on them.
     """
     rows = []
 
@@ -41,21 +41,21 @@ def assumptions(plan: Plan) -> Table:
         named = "datasheet rates" if measured is None else measured.name
         known = "datasheet" if kind.bounded else "interpolated"
         add(f"kernels of {kind.name}", named, known, "calibration")
-        if kind.doubt.source:
+        if kind.uncertainty.source:
             add(
                 f"errors of {kind.base.engine.name} predictions",
-                f"{kind.doubt.step:.1%} between tokens, {kind.doubt.first:.1%} to the first",
+                f"{kind.uncertainty.step:.1%} between tokens, "
+                f"{kind.uncertainty.first:.1%} to the first",
                 "measured",
-                kind.doubt.source,
+                kind.uncertainty.source,
                 "log standard deviation on serving that was not fitted to",
             )
     for text in speculation.assumed(plan):
         add("acceptance of drafted tokens", text, "given", "command", speculation.SOURCE)
     add("load of a replica", f"up to {SHARES[-1]:.0%} of saturation", "assumed", "planner")
     add(
-        "requests simulated",
-        f"{len(plan.question.demand.requests):,} for curves, "
-        f"{len(plan.full.requests):,} to confirm",
+        "latencies under load",
+        f"closed form, confirmed with {len(plan.full.requests):,} requests simulated",
         "assumed",
         "planner",
     )

@@ -1,56 +1,54 @@
-"""A layout of a kind of device, and what it could do at best.
+"""A layout of a kind of device: whether it can serve at all, and an estimate of its steps.
 
-What is said here is optimistic: every step is the mean one. While b sequences decode for m steps,
-b/m prompts go into each step, and the time of a step is taken as convex in what it has: steps that
-differ take longer. (Not so with experts, of which few tokens need as many as many do: there a step
-takes at least what its sequences take, and what its prompts do.) So a layout that cannot do it here
-cannot do it at all, and the others are looked at in the order of what they promise.
+Estimates are coarse tables of `roofline.study.plan.screen`, made for all layouts at once. Bounds
+are optimistic: every step is the mean one, with as many prompts as go with the sequences in it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from roofline.cost.layout import Layout
 from roofline.cost.work import Array
+from roofline.model.architecture import Moe
 from roofline.serving.objectives import Objective
+from roofline.serving.simulate.prices import StepPrices
 from roofline.study.plan.curve import SHARES, Role
 from roofline.study.plan.demand import Demand
 from roofline.study.plan.kinds import UNDRAFTED, Kind
 from roofline.units import show, show_binary
 
-SLACK: Final = 0.95
-"""Bounds are taken as so much lower in time: kernels are not quite convex. Assumed."""
+SLACK: Final = 0.9
+"""Factor on times of a bound: estimates lie between few points, and steps are not quite convex.
+Assumed."""
 BETWEEN: Final = 0.75
-"""The same of times between tokens that are promised: near a limit tiles, experts and windows make
-steps of some batches cheaper than those around them. Assumed; no layout of the tests needs more."""
+"""The same of limits on the time between tokens: near a limit tiles, experts and windows make steps
+of some batches cheaper than those around them. Assumed; no layout of the tests needs more."""
+TAIL: Final = 1.3
+"""Percentiles of the time between tokens over their mean, by which layouts are ordered. Assumed."""
 MEDIAN: Final = 50.0
-"""Percentile from which a promise about the time between tokens holds for the mean too."""
+"""Percentile from which a limit on the time between tokens holds for the mean too."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
-    """A layout of a kind and its bounds.
+    """Layout of a kind, and what is known of it before its steps are tabulated.
 
     Attributes
     ----------
     kind, layout
-        What it is.
+        Network, formats, device; degrees.
     free
         Memory of a device that is left for the cache; negative where weights do not fit. [B]
     sequences
-        Of typical length that its memory holds at once. [1]
+        Sequences of typical length that its memory holds at once. [1]
     tokens
         Room of the cache. [token]
-    batches, step_s, mixed_s
-        Sequences of the replica; a decode step of so many, or one that verifies drafts; the same
-        with as many prompts as go with it. [1] [s]
-    prompt_s
-        A prompt where nothing decodes, at least. [s]
-    first_s
-        By name of a promise about it, the time to a first token in an idle replica. [s]
+    estimate
+        Coarse prices of its steps; None where memory rules it out.
     """
 
     kind: Kind
@@ -58,79 +56,164 @@ class Candidate:
     free: float
     sequences: float
     tokens: float
-    batches: Array
-    step_s: Array
-    mixed_s: Array
-    prompt_s: float
-    first_s: dict[str, float]
+    estimate: StepPrices | None = field(repr=False)
 
     @property
     def devices(self) -> int:
-        """Of a replica. [1]"""
+        """Devices of a replica. [1]"""
         return int(self.layout.devices)
 
     @property
-    def usd_per_hour(self) -> float:
-        """Of a replica; its devices where no price is known. [$/h]"""
-        return self.devices * (self.kind.usd_per_hour or 1.0)
+    def usual(self) -> bool:
+        """Whether engines are run like this: a replica inside a node."""
+        return self.devices <= self.kind.base.node.gpus
 
-    def floor_s(self, demand: Demand) -> float:
-        """The least time between tokens: that of a single sequence. [s]
+    @cached_property
+    def plainness(self) -> tuple[bool, bool, bool]:
+        """Sort key by what engines are run with: no pipeline, no shared contexts or sequences."""
+        layout = self.layout
+        return int(layout.pp) > 1, int(np.max(layout.cp)) > 1, layout.sequence_parallel
+
+    @cached_property
+    def rank(self) -> tuple[bool, bool, bool, str]:
+        """Sort key of layouts of one cost: the plainest first, then by name."""
+        return *self.plainness, self.layout.spelled
+
+    def step_s(self, demand: Demand) -> Array:
+        """Decode steps at the batches of the estimate. [s]
 
         Parameters
         ----------
         demand
-            Whose answers are decoded.
+            Requests, whose mean context counts.
         """
-        return float(self.step_s[0]) / self.kind.round_tokens(demand)
+        prices, engine = self._estimate, self._estimate.engine
+        at, points = demand.mean_context, prices.contexts
+        i = min(max(int(np.searchsorted(points, at)), 1), len(points) - 1)
+        share = (at - points[i - 1]) / (points[i] - points[i - 1])
+        seconds = (1.0 - share) * prices.decode_s[:, i - 1] + share * prices.decode_s[:, i]
+        found: Array = engine.decode_gain * seconds
+        return found + engine.step_s + engine.sequence_s * prices.batches
+
+    def floor_s(self, demand: Demand) -> float:
+        """Least time between tokens: that of a single sequence. [s]
+
+        Parameters
+        ----------
+        demand
+            Requests whose answers are decoded.
+        """
+        return float(self.step_s(demand)[0]) / self.kind.round_tokens(demand)
+
+    def first_s(self, demand: Demand, objective: Objective) -> float:
+        """Time to a first token of a prompt alone. [s]
+
+        Parameters
+        ----------
+        demand
+            Requests.
+        objective
+            Whose percentile of the prompts is meant; their mean where it has none.
+        """
+        new = demand.new_tokens_at(objective.percentile)
+        engine = self._estimate.engine
+        return self._prompt_s(new) + engine.step_s + engine.prefill_s + engine.request_s
+
+    def _prompt_s(self, new: float, tokens: float = 0.0) -> float:
+        """Prompt in a step with so many tokens in all, or by itself; kernels alone. [s]"""
+        prices, tokens = self._estimate, max(tokens, new)
+        each = np.interp(new, prices.chunks, prices.attention_s[:, 0])
+        others = np.interp(tokens, prices.tokens, prices.others_s)
+        if tokens > prices.tokens[-1]:
+            others *= tokens / prices.tokens[-1]
+        return float((others / tokens + each) * new * prices.engine.prefill_gain)
 
     def bound(
         self,
         demand: Demand,
-        promises: Sequence[Objective],
+        objectives: Sequence[Objective],
         factor: float = 1.0,
         role: Role = "all",
+        *,
+        likely: bool = False,
     ) -> float:
-        """Requests a second that a replica could carry at best; 0 where it cannot at all.
+        """Requests a second that a replica could carry at best; 0 where it cannot at all. [1/s]
 
         Parameters
         ----------
         demand
-            Whose answers are decoded.
-        promises
-            What has to be kept.
+            Requests.
+        objectives
+            Limits that have to be kept.
         factor
             On the time of the device. [1]
         role
             Whether it does both phases, or one of them.
+        likely
+            Whether a guess is wanted, by which layouts are ordered, in place of a bound.
         """
-        for promise in promises:
-            late = promise.metric == "ttft" and role != "decode"
-            if late and self.first_s[promise.name] * SLACK * factor > promise.limit_s:
+        for each in objectives:
+            late = each.metric == "ttft" and role != "decode"
+            if late and self.first_s(demand, each) * SLACK * factor > each.limit_s:
                 return 0.0
+        new, engine = demand.mean_new_tokens, self.kind.base.engine
+        budget = (float(engine.step_tokens) or new) * float(np.max(self.layout.dp))
+        prompt = self._prompt_s(new, budget)
         if role == "prefill" or not demand.steps:
-            return SHARES[-1] / (self.prompt_s * factor * SLACK)
-        each = self.kind.round_tokens(demand)
-        steps = self.step_s if role == "decode" else self.mixed_s
-        batches = np.concatenate([[0.0], self.batches])
-        between = np.concatenate([self.step_s[:1], steps]) * factor
+            return SHARES[-1] / (prompt * factor * SLACK)
+        tokens, prices = self.kind.round_tokens(demand), self._estimate
+        alone = self.step_s(demand)
+        rounds = demand.steps / tokens
+        work = (
+            alone
+            if role == "decode"
+            else self._mixed_s(demand, alone, rounds, prompt, likely=likely)
+        )
+        batches = np.concatenate([[0.0], prices.batches])
+        between = np.concatenate([alone[:1], work]) * factor
         most = full = min(self.sequences, float(batches[-1]))
-        for promise in promises:
-            if _lasting(promise):
-                limit = promise.limit_s * each / BETWEEN
+        for each in objectives:
+            if _lasting(each):
+                limit = each.limit_s * tokens / (TAIL if likely else BETWEEN)
                 if between[0] > limit:
-                    return 0.0
+                    return float(1.0 / (between[0] * rounds)) if likely else 0.0
                 most = min(most, float(np.interp(limit, np.maximum.accumulate(between), batches)))
         if full < 1.0 or not most:
             return 0.0
-        between, number = between * SLACK, demand.steps / each
         return min(
-            _served(most, batches, between, number),
-            SHARES[-1] * _served(full, batches, between, number),
+            _served(most, batches, between * SLACK, rounds),
+            SHARES[-1] * _served(full, batches, between * SLACK, rounds),
         )
 
-    def refusal(self, demand: Demand, promises: Sequence[Objective], factor: float = 1.0) -> str:
-        """Why it cannot do it at all, in words; empty where it might."""
+    def _mixed_s(
+        self, demand: Demand, alone: Array, rounds: float, prompt: float, *, likely: bool
+    ) -> Array:
+        """Steps of the batches with as many prompts as go with them, each of so long. [s]"""
+        prices = self._estimate
+        flux = prices.batches / rounds
+        mixture = any(
+            isinstance(block.feedforward, Moe) for block in self.kind.base.architecture.kinds
+        )
+        if mixture and not likely:
+            # Few tokens need as many experts as many do: steps are not convex in their tokens.
+            return np.maximum(alone, flux * prompt)
+        new = demand.mean_new_tokens
+        each = np.interp(new, prices.chunks, prices.attention_s[:, 0])
+        tokens = prices.batches + flux * new
+        others = np.interp(tokens, prices.tokens, prices.others_s)
+        others = others * np.maximum(tokens / prices.tokens[-1], 1.0)
+        added = (others - prices.alone_s + flux * new * each) * prices.engine.prefill_gain
+        mixed: Array = alone + np.maximum(added, 0.0)
+        return mixed
+
+    def refusal(self, demand: Demand, objectives: Sequence[Objective], factor: float = 1.0) -> str:
+        """Reason why it cannot serve at all; empty where it might.
+
+        Parameters
+        ----------
+        demand, objectives, factor
+            As for `bound`.
+        """
         if self.kind.speculation is not None and (self.layout.pp != 1 or self.layout.cp != 1):
             return f"layout: {UNDRAFTED}"
         if self.free <= 0:
@@ -140,17 +223,22 @@ class Candidate:
                 f"memory: room for {self.tokens:,.0f} tokens, the longest request has "
                 f"{demand.longest:,}"
             )
-        for promise in promises:
-            limit = show(promise.limit_s, "s")
-            if promise.metric == "ttft":
-                least = self.first_s[promise.name] * factor
-                if least * SLACK > promise.limit_s:
-                    return f"{promise.name}: {show(least, 's')} when idle, promised {limit}"
-            elif _lasting(promise):
+        for each in objectives:
+            limit = show(each.limit_s, "s")
+            if each.metric == "ttft":
+                least = self.first_s(demand, each) * factor
+                if least * SLACK > each.limit_s:
+                    return f"{each.name}: {show(least, 's')} when idle, the limit is {limit}"
+            elif _lasting(each):
                 least = self.floor_s(demand) * factor
-                if least * BETWEEN > promise.limit_s:
-                    return f"{promise.name}: {show(least, 's')} at batch 1, promised {limit}"
+                if least * BETWEEN > each.limit_s:
+                    return f"{each.name}: {show(least, 's')} at batch 1, the limit is {limit}"
         return ""
+
+    @property
+    def _estimate(self) -> StepPrices:
+        assert self.estimate is not None, "steps of a layout that does not fit"
+        return self.estimate
 
 
 def _served(most: float, batches: Array, between: Array, steps: float) -> float:
@@ -160,6 +248,6 @@ def _served(most: float, batches: Array, between: Array, steps: float) -> float:
     return float(each.max())
 
 
-def _lasting(promise: Objective) -> bool:
-    """Whether a promise holds for the mean time between tokens too, or for more."""
-    return promise.metric == "tpot" and (promise.percentile or MEDIAN) >= MEDIAN
+def _lasting(objective: Objective) -> bool:
+    """Whether a limit holds for the mean time between tokens too, or for more."""
+    return objective.metric == "tpot" and (objective.percentile or MEDIAN) >= MEDIAN

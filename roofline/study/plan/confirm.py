@@ -1,4 +1,4 @@
-"""An option simulated whole: what users feel, how sure that is, and whether promises hold."""
+"""An option simulated whole: latencies, their intervals, and whether all limits hold."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,28 +13,34 @@ from roofline.serving.objectives import Kept, Objective, kept
 from roofline.serving.rounds import verification
 from roofline.serving.stages import Priced, slowest, through
 from roofline.serving.static import CENTRAL
+from roofline.study.plan.curve import Curve
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Doubt
-from roofline.study.plan.option import Option
+from roofline.study.plan.kinds import PriceUncertainty
+from roofline.study.plan.option import Option, Pool
+from roofline.study.plan.question import Question
 from roofline.study.plan.running import run
-from roofline.study.plan.tabled import Replica
+from roofline.study.plan.tabled import Replica, Tables, key_of
 
-NODES: Final = (-2.4, -CENTRAL, -0.6, 0.0, 0.6, CENTRAL, 2.4)
-"""Standard deviations of the common error at which runs are simulated."""
+NODES: Final = (-CENTRAL, 0.0, 0.6, CENTRAL, 2.4)
+"""Standard deviations of the common error at which runs are simulated. [1]"""
 FINE: Final = np.linspace(-4.0, 4.0, 801)
-"""Those over which a probability is summed; latencies are straight lines between runs, and hold
-beyond the last."""
-
-
+"""Standard deviations over which a probability is summed; logarithms of latencies are straight
+lines between runs, and hold beyond the last. [1]"""
+NEAR: Final = 1.06
+"""Latency over its limit up to which an estimate of steps does not decide. [1]"""
+LEAST: Final = 0.1
+"""Factor on what load adds to a latency by which a run corrects a curve at least. [1]"""
+NEXT: Final = 0.99
+"""Share of a load that was not carried to which a curve is moved. [1]"""
 SHORTEST: Final = 2.0**-40
 """In place of a latency that no request has, of which there is no logarithm. [s]"""
 MEAN: Final = "tpot_mean"
-"""Latency by which the sequences that decode are counted."""
+"""Name of the latency by which the sequences that decode are counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """A promise in a run.
+class ObjectiveResult:
+    """An objective in a run.
 
     Attributes
     ----------
@@ -43,7 +49,7 @@ class Promise:
     low_s, high_s
         Central 80 % of the value; the value itself where nothing is known of errors. [s]
     probability
-        That it holds; None where nothing is known of errors. [1]
+        Probability that it holds; None where nothing is known of errors. [1]
     """
 
     kept: Kept
@@ -59,15 +65,15 @@ class Confirmed:
     Attributes
     ----------
     option
-        What was simulated.
-    promises
-        Of the goal, and other latencies with no limit, in the order of the probes.
+        Pools that were simulated.
+    objectives
+        Those of the goal, and other latencies with no limit, in the order of the probes.
     met
-        Whether all promises hold at the traffic that is asked for.
+        Whether all limits hold at the traffic that is asked for.
     enough
-        Whether they do with the headroom, and without the spares.
+        Whether they do with the headroom, without the spares, and with the confidence.
     probability
-        That all hold; None where nothing is known of errors. [1]
+        Probability that all hold; None where nothing is known of errors. [1]
     utilisation
         Share of the time in which devices work. [1]
     step_sd, first_sd
@@ -75,7 +81,7 @@ class Confirmed:
     """
 
     option: Option
-    promises: tuple[Promise, ...] = field(repr=False)
+    objectives: tuple[ObjectiveResult, ...] = field(repr=False)
     met: bool
     enough: bool
     probability: float | None
@@ -83,34 +89,34 @@ class Confirmed:
     step_sd: float
     first_sd: float
 
-    def seconds(self, name: str) -> Promise:
-        """A latency of the run, by name."""
-        return next(each for each in self.promises if each.kept.objective.name == name)
+    def seconds(self, name: str) -> ObjectiveResult:
+        """Latency of the run, by name."""
+        return next(each for each in self.objectives if each.kept.objective.name == name)
 
 
-def doubt_of(option: Option, demand: Demand) -> Doubt:
+def uncertainty_of(option: Option, demand: Demand) -> PriceUncertainty:
     """Errors of an option's times: the larger of what kernels and what the engine leave open.
 
     Parameters
     ----------
     option, demand
-        What runs, and the requests whose means are priced.
+        Pools, and the requests whose means are priced.
     """
     first, last = option.pools[0], option.pools[-1]
-    known = first.kind.doubt
+    known = first.kind.uncertainty
     if any(pool.replica.deployment.calibration is None for pool in option.pools):
-        return Doubt()
+        return PriceUncertainty()
     new = float(demand.new_tokens.mean())
     prefill = slowest(through(first.replica.deployment, Group(1.0, new, demand.prompt)))
     busy = option.rate / last.instances * option.seconds(MEAN) * demand.steps
     batch = float(np.clip(busy, 1.0, last.server.max_sequences))
     decode = _step(last.replica, batch, demand)
     step = max(float(decode.parts.log_sd), known.step)
-    return Doubt(step, max(float(prefill.parts.log_sd), known.first, step), known.source)
+    return PriceUncertainty(step, max(float(prefill.parts.log_sd), known.first, step), known.source)
 
 
 def _step(replica: Replica, batch: float, demand: Demand) -> Priced:
-    """A step that decodes, or one that verifies what was drafted."""
+    """Step that decodes, or one that verifies what was drafted."""
     deployment, speculation = replica.deployment, replica.candidate.kind.speculation
     if speculation is None:
         return slowest(through(deployment, Group(batch, 1.0, demand.context())))
@@ -118,80 +124,189 @@ def _step(replica: Replica, batch: float, demand: Demand) -> Priced:
 
 
 def confirm(
-    option: Option, demand: Demand, goal: Goal, probes: Sequence[Objective], *, sure: bool = True
+    option: Option,
+    demand: Demand,
+    goal: Goal,
+    tables: Tables,
+    *,
+    interval: bool = True,
+    closely: bool = True,
 ) -> Confirmed:
     """Simulate an option.
 
     Parameters
     ----------
     option
-        What is to carry the traffic.
+        Pools that are to carry the traffic.
     demand
-        The traffic, with requests enough for the percentiles of all replicas together.
+        Traffic, with requests enough for the percentiles of all replicas together.
     goal
-        What has to be kept.
-    probes
-        Latencies to look at.
-    sure
-        Whether to say how sure it is, which takes some more runs.
+        Limits that have to be kept.
+    tables
+        Latencies to look at, and where runs are counted.
+    interval
+        Whether to say how likely that is, with some more runs.
+    closely
+        Whether steps are tabulated closely; else by the estimate of the layout.
     """
-    doubt = doubt_of(option, demand)
-    zero, probes = NODES.index(0.0), _limits(goal, probes)
-    factors = np.exp(np.array(NODES) * doubt.step) if sure and doubt.step else np.ones(1)
-    runs = [run(option, demand, float(factor)) for factor in factors]
-    found = [kept(each.done, probes) for each in runs]
-    middle = zero if len(runs) > 1 else 0
+    known, limits = uncertainty_of(option, demand), _limits(goal, tables.probes)
+    nodes = NODES if interval and known.step else (0.0,)
+    factors = np.exp(np.array(nodes) * known.step)
+    runs = [run(option, demand, float(factor), tables, closely=closely) for factor in factors]
+    found = [kept(each.done, limits) for each in runs]
+    middle, promised = nodes.index(0.0), len(goal.objectives)
+    probability = None
     if len(runs) > 1:
         stable = [each.stable for each in runs]
-        promises, probability = _sure(found, stable, doubt, len(goal.promises))
+        results, probability = probabilities(found, stable, known, promised)
     else:
-        promises = tuple(Promise(each, each.value_s, each.value_s, None) for each in found[0])
-        probability = None
-    met = runs[middle].stable and all(each.met for each in found[middle][: len(goal.promises)])
+        results = tuple(
+            ObjectiveResult(each, each.value_s, each.value_s, None) for each in found[0]
+        )
+    met = runs[middle].stable and all(each.met for each in found[middle][:promised])
+    sure = probability is None or probability >= goal.confidence
     return Confirmed(
         option=option,
-        promises=promises,
+        objectives=results,
         met=met,
-        enough=met and _enough(option, demand, goal),
+        enough=met and sure and _enough(option, demand, goal, tables, closely),
         probability=probability,
         utilisation=runs[middle].busy,
-        step_sd=doubt.step,
-        first_sd=doubt.first,
+        step_sd=known.step,
+        first_sd=known.first,
     )
 
 
+def holds(
+    option: Option, question: Question, demand: Demand, tables: Tables, *, closely: bool = False
+) -> bool:
+    """Whether all limits hold in one run: with the headroom, the confidence, without the spares.
+
+    Curves of the pools are corrected by it.
+
+    Parameters
+    ----------
+    option, question
+        Pools, and the limits that they are asked to keep.
+    demand
+        Traffic, with requests enough for percentiles.
+    tables
+        Curves, and where the run is counted.
+    closely
+        Whether steps are tabulated closely; else by the estimate of the layout, and closely only
+        where a limit is near.
+    """
+    goal, kind = question.goal, option.kind
+    more = replace(demand, rate=question.demand.rate * (1.0 + goal.headroom))
+    worst, limits = option.without(goal.spares), question.objectives(kind)
+    if not all(pool.instances > 0 for pool in worst.pools):
+        return False
+
+    def strain(closely: bool) -> float:
+        """Largest latency over its limit. [1]"""
+        done = run(worst, more, question.slowness(kind), tables, closely=closely)
+        found = kept(done.done, limits)
+        held = done.stable and all(each.met for each in found)
+        _correct(worst, question, more.rate, found, tables, held=held)
+        if not done.stable:
+            return np.inf
+        return max((each.value_s / each.objective.limit_s for each in found), default=0.0)
+
+    known = closely or all(pool.replica.tabulated for pool in option.pools)
+    found = strain(known)
+    if not known and 1.0 < found <= NEAR and tables.budget.left:
+        found = strain(True)
+    return found <= 1.0
+
+
+def _correct(
+    option: Option,
+    question: Question,
+    rate: float,
+    found: Sequence[Kept],
+    tables: Tables,
+    *,
+    held: bool,
+) -> None:
+    """Correct curves by a run of an option at a rate: what load adds, else the load itself."""
+    tight = option.tightest
+    for pool in option.pools:
+        place = (key_of(pool.candidate), pool.role, pool.server)
+        load = rate / pool.instances
+        factors = tables.factors.setdefault(place, {})
+
+        def now(pool: Pool = pool) -> Curve:
+            factor = question.slowness(pool.kind)
+            demand = question.demand
+            return tables.curve(pool.role, pool.replica, pool.server, demand, factor)
+
+        curve = now()
+        for each in found:
+            name = each.objective.name
+            first = pool.role == "prefill"
+            if (each.objective.metric == "ttft") != first and len(option.pools) > 1:
+                continue
+            added = curve.at(name, load) - float(curve.seconds[name][0])
+            if added > 0.0:
+                real = max(each.value_s - float(curve.seconds[name][0]), 0.0)
+                factor = factors.get(name, 1.0) * min(max(real / added, LEAST), 1.0 / LEAST)
+                factors[name] = factor
+        if pool is not tight:
+            continue
+        carries, _ = now().carries(question.objectives(pool.kind))
+        share = tables.shares.get(place, 1.0)
+        if held and carries < load:
+            tables.shares[place] = share * (load / carries if carries else 1.0)
+        elif not held and carries >= load:
+            tables.shares[place] = share * NEXT * load / carries
+
+
 def _limits(goal: Goal, probes: Sequence[Objective]) -> tuple[Objective, ...]:
-    """Promises first, then the other probes, which hold whatever they are."""
-    promised = {each.name for each in goal.promises}
+    """Objectives first, then the other probes, which hold whatever they are."""
+    promised = {each.name for each in goal.objectives}
     others = [replace(each, limit_s=float("inf")) for each in probes if each.name not in promised]
-    return (*goal.promises, *others)
+    return (*goal.objectives, *others)
 
 
-def _enough(option: Option, demand: Demand, goal: Goal) -> bool:
-    """Whether promises hold with the headroom, and without the spares."""
+def _enough(option: Option, demand: Demand, goal: Goal, tables: Tables, closely: bool) -> bool:
+    """Whether limits hold with the headroom, and without the spares."""
     if not (goal.headroom or goal.spares):
         return True
     more = replace(demand, rate=demand.rate * (1.0 + goal.headroom))
-    worst = run(option.without(goal.spares), more, 1.0)
-    return worst.stable and all(each.met for each in kept(worst.done, goal.promises))
+    worst = run(option.without(goal.spares), more, 1.0, tables, closely=closely)
+    return worst.stable and all(each.met for each in kept(worst.done, goal.objectives))
 
 
-def _sure(
-    runs: Sequence[tuple[Kept, ...]], stable: Sequence[bool], doubt: Doubt, promised: int
-) -> tuple[tuple[Promise, ...], float]:
-    """Intervals and probabilities of promises, and that of all of them together.
+def probabilities(
+    runs: Sequence[tuple[Kept, ...]],
+    stable: Sequence[bool],
+    known: PriceUncertainty,
+    promised: int,
+) -> tuple[tuple[ObjectiveResult, ...], float]:
+    """Intervals and probabilities of objectives, and the probability of all of them together. [1]
 
+    Parameters
+    ----------
+    runs, stable
+        Objectives and whether queues were stable, at each of `NODES`.
+    known
+        Errors of times.
+    promised
+        Objectives that have limits: the first ones. [1]
+
+    Notes
+    -----
     One error is common to all steps; what the time to a first token is off by beyond that is
     another, independent one. Both are normal in the logarithm. Source: the sum of the conditional
     probability over the common error.
     """
-    own = sqrt(max(doubt.first**2 - doubt.step**2, 0.0))
+    own = sqrt(max(known.first**2 - known.step**2, 0.0))
     nodes, weights = np.array(NODES), np.exp(-(FINE**2) / 2.0)
     weights = weights / weights.sum()
     holds = np.interp(FINE, nodes, np.asarray(stable, float)) >= 1.0
     together: Array = np.ones_like(FINE)
     first: Array = np.ones_like(FINE)
-    out = []
+    out: list[ObjectiveResult] = []
     for place, middle in enumerate(runs[NODES.index(0.0)]):
         objective = middle.objective
         logs = np.log([max(run[place].value_s, SHORTEST) for run in runs])
@@ -210,7 +325,7 @@ def _sure(
             probability = float(weights @ (chance * holds))
         value = middle.value_s
         out.append(
-            Promise(
+            ObjectiveResult(
                 middle, value * float(np.exp(ends[0])), value * float(np.exp(ends[1])), probability
             )
         )

@@ -1,28 +1,30 @@
-"""What users of one replica feel as its load grows, and the most that it carries in time."""
+"""Latencies of one replica as its load grows, in closed form, and the most that it carries."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
 from roofline.cost.work import Array
-from roofline.serving.objectives import Finished, Objective, counted, kept
+from roofline.serving.objectives import Objective
 from roofline.serving.requests import Requests
-from roofline.serving.run.result import finished
-from roofline.serving.run.serve import Fleet, running, saturation
-from roofline.serving.simulate.drafting import in_rounds, in_tokens
-from roofline.serving.simulate.run import simulate
-from roofline.serving.simulate.served import Served
+from roofline.serving.run.serve import Fleet
+from roofline.serving.simulate.drafting import in_rounds
+from roofline.serving.simulate.steady import Steady, arriving, share_of
+from roofline.serving.simulate.steady.saturation import most
+from roofline.serving.simulate.steady.share import Share
 from roofline.study.plan.demand import Demand
 
-SHARES: Final = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Loads that are simulated, over the rate at which the queue grows without end. None is beyond the
-last: so close to saturation queues are long and depend on chance."""
+SHARES: Final = (0.02, 0.2, 0.4, 0.6, 0.75, 0.9)
+"""Loads of a curve, over the rate at which the queue grows without end. None is beyond the last: so
+close to saturation queues are long and depend on chance."""
+WAITS: Final = 8
+"""Waits for a step that stand for all. [1]"""
 Role = Literal["all", "prefill", "decode"]
 """What a replica does: all of a request, or one phase of it."""
 SATURATION: Final = "rate"
-"""What binds where no promise does."""
+"""What binds where no objective does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +39,17 @@ class Curve:
         Requests that come, ascending. [1/s]
     seconds
         By name of an objective, the largest of its latency at this load and those below. [s]
-    running
-        Most requests that were begun and not finished. [1]
+    sequences
+        Sequences that decode at the highest load, mean. [1]
     """
 
     saturation: float
     loads: Array
     seconds: Mapping[str, Array]
-    running: int
+    sequences: float = 0.0
 
     def at(self, name: str, load: float) -> float:
-        """Latency at a load, between two that were simulated. [s]
+        """Latency at a load. [s]
 
         Parameters
         ----------
@@ -58,36 +60,71 @@ class Curve:
         """
         return float(np.interp(load, self.loads, self.seconds[name]))
 
-    def carries(self, promises: Sequence[Objective]) -> tuple[float, str]:
-        """Most requests a second for which all promises hold, and what is in the way of more.
+    def carries(self, objectives: Sequence[Objective]) -> tuple[float, str]:
+        """Most requests a second within all limits, and what is in the way of more. [1/s]
 
         Parameters
         ----------
-        promises
+        objectives
             Limits. Those that do not hold at the least load are not kept by more replicas: 0.
         """
-        most, binds = float(self.loads[-1]), SATURATION
-        for promise in promises:
-            here = self._within(promise)
-            if here < most:
-                most, binds = here, promise.name
-        return most, binds
+        most_, binds = float(self.loads[-1]), SATURATION
+        for each in objectives:
+            here = self._within(each)
+            if here < most_:
+                most_, binds = here, each.name
+        return most_, binds
 
-    def _within(self, promise: Objective) -> float:
-        """Largest load at which a promise holds; 0 for none. [1/s]"""
-        seconds = self.seconds[promise.name]
-        late = np.flatnonzero(seconds > promise.limit_s)
+    def slower(self, factor: float) -> "Curve":
+        """The curve of a device on which everything takes so much longer.
+
+        Parameters
+        ----------
+        factor
+            On all times. [1]
+
+        Notes
+        -----
+        L(λ) becomes f·L(f·λ). Source: change of the unit of time.
+        """
+        if factor == 1.0:
+            return self
+        seconds = {name: each * factor for name, each in self.seconds.items()}
+        return Curve(self.saturation / factor, self.loads / factor, seconds, self.sequences)
+
+    def corrected(self, factors: Mapping[str, float], share: float = 1.0) -> "Curve":
+        """The curve as simulation puts it.
+
+        Parameters
+        ----------
+        factors
+            On what load adds to each latency, by name. [1]
+        share
+            On all loads. [1]
+        """
+        seconds = {
+            name: each[0] + (each - each[0]) * factors.get(name, 1.0)
+            for name, each in self.seconds.items()
+        }
+        return replace(
+            self, saturation=self.saturation * share, loads=self.loads * share, seconds=seconds
+        )
+
+    def _within(self, objective: Objective) -> float:
+        """Largest load at which a limit holds; 0 for none. [1/s]"""
+        seconds = self.seconds[objective.name]
+        late = np.flatnonzero(seconds > objective.limit_s)
         if not len(late):
             return float(self.loads[-1])
         i = int(late[0])
         if not i:
             return 0.0
-        share = (promise.limit_s - seconds[i - 1]) / (seconds[i] - seconds[i - 1])
+        share = (objective.limit_s - seconds[i - 1]) / (seconds[i] - seconds[i - 1])
         return float(self.loads[i - 1] + share * (self.loads[i] - self.loads[i - 1]))
 
 
 def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective]) -> Curve:
-    """Simulate one replica at growing loads, always with the same requests.
+    """Latencies of a replica at growing loads.
 
     Parameters
     ----------
@@ -103,92 +140,104 @@ def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective])
 
     Notes
     -----
-    The closed form of the long run is no faster over ten loads, and would size a replica by 0.8 to
-    1.7 times what it carries in simulation, most where percentiles are promised.
+    `roofline.serving.simulate.steady` says how far its closed form is off. Of what prompts share
+    nothing is computed or held again.
     """
-    handed, mine = role == "decode", _part(role, demand)
-    limit = _limit(role, demand, fleet)
-    loads = np.array(SHARES) * limit
-    rows, most = [], 0
-    for served in _served(mine, fleet, loads, transferred=handed):
-        done = finished(served)
-        if handed:
-            # The prefill has made the first token: what passes until the cache is in a step is
-            # part of the time between tokens.
-            done = replace(done, first_token=done.arrival)
-        rows.append(latencies(done, demand.warmup, probes))
-        most = max(most, running(served)[1])
+    mine = {"prefill": demand.prompts, "decode": demand.answers}.get(role, lambda: demand)()
+    coming, server = alone(mine.requests), replace(fleet.server, sharing=False)
+    if demand.shares:
+        room = server.kv_tokens * demand.mean_context / demand.own_context
+        server = replace(server, kv_tokens=int(room))
+    if fleet.drafting is not None:
+        coming = in_rounds(coming, fleet.drafting)
+    share = share_of(coming, fleet.prices, server)
+    if role == "decode":
+        share = _handed(share)
+    elif demand.shares:
+        share = _known(share, mine)
+    limit = most(share).requests_per_s
+    found = arriving(share, np.array(SHARES) * limit)
+    rounds = 1.0
+    if fleet.drafting is not None and mine.steps:
+        rounds = share.steps / mine.steps
     seconds = {
-        probe.name: np.maximum.accumulate([row[probe.name] for row in rows]) for probe in probes
+        each.name: np.maximum.accumulate(_latency(found, each, mine, role, share, rounds))
+        for each in probes
     }
-    return Curve(limit, loads, seconds, most)
+    part = len(mine.requests) / len(demand.requests)
+    return Curve(limit / part, np.array(SHARES) * limit / part, seconds, float(found.sequences[-1]))
 
 
-def reaches(
-    demand: Demand,
-    fleet: Fleet,
-    promises: Sequence[Objective],
-    need: float,
-) -> bool:
-    """Whether a replica might carry so much, by a single run: if not, neither does its curve.
+def alone(requests: Requests) -> Requests:
+    """The requests with nothing that they share, each by itself."""
+    none = np.zeros(0, requests.hashes.dtype)
+    return replace(
+        requests,
+        hashes=none,
+        prefix=np.zeros_like(requests.prefix),
+        after=np.full_like(requests.after, -1),
+    )
 
-    Parameters
-    ----------
-    demand, fleet
-        As for `curve`.
-    promises
-        That have to hold.
-    need
-        Requests that come. [1/s]
+
+def _known(share: Share, mine: Demand) -> Share:
+    """Work of requests of whose prompts a cache has what was there before."""
+    evenly = (np.arange(len(share.lengths)) + 0.5) / len(share.lengths)
+    lengths = np.quantile(mine.new_tokens, evenly, method="nearest").astype(float)
+    full = np.minimum(share.full * share.prompt / mine.mean_new_tokens, float(share.most))
+    return replace(
+        share,
+        prompt=mine.mean_new_tokens,
+        square=float((lengths**2).mean()),
+        lengths=lengths,
+        full=full,
+    )
+
+
+def _handed(share: Share) -> Share:
+    """Work of requests whose prompts were computed elsewhere: a token to begin with."""
+    return replace(
+        share,
+        prompt=1.0,
+        square=1.0,
+        lengths=np.ones_like(share.lengths),
+        attention_s=np.zeros_like(share.attention_s),
+        chunk=np.maximum(share.chunk, 1.0),
+        full=np.full_like(share.full, float(share.most)),
+    )
+
+
+def _latency(
+    found: Steady, objective: Objective, mine: Demand, role: Role, share: Share, rounds: float
+) -> Array:
+    """Latency of an objective at every load. [s]"""
+    percent = objective.percentile
+    if objective.metric == "ttft":
+        if role == "decode":
+            return np.zeros(len(SHARES))
+        return found.ttft_s if percent is None else found.ttft_percentile(percent)
+    if not share.steps:
+        return np.zeros(len(SHARES))
+    between = found.tpot_s if percent is None else found.tpot_percentile(percent)
+    if objective.metric == "e2e":
+        if percent is None:
+            return found.latency_s
+        steps = float(np.percentile(mine.requests.output, percent)) - 1.0
+        return found.ttft_s + found.tpot_s * rounds * steps
+    if role == "decode":
+        between = _from_first(found, between, percent, share)
+    return between * rounds
+
+
+def _from_first(found: Steady, between: Array, percent: float | None, share: Share) -> Array:
+    """Time between tokens from the one that the prefill has made, waits included. [s]
+
+    Short answers feel most of the wait for a step, which is even over twice its mean.
     """
-    limit = _limit("all", demand, fleet)
-    if need > SHARES[-1] * limit:
-        return False
-    load = max((x * limit for x in SHARES if x * limit <= need), default=SHARES[0] * limit)
-    (served,) = _served(demand, fleet, [load])
-    found = latencies(finished(served), demand.warmup, promises)
-    return all(found[each.name] <= each.limit_s for each in promises)
-
-
-def _part(role: Role, demand: Demand) -> Demand:
-    """What of the demand comes to a replica in a role."""
-    if role == "prefill":
-        return demand.prompts()
-    return demand.answers() if role == "decode" else demand
-
-
-def _served(
-    demand: Demand, fleet: Fleet, loads: Iterable[float], *, transferred: bool = False
-) -> Iterator[Served]:
-    """The requests served at one load after the other."""
-    asked, drafting = demand.requests, fleet.drafting
-    # How much of each draft is accepted has nothing to do with the load.
-    coming: Requests = asked if drafting is None else in_rounds(asked, drafting)
-    steps = replace(demand, requests=coming)
-    for load in loads:
-        served = simulate(
-            steps.at(float(load)), fleet.prices, fleet.server, transferred=transferred
-        )
-        yield served if drafting is None else in_tokens(served, asked)
-
-
-def _limit(role: Role, demand: Demand, fleet: Fleet) -> float:
-    """Rate of all requests beyond which the queue of the part that comes grows. [1/s]"""
-    mine = _part(role, demand)
-    share = len(mine.requests) / len(demand.requests)
-    return saturation(fleet, mine.requests, transferred=role == "decode") / share
-
-
-def latencies(done: Finished, warmup: int, probes: Sequence[Objective]) -> dict[str, float]:
-    """Latency of each objective in a run, by its name. [s]
-
-    Parameters
-    ----------
-    done
-        Requests of the run.
-    warmup
-        How many of the first do not count. [1]
-    probes
-        Objectives; their limits are not looked at.
-    """
-    return {each.objective.name: each.value_s for each in kept(counted(done, warmup), probes)}
+    steps = share.answers[share.answers > 0][:, None, None]
+    waits = np.maximum(found.queue_s - share.request_s, found.tpot_s / 2.0)
+    even = (np.arange(WAITS) + 0.5) / WAITS * 2.0
+    each = found.tpot_s + (share.request_s + waits * even[:, None]) / steps
+    if percent is None:
+        mean: Array = each.mean(axis=(0, 1))
+        return mean
+    return np.maximum(between, np.percentile(each, percent, axis=(0, 1)))

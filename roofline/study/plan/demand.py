@@ -1,4 +1,4 @@
-"""What a deployment is asked to carry: requests that can come faster or slower, and promises."""
+"""Traffic that a deployment is asked to carry, faster or slower, and the limits it has to keep."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from roofline.serving.objectives import Objective
 from roofline.serving.requests import Requests
 from roofline.serving.traffic.columns import part, picked_rows
 
-SUREST: Final = 0.99
+HIGHEST: Final = 0.99
 """Probability beyond which an interval of so few measurements says nothing."""
 
 
@@ -118,22 +118,66 @@ class Demand:
 
     @cached_property
     def new_tokens(self) -> NDArray[np.int64]:
-        """Tokens of each prompt that no cache can have. [token]"""
+        """Tokens of each prompt that an endless cache leaves to be computed. [token]"""
         made = self.requests
-        new: NDArray[np.int64] = np.maximum(made.prompt - np.diff(made.prefix) * made.block, 1)
+        counts = np.diff(made.prefix)
+        first = np.zeros(len(made.hashes), np.int64)
+        first[np.unique(made.hashes, return_index=True)[1]] = 1
+        known = np.concatenate([[0], np.cumsum(first)])
+        seen = counts - (known[made.prefix[1:]] - known[made.prefix[:-1]])
+        new: NDArray[np.int64] = np.maximum(made.prompt - seen * made.block, 1)
         return new
 
     @property
+    def shares(self) -> bool:
+        """Whether prompts have anything in common."""
+        return len(self.requests.hashes) > 0
+
+    @property
+    def own_context(self) -> float:
+        """Tokens that a sequence holds of its own while it decodes, mean over all steps. [token]"""
+        return self.mean_new_tokens + self.steps / 2.0 if self.shares else self.mean_context
+
+    @cached_property
+    def mean_new_tokens(self) -> float:
+        """Mean tokens of a prompt that an endless cache leaves to be computed. [token]"""
+        return float(self.new_tokens.mean())
+
+    def new_tokens_at(self, percent: float | None) -> float:
+        """Tokens of a prompt that are computed, at a percentile; their mean for None. [token]
+
+        Parameters
+        ----------
+        percent
+            Which. [1]
+        """
+        if percent is None:
+            return self.mean_new_tokens
+        if percent not in self._percentiles:
+            found = float(np.percentile(self.new_tokens, percent, method="lower"))
+            self._percentiles[percent] = found
+        return self._percentiles[percent]
+
+    @cached_property
+    def _percentiles(self) -> dict[float, float]:
+        return {}
+
+    @cached_property
+    def mean_context(self) -> float:
+        """Keys that a decode step sees of a sequence, mean over all steps. [token]"""
+        return self.context()
+
+    @cached_property
     def longest(self) -> int:
         """Longest context. [token]"""
         return int((self.requests.prompt + self.requests.output).max())
 
-    @property
+    @cached_property
     def output(self) -> float:
         """Mean tokens of an answer. [token]"""
         return float(self.requests.output.mean())
 
-    @property
+    @cached_property
     def prompt(self) -> float:
         """Mean tokens of a prompt. [token]"""
         return float(self.requests.prompt.mean())
@@ -156,7 +200,7 @@ class Demand:
             seen = seen + (steps - filling) * window
         return float(seen.sum()) / whole
 
-    @property
+    @cached_property
     def steps(self) -> float:
         """Mean decode steps of an answer. [1]"""
         return float(self.requests.output.mean()) - 1.0
@@ -164,27 +208,27 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a plan has to keep to.
+    """Limits of a plan.
 
     Attributes
     ----------
-    promises
-        To users; none for a queue that is stable.
+    objectives
+        Limits on latencies; none for a queue that is stable.
     gpus
         Most devices. [1]
     headroom
-        Share by which traffic may grow before a promise breaks. [1]
+        Share by which traffic may grow before a limit is passed. [1]
     spares
-        Replicas that may be lost before a promise breaks. [1]
-    sure
-        Least probability that all promises hold; 0 to plan for what is expected. [1]
+        Replicas that may be lost before a limit is passed. [1]
+    confidence
+        Least probability that all limits hold; 0 to plan for what is expected. [1]
     """
 
-    promises: tuple[Objective, ...]
+    objectives: tuple[Objective, ...]
     gpus: int
     headroom: float = 0.0
     spares: int = 0
-    sure: float = 0.0
+    confidence: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -192,7 +236,8 @@ class Goal:
             raise InputError(f"headroom is {self.headroom:g}", hint="give a share like 30%")
         if not 0 <= self.spares <= 1000:
             raise InputError(f"{self.spares} spare replicas", hint="give 0 or more, like n+1")
-        if not 0 <= self.sure <= SUREST:
+        if not 0 <= self.confidence <= HIGHEST:
             raise InputError(
-                f"sure to {self.sure:.1%}", hint=f"give a probability up to {SUREST:.0%}"
+                f"a confidence of {self.confidence:.1%}",
+                hint=f"give a probability up to {HIGHEST:.0%}",
             )

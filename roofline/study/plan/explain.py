@@ -1,4 +1,4 @@
-"""How the headline figures of a plan came about."""
+"""Derivations of the headline figures of a plan."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ METRICS: Final = ("gpus", "price", "cost", "capacity", "headroom")
 
 
 def check(metric: str) -> None:
-    """Refuse what no plan explains, before it is made.
+    """Refuse a metric that no plan explains, before it is made.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def derivations(done: Confirmed, demand: Demand, goal: Goal) -> dict[str, Deriva
     Parameters
     ----------
     done, demand, goal
-        What is recommended, for what.
+        Recommended deployment, traffic, limits.
     """
     option = done.option
     rate = given("rate", demand.rate, "request/s")
@@ -77,7 +77,7 @@ def _capacity(done: Confirmed) -> Derivation:
             f"most requests of an instance, {pool.candidate.layout.spelled}",
             pool.carries,
             "request/s",
-            source=f"simulated; {pool.binds} is in the way of more",
+            source=f"closed form; {pool.binds} is in the way of more",
             basis=_basis(pool.kind),
         )
         for pool in option.pools
@@ -119,11 +119,11 @@ def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
                         "requests of each",
                         pool.carries,
                         "request/s",
-                        source=f"simulated; {pool.binds} is in the way of more",
+                        source=f"closed form; {pool.binds} is in the way of more",
                         basis=_basis(pool.kind),
                     ),
                 ),
-                note="one more where the simulation of all of them together asks for it",
+                note="more or fewer where the simulation of all of them together says so",
             )
         )
     return Derivation(

@@ -1,4 +1,4 @@
-"""An option as a row: what it is made of, what it costs, what users of it feel."""
+"""Options as rows: instances, cost, latencies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,17 +24,17 @@ ROLES: Final = {"all": "", "prefill": "prefill ", "decode": "decode "}
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Names of the latencies by which options are compared: of promises, where there are any."""
+    """Names of the latencies by which options are compared: of objectives, where there are any."""
 
     ttft: str
     tpot: str
 
 
-def named(promises: Sequence[Objective]) -> Named:
-    """The first promise about each, else the 99th percentile."""
+def named(objectives: Sequence[Objective]) -> Named:
+    """The first objective of each metric, else the 99th percentile."""
 
     def first(metric: str) -> str:
-        return next((each.name for each in promises if each.metric == metric), f"{metric}_p99")
+        return next((each.name for each in objectives if each.metric == metric), f"{metric}_p99")
 
     return Named(first("ttft"), first("tpot"))
 
@@ -65,7 +65,7 @@ def usd_per_mtok(option: Option, output: float) -> float | None:
 
 
 def deployment(option: Option, output: float) -> dict[str, Any]:
-    """What an option is made of and what it costs."""
+    """Columns of what an option is made of, and of its cost."""
     first, last = option.pools[0], option.pools[-1]
     return {
         "gpu": gpu(option),
@@ -86,7 +86,7 @@ def deployment(option: Option, output: float) -> dict[str, Any]:
 
 
 def load(option: Option, names: Named) -> dict[str, Any]:
-    """What an option carries, and what users feel at the load."""
+    """Columns of what an option carries, and of its latencies at the load by its curves."""
     return {
         "rate_per_s": option.rate,
         "capacity_per_s": option.capacity,
@@ -109,7 +109,7 @@ def weights(option: Option) -> str:
 
 
 def differences(base: Confirmed, other: Confirmed, names: Named) -> tuple[str, str]:
-    """What another option gives up beside the base, and what it gains, in words with numbers.
+    """Figures that another option gives up beside the base, and those it gains, in words.
 
     Parameters
     ----------
@@ -137,16 +137,6 @@ def differences(base: Confirmed, other: Confirmed, names: Named) -> tuple[str, s
     old, new = base.option.capacity, other.option.capacity
     add("carries", old, new, f"{significant(old)} → {significant(new)} req/s", less=False)
     return "; ".join(worse), "; ".join(better)
-
-
-def missed(done: Confirmed) -> str:
-    """What an option breaks when it is simulated whole, if it is not the headroom or a doubt."""
-    broken = [
-        f"with {one.objective.name} {show(one.value_s, 's')} of {show(one.objective.limit_s, 's')}"
-        for one in (promise.kept for promise in done.promises)
-        if not one.met
-    ]
-    return " and ".join(broken) or "with the headroom, or as surely as asked"
 
 
 NEAR: Final = 0.01

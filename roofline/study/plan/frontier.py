@@ -1,77 +1,57 @@
-"""What more money buys: latency and headroom of every option in more instances, and the best."""
+"""Deployments that nothing at their cost or below beats, among those that were simulated."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.figures import Named
-from roofline.study.plan.option import Option
 from roofline.study.plan.question import ROUNDING, Question
 
-STEPS: Final = 24
-"""Sizes of each option at most."""
 AIMS: Final = ("ttft", "tpot", "headroom")
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An option that nothing at its cost or below beats in what is named.
+    """A deployment that nothing at its cost or below beats in what is named.
 
     Attributes
     ----------
-    option
-        What it is.
+    done
+        Option and its simulation.
     best_in
-        Of ``"ttft"``, ``"tpot"`` and ``"headroom"``.
+        Some of ``"ttft"``, ``"tpot"`` and ``"headroom"``.
     """
 
-    option: Option
+    done: Confirmed
     best_in: tuple[str, ...]
 
 
-def frontier(
-    options: Iterable[Option],
-    question: Question,
-    names: Named,
-    refuted: Sequence[Option] = (),
-) -> tuple[Point, ...]:
-    """Options of which none is both cheaper and better, for each aim; cheapest first.
+def frontier(every: Sequence[Confirmed], question: Question, names: Named) -> tuple[Point, ...]:
+    """Deployments of which none is both cheaper and better, for each aim; cheapest first.
 
     Parameters
     ----------
-    options
-        That keep all promises.
+    every
+        Deployments that keep all limits in simulation.
     question
-        What is planned for.
+        Question that says what they cost.
     names
         Latencies that are compared.
-    refuted
-        Options that keep them by their curves only, which are left out.
     """
-    sizes = (each for option in options for each in _sizes(option, question))
-    every = sorted(
-        (each for each in sizes if not any(each.same(one) for one in refuted)), key=question.order
-    )
+    some = sorted(every, key=lambda each: question.order(each.option))
+    costs = [question.cost(each.option) for each in some]
     values = {
-        "ttft": [each.seconds(names.ttft) for each in every],
-        "tpot": [each.seconds(names.tpot) for each in every],
-        "headroom": [-each.capacity for each in every],
+        "ttft": [each.seconds(names.ttft).kept.value_s for each in some],
+        "tpot": [each.seconds(names.tpot).kept.value_s for each in some],
+        "headroom": [-each.option.capacity for each in some],
     }
-    best = {name: _least(values[name], [question.cost(each) for each in every]) for name in AIMS}
+    best = {name: _least(values[name], costs) for name in AIMS}
     return tuple(
-        Point(option, aims)
-        for place, option in enumerate(every)
+        Point(each, aims)
+        for place, each in enumerate(some)
         if (aims := tuple(name for name in AIMS if place in best[name]))
     )
-
-
-def _sizes(option: Option, question: Question) -> Iterator[Option]:
-    """The option, and larger ones."""
-    for _ in range(STEPS):
-        if option.gpus > question.goal.gpus:
-            return
-        yield option
-        option = option.resized(1)
 
 
 def _least(values: Sequence[float], costs: Sequence[float]) -> set[int]:

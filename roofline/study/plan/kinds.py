@@ -1,9 +1,9 @@
-"""What is compared: a network in some formats on some kind of device, to be laid out."""
+"""Kinds that are compared: a network in some formats on some kind of device, to be laid out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log
-from typing import Final, Literal
+from typing import Final
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
@@ -15,13 +15,12 @@ from roofline.serving.simulate.drafting import Drafting
 from roofline.serving.simulate.prices import StepPrices
 from roofline.study.plan.demand import Demand
 
-Mode = Literal["aggregated", "disaggregated"]
 UNDRAFTED: Final = "speculative decoding is not priced with pipelines or shared contexts"
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """How far predictions of an engine were off where it was not fitted.
+class PriceUncertainty:
+    """Errors of an engine's predictions where it was not fitted.
 
     Attributes
     ----------
@@ -30,7 +29,7 @@ class Doubt:
     first
         That of the time to a first token. [1]
     source
-        Where they are from; empty where nothing is known.
+        Source of both; empty where nothing is known.
     """
 
     step: float = 0.0
@@ -40,16 +39,16 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """Who drafts for a network, wherever it runs.
+    """Drafts for a network, wherever it runs.
 
     Attributes
     ----------
     draft
-        What drafts for a deployment.
+        Draft of a deployment.
     length
         Tokens drafted in a row. [token]
     seed
-        Of how many of them are accepted. [1]
+        Seed of how many of them are accepted. [1]
     """
 
     draft: Callable[[Deployment], Draft]
@@ -57,7 +56,7 @@ class Speculation:
     seed: int = 0
 
     def tree(self, demand: Demand) -> Tree:
-        """What is drafted in a round for a demand, which says how often it is accepted."""
+        """Tree of a round for a demand, which says how often drafts are accepted."""
         assert demand.acceptance is not None, "drafts for text of which nothing is known"
         return chain(demand.acceptance, self.length)
 
@@ -78,16 +77,16 @@ class Kind:
         Price of a device; 0 where none is known. [$/h]
     utilization
         Share of device memory the engine takes; None for its default. [1]
-    doubt
-        Of the engine's predictions.
+    uncertainty
+        Errors of the engine's predictions.
     speculation
-        Who drafts; None where decoding is plain.
+        Drafts; None where decoding is plain.
     """
 
     base: Deployment
     usd_per_hour: float
     utilization: float | None = None
-    doubt: Doubt = Doubt()
+    uncertainty: PriceUncertainty = PriceUncertainty()
     speculation: Speculation | None = None
 
     @property

@@ -1,6 +1,6 @@
 """A deployment large enough for traffic: replicas, or instances that prefill and that decode."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -22,15 +22,16 @@ class Pool:
     Attributes
     ----------
     role
-        What they do.
+        Phases of a request that they serve.
     replica, server
-        What each is and how it is run.
+        Each of them, and its settings.
     curve
-        Each under load.
+        Latencies of each under load, as expected.
     carries
-        Most requests a second of each for which all promises hold. [1/s]
+        Most requests a second of each for which all limits hold with the confidence asked for.
+        [1/s]
     binds
-        What is in the way of more: name of a promise, ``"rate"`` or ``"wires"``.
+        Limit that is in the way of more: name of an objective, ``"rate"`` or ``"interconnect"``.
     instances
         How many. [1]
     """
@@ -117,8 +118,18 @@ class Option:
         )
 
     @property
+    def usual(self) -> bool:
+        """Whether engines are run like this: one pool, each instance inside a node."""
+        return len(self.pools) == 1 and self.pools[0].candidate.usual
+
+    @property
+    def plainness(self) -> tuple[bool, bool, bool]:
+        """Sort key by what engines are run with, of the pool that is least so."""
+        return max(pool.candidate.plainness for pool in self.pools)
+
+    @property
     def capacity(self) -> float:
-        """Requests a second for which all promises hold. [1/s]"""
+        """Requests a second for which all limits hold. [1/s]"""
         return min(pool.carries * pool.instances for pool in self.pools)
 
     @property
@@ -158,19 +169,6 @@ class Option:
             one.candidate is two.candidate and one.instances == two.instances
             for one, two in zip(self.pools, other.pools, strict=True)
         )
-
-    def standing(self, refuted: Sequence["Option"]) -> "Option":
-        """The option, larger where simulation has refuted it.
-
-        Parameters
-        ----------
-        refuted
-            Options that are known not to be enough.
-        """
-        option = self
-        while any(option.same(each) for each in refuted):
-            option = option.resized(1)
-        return option
 
     def resized(self, change: int) -> "Option":
         """The option with more or fewer instances of the pool that carries least.

@@ -1,4 +1,4 @@
-"""The whole of a plan: candidates, search, pools, confirmation, and what follows from them."""
+"""A plan: candidates, search, pools, choice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from typing import Final
 
 from roofline.serving.objectives import Objective, parse_slo
 from roofline.study.plan.candidate import Candidate
-from roofline.study.plan.choose import chosen
+from roofline.study.plan.choose import KEPT, Choice, chosen
 from roofline.study.plan.confirm import MEAN, Confirmed
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.kinds import Kind
@@ -14,36 +14,31 @@ from roofline.study.plan.option import Option
 from roofline.study.plan.pools import disaggregated
 from roofline.study.plan.question import Question
 from roofline.study.plan.screen import screen
-from roofline.study.plan.search import LEAST, Found, search
-from roofline.study.plan.tabled import Tables, Tell
+from roofline.study.plan.search import LEAST, SearchResult, search
+from roofline.study.plan.tabled import Budget, Tables, Tell
 
 QUICK: Final = 2000
-"""Requests of a curve."""
+"""Requests of which the lengths make a curve. [1]"""
 USUAL: Final = ("ttft_p99", "tpot_p99", MEAN)
-"""Latencies that are looked at beside those that are promised."""
+"""Latencies that are looked at beside those that have limits."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What was planned, and everything that was looked at on the way.
+    """A plan, and everything that was looked at on the way.
 
     Attributes
     ----------
     kinds, full, question
-        What was compared, the traffic with all requests, and the question, with fewer.
+        Kinds that were compared, the traffic with all requests, and the question, with fewer.
     candidates, found
-        Layouts, and what the search said of them.
+        Layouts, and the search among them.
     pooled
         Options with pools of their own for prefill and decode.
-    best
-        The cheapest deployment that keeps all promises in simulation; None where there is none.
-    others
-        Other options that are enough, cheapest first.
+    choice
+        What is recommended, and what else there is.
     tables
-        What was tabulated and simulated.
-    refused
-        Options that are enough by their curves, and break a promise when simulated whole, in the
-        order in which they were tried: cheapest first.
+        Curves and runs.
     left
         Kinds that were compared and are not ranked with ``kinds``.
     bounds
@@ -55,14 +50,22 @@ class Plan:
     full: Demand
     question: Question
     candidates: tuple[Candidate, ...] = field(repr=False)
-    found: Found = field(repr=False)
+    found: SearchResult = field(repr=False)
     pooled: tuple[Option, ...] = field(repr=False)
-    best: Confirmed | None
-    others: tuple[Option, ...] = field(repr=False)
+    choice: Choice = field(repr=False)
     tables: Tables = field(repr=False)
-    refused: tuple[Confirmed, ...] = field(default=(), repr=False)
     left: tuple[Kind, ...] = ()
     bounds: "Plan | None" = field(default=None, repr=False)
+
+    @property
+    def best(self) -> Confirmed | None:
+        """The recommended deployment; None where none keeps all limits."""
+        return self.choice.best
+
+    @property
+    def others(self) -> tuple[Option, ...]:
+        """Other options that are enough, cheapest first."""
+        return self.choice.others
 
     @property
     def compared(self) -> tuple[Kind, ...]:
@@ -70,13 +73,8 @@ class Plan:
         return (*self.kinds, *self.left)
 
     @property
-    def refuted(self) -> tuple[Option, ...]:
-        """Options that are not enough at the traffic that is asked for, whatever curves say."""
-        return tuple(each.option for each in self.refused)
-
-    @property
     def goal(self) -> Goal:
-        """What has to be kept."""
+        """Limits that have to be kept."""
         return self.question.goal
 
 
@@ -87,69 +85,71 @@ def plan(
     *,
     pools: bool = True,
     least: int = LEAST,
-    tables: Tables | None = None,
     tell: Tell = lambda _: None,
+    budget: Budget | None = None,
+    kept: int = KEPT,
 ) -> Plan:
-    """Find the cheapest deployment that carries traffic and keeps promises.
+    """Find the cheapest deployment that carries traffic and keeps all limits.
 
     A forecast is never beaten by a bound: kinds at published rates are planned apart from those
-    that were measured, and recommended only where none of these is enough and nobody asks how sure
-    that is.
+    that were measured, and recommended only where none of these is enough and no confidence is
+    asked for.
 
     Parameters
     ----------
     kinds
         Devices and formats that are compared.
     full
-        The traffic.
+        Traffic.
     goal
-        What has to be kept.
+        Limits that have to be kept.
     pools
         Whether prefill and decode may have instances of their own.
     least
-        Layouts that are tabulated even if they cannot be the cheapest. [1]
-    tables
-        Of the same kinds and requests, to go on with; None to begin anew.
+        Layouts that have a curve even if they cannot be the cheapest. [1]
     tell
         Told what is being done.
+    budget
+        Simulations, if some were run before.
+    kept
+        Simulations that are left for what follows from the plan. [1]
     """
+    budget = Budget() if budget is None else budget
     bare = tuple(kind for kind in kinds if kind.bounded)
     known = tuple(kind for kind in kinds if not kind.bounded)
+    probes = probes_of(goal.objectives)
     if bare and known:
-        first = _ranked(known, full, goal, pools=pools, least=least, tables=tables, tell=tell)
-        # Of a bound nobody can say how sure it is.
-        least_goal = replace(goal, sure=0.0)
-        last = _ranked(bare, full, least_goal, pools=pools, least=1, tables=None, tell=tell)
-        if first.best is None and last.best is not None and not goal.sure:
+        first = _ranked(known, full, goal, Tables(probes, tell, budget), pools, least, kept)
+        # Nobody can say how likely a bound is.
+        least_goal = replace(goal, confidence=0.0)
+        last = _ranked(bare, full, least_goal, Tables(probes, tell, budget), pools, 1, kept // 2)
+        if first.best is None and last.best is not None and not goal.confidence:
             return _joined(last, first)
         return replace(first, left=bare, bounds=last)
-    return _ranked(kinds, full, goal, pools=pools, least=least, tables=tables, tell=tell)
+    if bare:
+        goal = replace(goal, confidence=0.0)
+    return _ranked(kinds, full, goal, Tables(probes, tell, budget), pools, least, kept)
 
 
 def _ranked(
     kinds: Sequence[Kind],
     full: Demand,
     goal: Goal,
-    *,
+    tables: Tables,
     pools: bool,
     least: int,
-    tables: Tables | None,
-    tell: Tell,
+    kept: int,
 ) -> Plan:
     """As `plan`, all kinds against each other."""
-    probes = probes_of(goal.promises)
-    tables = Tables(probes, tell) if tables is None else tables
     question = Question(full.first(QUICK), goal)
     candidates: tuple[Candidate, ...] = ()
     for kind in kinds:
-        tell(f"{kind.name}: bounds of all layouts")
-        candidates += screen(kind, question.demand, goal.gpus, probes)
+        tables.tell(f"{kind.name}: bounds of all layouts")
+        candidates += screen(kind, question.demand, goal.gpus)
     found = search(candidates, question, tables, least=least)
     pooled = disaggregated(tables.made, question, tables) if pools else ()
-    best, others, refused = chosen((*found.options, *pooled), question, full, tables)
-    return Plan(
-        tuple(kinds), full, question, candidates, found, pooled, best, others, tables, refused
-    )
+    choice = chosen((*found.options, *pooled), question, full, tables, kept=kept)
+    return Plan(tuple(kinds), full, question, candidates, found, pooled, choice, tables)
 
 
 def without_drafts(plan_: Plan, *, pools: bool) -> Plan:
@@ -164,19 +164,35 @@ def without_drafts(plan_: Plan, *, pools: bool) -> Plan:
     """
     plain = tuple(replace(kind, speculation=None) for kind in plan_.compared)
     full = replace(plan_.full, acceptance=None)
-    return plan(plain, full, plan_.goal, pools=pools, least=1, tell=plan_.tables.tell)
+    tables = plan_.tables
+    return plan(
+        plain,
+        full,
+        plan_.goal,
+        pools=pools,
+        least=1,
+        tell=tables.tell,
+        budget=tables.budget,
+        kept=0,
+    )
 
 
 def _joined(plan: Plan, short: Plan) -> Plan:
     """A plan that says of other kinds why they are not enough."""
     dropped = {**short.found.dropped, **plan.found.dropped}
-    found = Found(plan.found.options, (*plan.found.short, *short.found.short), dropped)
+    found = SearchResult(plan.found.options, (*plan.found.short, *short.found.short), dropped)
     candidates = (*plan.candidates, *short.candidates)
     return replace(plan, candidates=candidates, found=found, left=short.kinds)
 
 
-def probes_of(promises: Sequence[Objective]) -> tuple[Objective, ...]:
-    """Latencies that curves are of: those that are promised, and the usual ones."""
-    have = {each.name for each in promises}
+def probes_of(objectives: Sequence[Objective]) -> tuple[Objective, ...]:
+    """Latencies that curves have: those with limits, and the usual ones.
+
+    Parameters
+    ----------
+    objectives
+        Limits.
+    """
+    have = {each.name for each in objectives}
     usual = [parse_slo(f"{name}=1s")[0] for name in USUAL if name not in have]
-    return (*promises, *usual)
+    return (*objectives, *usual)

@@ -1,15 +1,16 @@
-"""Prefill and decode on instances of their own, made of the layouts that were tabulated.
+"""Prefill and decode on instances of their own, made of the layouts that have curves.
 
 TTFT is that of the prefill pool and TPOT that of the decode pool, so that each is made large enough
 by itself, and the cheapest of both together are the cheapest. Time between tokens
 starts with the first token, so that a cache's wait for a step of the decode pool is in its curve.
-The time on the wires is not: the simulation of both pools together has it.
+The time on the interconnect is not: the simulation of both pools together has it.
 
 Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670), section 4.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from roofline.errors import RooflineError
 from roofline.serving.kv_transfer import Wires, prompt_bytes
@@ -20,8 +21,10 @@ from roofline.study.plan.question import Question
 from roofline.study.plan.search import sized
 from roofline.study.plan.tabled import Replica, Tables
 
-WIRES = "wires"
+WIRES: Final = "interconnect"
 """What binds where caches are not carried away fast enough."""
+MOST: Final = 3
+"""Layouts of a pool that are compared at most, those of the best bounds first. [1]"""
 
 
 def disaggregated(
@@ -32,21 +35,22 @@ def disaggregated(
     Parameters
     ----------
     replicas
-        What was tabulated.
+        Layouts that have curves; those inside a node, where there are any.
     question, tables
         As for `roofline.study.plan.search.search`.
 
     Notes
     -----
-    Conversations, and promises about the whole of an answer, are not planned on two pools.
+    Conversations, and limits on the whole of an answer, are not planned on two pools.
     """
     goal, demand = question.goal, question.demand
     sessions = bool((demand.requests.after >= 0).any())
     answers = bool((demand.requests.output > 1).any())
-    if sessions or not answers or any(each.metric == "e2e" for each in goal.promises):
+    if sessions or not answers or any(each.metric == "e2e" for each in goal.objectives):
         return ()
     by_cache: dict[str, list[Replica]] = {}
-    for replica in replicas:
+    every = list(replicas)
+    for replica in [each for each in every if each.candidate.usual] or every:
         by_cache.setdefault(replica.candidate.kind.kv, []).append(replica)
     made = (_pair(some, question, tables) for some in by_cache.values())
     return tuple(each for each in made if each is not None)
@@ -70,10 +74,12 @@ def _cheapest(
 ) -> Pool | None:
     """The cheapest pool, by branch and bound as for whole replicas."""
     best: Pool | None = None
-    for least, carries, replica in sorted(
-        _bounds(role, replicas, question), key=lambda each: (each[0], -each[1])
-    ):
-        if best is not None and (least, -carries) >= _order(best, question):
+    every = sorted(
+        _bounds(role, replicas, question),
+        key=lambda each: (each[0], each[2].candidate.plainness, -each[1]),
+    )
+    for least, _, replica in every[:MOST]:
+        if best is not None and least > _order(best, question)[0]:
             break
         pool = sized(role, replica, question, tables)
         if pool.carries > 0 and (best is None or _order(pool, question) < _order(best, question)):
@@ -84,21 +90,25 @@ def _cheapest(
 def _bounds(
     role: Role, replicas: list[Replica], question: Question
 ) -> Iterator[tuple[float, float, Replica]]:
-    """What a pool of each replica costs at least, and what it could carry."""
+    """Least cost of a pool of each replica, the most that it could carry, and the replica."""
     for replica in replicas:
-        candidate, goal = replica.candidate, question.goal
-        each = candidate.bound(question.demand, goal.promises, question.factor, role)
+        candidate = replica.candidate
+        factor = question.slowness(candidate.kind)
+        objectives = question.objectives(candidate.kind)
+        each = candidate.bound(question.demand, objectives, factor, role)
         if each:
             number = question.replicas(each)
             yield question.least_cost(candidate, number), each * number, replica
 
 
-def _order(pool: Pool, question: Question) -> tuple[float, float]:
-    return question.cost(Option((pool,), question.demand.rate)), -pool.carries * pool.instances
+def _order(pool: Pool, question: Question) -> tuple[float, tuple[bool, bool, bool], float]:
+    """Sort key of pools: the cheapest, of those the plainest."""
+    cost = question.cost(Option((pool,), question.demand.rate))
+    return cost, pool.candidate.plainness, -pool.carries * pool.instances
 
 
 def _wires(option: Option, question: Question) -> Handover | None:
-    """What the cache goes over: the node's own wires where it holds all; None where none do."""
+    """Hand-over inside the node where it holds all, else over the network; None without one."""
     prefill, decode = (pool.replica.deployment for pool in option.pools)
     inside = prefill.node.name == decode.node.name and option.gpus <= prefill.node.gpus
     wires: Wires = "link" if inside else "network"
@@ -116,7 +126,7 @@ def _wires(option: Option, question: Question) -> Handover | None:
 
 
 def _drafted(replica: Replica, prompt: int) -> float:
-    """Cache of what drafts, which goes over the wires too, over that of the network. [1]"""
+    """Cache of what drafts, which is handed over too, over that of the network. [1]"""
     draft = replica.draft
     if draft is None or draft.deployment is None or not draft.sequential:
         return 0.0
@@ -125,7 +135,7 @@ def _drafted(replica: Replica, prompt: int) -> float:
 
 
 def _carried(option: Option, question: Question) -> Option:
-    """The option with instances enough for its wires."""
+    """The option with instances enough for its interconnect."""
     prompt = question.demand.prompt
     assert option.wires is not None, "pools without wires"
     sides = (option.wires.send_s_per_token, option.wires.receive_s_per_token)

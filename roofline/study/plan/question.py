@@ -1,25 +1,30 @@
-"""What is planned for: traffic, goals, and how fast and dear devices are taken to be."""
+"""Question of a plan: traffic, goal, speed and price of devices."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Final
 
+from roofline.serving.objectives import Objective
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Demand, Goal
+from roofline.study.plan.kinds import Kind
 from roofline.study.plan.option import UNPRICED, Option
 
 ROUNDING: Final = 2.0**-40
+CHEAPER: Final = 0.1
+"""Share by which something unusual has to be cheaper to be recommended."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Question:
-    """What is planned for.
+    """Question of a plan.
 
     Attributes
     ----------
     demand, goal
-        Traffic, and what has to be kept.
+        Traffic, and the limits that have to be kept.
     factor
         On the time of all devices. [1]
     prices
@@ -31,40 +36,74 @@ class Question:
     factor: float = 1.0
     prices: Mapping[str, float] = field(default_factory=dict)
 
+    def slowness(self, kind: Kind) -> float:
+        """Factor on the time of a kind that the confidence asks for. [1]
+
+        Parameters
+        ----------
+        kind
+            Whose errors count.
+        """
+        return self.factor * math.exp(deviations(self.goal.confidence) * kind.uncertainty.step)
+
+    def objectives(self, kind: Kind) -> tuple[Objective, ...]:
+        """Limits, of a first token with what the confidence asks for beside slower steps.
+
+        Parameters
+        ----------
+        kind
+            Whose errors count.
+        """
+        known = kind.uncertainty
+        more = math.exp(deviations(self.goal.confidence) * max(known.first - known.step, 0.0))
+        return tuple(
+            replace(each, limit_s=each.limit_s / more) if each.metric == "ttft" else each
+            for each in self.goal.objectives
+        )
+
     def cost(self, option: Option) -> float:
         """Dollars for an hour; devices where no kind has a price. [$/h]"""
         return option.cost(self.prices)
 
     def least_cost(self, candidate: Candidate, replicas: int) -> float:
-        """That of a candidate before it is tabulated. [$/h]
+        """Dollars for an hour of so many replicas of a candidate. [$/h]
 
         Parameters
         ----------
         candidate, replicas
-            What runs, and how often. [1]
+            Layout and kind, and how many. [1]
         """
         kind = candidate.kind
         each = self.prices.get(kind.name, kind.usd_per_hour) or UNPRICED
         return replicas * candidate.devices * each
 
-    def needs(self, candidate: Candidate, cost: float) -> float:
-        """Requests that a replica of a candidate must carry to cost no more. [1/s]
+    def order(self, option: Option) -> tuple[float, int, tuple[bool, ...], float]:
+        """Sort key of options: the cheapest, of those the plainest, then what carries most."""
+        return self.cost(option), option.gpus, option.plainness, -option.capacity
+
+    def preferred(self, options: Sequence[Option]) -> Option | None:
+        """The option to recommend: the cheapest usual one, or one that is so much cheaper.
 
         Parameters
         ----------
-        candidate
-            What runs.
-        cost
-            Dollars for an hour. [$/h]
+        options
+            That are enough.
         """
-        replicas = math.floor(cost / self.least_cost(candidate, 1) * (1.0 + ROUNDING))
-        replicas = min(replicas, self.goal.gpus // candidate.devices) - self.goal.spares
-        wanted = self.demand.rate * (1.0 + self.goal.headroom) * (1.0 - ROUNDING)
-        return wanted / replicas if replicas > 0 else math.inf
+        usual = min((each for each in options if each.usual), key=self.order, default=None)
+        least = min(options, key=self.order, default=None)
+        if usual is None or least is None:
+            return least
+        return least if self.cheaper(least, usual) else usual
 
-    def order(self, option: Option) -> tuple[float, int, float]:
-        """By what options are sorted: the cheapest, of those the one that carries most."""
-        return self.cost(option), option.gpus, -option.capacity
+    def cheaper(self, option: Option, usual: Option) -> bool:
+        """Whether an option costs so much less than a usual one that it is preferred.
+
+        Parameters
+        ----------
+        option, usual
+            Both enough.
+        """
+        return self.cost(option) <= self.cost(usual) * (1.0 - CHEAPER) * (1.0 + ROUNDING)
 
     def replicas(self, carries: float) -> int:
         """Replicas that are enough, if one carries so much. [1]
@@ -76,3 +115,23 @@ class Question:
         """
         wanted = self.demand.rate * (1.0 + self.goal.headroom)
         return max(math.ceil(wanted / carries * (1.0 - ROUNDING)), 1) + self.goal.spares
+
+
+def deviations(confidence: float) -> float:
+    """Standard deviations that a confidence asks for; 0 for what is expected. [1]
+
+    Parameters
+    ----------
+    confidence
+        Probability, below 1. [1]
+
+    Notes
+    -----
+    Quantile of the normal distribution. Source: definition.
+
+    Examples
+    --------
+    >>> round(deviations(0.9), 3), deviations(0.3)
+    (1.282, 0.0)
+    """
+    return max(NormalDist().inv_cdf(confidence), 0.0) if confidence else 0.0

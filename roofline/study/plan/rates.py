@@ -4,27 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from roofline.study.plan.choose import renewed
 from roofline.study.plan.option import Option
-from roofline.study.plan.pools import disaggregated
 from roofline.study.plan.question import ROUNDING, Question
 from roofline.study.plan.replan import at_rate, replanned
 from roofline.study.plan.tabled import Tables
 
-MOST: Final = 100
-"""Rates that are looked at, in a round."""
-ROUNDS: Final = 3
+MOST: Final = 60
+"""Rates that are looked at. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A range of rates that one deployment is the cheapest for.
+    """Range of rates that one deployment is preferred for.
 
     Attributes
     ----------
     low, high
         Above this, up to that. [1/s]
     option
-        At the upper end.
+        Deployment at the upper end.
     """
 
     low: float
@@ -37,42 +36,41 @@ def steps(
     question: Question,
     tables: Tables,
     *,
-    pools: bool,
-    refuted: Sequence[Option] = (),
+    best: Option | None = None,
+    refused: Sequence[Option] = (),
 ) -> tuple[Step, ...]:
-    """What is the cheapest, from no traffic to the most that the devices carry.
+    """Preferred deployments, from no traffic to the most that the devices carry.
 
     Parameters
     ----------
     options
-        Whose instances say at which rates one more is needed.
+        Layouts whose instances say at which rates one more is needed.
     question, tables
-        What is planned for, and what was tabulated.
-    pools
-        Whether prefill and decode may have instances of their own.
-    refuted
-        Options that are not enough at the rate that is asked for, and so at no higher one.
+        Question and curves.
+    best
+        Option that is recommended at the rate asked for; None where there is none.
+    refused
+        Options that are not enough at that rate, and so at no higher one.
     """
+    asked = question.demand.rate
     found: dict[float, Option | None] = {}
-    every = tuple(options)
-    if pools:
-        # Where none is enough for what is asked, one may be for less.
-        least = at_rate(question, min(_thresholds(every, question)))
-        every += disaggregated(tables.made, least, tables)
-    known = every
-    for _ in range(ROUNDS):
-        wanted = _thresholds(every, question)
-        new = [rate for rate in wanted if rate not in found]
-        if not new:
-            break
-        for rate in new:
-            out = refuted if rate >= question.demand.rate else ()
-            found[rate] = replanned(
-                tables.made, at_rate(question, rate), tables, pools=pools, refuted=out
-            )
-        # Pairs of pools that were not known have thresholds of their own.
-        every = (*known, *(option for option in found.values() if option is not None))
+    known = [renewed(each, question, tables) for each in options]
+    for rate in _thresholds(known, question):
+        again = at_rate(question, rate)
+        made = replanned(options, again, tables, refused=refused if rate >= asked else ())
+        if best is not None and rate == asked:
+            made = best
+        elif best is not None and made is not None:
+            # What is simulated at one rate carries less, and more is never cheaper.
+            dearer = question.cost(made) > question.cost(best)
+            if (dearer and rate < asked) or (rate > asked and _cheaper(made, best, question)):
+                made = best if rate < asked else None
+        found[rate] = made
     return _merged(found)
+
+
+def _cheaper(option: Option, best: Option, question: Question) -> bool:
+    return question.cost(option) < question.cost(best) * (1.0 - ROUNDING)
 
 
 def _merged(found: Mapping[float, Option | None]) -> tuple[Step, ...]:
@@ -99,7 +97,9 @@ def _thresholds(options: Sequence[Option], question: Question) -> list[float]:
         for pool in option.pools:
             most = goal.gpus // pool.candidate.devices - goal.spares
             for number in range(1, most + 1):
-                found.add(number * pool.carries / (1.0 + goal.headroom) * (1.0 - ROUNDING))
+                rate = number * pool.carries / (1.0 + goal.headroom) * (1.0 - ROUNDING)
+                if rate > 0:
+                    found.add(rate)
     every = sorted(found)
     stride = -(-len(every) // MOST) or 1
     asked = every.index(question.demand.rate)

@@ -1,48 +1,40 @@
-"""The same question asked again of what was tabulated: with other traffic, prices or promises."""
+"""Question asked again of options that have curves: with other traffic, prices or limits."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from roofline.study.plan.choose import renewed
 from roofline.study.plan.option import Option
-from roofline.study.plan.pools import disaggregated
 from roofline.study.plan.question import Question
-from roofline.study.plan.search import sized
-from roofline.study.plan.tabled import Replica, Tables
+from roofline.study.plan.tabled import Tables
 
 
 def replanned(
-    replicas: Iterable[Replica],
+    options: Iterable[Option],
     question: Question,
     tables: Tables,
     *,
-    pools: bool = True,
-    refuted: Sequence[Option] = (),
+    refused: Sequence[Option] = (),
 ) -> Option | None:
-    """The cheapest option of some replicas by their curves; None where none is enough.
+    """The option that is preferred by curves; None where none is enough.
 
     Parameters
     ----------
-    replicas
-        What may be used.
+    options
+        Layouts and settings that may be used, in as many instances as it takes.
     question, tables
-        What is asked; curves that are there are not simulated again.
-    pools
-        Whether prefill and decode may have instances of their own.
-    refuted
+        Question, and curves; those that are missing are made.
+    refused
         Options that are not enough whatever their curves say: larger ones take their places.
     """
-    some = tuple(replicas)
-    options = []
-    for replica in some:
-        pool = sized("all", replica, question, tables)
-        option = Option((pool,), question.demand.rate)
-        if option.capacity > 0:
-            options.append(option)
-    if pools:
-        options += disaggregated(some, question, tables)
-    able = (option.standing(refuted) for option in options)
-    fitting = (option for option in able if option.gpus <= question.goal.gpus)
-    return min(fitting, key=question.order, default=None)
+    able = []
+    for each in options:
+        option = renewed(each, question, tables)
+        while option.capacity > 0 and any(option.same(one) for one in refused):
+            option = option.resized(1)
+        if option.capacity > 0 and option.gpus <= question.goal.gpus:
+            able.append(option)
+    return question.preferred(able)
 
 
 def at_rate(question: Question, rate: float) -> Question:

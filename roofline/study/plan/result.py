@@ -9,26 +9,28 @@ from roofline.study.plan import speculation, tables
 from roofline.study.plan.assumptions import assumed, assumptions
 from roofline.study.plan.break_even import UNITS as BREAK_EVEN
 from roofline.study.plan.break_even import break_even
+from roofline.study.plan.confidence import Level, levels
 from roofline.study.plan.curve import SHARES
 from roofline.study.plan.explain import derivations
-from roofline.study.plan.figures import missed, named, shape
-from roofline.study.plan.frontier import frontier
-from roofline.study.plan.lifts import Remake, lifts, limit
+from roofline.study.plan.figures import Named, named
+from roofline.study.plan.frontier import Point, frontier
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan, without_drafts
+from roofline.study.plan.question import CHEAPER
 from roofline.study.plan.rates import steps
-from roofline.study.plan.runners_up import RunnerUp, runners_up
-from roofline.study.plan.sensitivity import tornado
+from roofline.study.plan.relaxations import Relaxation, Remake, limit, relaxations
+from roofline.study.plan.runners_up import RunnerUp, larger, runners_up
+from roofline.study.plan.sensitivity import Bar, tornado
 from roofline.study.plan.summary import summary
 from roofline.table import Result, Table, table
 from roofline.units import counted
 
 STARTED: Final = ("vllm", "sglang", "trtllm")
 """Engines that there are commands of."""
-PLAIN: Final = "plain decoding"
-"""What is said of what would be recommended where nothing drafts."""
-SURE: Final = 0.8
-"""Probability below which a plan says that it is not sure."""
+UNDRAFTED: Final = "plain decoding"
+"""Name of what would be recommended where nothing drafts."""
+SPARE: Final = 2
+"""Runs that confidences leave for larger sizes of what is recommended. [1]"""
 
 
 def result_of(
@@ -45,50 +47,64 @@ def result_of(
     Parameters
     ----------
     plan
-        What was planned.
+        Plan.
     remake
         Makes other kinds, where nothing fits.
     given
-        How it was asked, for the record.
+        Question as it was asked, for the record.
     training_tokens
-        That the network was trained on, to compare with; None to leave that out. [token]
+        Tokens that the network was trained on, to compare with; None to leave that out. [token]
     pools
         Whether prefill and decode may have instances of their own.
     notes
-        What requests and formats rest on.
+        Notes on requests and formats.
     """
-    names, basis = named(plan.goal.promises), _basis(plan)
-    options = (*plan.found.options, *plan.pooled)
-    best = plan.best
-    out: dict[str, Table] = {
-        "verdict": tables.verdict(plan, names, basis),
-        "objectives": tables.objectives(best, len(plan.goal.promises), basis),
-    }
-    found = () if best is not None else lifts(plan, remake)
-    if best is None:
-        out["lifts"] = tables.lifts(plan, found)
+    names, basis, best = named(plan.goal.objectives), _basis(plan), plan.best
+    options = (*plan.found.options, *plan.found.short, *plan.pooled)
+    able = [each for each in options if each.capacity > 0]
+    found: tuple[Relaxation, ...] = ()
     others: tuple[RunnerUp, ...] = ()
-    if best is not None:
-        others = runners_up(best.option, plan.others, plan.question, plan.full, plan.tables)
+    known: tuple[Level, ...] = ()
+    points: tuple[Point, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    even: list[dict[str, Any]] = []
+    # First, as simulations of other deployments and confidences correct curves further.
+    by_rate = steps(
+        able,
+        plan.question,
+        plan.tables,
+        best=None if best is None else best.option,
+        refused=plan.choice.refused,
+    )
+    if best is None:
+        found = relaxations(plan, remake)
+    else:
+        bars = tornado(best, able, plan.question, plan.tables)
+        others = runners_up(plan.choice, plan.question, plan.full, plan.tables)
+        spare = SPARE * (best.option.resized(1).gpus <= plan.goal.gpus)
+        known = levels(best, able, plan.question, plan.full, plan.tables, spare=spare)
+        points = _points(plan, others, names)
         if plan.full.acceptance is not None:
             plain = without_drafts(plan, pools=pools).best
-            others += () if plain is None else (RunnerUp(plain, PLAIN),)
-    out["runners_up"] = tables.runners_up(plan, others, names, basis)
-    points = frontier(options, plan.question, names, plan.refuted)
-    out["frontier"] = tables.frontier(plan, points, names, basis)
-    able = [each for each in (*options, *plan.found.short) if each.capacity > 0]
-    by_rate = steps(able, plan.question, plan.tables, pools=pools, refuted=plan.refuted)
-    out["gpus_by_rate"] = tables.gpus_by_rate(plan, by_rate)
-    bars = tornado(best, plan.others, plan.question, plan.tables, pools=pools) if best else ()
-    out["sensitivity"] = tables.sensitivity(plan, bars)
-    even = []
-    if best is not None and training_tokens is not None:
-        even = break_even(best, plan.full, training_tokens)
-    out["break_even"] = table(even, BREAK_EVEN, "assumed")
+            others += () if plain is None else (RunnerUp(plain, UNDRAFTED),)
+        if training_tokens is not None:
+            even = break_even(best, plan.full, training_tokens)
+    out: dict[str, Table] = {
+        "verdict": tables.verdict(plan, names, basis),
+        "objectives": tables.objectives(best, len(plan.goal.objectives), basis),
+        "confidences": tables.confidences(plan, known),
+        "runners_up": tables.runners_up(plan, others, names, basis),
+        "frontier": tables.frontier(plan, points, names, basis),
+        "gpus_by_rate": tables.gpus_by_rate(plan, by_rate),
+        "sensitivity": tables.sensitivity(plan, bars),
+        "break_even": table(even, BREAK_EVEN, "assumed"),
+        "candidates": tables.candidates(plan, basis),
+        "assumptions": assumptions(plan),
+    }
+    if best is None:
+        out["relaxations"] = tables.relaxations(plan, found)
     if plan.bounds is not None:
         out["bounds"] = tables.bounds(plan, plan.bounds, names)
-    out["candidates"] = tables.candidates(plan, basis)
-    out["assumptions"] = assumptions(plan)
     every = (plan,) if plan.bounds is None else (plan, plan.bounds)
     commands = {} if best is None else _commands(plan, best.option, given)
     return Result(
@@ -99,6 +115,7 @@ def result_of(
         metadata={
             "version": roofline.__version__,
             **given,
+            "confidence": plan.goal.confidence,
             "fits": best is not None,
             "limit": "" if best is not None else limit(plan),
             "ttft_statistic": names.ttft,
@@ -107,8 +124,9 @@ def result_of(
             "output_mean": plan.full.output,
             "requests": len(plan.full.requests),
             "layouts": sum(len(each.candidates) for each in every),
-            "tabulated": sum(len(each.tables.made) for each in every),
-            "simulated": sum(len(each.tables.curves) for each in every) * len(SHARES),
+            "curves": sum(len(each.tables.curves) for each in every),
+            "tabulated": sum(replica.tabulated for each in every for replica in each.tables.made),
+            "simulated": plan.tables.budget.used,
             "basis": basis,
             "commands": list(commands.values()),
             "summary": summary(plan, found),
@@ -117,39 +135,39 @@ def result_of(
     )
 
 
+def _points(plan: Plan, others: tuple[RunnerUp, ...], names: Named) -> tuple[Point, ...]:
+    """Simulated deployments that nothing cheaper beats."""
+    assert plan.best is not None, "larger than nothing"
+    more = larger(plan.best.option, plan.question, plan.full, plan.tables)
+    every = [plan.best, *(each.done for each in others), *(each for each in more if each.met)]
+    return frontier(every, plan.question, names)
+
+
 def _basis(plan: Plan) -> str:
     return "datasheet" if any(kind.bounded for kind in plan.kinds) else "interpolated"
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
-    """What must be known to read the figures right."""
-    made = len(plan.tables.made)
+    """Notes without which figures are read wrong."""
     were = "was" if len(plan.candidates) == 1 else "were"
-    those = "that layout" if made == 1 else f"those {counted(made, 'layout')}"
     out = [
-        f"{counted(len(plan.candidates), 'layout')} {were} bounded, {made:,} tabulated and "
-        f"simulated under {counted(len(plan.tables.curves), 'growing load')}; what cannot be "
-        "cheaper than the best is left out.",
+        f"{counted(len(plan.candidates), 'layout')} {were} bounded, "
+        f"{counted(len(plan.tables.made), 'layout')} screened under growing load in closed form, "
+        f"and {counted(plan.tables.budget.used, 'run')} simulated; what cannot be cheaper than the "
+        "best is left out.",
         f"No replica is planned for more than {SHARES[-1]:.0%} of the load at which its queue "
         "grows without end.",
-        f"GPUs by rate and what-ifs are planned again over {those}.",
-        "Sizes rest on one replica under load; several, among which requests take turns, do a "
-        "little better. What is recommended, and the deployments beside it, were simulated whole.",
+        f"One pool of replicas inside nodes is preferred, unless something else is {CHEAPER:.0%} "
+        "cheaper.",
+        "What is recommended, and the deployments beside it, were simulated whole. GPUs by rate "
+        "and the sensitivity go by closed forms.",
     ]
-    if plan.refused:
-        cheapest = plan.refused[0]
-        out.append(
-            f"Curves are of each pool by itself: by them {shape(cheapest.option)} is enough, and "
-            f"simulated whole it is not, {missed(cheapest)}. What more money buys and GPUs by "
-            "rate leave out what simulation refuted; else they, and what-ifs, go by curves."
-        )
     out += speculation.notes(plan)
     bare = [kind.gpu for kind in plan.compared if kind.bounded]
     if bare:
         out.append(
             f"Steps on {', '.join(dict.fromkeys(bare))} are priced at the datasheet roofline, the "
-            "least the hardware allows: real deployments need more, and how sure this is nobody "
-            "can say."
+            "least the hardware allows: real deployments need more, and no confidence is known."
         )
     if plan.bounds is not None:
         out.append(
@@ -162,13 +180,11 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         out.append(f"No price is assumed for {names}: a device counts as 1 $/h. Give --price.")
     if any(assumed(kind) for kind in plan.compared):
         out.append("Prices are assumed: give --price for those you pay.")
-    if plan.best is not None and plan.best.probability is not None and plan.best.probability < SURE:
-        out.append("That is not very sure: --sure 90% plans until it is, for a price.")
     return tuple(out)
 
 
 def _commands(plan: Plan, option: Option, given: Mapping[str, Any]) -> dict[str, str]:
-    """What prints the command that starts an instance of each pool, by role, of a real engine."""
+    """Commands that print how an instance of each pool is started, by role, of a real engine."""
     out: dict[str, str] = {}
     for pool in option.pools if given["engine"] in STARTED else ():
         words = {

@@ -1,14 +1,24 @@
-"""What else there is beside what is recommended, and what each gives up."""
+"""Other deployments beside what is recommended, and larger ones, all simulated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from roofline.study.plan.confirm import Confirmed, confirm
+from roofline.study.plan.choose import Choice
+from roofline.study.plan.confirm import Confirmed, confirm, holds
 from roofline.study.plan.demand import Demand
 from roofline.study.plan.figures import named
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import Question
 from roofline.study.plan.tabled import Tables
+
+NEXT, PLAIN, APART = "next cheapest", "one pool inside nodes", "pools of their own"
+FEW: Final = 2
+"""Other deployments that are simulated for one kind at most. [1]"""
+TRIES: Final = 2
+"""Sizes of each that are tried. [1]"""
+LARGER: Final = 2
+"""Larger sizes of what is recommended that are simulated. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +28,9 @@ class RunnerUp:
     Attributes
     ----------
     done
-        What it is, simulated whole.
+        Option and its simulation.
     why
-        What it is best in, in words.
+        Aims in which it is best, in words.
     """
 
     done: Confirmed
@@ -28,63 +38,86 @@ class RunnerUp:
 
 
 def runners_up(
-    best: Option, others: Sequence[Option], question: Question, full: Demand, tables: Tables
+    choice: Choice, question: Question, full: Demand, tables: Tables
 ) -> tuple[RunnerUp, ...]:
-    """The next cheapest, and those that are best in something else, cheapest first.
+    """The plain deployment beside any other, the next cheapest, and the fastest; cheapest first.
 
     Parameters
     ----------
-    best
-        What is recommended.
-    others
-        What else is enough, cheapest first.
+    choice
+        Recommended and other options.
     question, full, tables
-        What was planned for, with few requests and with all, and what was tabulated.
+        Question, the traffic with all requests, and curves.
     """
-    if not others:
-        return ()
-    names = named(question.goal.promises)
-    picked: dict[int, list[str]] = {}
+    assert choice.best is not None, "others beside nothing"
+    best, names = choice.best.option, named(question.goal.objectives)
+    every = list(choice.others)
+    picked: list[tuple[Option, str]] = []
 
-    def pick(why: str, some: Sequence[Option], key: object = None) -> None:
+    def pick(why: str, some: Sequence[Option], name: str = "") -> None:
         if some:
-            one = min(some, key=key) if callable(key) else some[0]
-            picked.setdefault(id(one), []).append(why)
+            key = (lambda each: each.seconds(name)) if name else question.order
+            picked.append((min(some, key=key), why))
 
-    every = list(others)
-    pick("next cheapest", every)
-    pick(
-        "one pool for both phases" if best.wires else "pools of their own",
-        [each for each in every if bool(each.wires) != bool(best.wires)],
-    )
-    pick("fastest first token", every, lambda each: each.seconds(names.ttft))
-    pick("fastest tokens", every, lambda each: each.seconds(names.tpot))
-    pick("carries most for the money", every, lambda e: question.cost(e) / e.capacity)
+    if choice.plain is not None and not best.usual:
+        usual = [each for each in every if each.usual]
+        same = [each for each in usual if each.layout == choice.plain.layout]
+        pick(PLAIN, same or [choice.plain])
+    if not best.wires:
+        pick(APART, [each for each in every if each.wires])
+    pick(NEXT, every)
     for name in dict.fromkeys(each.kind.name for each in every):
+        some = [each for each in every if each.kind.name == name]
         if name != best.kind.name:
-            some = [each for each in every if each.kind.name == name]
             pick(f"best on {some[0].kind.gpu}, {some[0].kind.weights}", some)
+    # What a layout that is less plain adds is seldom worth its trouble.
+    alike = [
+        each for each in every if each.usual == best.usual and each.plainness <= best.plainness
+    ]
+    pick("fastest tokens", alike, names.tpot)
+    pick("fastest first token", alike, names.ttft)
+    reasons: dict[int, tuple[Option, list[str]]] = {}
+    for option, why in picked:
+        must = why in (PLAIN, APART) or why.startswith("best on")
+        if id(option) in reasons or must or len(reasons) < FEW:
+            reasons.setdefault(id(option), (option, []))[1].append(why)
     out = []
-    for option in every:
-        if id(option) in picked:
-            tables.tell(f"simulating {option.gpus} GPUs: {option.layout}")
-            done = confirmed(option, question, full, tables)
-            if done is not None:
-                out.append(RunnerUp(done, ", ".join(picked[id(option)])))
-    return tuple(out)
+    for option, whys in reasons.values():
+        done = confirmed(option, question, full, tables)
+        if done is not None and not done.option.same(best):
+            out.append(RunnerUp(done, ", ".join(whys)))
+    return tuple(sorted(out, key=lambda each: question.order(each.done.option)))
+
+
+def larger(best: Option, question: Question, full: Demand, tables: Tables) -> list[Confirmed]:
+    """The recommended option with more instances, simulated.
+
+    Parameters
+    ----------
+    best, question, full, tables
+        As for `runners_up`.
+    """
+    out: list[Confirmed] = []
+    option = best.resized(1)
+    while option.gpus <= question.goal.gpus and len(out) < LARGER and tables.budget.left:
+        out.append(confirm(option, full, question.goal, tables, interval=False))
+        option = option.resized(1)
+    return out
 
 
 def confirmed(option: Option, question: Question, full: Demand, tables: Tables) -> Confirmed | None:
-    """An option simulated whole, larger where it has to be; None where devices are not enough.
+    """An option simulated whole, larger where it has to be; None where that is not enough.
 
     Parameters
     ----------
     option, question, full, tables
         As for `runners_up`.
     """
-    while option.gpus <= question.goal.gpus:
-        done = confirm(option, full, question.goal, tables.probes, sure=False)
-        if done.enough:
-            return done
+    for _ in range(TRIES):
+        if option.gpus > question.goal.gpus or tables.budget.left < TRIES:
+            return None
+        if holds(option, question, full, tables, closely=True):
+            done = confirm(option, full, question.goal, tables, interval=False)
+            return done if done.met else None
         option = option.resized(1)
     return None

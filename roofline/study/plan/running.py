@@ -4,16 +4,17 @@ from dataclasses import dataclass, field
 
 from roofline.serving.objectives import Finished, counted
 from roofline.serving.run.result import finished
-from roofline.serving.run.serve import saturation, serve
+from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.simulate import disaggregated as pooled
 from roofline.serving.simulate.drafting import in_rounds
 from roofline.study.plan.demand import Demand
 from roofline.study.plan.option import Option
+from roofline.study.plan.tabled import Tables
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """A run.
+class Run:
+    """One simulation.
 
     Attributes
     ----------
@@ -30,48 +31,46 @@ class Ran:
     busy: float
 
 
-def run(option: Option, demand: Demand, factor: float) -> Ran:
+def run(
+    option: Option, demand: Demand, factor: float, tables: Tables, *, closely: bool = True
+) -> Run:
     """Serve a demand at its rate.
 
     Parameters
     ----------
     option
-        Who serves.
+        Pools that serve.
     demand
-        What comes.
+        Requests that come.
     factor
         On the time of all devices. [1]
+    tables
+        Where runs are counted.
+    closely
+        Whether steps are tabulated closely; else by the estimate of the layout.
     """
-    return _one(option, demand, factor) if option.wires is None else _two(option, demand, factor)
+    tables.budget.used += 1
+    fleets = [
+        pool.replica.fleet(pool.server, demand, factor, pool.instances, closely=closely)
+        for pool in option.pools
+    ]
+    stable = demand.rate < option.saturation / factor
+    done, busy = _two(option, demand, fleets) if option.wires else _one(demand, fleets[0])
+    return Run(counted(done, demand.warmup), stable, busy)
 
 
-def _one(option: Option, demand: Demand, factor: float) -> Ran:
-    (pool,) = option.pools
-    fleet = pool.replica.fleet(pool.server, demand, factor, pool.instances)
+def _one(demand: Demand, fleet: Fleet) -> tuple[Finished, float]:
     served = serve(fleet, demand.at(demand.rate))
-    return Ran(
-        counted(finished(served), demand.warmup),
-        demand.rate < saturation(fleet, demand.requests),
-        served.totals.busy_s / (served.totals.makespan_s * pool.instances),
-    )
+    return finished(served), served.totals.busy_s / (served.totals.makespan_s * fleet.replicas)
 
 
-def _two(option: Option, demand: Demand, factor: float) -> Ran:
-    assert option.wires is not None, "pools without wires"
-    first, last = (
-        pool.replica.fleet(pool.server, demand, factor, pool.instances) for pool in option.pools
-    )
-    before, after = (pooled.Pool(each.prices, each.server, each.replicas) for each in (first, last))
-    coming = demand.at(demand.rate)
-    if last.drafting is not None:
-        coming = in_rounds(coming, last.drafting)
+def _two(option: Option, demand: Demand, fleets: list[Fleet]) -> tuple[Finished, float]:
+    assert option.wires is not None, "pools without an interconnect"
+    before, after = (pooled.Pool(each.prices, each.server, each.replicas) for each in fleets)
+    coming, drafting = demand.at(demand.rate), fleets[-1].drafting
+    if drafting is not None:
+        coming = in_rounds(coming, drafting)
     served = pooled.disaggregated(coming, before, after, option.wires)
-    answers = demand.answers()
-    share = len(answers.requests) / len(demand.requests)
-    limit = min(
-        saturation(first, demand.prompts().requests),
-        saturation(last, answers.requests, transferred=True) / share,
-    )
     span = float(served.finish.max() - served.arrival.min())
     busy = sum(
         each.totals.busy_s * pool.candidate.devices
@@ -86,4 +85,4 @@ def _two(option: Option, demand: Demand, factor: float) -> Ran:
         served.prompt,
         demand.requests.output,
     )
-    return Ran(counted(done, demand.warmup), demand.rate < limit, busy / (span * option.gpus))
+    return done, busy / (span * option.gpus)

@@ -1,7 +1,11 @@
-"""Bounds of all layouts of a kind of device, before anything is tabulated."""
+"""Layouts of a kind of device, all priced at once on a few points.
+
+What does not fit is left out first. Of the rest, layouts that differ in their pipeline alone are
+priced once: a step of B sequences in p stages takes what one of B/p takes without a pipeline.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -9,30 +13,39 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.memory import held, memory_budget
-from roofline.cost.pipeline import pace, period
+from roofline.cost.roof import parts
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number
-from roofline.model.architecture import Moe
-from roofline.serving.objectives import Objective
-from roofline.serving.phases import turns
 from roofline.serving.run.setup import typical
+from roofline.serving.simulate.prices import BROUGHT, GROUP, StepPrices
 from roofline.serving.stages import through
 from roofline.study.enumeration import candidates
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Demand
 from roofline.study.plan.kinds import Kind
 
-BATCHES: Final = (
-    1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0,
-    768.0, 1024.0, 1536.0, 2048.0, 3072.0,
-)  # fmt: skip
-"""Sequences of a group at which decode steps are priced, below the most that an engine runs. [1]"""
+BATCHES: Final = np.array(
+    [1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048], float
+)
+"""Sequences of a group at which decode steps are priced. [1]"""
+TOKENS: Final = np.array([1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384], float)
+"""New tokens of a group at which steps with prompts are priced. [token]"""
+LONGER: Final = 1.25
+"""Room in tables for longer requests, over the longest."""
 
 
-def screen(
-    kind: Kind, demand: Demand, gpus: int, probes: Sequence[Objective]
-) -> tuple[Candidate, ...]:
-    """Bounds of every layout of a kind on up to a number of devices.
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Steps of layouts without a pipeline, a row each. [s]"""
+
+    decode: Array
+    alone: Array
+    others: Array
+    attention: Array
+
+
+def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
+    """Every layout of a kind on up to a number of devices, with an estimate of its steps.
 
     Parameters
     ----------
@@ -42,82 +55,61 @@ def screen(
         Requests.
     gpus
         Most devices. [1]
-    probes
-        Promises, of which those about a first token are bounded one by one.
     """
-    base, out = kind.base, []
+    base = kind.base
+    layouts: list[Layout] = []
+    rooms: list[tuple[float, float, float]] = []
     for group in candidates(base.architecture, base.node, gpus, base.options):
-        out += _bounds(kind, group, demand, probes)
-    return tuple(out)
-
-
-def _bounds(
-    kind: Kind, group: Layout, demand: Demand, probes: Sequence[Objective]
-) -> list[Candidate]:
-    """Bounds of layouts that have their stages in common."""
-    like = np.atleast_1d(np.asarray(group.tp, float))
-    deployment = replace(kind.base, layout=group)
-    free, sequences, tokens = _room(kind, deployment, demand)
-    most = float(deployment.sequences)
-    each = np.array([*(batch for batch in BATCHES if batch < most), most])
-    batches = np.concatenate(
-        [np.ones((len(like), 1)), np.multiply.outer(_column(group.dp, like), each)], axis=1
-    )
-    steps = _decode(kind, group, batches, demand, prompts=False)
-    prompts = _prompts(deployment, like, demand)
-    if any(isinstance(block.feedforward, Moe) for block in kind.base.architecture.kinds):
-        flux = batches / max(demand.steps / kind.round_tokens(demand), 1.0)
-        mixed = np.maximum(steps, flux * prompts[:, None])
-    else:
-        mixed = _decode(kind, group, batches, demand, prompts=True)
-    firsts = {
-        each.name: _first(deployment, like, demand, each)
-        for each in probes
-        if each.metric == "ttft"
-    }
-    costs = None if kind.base.calibration is None else kind.base.calibration.costs
-    if costs is not None:
-        software = costs.step_s + costs.sequence_s * batches
-        mixed = (mixed - steps) * costs.prefill_gain + steps * costs.decode_gain + software
-        steps = steps * costs.decode_gain + software
-        prompts = prompts * costs.prefill_gain
-        firsts = {
-            name: first * costs.prefill_gain + costs.prefill_s + costs.step_s + costs.request_s
-            for name, first in firsts.items()
-        }
-    degrees = [_column(degree, like) for degree in (group.tp, group.cp, group.dp, group.ep)]
+        every = _scalars(group)
+        layouts += every
+        rooms += _rooms(kind, replace(base, layout=group), len(every), demand)
+    contexts = np.array([1.0, max(demand.mean_context, 2.0), demand.longest * LONGER + 2.0])
+    cached = np.array([0.0, demand.longest * LONGER])
+    flat = [replace(layout, pp=1) for layout in layouts]
+    fits = [
+        room[0] > 0 and room[2] >= demand.longest and _drafts(kind, layout)
+        for room, layout in zip(rooms, layouts, strict=True)
+    ]
+    wanted = list(dict.fromkeys(one for one, fit in zip(flat, fits, strict=True) if fit))
+    known: dict[Layout, tuple[_Columns, int]] = {}
+    for parallel in (False, True):
+        some = [one for one in wanted if one.sequence_parallel == parallel]
+        if some:
+            columns = _priced(base, some, contexts, cached)
+            known |= {one: (columns, row) for row, one in enumerate(some)}
     made = []
-    for i, (tp, cp, dp, ep) in enumerate(zip(*degrees, strict=True)):
-        layout = replace(group, tp=int(tp), cp=int(cp), dp=int(dp), ep=int(ep))
-        first = {name: float(values[i]) for name, values in firsts.items()}
-        made.append(
-            Candidate(
-                kind,
-                layout,
-                float(free[i]),
-                float(sequences[i]),
-                float(tokens[i]),
-                batches[i],
-                steps[i],
-                mixed[i],
-                float(prompts[i]),
-                first,
-            )
-        )
-    return made
+    for layout, alike, fit, room in zip(layouts, flat, fits, rooms, strict=True):
+        estimate = _prices(layout, base, *known[alike], contexts, cached) if fit else None
+        made.append(Candidate(kind, layout, *room, estimate))
+    return tuple(made)
 
 
-def _column(value: Number, like: Array) -> Array:
-    return np.broadcast_to(np.asarray(value, float), like.shape)
+def _drafts(kind: Kind, layout: Layout) -> bool:
+    return kind.speculation is None or (layout.pp == 1 and layout.cp == 1)
 
 
-def _room(kind: Kind, deployment: Deployment, demand: Demand) -> tuple[Array, Array, Array]:
+def _scalars(group: Layout) -> list[Layout]:
+    """Layouts of a group one by one."""
+    like = np.atleast_1d(np.asarray(group.tp, float))
+    degrees = [np.broadcast_to(np.asarray(x, float), like.shape) for x in _degrees(group)]
+    return [
+        replace(group, tp=int(tp), cp=int(cp), dp=int(dp), ep=int(ep))
+        for tp, cp, dp, ep in zip(*degrees, strict=True)
+    ]
+
+
+def _degrees(group: Layout) -> tuple[Number, ...]:
+    return group.tp, group.cp, group.dp, group.ep
+
+
+def _rooms(
+    kind: Kind, deployment: Deployment, number: int, demand: Demand
+) -> list[tuple[float, float, float]]:
     """Memory left for the cache [B], typical sequences [1] and tokens that it holds."""
-    layout = deployment.layout
-    like = np.atleast_1d(np.asarray(layout.tp, float))
-    context, groups = float(typical(demand.requests)), _column(layout.dp, like)
+    groups = np.broadcast_to(np.asarray(deployment.layout.dp, float), (number,))
+    context = float(typical(demand.requests))
     rows = deployment.sequences * groups
-    parts = held(
+    taken = held(
         deployment,
         batch=groups,
         context=context,
@@ -125,80 +117,90 @@ def _room(kind: Kind, deployment: Deployment, demand: Demand) -> tuple[Array, Ar
         step_rows=rows,
     )
     reserved = deployment.engine.runtime_bytes + deployment.graph_bytes
-    taken = _column(parts.taken, like) - _column(parts.kv, like) + reserved
-    free = _column(memory_budget(deployment, parts, kind.utilization), like) - taken
-    each = np.maximum(_column(parts.kv, like), 1.0)
+    share = memory_budget(deployment, taken, kind.utilization)
+    free = share - (taken.taken - taken.kv + reserved)
     # What runs at once has part of its answer still before it, and may be short.
-    tokens = np.maximum(free, 0.0) / each * context * groups
-    return free, tokens / demand.context(), tokens
+    tokens = np.maximum(free, 0.0) / np.maximum(taken.kv, 1.0) * context * groups
+    columns = np.broadcast_arrays(free, tokens / demand.own_context, tokens, groups)[:3]
+    return [(float(a), float(b), float(c)) for a, b, c in zip(*columns, strict=True)]
 
 
-def _decode(kind: Kind, group: Layout, batches: Array, demand: Demand, *, prompts: bool) -> Array:
-    """Decode steps, with the prompts that go with them or without, of the batches' shape. [s]"""
-    base = kind.base
-    many = batches.shape[1]
-    like = batches[:, 0]
+def _priced(
+    base: Deployment, layouts: Sequence[Layout], contexts: Array, cached: Array
+) -> _Columns:
+    """Steps of layouts that have no pipeline and are alike but for their degrees."""
+    count = len(layouts)
 
-    def repeated(degree: Number) -> Array:
-        return np.repeat(_column(degree, like), many)
+    def column(name: str, each: int) -> Array:
+        return np.repeat([float(getattr(layout, name)) for layout in layouts], each)
 
-    axis = replace(
-        group,
-        tp=repeated(group.tp),
-        cp=repeated(group.cp),
-        dp=repeated(group.dp),
-        ep=repeated(group.ep),
+    def split(first: Array, second: Array, *, prompts: bool) -> tuple[Array, Array]:
+        """Attention and everything else of steps, of shape (layouts, first, second)."""
+        points = len(first) * len(second)
+        tp, cp, dp, ep = (column(name, points) for name in ("tp", "cp", "dp", "ep"))
+        axis = replace(layouts[0], tp=tp, cp=cp, dp=dp, ep=ep)
+        one = np.tile(np.repeat(first, len(second)), count)
+        other = np.tile(second, count * len(first))
+        group = (
+            Group(dp, one, one + other, GROUP) if prompts else Group(one * dp, 1.0, other, GROUP)
+        )
+        (stage,) = through(replace(base, layout=axis), group)
+        shape = (count, len(first), len(second))
+        found = []
+        for attention in (True, False):
+            some = parts(
+                (op, time)
+                for op, time in stage.ops.values()
+                if (GROUP in op.name or op.name.startswith(BROUGHT)) == attention
+            )
+            found.append(np.broadcast_to(some.seconds(stage.deployment), one.shape).reshape(shape))
+        return found[0], found[1]
+
+    own, beside = split(BATCHES, contexts, prompts=False)
+    attention, others = split(TOKENS, cached, prompts=True)
+    each = column("dp", 1)[:, None, None] * TOKENS[:, None]
+    return _Columns(own + beside, beside[:, :, 0], others[:, :, 0], attention / each)
+
+
+def _prices(
+    layout: Layout,
+    base: Deployment,
+    columns: _Columns,
+    row: int,
+    contexts: Array,
+    cached: Array,
+) -> StepPrices:
+    """Coarse prices of a layout, with its pipeline."""
+    stages, groups = int(layout.pp), float(np.max(layout.dp))
+    # The stage with most layers sets the pace.
+    whole = len(base.architecture.layers)
+    uneven = -(-whole // stages) * stages / whole if stages > 1 else 1.0
+    spread = stages * groups
+    batches, decode = _spread(BATCHES, columns.decode[row] * uneven, spread)
+    _, alone = _spread(BATCHES, columns.alone[row] * uneven, spread)
+    tokens, others = _spread(TOKENS, columns.others[row] * uneven, spread)
+    head = np.maximum(alone - np.interp(batches, tokens, others), 0.0)
+    return StepPrices(
+        batches=batches,
+        contexts=contexts,
+        decode_s=decode,
+        window=0,
+        windows=np.array([1.0]),
+        window_s=np.zeros((len(batches), 1)),
+        alone_s=alone,
+        tokens=tokens,
+        others_s=others,
+        rows=batches,
+        head_s=head,
+        chunks=TOKENS,
+        cached=cached,
+        attention_s=columns.attention[row] * uneven / stages,
+        engine=base.costs_on(layout.dp),
     )
-    number, size = turns(batches.ravel(), axis)
-    # One that verifies has drafted tokens of each sequence; drafting them is left out.
-    drafted = kind.speculation.length if kind.speculation is not None else 0.0
-    context = demand.context(_window(base)) + drafted
-    groups = [Group(size, 1.0 + drafted, context, "decode")]
-    rounds = demand.steps / kind.round_tokens(demand)
-    if prompts and demand.steps:
-        # Of each group of devices: so many prompts, of each a part that is as long as all together.
-        new, apart = float(demand.new_tokens.mean()), np.asarray(axis.dp, float)
-        each = size / rounds / apart
-        whole = np.maximum(np.ceil(each), 1.0)
-        part = np.maximum(new * each / whole, 2.0**-10)
-        seen = np.maximum(demand.prompt - new / 2.0 + part / 2.0, part)
-        groups.append(Group(whole * apart, part, seen, "prefill"))
-    stages = through(replace(base, layout=axis), groups)
-    found = period([stage.seconds() for stage in stages], number)
-    return np.broadcast_to(found, batches.size).reshape(batches.shape).copy()
 
 
-def _window(base: Deployment) -> int | None:
-    """Keys that every layer sees at least, of a longer context; None for all of them. [token]"""
-    windows = [
-        getattr(block.mixer, name, None)
-        for block in base.architecture.kinds
-        for name in ("window", "chunk")
-    ]
-    return min((each for each in windows if each), default=None)
-
-
-def _prompts(deployment: Deployment, like: Array, demand: Demand) -> Array:
-    """A prompt in a step that is full of them, at least. [s]"""
-    new, groups = float(demand.new_tokens.mean()), _column(deployment.layout.dp, like)
-    budget = float(deployment.step_tokens) or new
-    many = np.maximum(np.ceil(budget / new), 1.0) * groups
-    stages = through(deployment, Group(many, new, demand.prompt))
-    whole = np.broadcast_to(pace([stage.seconds() for stage in stages]), like.shape)
-    return np.asarray(whole / many)
-
-
-def _first(deployment: Deployment, like: Array, demand: Demand, probe: Objective) -> Array:
-    """A prompt alone: that of the percentile of the promise, or of mean length. [s]"""
-    every = demand.new_tokens
-    new = float(
-        every.mean()
-        if probe.percentile is None
-        else np.percentile(every, probe.percentile, method="lower")
-    )
-    number, part = turns(np.full_like(like, new), deployment.layout)
-    cached = demand.prompt - new if probe.percentile is None else 0.0
-    # A pipeline works on parts of it at once.
-    stages = through(deployment, Group(1.0, part, max(cached, 0.0) + (new + part) / 2.0))
-    first = period([stage.seconds() for stage in stages], number)
-    return np.broadcast_to(first, like.shape)
+def _spread(points: Array, values: Array, over: float) -> tuple[Array, Array]:
+    """Points of a table of steps that are spread over groups and stages, and its values there."""
+    if over == 1.0:
+        return points, values
+    return np.concatenate([[1.0], points * over]), np.concatenate([values[:1], values])

@@ -1,40 +1,39 @@
-"""The cheapest deployments: layouts in the order of what they promise, until none can be cheaper.
-
-Branch and bound. The bound of `roofline.study.plan.screen` says what a layout costs at least; it is
-tabulated and simulated only while that is no more than the best that was found.
-"""
+"""Layouts that may be the cheapest, likely ones first, and the best way to run each."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from roofline.serving.simulate.server import Server
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.curve import Role
 from roofline.study.plan.option import Option, Pool
-from roofline.study.plan.question import ROUNDING, Question
+from roofline.study.plan.question import CHEAPER, ROUNDING, Question
 from roofline.study.plan.tabled import Key, Replica, Tables, key_of
 from roofline.units import counted
 
-LEAST: Final = 6
-"""Layouts that are tabulated even if they cannot be the cheapest: what else there is."""
-MOST: Final = 24
-"""Layouts that are tabulated at most, those that promise most first."""
+LEAST: Final = 4
+"""Layouts that have a curve even if they cannot be the cheapest: what else there is. [1]"""
+MOST: Final = {True: 4, False: 2}
+MORE: Final = 2
+"""Layouts that have a curve at most, inside a node and others, and so many more for each kind;
+those that are likely to be cheap first. [1]"""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search came to.
+class SearchResult:
+    """Layouts by what became of them.
 
     Attributes
     ----------
     options
-        Best way to run each layout that was tabulated and is enough, cheapest first.
+        Best way to run each layout that is enough by its curve, cheapest first.
     short
-        Of the others that were tabulated, the best way to run each: too many devices, or a promise
-        that none keeps.
+        Best way to run each of the others that have a curve: too many devices, or a limit that
+        none keeps.
     dropped
-        Why others were not tabulated, by what tells candidates apart.
+        Reason why others have no curve, by what tells candidates apart.
     """
 
     options: tuple[Option, ...]
@@ -49,71 +48,75 @@ class Found:
 
 def search(
     candidates: Sequence[Candidate], question: Question, tables: Tables, *, least: int = LEAST
-) -> Found:
-    """Find the cheapest deployments.
+) -> SearchResult:
+    """Find the deployments that may be the cheapest.
 
     Parameters
     ----------
     candidates
-        Layouts with their bounds.
+        Layouts with their estimates.
     question
-        What is planned for.
+        Traffic and goal.
     tables
-        What was tabulated before, and will be.
+        Curves so far; they are added to.
     least
-        Layouts that are tabulated even if they cannot be the cheapest. [1]
+        Layouts that have a curve even if they cannot be the cheapest. [1]
 
     Notes
     -----
-    Among equally cheap ones the one that carries more comes first, of those that were looked at.
+    Branch and bound, first over layouts inside a node, then over those that may be so much cheaper
+    that they are preferred. Among equally cheap ones the one that carries more comes first.
     """
     dropped, open_ = _bounded(candidates, question)
-    options: list[Option] = []
-    short: list[Option] = []
-    seen: set[str] = set()
-    looked = 0
-    for cost, candidate in open_:
-        best = min((question.cost(each) for each in options), default=math.inf)
-        # Of every kind there is one, so that kinds can be compared.
-        free = looked < least or candidate.kind.name not in seen
-        found: Option | str = "cannot be cheaper"
-        if looked >= MOST and not free:
-            found = f"not tabulated: {MOST} that promise more were"
-        elif free or cost <= best * (1.0 + ROUNDING):
+    found: list[Option] = []
+    for usual in (True, False):
+        seen: set[str] = set()
+        some = [each for each in open_ if each[1].usual == usual]
+        most = MOST[usual] + MORE * len({each.kind.name for _, each in some})
+        looked = 0
+        for cost, candidate in some:
+            enough = [question.cost(each) for each in found if _enough(each, question)]
+            best = min(enough, default=math.inf)
+            ceiling = best if usual else best * (1.0 - CHEAPER)
+            # There is one of every kind, so that kinds can be compared.
+            free = usual and (looked < least or candidate.kind.name not in seen)
+            key = key_of(candidate)
+            if not free and cost > ceiling * (1.0 + ROUNDING):
+                dropped[key] = "cannot be cheaper" if usual else f"cannot be {CHEAPER:.0%} cheaper"
+                continue
+            if not free and looked >= most:
+                dropped[key] = f"not looked at: {most} that are likely cheaper were"
+                continue
+            seen.add(candidate.kind.name)
             looked += 1
-            if free or _rivals(candidate, best, question, tables):
-                found = option(candidate, question, tables)
-        if isinstance(found, str):
-            dropped[key_of(candidate)] = found
-            continue
-        seen.add(candidate.kind.name)
-        fits = found.capacity > 0 and found.gpus <= question.goal.gpus
-        (options if fits else short).append(found)
-    options.sort(key=question.order)
-    return Found(tuple(options), tuple(short), dropped)
+            made = option(candidate, question, tables)
+            if isinstance(made, str):
+                dropped[key] = made
+            else:
+                found.append(made)
+    able = sorted((one for one in found if _enough(one, question)), key=question.order)
+    return SearchResult(
+        tuple(able), tuple(one for one in found if not _enough(one, question)), dropped
+    )
 
 
-def _rivals(candidate: Candidate, best: float, question: Question, tables: Tables) -> bool:
-    """Whether a candidate might cost no more than the best so far, by a run of each way."""
-    replica = tables.replica(candidate, question.demand)
-    if isinstance(replica, str) or not math.isfinite(best):
-        return True
-    need = question.needs(candidate, best)
-    demand, promises = question.demand, question.goal.promises
-    return tables.reaches(replica, demand, question.factor, promises, need=need)
+def _enough(option: Option, question: Question) -> bool:
+    return option.capacity > 0 and option.gpus <= question.goal.gpus
 
 
 def _bounded(
     candidates: Sequence[Candidate], question: Question
 ) -> tuple[dict[Key, str], list[tuple[float, Candidate]]]:
-    """Those that cannot do it, with the reason; the others by what they cost at least."""
+    """Candidates that cannot do it, with the reason; the others with the least that they cost."""
     goal, dropped = question.goal, {}
     found = []
     for candidate in candidates:
-        reason = candidate.refusal(question.demand, goal.promises, question.factor)
+        factor = question.slowness(candidate.kind)
+        objectives = question.objectives(candidate.kind)
+        reason = candidate.refusal(question.demand, objectives, factor)
         carries = 0.0
         if not reason:
-            carries = candidate.bound(question.demand, goal.promises, question.factor)
+            carries = candidate.bound(question.demand, objectives, factor)
             replicas = question.replicas(carries) if carries else 1
             if not carries:
                 reason = "memory: no room for a request of typical length"
@@ -125,45 +128,75 @@ def _bounded(
             dropped[key_of(candidate)] = reason
         else:
             least = question.least_cost(candidate, question.replicas(carries))
-            found.append((least, -carries / candidate.devices, candidate))
-    found.sort(key=lambda each: (each[0], each[1], each[2].layout.spelled))
-    return dropped, [(cost, candidate) for cost, _, candidate in found]
+            guess = candidate.bound(question.demand, objectives, factor, likely=True)
+            likely = question.least_cost(candidate, question.replicas(guess))
+            found.append(
+                (likely, candidate.plainness, -guess / candidate.devices, least, candidate)
+            )
+    found.sort(key=lambda each: (*each[:3], each[4].rank))
+    return dropped, [(least, candidate) for *_, least, candidate in found]
 
 
 def option(candidate: Candidate, question: Question, tables: Tables) -> Option | str:
-    """The way to run a candidate that carries most, in replicas enough; else why there is none.
+    """A candidate in replicas enough, or the reason why there is none.
 
     Parameters
     ----------
     candidate, question, tables
-        As for `search`. Where no promise holds the option carries nothing, in one replica.
+        As for `search`. Where the engine's own settings keep no limit others are tried; where none
+        does the option carries nothing, in one replica.
     """
     replica = tables.replica(candidate, question.demand)
     if isinstance(replica, str):
         return replica
     pool = sized("all", replica, question, tables)
+    if not pool.carries:
+        some = [each for each in tunings(pool, question, tables, chunks=True) if each.carries]
+        pool = next(iter(some), pool)
     return Option((pool,), question.demand.rate)
 
 
-def sized(role: Role, replica: Replica, question: Question, tables: Tables) -> Pool:
-    """The way to run a replica in a role that carries most, in instances enough.
+def sized(
+    role: Role,
+    replica: Replica,
+    question: Question,
+    tables: Tables,
+    server: Server | None = None,
+) -> Pool:
+    """Instances enough of a replica in a role.
 
     Parameters
     ----------
     role, replica, question, tables
-        As for `search`. Where no promise holds one instance carries nothing.
+        As for `search`. Where no limit holds one instance carries nothing.
+    server
+        Its settings; None for those of the engine.
     """
-    made = []
-    usual, running = replica.servers[0], math.inf
-    for server in replica.ways(role):
-        if running <= server.max_sequences < usual.max_sequences:
-            continue  # a limit that is never reached
-        curve = tables.curve(role, replica, server, question.demand, question.factor)
-        if server is usual:
-            running = curve.running
-        carries, binds = curve.carries(question.goal.promises)
-        made.append((carries, binds, server, curve))
-    # Of equals the first, which is what the engine does by itself.
-    carries, binds, server, curve = max(made, key=lambda each: each[0])
+    kind, server = replica.candidate.kind, server or replica.servers[0]
+    curve = tables.curve(role, replica, server, question.demand, question.factor)
+    slower = curve.slower(question.slowness(kind) / question.factor)
+    carries, binds = slower.carries(question.objectives(kind))
     instances = question.replicas(carries) if carries > 0 else 1
     return Pool(role, replica, server, curve, carries, binds, instances)
+
+
+def tunings(pool: Pool, question: Question, tables: Tables, *, chunks: bool = False) -> list[Pool]:
+    """Pools with other settings than the engine's own, those that carry most first.
+
+    Parameters
+    ----------
+    pool, question, tables
+        Pool as the engine runs it; as for `search`.
+    chunks
+        Whether only chunks of prompts are made shorter.
+    """
+    usual, *others = pool.replica.ways(pool.role)
+    # A limit that is hardly reached changes nothing.
+    ways = [
+        server
+        for server in others
+        if server.max_sequences == usual.max_sequences
+        or (not chunks and server.max_sequences < 2.0 * pool.curve.sequences)
+    ]
+    made = [sized(pool.role, pool.replica, question, tables, server) for server in ways]
+    return sorted(made, key=lambda each: -each.carries)

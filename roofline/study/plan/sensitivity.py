@@ -1,4 +1,4 @@
-"""What a plan hangs on: each input lower and higher, and planned again."""
+"""Sensitivity of a plan: each input lower and higher, and planned again."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import Question
 from roofline.study.plan.replan import at_rate, replanned
-from roofline.study.plan.tabled import Replica, Tables
+from roofline.study.plan.tabled import Tables
 
 STEP: Final = 0.2
 """Share by which inputs are moved."""
@@ -18,22 +18,22 @@ REFUSED: Final = 0.2
 """Share by which what is refused of a draft is moved: what one drafter is accepted less or more on
 one text than on another. Source: the ends of what is published of DeepSeek-V3's over various topics
 (arXiv 2412.19437, section 5.4.3), 0.85 and 0.90: 0.875 with 20 % more and less refused."""
-FEW: Final = 3
-"""Layouts that are simulated again where requests or the speed of devices change."""
+FEW: Final = 2
+"""Options that are looked at where requests change, as each needs another curve. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One input moved to both sides.
+    """Input moved to both sides.
 
     Attributes
     ----------
     what
         The input.
     said
-        Where it was moved to, low and high, in words.
+        Ends that it was moved to, low and high, in words.
     low, base, high
-        The cheapest option there; None where none of those looked at is enough.
+        Preferred option there; None where none of those looked at is enough.
     outputs
         Mean tokens of an answer there. [token]
     prices
@@ -50,33 +50,30 @@ class Bar:
 
 
 def tornado(
-    best: Confirmed, others: Sequence[Option], question: Question, tables: Tables, *, pools: bool
+    best: Confirmed, options: Sequence[Option], question: Question, tables: Tables
 ) -> tuple[Bar, ...]:
-    """Every input moved, what moves the price most first.
+    """Bars of every input, the one that moves the price most first.
 
     Parameters
     ----------
-    best, others
-        What is recommended, and what else is enough.
+    best, options
+        Recommended deployment, and layouts that may take its place.
     question, tables
-        What was planned for, and what was tabulated.
-    pools
-        Whether prefill and decode may have instances of their own.
+        Question and curves.
 
     Notes
     -----
-    Traffic, prices and promises are planned again over all layouts that were tabulated; lengths and
-    the speed of devices over the best few of them, as each has to be simulated again.
+    Planned again by curves, over all options; where requests change over the best few of them.
     """
-    every = tables.made
-    few = _few(best.option, others)
     base = best.option
+    every = [*options, base]
+    few = [base, *(each for each in options if each.layout != base.layout)][:FEW]
 
     def bar(
-        what: str, said: tuple[str, str], asked: Sequence[Question], some: Sequence[Replica]
+        what: str, said: tuple[str, str], asked: Sequence[Question], some: Sequence[Option]
     ) -> Bar:
         tables.tell(f"what if: {what} {said[0]}, {said[1]}")
-        low, high = (replanned(some, each, tables, pools=pools) for each in asked)
+        low, high = (replanned(some, each, tables) for each in asked)
         outputs = (asked[0].demand.output, asked[1].demand.output)
         return Bar(what, said, low, base, high, outputs, (asked[0].prices, asked[1].prices))
 
@@ -85,8 +82,8 @@ def tornado(
     bars = [
         bar("traffic", share, [at_rate(question, question.demand.rate * x) for x in ends], every)
     ]
-    if question.goal.promises:
-        bars.append(bar("limits promised", share, [_limits(question, x) for x in ends], every))
+    if question.goal.objectives:
+        bars.append(bar("limits of the SLO", share, [_limits(question, x) for x in ends], every))
     for kind in {pool.kind.name: pool.kind for pool in base.pools}.values():
         if kind.usd_per_hour:
             asked = [replace(question, prices={kind.name: kind.usd_per_hour * x}) for x in ends]
@@ -104,34 +101,20 @@ def tornado(
         sd = best.step_sd
         asked = [replace(question, factor=float(np.exp(x * sd))) for x in (-1.0, 1.0)]
         slow = (f"{np.exp(-sd) - 1:+.1%}".replace("-", "−"), f"{np.exp(sd) - 1:+.1%}")
-        bars.append(bar("time of steps, 1 σ", slow, asked, few))
+        bars.append(bar("time of steps, 1 σ", slow, asked, every))
     return tuple(sorted(bars, key=lambda each: -_swing(each, question)))
 
 
 def _limits(question: Question, factor: float) -> Question:
     goal = question.goal
-    promises = tuple(replace(each, limit_s=each.limit_s * factor) for each in goal.promises)
-    return replace(question, goal=replace(goal, promises=promises))
+    limits = tuple(replace(each, limit_s=each.limit_s * factor) for each in goal.objectives)
+    return replace(question, goal=replace(goal, objectives=limits))
 
 
 def _lengths(question: Question, name: str, factor: float) -> Question:
     demand = question.demand
     longer = demand.scaled(prompt=factor) if name == "prompt" else demand.scaled(output=factor)
     return replace(question, demand=longer)
-
-
-def _few(best: Option, others: Sequence[Option]) -> list[Replica]:
-    """Replicas of the best options, each only as the engine runs it and as it was best run."""
-    found: dict[int, Replica] = {}
-    for option in (best, *others):
-        if len(found) >= FEW and option is not best:
-            break
-        for pool in option.pools:
-            ways = dict.fromkeys((pool.replica.servers[0], pool.server))
-            had = found.get(id(pool.replica))
-            ways = dict.fromkeys((*(had.servers if had else ()), *ways))
-            found[id(pool.replica)] = replace(pool.replica, servers=tuple(ways))
-    return list(found.values())
 
 
 def _swing(bar: Bar, question: Question) -> float:

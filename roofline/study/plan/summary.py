@@ -1,24 +1,24 @@
-"""A plan in a few sentences: what to buy and why, or what is in the way and lifts it."""
+"""A plan in a few sentences: what to buy and why, or what is in the way and relaxes it."""
 
 from collections.abc import Sequence
 
 from roofline.study.plan import speculation
-from roofline.study.plan.figures import missed, shape, usd_per_mtok
-from roofline.study.plan.lifts import MEMORY, RATE, Lift, limit
+from roofline.study.plan.figures import shape, usd_per_mtok
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan
+from roofline.study.plan.relaxations import MEMORY, RATE, Relaxation, limit
 from roofline.units import chance, counted, show, significant
 
 
-def summary(plan: Plan, found: Sequence[Lift]) -> tuple[str, ...]:
-    """What a reader should take away, a sentence each.
+def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
+    """Sentences that a reader should take away.
 
     Parameters
     ----------
     plan
-        What was planned.
+        Plan.
     found
-        Ways out, where nothing fits.
+        Relaxations, where nothing fits.
     """
     best = plan.best
     if best is None:
@@ -34,19 +34,49 @@ def summary(plan: Plan, found: Sequence[Lift]) -> tuple[str, ...]:
         f"{price}.",
         *speculation.summary(plan),
     ]
-    room = f"It carries {significant(option.capacity)} requests/s, {option.headroom:.0%} more"
     promised = ", ".join(
         f"{each.kept.objective.name} {show(each.kept.value_s, 's')} of "
         f"{show(each.kept.objective.limit_s, 's')}"
-        for each in best.promises[: len(plan.goal.promises)]
+        for each in best.objectives[: len(plan.goal.objectives)]
     )
-    reason = "the queue grows without end" if option.binds == RATE else f"{option.binds} breaks"
-    out.append(f"{room} than is asked for, before {reason}." if promised else f"{room}.")
+    known, asked = best.probability, plan.goal.confidence
+    surely = f" at {chance(asked)} confidence" if asked and known is not None else ""
+    room = f"It carries {significant(option.capacity)} requests/s{surely}"
+    if option.headroom > 0:
+        reason = "the queue grows without end" if option.binds == RATE else f"{option.binds} breaks"
+        room += f", {option.headroom:.0%} more than is asked for"
+        room += f", before {reason}" if promised else ""
+    out.append(f"{room}.")
     if promised:
-        known = best.probability
-        sure = "" if known is None else f"; {chance(known)} sure that all hold"
-        out.append(f"In simulation {promised}{sure}.")
-    return (*out, *_unranked(plan, option))
+        likely = "" if known is None else f"; {chance(known)} likely that all hold"
+        out.append(f"In simulation {promised}{likely}.")
+    return (*out, *_plain(plan, option), *_unranked(plan, option))
+
+
+def _plain(plan: Plan, option: Option) -> tuple[str, ...]:
+    """The cheapest plain deployment beside another one, and the reason for the difference."""
+    plain = plan.choice.plain
+    if option.usual:
+        return ()
+    if plain is None:
+        return ("One pool of replicas inside nodes is not enough on the GPUs that are allowed.",)
+    (pool,) = plain.pools
+    more = plan.question.cost(plain) / plan.question.cost(option) - 1.0
+    binds = "saturation" if pool.binds == RATE else pool.binds
+    each = f"{significant(pool.carries / pool.candidate.devices)} requests/s of each GPU"
+    if option.wires:
+        why = f"there prompts and answers share steps, and {binds} allows {each}"
+        last = option.pools[-1]
+        rate = significant(last.carries / last.candidate.devices)
+        why += f"; on GPUs of its own decode carries {rate}"
+    else:
+        (own,) = option.pools
+        rate = significant(own.carries / own.candidate.devices)
+        why = f"inside a node {binds} allows {each}, across nodes {rate}"
+    return (
+        f"One pool inside nodes, {shape(plain)}, takes {counted(plain.gpus, 'GPU')}, "
+        f"{more:.0%} more: {why}.",
+    )
 
 
 def _unranked(plan: Plan, option: Option) -> tuple[str, ...]:
@@ -75,22 +105,22 @@ def _nothing(plan: Plan) -> str:
     what = f"Nothing fits on {plan.goal.gpus} × {kinds}"
     if binds == MEMORY:
         return f"{what}: the memory does not hold the weights and the longest request."
-    if plan.refused:
-        cheapest = plan.refused[0]
+    if plan.choice.refused:
+        cheapest = plan.choice.refused[0]
+        surely = f" at {chance(plan.goal.confidence)} confidence" if plan.goal.confidence else ""
         return (
-            f"{what}: by its curves {shape(cheapest.option)} is enough for "
-            f"{significant(plan.full.rate)} requests/s, and simulated whole it is not, "
-            f"{missed(cheapest)}."
+            f"{what}: in closed form {shape(cheapest)} is enough for "
+            f"{significant(plan.full.rate)} requests/s, and simulated whole it is not{surely}."
         )
     if binds == RATE:
         return f"{what}: they do not carry {significant(plan.full.rate)} requests/s."
-    limit_s = next(each.limit_s for each in plan.goal.promises if each.name == binds)
+    limit_s = next(each.limit_s for each in plan.goal.objectives if each.name == binds)
     return f"{what}: {binds} is above {show(limit_s, 's')} even where there is nobody else."
 
 
-def _ways(found: Sequence[Lift]) -> tuple[str, ...]:
+def _ways(found: Sequence[Relaxation]) -> tuple[str, ...]:
     if not found:
-        return ("Nothing that was tried lifts that.",)
+        return ("No relaxation that was tried is enough.",)
     return tuple(
         f"It would with {each.change} ({each.asked}): {shape(each.option)}{_bound(each.option)}."
         for each in found

@@ -1,7 +1,8 @@
-"""Replicas whose steps are tabulated, and their curves, each made once."""
+"""Replicas, their curves, and what simulation says of them; each is made once."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from roofline.cost.deployment import Deployment
@@ -14,64 +15,91 @@ from roofline.serving.simulate.drafting import Rounds, rounds_of
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.server import Server
 from roofline.study.plan.candidate import Candidate
-from roofline.study.plan.curve import Curve, Role, curve, reaches
+from roofline.study.plan.curve import Curve, Role, curve
 from roofline.study.plan.demand import Demand
 from roofline.study.plan.kinds import paced
+from roofline.study.plan.screen import LONGER
 
-LONGER: Final = 1.25
-"""Room in tables for longer requests, over the longest."""
 SEQUENCES: Final = (128, 64, 32, 16)
-"""Limits on the sequences of a group that are tried beside the engine's own."""
+"""Limits on the sequences of a group that are tried beside the engine's own. [1]"""
 BUDGETS: Final = (2048, 512)
-"""Tokens of a step of a group that are tried beside the engine's own, where prompts are cut."""
+"""Tokens of a step of a group that are tried beside the engine's own, where prompts are cut.
+[token]"""
+RUNS: Final = 40
+"""Simulations of a plan at most. [1]"""
 Key = tuple[str, str]
+Place = tuple[Key, Role, Server]
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Replica:
-    """A candidate whose steps are tabulated.
+    """A candidate that can serve.
 
     Attributes
     ----------
     candidate, deployment
-        What it is.
-    prices
-        Of its steps.
+        Layout and kind; network, devices, formats.
     servers
-        How it may be run: first as the engine does.
+        Settings that it may be run with: first those of the engine.
+    longest
+        Most tokens of a sequence. [token]
     draft
         What drafts on it; None where decoding is plain.
     """
 
     candidate: Candidate
     deployment: Deployment
-    prices: StepPrices = field(repr=False)
     servers: tuple[Server, ...]
+    longest: int
     draft: Draft | None = None
-    _known: dict[str, Rounds] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _known: dict[tuple[str, bool], Rounds] = field(default_factory=dict, repr=False, compare=False)
 
-    def fleet(self, server: Server, demand: Demand, factor: float, number: int = 1) -> Fleet:
-        """So many of it, with rounds in place of steps where something drafts.
+    @cached_property
+    def prices(self) -> StepPrices:
+        """Prices of its steps, tabulated closely."""
+        return step_prices(
+            self.deployment,
+            sequences=self.servers[0].max_sequences,
+            longest=self.longest,
+        )
+
+    @property
+    def tabulated(self) -> bool:
+        """Whether its steps were tabulated closely."""
+        return "prices" in self.__dict__
+
+    def fleet(
+        self,
+        server: Server,
+        demand: Demand,
+        factor: float = 1.0,
+        number: int = 1,
+        *,
+        closely: bool = True,
+    ) -> Fleet:
+        """Replicas that share traffic, with rounds in place of steps where something drafts.
 
         Parameters
         ----------
         server
-            How it is run.
+            Settings of each.
         demand
             What comes, of which the answers say how long sequences are.
         factor
             On the time of the device. [1]
         number
             Replicas. [1]
+        closely
+            Whether steps are tabulated closely; else by the estimate of the candidate.
 
         Raises
         ------
         InfeasibleError
             What drafts leaves no room.
         """
-        rounds = self._rounds(demand)
-        prices = self.prices if rounds is None else rounds.prices
+        rounds = self._rounds(demand, closely)
+        prices = self._steps(closely) if rounds is None else rounds.prices
         return Fleet(
             paced(prices, factor),
             server if rounds is None else rounds.server(server),
@@ -79,20 +107,25 @@ class Replica:
             None if rounds is None else rounds.drafting,
         )
 
-    def _rounds(self, demand: Demand) -> Rounds | None:
+    def _steps(self, closely: bool) -> StepPrices:
+        estimate = self.candidate.estimate
+        return self.prices if closely or estimate is None else estimate
+
+    def _rounds(self, demand: Demand, closely: bool) -> Rounds | None:
         """Rounds for what comes, priced once; None where decoding is plain."""
         speculation = self.candidate.kind.speculation
         if self.draft is None or speculation is None:
             return None
-        if demand.name not in self._known:
+        key = (demand.name, closely)
+        if key not in self._known:
             drafting = speculation.drafting(self.draft, demand)
-            self._known[demand.name] = rounds_of(
-                drafting, self.deployment, self.prices, demand.requests
+            self._known[key] = rounds_of(
+                drafting, self.deployment, self._steps(closely), demand.requests
             )
-        return self._known[demand.name]
+        return self._known[key]
 
     def ways(self, role: Role) -> tuple[Server, ...]:
-        """How it may be run in a role: prompts alone need no limit of sequences, answers no budget.
+        """Settings for a role: prompts alone need no limit of sequences, answers no budget.
 
         Parameters
         ----------
@@ -108,34 +141,61 @@ class Replica:
 
 
 @dataclass
+class Budget:
+    """Simulations of a plan, counted over all that it looks at.
+
+    Attributes
+    ----------
+    used
+        Simulations so far. [1]
+    """
+
+    used: int = 0
+
+    @property
+    def left(self) -> int:
+        """Simulations that may still be run. [1]"""
+        return max(RUNS - self.used, 0)
+
+
+@dataclass
 class Tables:
-    """What was tabulated and simulated so far, so that no question pays for it twice.
+    """Replicas and curves so far, and runs, so that no question pays for them twice.
 
     Attributes
     ----------
     probes
-        Latencies that curves are of.
+        Latencies that curves have.
     tell
         Told what is being done.
+    budget
+        Simulations, which several tables may share.
+    replicas, curves
+        By what tells them apart.
+    factors, shares
+        Corrections of curves by simulation, as of `Curve.corrected`. [1]
     """
 
     probes: tuple[Objective, ...]
     tell: Tell = lambda _: None
+    budget: Budget = field(default_factory=Budget)
     replicas: dict[Key, Replica | str] = field(default_factory=dict)
-    curves: dict[tuple[Key, Role, Server, float, str], Curve] = field(default_factory=dict)
+    curves: dict[tuple[Key, Role, Server, str], Curve] = field(default_factory=dict)
+    factors: dict[Place, dict[str, float]] = field(default_factory=dict)
+    shares: dict[Place, float] = field(default_factory=dict)
 
     @property
     def made(self) -> tuple[Replica, ...]:
-        """What was tabulated."""
+        """Replicas that there are curves of."""
         return tuple(each for each in self.replicas.values() if not isinstance(each, str))
 
     def replica(self, candidate: Candidate, demand: Demand) -> Replica | str:
-        """A candidate's tables, or why it cannot be run, in words.
+        """A candidate as a replica, or the reason why it cannot be run.
 
         Parameters
         ----------
         candidate, demand
-            What is to be run, and the requests that are longest.
+            Layout and kind, and the requests that are longest.
         """
         key = key_of(candidate)
         if key not in self.replicas:
@@ -143,33 +203,10 @@ class Tables:
             self.replicas[key] = _replica(candidate, demand)
         return self.replicas[key]
 
-    def reaches(
-        self,
-        replica: Replica,
-        demand: Demand,
-        factor: float,
-        promises: Sequence[Objective],
-        *,
-        need: float,
-    ) -> bool:
-        """Whether a replica might carry so much in any way: if not, no curve of it does.
-
-        Parameters
-        ----------
-        replica, demand, factor
-            As for `curve`.
-        promises
-            That have to hold.
-        need
-            Requests that come. [1/s]
-        """
-        fleets = (replica.fleet(server, demand, factor) for server in replica.servers)
-        return any(reaches(demand, fleet, promises, need) for fleet in fleets)
-
     def curve(
-        self, role: Role, replica: Replica, server: Server, demand: Demand, factor: float
+        self, role: Role, replica: Replica, server: Server, demand: Demand, factor: float = 1.0
     ) -> Curve:
-        """The replica under growing load.
+        """The replica under growing load, as far as it was simulated as simulation puts it.
 
         Parameters
         ----------
@@ -180,15 +217,19 @@ class Tables:
         factor
             On the time of the device. [1]
         """
-        key = (key_of(replica.candidate), role, server, factor, demand.name)
-        if key not in self.curves:
-            fleet = replica.fleet(server, demand, factor)
-            self.curves[key] = curve(role, demand, fleet, self.probes)
-        return self.curves[key]
+        key = key_of(replica.candidate)
+        place = (key, role, server, demand.name)
+        if place not in self.curves:
+            fleet = replica.fleet(server, demand, closely=False)
+            self.curves[place] = curve(role, demand, fleet, self.probes)
+        found, known = self.curves[place].slower(factor), (key, role, server)
+        if known not in self.factors:
+            return found
+        return found.corrected(self.factors[known], self.shares.get(known, 1.0))
 
 
 def key_of(candidate: Candidate) -> Key:
-    """What tells candidates apart."""
+    """Names of kind and layout, which tell candidates apart."""
     return candidate.kind.name, candidate.layout.spelled
 
 
@@ -200,15 +241,16 @@ def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
         return error.message
     if first.kv_tokens < demand.longest:
         return _short(first, demand)
-    prices = step_prices(
-        deployment, sequences=first.max_sequences, longest=int(demand.longest * LONGER)
-    )
-    others = tuple(_others(candidate, deployment, first, demand))
     speculation = candidate.kind.speculation
-    draft = None if speculation is None else speculation.draft(deployment)
-    made = Replica(candidate, deployment, prices, (first, *others), draft)
+    made = Replica(
+        candidate,
+        deployment,
+        (first, *_others(candidate, deployment, first, demand)),
+        int(demand.longest * LONGER),
+        None if speculation is None else speculation.draft(deployment),
+    )
     try:
-        drafted = made.fleet(first, demand, 1.0).server
+        drafted = made.fleet(first, demand, closely=False).server
     except InfeasibleError as error:
         return f"memory: {error.message}"
     return made if drafted.kv_tokens >= demand.longest else _short(drafted, demand)
@@ -223,7 +265,7 @@ def _short(server: Server, demand: Demand) -> str:
 def _others(
     candidate: Candidate, deployment: Deployment, first: Server, demand: Demand
 ) -> Iterator[Server]:
-    """Other ways to run it: fewer sequences at once, or shorter chunks."""
+    """Other settings: fewer sequences at once, or shorter chunks."""
     groups = int(deployment.layout.dp)
     asked = [
         Asked(max_sequences=number * groups)

@@ -1,17 +1,18 @@
-"""Tables of a plan; what is printed, and what JSON and reports carry."""
+"""Tables of a plan, as they are printed and as JSON and reports carry them."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from roofline.study.plan import figures
+from roofline.study.plan.confidence import Level
 from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.curve import SATURATION
 from roofline.study.plan.figures import Named
 from roofline.study.plan.frontier import Point
-from roofline.study.plan.lifts import Lift
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.plan import Plan
 from roofline.study.plan.rates import Step
+from roofline.study.plan.relaxations import Relaxation
 from roofline.study.plan.runners_up import RunnerUp
 from roofline.study.plan.sensitivity import Bar, changed
 from roofline.study.plan.tabled import key_of
@@ -33,10 +34,10 @@ def verdict(plan: Plan, names: Named, basis: str) -> Table:
 
 
 def objectives(done: Confirmed | None, promised: int, basis: str) -> Table:
-    """Promises of the recommended deployment, as simulated."""
+    """Objectives of the recommended deployment, as simulated."""
     units = dict.fromkeys(("limit_s", "value_s", "low_s", "high_s"), "s")
     rows = []
-    for each in () if done is None else done.promises[:promised]:
+    for each in () if done is None else done.objectives[:promised]:
         limit, value = each.kept.objective.limit_s, each.kept.value_s
         rows.append(
             {
@@ -54,15 +55,34 @@ def objectives(done: Confirmed | None, promised: int, basis: str) -> Table:
     return table(rows, units, basis)
 
 
+def confidences(plan: Plan, every: Sequence[Level]) -> Table:
+    """Preferred deployments by the probability that all limits hold, and what they cost."""
+    rows = []
+    for each in every:
+        option = each.option
+        rows.append(
+            {
+                "confidence": each.confidence,
+                "gpus": None if option is None else option.gpus,
+                "shape": "" if option is None else figures.shape(option),
+                "gpu": "" if option is None else figures.gpu(option),
+                "weights": "" if option is None else figures.weights(option),
+                "usd_per_hour": (option.usd_per_hour or None) if option else None,
+                "usd_per_mtok": option and figures.usd_per_mtok(option, plan.full.output),
+                "asked": each.confidence == plan.goal.confidence,
+            }
+        )
+    return table(rows, {"usd_per_hour": "$/h", "usd_per_mtok": "$"}, "assumed")
+
+
 def frontier(plan: Plan, points: Sequence[Point], names: Named, basis: str) -> Table:
-    """Options that nothing cheaper beats in some aim."""
+    """Deployments that nothing cheaper beats in some aim, as simulated."""
     best = None if plan.best is None else plan.best.option
     rows = [
         {
-            **figures.deployment(point.option, plan.full.output),
-            **figures.load(point.option, names),
+            **figures.simulated(point.done, plan.full.output, names),
             "best_in": ", ".join(point.best_in),
-            "chosen": best is not None and point.option.same(best),
+            "chosen": best is not None and point.done.option.same(best),
         }
         for point in points
     ]
@@ -70,7 +90,7 @@ def frontier(plan: Plan, points: Sequence[Point], names: Named, basis: str) -> T
 
 
 def runners_up(plan: Plan, every: Sequence[RunnerUp], names: Named, basis: str) -> Table:
-    """Other deployments that keep all promises, and what each gives up beside the best."""
+    """Other deployments that keep all limits, and what each gives up beside the best."""
     rows: list[dict[str, Any]] = []
     for each in every:
         assert plan.best is not None, "others beside nothing"
@@ -131,7 +151,8 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
         if key in chosen:
             # What the layout has in what is recommended, where it may do one phase only.
             option = Option((chosen[key],), plan.full.rate)
-        bound = each.bound(plan.question.demand, plan.goal.promises)
+        fits, demand = each.estimate is not None, plan.question.demand
+        first = [one for one in plan.tables.probes if one.metric == "ttft"]
         rows.append(
             {
                 "gpu": each.kind.gpu,
@@ -144,9 +165,11 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
                 if key in chosen
                 else plan.found.dropped.get(key) or _said(plan, option),
                 "sequences": each.sequences,
-                "tpot_floor_s": each.floor_s(plan.question.demand),
-                "ttft_floor_s": min(each.first_s.values(), default=None),
-                "bound_per_s": bound,
+                "tpot_floor_s": each.floor_s(demand) if fits else None,
+                "ttft_floor_s": min((each.first_s(demand, one) for one in first), default=None)
+                if fits
+                else None,
+                "bound_per_s": each.bound(demand, plan.goal.objectives) if fits else 0.0,
                 "capacity_per_s": None if option is None else option.capacity,
                 "replicas": None if option is None else option.pools[0].instances,
                 "gpus": None if option is None else option.gpus,
@@ -187,7 +210,7 @@ def _said(plan: Plan, option: Option | None) -> str:
     if option is None:
         return ""
     if option.capacity <= 0:
-        return f"{option.binds}: broken however low the load"
+        return f"{option.binds}: above its limit however low the load"
     if option.gpus > plan.goal.gpus:
         return f"rate: {option.gpus} GPUs, {plan.goal.gpus} are allowed"
     return _bound(option.pools[0])
@@ -261,8 +284,8 @@ def gpus_by_rate(plan: Plan, every: Sequence[Step]) -> Table:
     return table(rows, units, "assumed")
 
 
-def lifts(plan: Plan, every: Sequence[Lift]) -> Table:
-    """Ways out where nothing fits."""
+def relaxations(plan: Plan, every: Sequence[Relaxation]) -> Table:
+    """Relaxations where nothing fits."""
     rows = [
         {
             "change": each.change,

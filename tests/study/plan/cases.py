@@ -13,7 +13,7 @@ from roofline.serving.traffic.lengths import Lognormal
 from roofline.serving.traffic.traffic import Traffic
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Demand, Goal
-from roofline.study.plan.kinds import Doubt, Kind
+from roofline.study.plan.kinds import Kind, PriceUncertainty
 from roofline.study.plan.plan import probes_of
 from roofline.study.plan.question import Question
 from roofline.study.plan.screen import screen
@@ -35,18 +35,18 @@ def demand(rate: float = 20.0) -> Demand:
 @cache
 def kind(model: str = "llama-3.1-8b", device: str = "h100-sxm", usd: float = 3.0) -> Kind:
     """A network on devices of a node of eight."""
-    return Kind(on(model, device, tp=8), usd, None, Doubt(0.1, 0.3, "made up"))
+    return Kind(on(model, device, tp=8), usd, None, PriceUncertainty(0.1, 0.3, "made up"))
 
 
 @cache
 def candidates(model: str = "llama-3.1-8b", device: str = "h100-sxm") -> tuple[Candidate, ...]:
     """Every layout on up to eight devices."""
-    return screen(kind(model, device), demand(), GPUS, probes_of(SLO))
+    return screen(kind(model, device), demand(), GPUS)
 
 
 @cache
 def tables(model: str = "llama-3.1-8b") -> Tables:
-    """What is tabulated by any test."""
+    """Curves of any test."""
     return Tables(probes_of(SLO))
 
 
@@ -63,7 +63,7 @@ def question(
 
 
 def looser(factor: float) -> tuple[Objective, ...]:
-    """Promises with limits so many times as high."""
+    """Limits so many times as high."""
     return tuple(replace(each, limit_s=each.limit_s * factor) for each in SLO)
 
 

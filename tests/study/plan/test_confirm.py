@@ -11,7 +11,7 @@ from roofline.serving.objectives import Kept, Objective
 from roofline.study.plan import confirm as confirming
 from roofline.study.plan.confirm import NODES, Confirmed, confirm
 from roofline.study.plan.curve import Role
-from roofline.study.plan.kinds import Doubt
+from roofline.study.plan.kinds import PriceUncertainty
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.pools import disaggregated
 from roofline.study.plan.search import sized
@@ -34,38 +34,38 @@ def pool(layout: str, rate: float) -> Pool:
 
 def done(option: Option, rate: float, **goal: float) -> Confirmed:
     asked = replace(cases.question(rate).goal, **goal)  # type: ignore[arg-type]
-    return confirm(option, cases.demand(rate), asked, cases.tables().probes)
+    return confirm(option, cases.demand(rate), asked, cases.tables())
 
 
-def lognormal(metric: str, limit: float, sd: float, doubt: Doubt) -> tuple[float, float]:
+def lognormal(metric: str, limit: float, sd: float, known: PriceUncertainty) -> tuple[float, float]:
     """Probability where a latency of 1 s goes with the common error, one by one and together."""
     objective = Objective(metric, limit, 99.0)  # type: ignore[arg-type]
     runs = [(Kept(objective, float(np.exp(z * sd)), 1.0, True),) for z in NODES]
-    promises, both = confirming._sure(runs, [True] * len(NODES), doubt, 1)
-    assert promises[0].probability is not None
-    return promises[0].probability, both
+    results, both = confirming.probabilities(runs, [True] * len(NODES), known, 1)
+    assert results[0].probability is not None
+    return results[0].probability, both
 
 
 @pytest.mark.parametrize("limit", [0.9, 1.0, 1.1])
 def test_a_probability_is_that_of_the_normal_error(limit: float) -> None:
     # What is beyond the outermost runs is taken as theirs, where limits are far inside.
     expected = NORMAL.cdf(np.log(limit) / 0.1)
-    for found in lognormal("tpot", limit, 0.1, Doubt(0.1, 0.1)):
+    for found in lognormal("tpot", limit, 0.1, PriceUncertainty(0.1, 0.1)):
         assert found == pytest.approx(expected, abs=0.006)
 
 
 @pytest.mark.parametrize("limit", [0.7, 1.0, 1.6])
 def test_errors_of_a_first_token_add_to_those_of_steps(limit: float) -> None:
     expected = NORMAL.cdf(np.log(limit) / 0.3)
-    for found in lognormal("ttft", limit, 0.1, Doubt(0.1, 0.3)):
+    for found in lognormal("ttft", limit, 0.1, PriceUncertainty(0.1, 0.3)):
         assert found == pytest.approx(expected, abs=0.006)
 
 
-def test_a_queue_that_grows_keeps_no_promise() -> None:
+def test_a_queue_that_grows_keeps_no_limit() -> None:
     objective = Objective("tpot", 1.0, 99.0)
     runs = [(Kept(objective, 0.5, 1.0, True),)] * len(NODES)
     stable = [z < 1.0 for z in NODES]
-    _, both = confirming._sure(runs, stable, Doubt(0.1, 0.1), 1)
+    _, both = confirming.probabilities(runs, stable, PriceUncertainty(0.1, 0.1), 1)
     assert NORMAL.cdf(0.5) < both < NORMAL.cdf(1.3)
 
 
@@ -74,7 +74,7 @@ def test_intervals_hold_the_value() -> None:
     calibrated = replace_calibration(option)
     found = done(calibrated, 20.0)
     assert found.probability is not None
-    for each in found.promises:
+    for each in found.objectives:
         assert each.low_s < each.kept.value_s < each.high_s
     assert found.first_sd >= found.step_sd > 0
 
@@ -90,19 +90,19 @@ def replace_calibration(option: Option) -> Option:
     return replace(option, pools=(replace(only, replica=known),))
 
 
-def test_datasheet_rates_do_not_say_how_sure_they_are() -> None:
+def test_datasheet_rates_have_no_confidence() -> None:
     found = done(Option((pool("tp1", 20.0),), 20.0), 20.0)
     assert found.probability is None
-    assert all(each.low_s == each.kept.value_s == each.high_s for each in found.promises)
+    assert all(each.low_s == each.kept.value_s == each.high_s for each in found.objectives)
 
 
 def test_what_is_not_enough_without_its_spares_is_not_enough() -> None:
-    option = Option((pool("tp1", 30.0),), 30.0)
-    assert done(option, 30.0).enough
-    assert not done(option, 30.0, spares=option.pools[0].instances - 1, headroom=1.0).enough
+    option = Option((pool("tp1", 10.0),), 10.0)
+    assert done(option, 10.0).enough
+    assert not done(option, 10.0, spares=option.pools[0].instances - 1, headroom=1.0).enough
 
 
-def test_two_pools_keep_their_promises_whole() -> None:
+def test_two_pools_keep_their_limits_whole() -> None:
     asked = cases.question(30.0)
     some = [replica(layout) for layout in ("tp1", "tp2")]
     (option,) = disaggregated(some, asked, cases.tables())

@@ -21,7 +21,7 @@ def test_longer_requests_keep_what_they_share() -> None:
     half = given.scaled(0.5, 2.0)
     assert half.requests.prompt.tolist() == [32, 32]
     assert half.requests.output.tolist() == [14, 14]
-    assert given.new_tokens.tolist() == [18, 18]
+    assert given.new_tokens.tolist() == [50, 18]
     assert half.name != given.name
 
 
@@ -50,7 +50,7 @@ def test_a_rate_that_is_none_is_refused(rate: float) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("headroom", -0.1), ("headroom", float("nan")), ("spares", -1), ("sure", 1.0)],
+    [("headroom", -0.1), ("headroom", float("nan")), ("spares", -1), ("confidence", 1.0)],
 )
 def test_goals_without_meaning_are_refused(field: str, value: float) -> None:
     with pytest.raises(InputError):

@@ -41,9 +41,9 @@ def paired(model: str, mean: float) -> Option:
     """One layout for both phases, with measured kernels and an engine's own costs."""
     bare = cases.kind(model)
     measured = calibration_of("auto", bare.base.node.gpu, "vllm")
-    known = Kind(replace(on(model, tp=8), calibration=measured), 3.0, None, bare.doubt)
+    known = Kind(replace(on(model, tp=8), calibration=measured), 3.0, None, bare.uncertainty)
     demand = answered(mean, RATES[model])
-    made = screen(known, demand, 16, probes_of(LOOSE))
+    made = screen(known, demand, 16)
     candidate = next(each for each in made if each.layout.spelled == LAYOUTS[model])
     tables = Tables(probes_of(LOOSE))
     replica = tables.replica(candidate, demand)
@@ -52,8 +52,8 @@ def paired(model: str, mean: float) -> Option:
     return option
 
 
-def whole(option: Option, demand: Demand, promise: Objective) -> float:
-    (found,) = kept(run(option, demand, 1.0).done, [promise])
+def whole(option: Option, demand: Demand, objective: Objective) -> float:
+    (found,) = kept(run(option, demand, 1.0, Tables(probes_of(LOOSE))).done, [objective])
     return found.value_s
 
 
@@ -64,8 +64,8 @@ def test_time_between_tokens_by_curve_is_that_of_both_pools_together(
 ) -> None:
     option = paired(model, mean)
     together = whole(option, answered(mean, RATES[model]), LOOSE[1])
-    # What is left is the wires, and that a curve lies on straight lines between loads.
-    assert option.seconds("tpot_p99") == pytest.approx(together, rel=0.1)
+    # What is left is the hand-over, and that a curve is a closed form.
+    assert option.seconds("tpot_p99") == pytest.approx(together, rel=0.2)
 
 
 def test_the_first_token_is_none_of_the_decode_pool() -> None:

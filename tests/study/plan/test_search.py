@@ -5,17 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from roofline.study.plan.confirm import holds
+from roofline.study.plan.demand import Demand
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import plan
 from roofline.study.plan.question import Question
-from roofline.study.plan.search import Found, search
-from roofline.study.plan.tabled import Replica
+from roofline.study.plan.search import SearchResult, search, sized
+from roofline.study.plan.tabled import RUNS, Replica
 from tests.study.plan import cases
 
 RATES = (2.0, 10.0, 23.0, 37.0, 52.0, 80.0)
 
 
-def found(question: Question) -> Found:
+def found(question: Question) -> SearchResult:
     return search(cases.candidates(), question, cases.tables())
 
 
@@ -35,7 +37,7 @@ def test_more_traffic_never_needs_fewer_gpus() -> None:
 def test_looser_promises_never_cost_more(rate: float) -> None:
     costs = [
         best(cases.question(rate, cases.looser(factor))).usd_per_hour
-        for factor in (0.6, 0.8, 1.0, 1.5, 3.0, 10.0)
+        for factor in (0.35, 0.5, 0.8, 1.0, 3.0, 10.0)
     ]
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] < costs[0]
@@ -58,42 +60,48 @@ def test_headroom_is_the_same_as_more_traffic() -> None:
     assert asked.headroom >= 0.3
 
 
-def exhaustive(question: Question) -> float:
-    """Least cost of all layouts run in all ways, none left out by its bound."""
+def simulated(question: Question, demand: Demand) -> float:
+    """Least cost of all layouts, settings and numbers of replicas, every one simulated whole."""
     tables, goal = cases.tables(), question.goal
-    least = math.inf
-    for candidate in cases.candidates():
-        replica = tables.replica(candidate, question.demand)
-        if not isinstance(replica, Replica):
-            continue
-        for server in replica.servers:
-            curve = tables.curve("all", replica, server, question.demand, 1.0)
-            carries, _ = curve.carries(goal.promises)
-            if carries > 0:
-                wanted = question.demand.rate * (1.0 + goal.headroom)
-                replicas = math.ceil(wanted / carries - 1e-9) + goal.spares
-                if replicas * candidate.devices <= goal.gpus:
-                    least = min(least, replicas * candidate.devices * candidate.kind.usd_per_hour)
-    return least
+    replicas = [tables.replica(each, question.demand) for each in cases.candidates()]
+    pools = [
+        sized("all", each, question, tables, server)
+        for each in replicas
+        if isinstance(each, Replica)
+        for server in each.servers
+    ]
+    for gpus in range(1, goal.gpus + 1):
+        for pool in pools:
+            number, rest = divmod(gpus, pool.candidate.devices)
+            if rest or number < 1:
+                continue
+            option = Option((replace(pool, instances=number),), question.demand.rate)
+            if holds(option, question, demand, tables, closely=True):
+                return question.cost(option)
+    return math.inf
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.8, 1.0, 2.0])
-def test_nothing_cheaper_was_left_out(factor: float) -> None:
-    for rate in (2.0, 23.0, 52.0):
-        question = cases.question(rate, cases.looser(factor))
-        option = found(question).best
-        cost = math.inf if option is None else option.usd_per_hour
-        assert cost == exhaustive(question), rate
+@pytest.mark.parametrize("rate", [2.0, 23.0, 52.0])
+def test_nothing_cheaper_was_left_out(factor: float, rate: float) -> None:
+    question = cases.question(rate, cases.looser(factor))
+    made = plan([cases.kind()], cases.demand(rate), question.goal, pools=False)
+    cost = math.inf if made.best is None else made.best.option.usd_per_hour
+    assert cost == simulated(question, cases.demand(rate))
+    assert made.tables.budget.used <= RUNS
 
 
 def test_a_bound_is_never_less_than_what_is_carried() -> None:
     for factor in (0.8, 1.0, 3.0, 100.0):
         asked = cases.question(20.0, cases.looser(factor))
-        for replica in cases.tables().made:
-            bound = replica.candidate.bound(asked.demand, asked.goal.promises)
+        for candidate in cases.candidates():
+            replica = cases.tables().replica(candidate, asked.demand)
+            if isinstance(replica, str):
+                continue
+            bound = replica.candidate.bound(asked.demand, asked.goal.objectives)
             for server in replica.servers:
                 curve = cases.tables().curve("all", replica, server, asked.demand, 1.0)
-                carries, _ = curve.carries(asked.goal.promises)
+                carries, _ = curve.carries(asked.goal.objectives)
                 assert carries <= bound, (replica.candidate.layout, factor)
 
 
@@ -142,11 +150,11 @@ def test_fewer_gpus_than_needed_are_refused_with_the_number() -> None:
     )
 
 
-def test_what_is_planned_keeps_its_promises_in_simulation() -> None:
+def test_what_is_planned_keeps_its_limits_in_simulation() -> None:
     for rate in (10.0, 37.0):
         asked = cases.question(rate)
         done = plan([cases.kind()], cases.demand(rate), asked.goal, pools=False).best
         assert done is not None
         assert done.met
-        for each in done.promises[: len(cases.SLO)]:
+        for each in done.objectives[: len(cases.SLO)]:
             assert each.kept.value_s <= each.kept.objective.limit_s

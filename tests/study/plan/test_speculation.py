@@ -44,7 +44,7 @@ def demand(acceptance: float = 0.7, rate: float = 20.0) -> Demand:
 
 @cache
 def candidates(acceptance: float = 0.7) -> tuple[Candidate, ...]:
-    return screen(kind(), demand(acceptance), cases.GPUS, probes_of(cases.SLO))
+    return screen(kind(), demand(acceptance), cases.GPUS)
 
 
 @cache
@@ -103,10 +103,10 @@ def test_a_bound_is_never_less_than_what_is_carried(acceptance: float) -> None:
             continue
         made = replica(layout)
         for factor in (0.5, 1.0, 100.0):
-            promises = cases.looser(factor)
-            bound = candidate.bound(demand(acceptance), promises)
+            limits = cases.looser(factor)
+            bound = candidate.bound(demand(acceptance), limits)
             curve = tables().curve("all", made, made.servers[0], demand(acceptance), 1.0)
-            assert curve.carries(promises)[0] <= bound, (layout, factor)
+            assert curve.carries(limits)[0] <= bound, (layout, factor)
 
 
 def test_pipelines_are_left_out_with_the_reason() -> None:
@@ -119,7 +119,7 @@ def test_pipelines_are_left_out_with_the_reason() -> None:
 def test_two_pools_decode_in_rounds() -> None:
     some = [replica(layout) for layout in ("tp1", "tp2")]
     (option,) = disaggregated(some, question(0.7, 30.0), tables())
-    done = confirm(option.resized(1), demand(0.7, 30.0), question().goal, tables().probes)
+    done = confirm(option.resized(1), demand(0.7, 30.0), question().goal, tables())
     assert done.met
     # Answers have all their tokens, in fewer steps than tokens.
     plain = [cases.tables().replica(c, cases.demand()) for c in cases.candidates()[:1]]
@@ -149,12 +149,12 @@ def test_acceptance_is_moved_as_far_as_one_drafter_was_published() -> None:
     assert moved == pytest.approx(sorted(ends))
 
 
-def test_acceptance_is_among_what_a_plan_hangs_on() -> None:
+def test_a_plan_is_sensitive_to_the_acceptance() -> None:
     asked = question(0.7, 60.0)
     found = search(candidates(), asked, tables())
     assert found.best is not None
-    done = confirm(found.best, asked.demand, asked.goal, tables().probes)
-    bars = tornado(done, found.options[1:], asked, tables(), pools=False)
+    done = confirm(found.best, asked.demand, asked.goal, tables())
+    bars = tornado(done, found.options, asked, tables())
     bar = next(bar for bar in bars if bar.what == "acceptance")
     assert bar.said == ("0.64", "0.76")
     assert bar.low is not None
