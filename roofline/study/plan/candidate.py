@@ -156,8 +156,8 @@ class Candidate:
             late = each.metric == "ttft" and role != "decode"
             if late and self.first_s(demand, each) * SLACK * factor > each.limit_s:
                 return 0.0
-        new, engine = demand.mean_new_tokens, self.kind.base.engine
-        budget = (float(engine.step_tokens) or new) * float(np.max(self.layout.dp))
+        new = demand.mean_new_tokens
+        budget = (float(self.kind.base.step_tokens) or new) * float(np.max(self.layout.dp))
         prompt = self._prompt_s(new, budget)
         if role == "prefill" or not demand.steps:
             return SHARES[-1] / (prompt * factor * SLACK)
