@@ -1,5 +1,7 @@
 """The answer of an analysis as text and as plain values."""
 
+import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -113,6 +115,8 @@ def print_result(result: "Result", style: Format) -> None:
     print_notes(result.notes, style)
 
 
+NARROW = 96
+"""Columns of a terminal below which it is left out how a figure is known: JSON has it."""
 STATIC = ("ttft_s", "ttft_mean_s", "latency_s", "throughput_tok_s", "usd_per_mtok")
 """Metrics of a static batch that are printed: its TPOT and its speed are in the headline."""
 
@@ -129,6 +133,7 @@ def _print_headline(
         print_columns(headline, style)
         return
     ends = [name for name in ("serial", "low", "high") if name in headline.columns]
+    narrow = style is Format.TABLE and sys.stdout.isatty() and get_terminal_size().columns < NARROW
     rows = []
     for row in headline.rows():
         if chosen is not None and row["metric"] not in chosen:
@@ -138,9 +143,9 @@ def _print_headline(
             _quantity(row["value"], row["unit"], show),
         ]
         cells += [_quantity(row[name], row["unit"], show) for name in ends]
-        rows.append([*cells, row["basis"], row["meaning"]])
+        rows.append([*cells, *([] if narrow else [row["basis"]]), row["meaning"]])
     header = {1: ["overlap", "no overlap"], 2: ["predicted", "80 % from", "to"]}
-    named = ["", *header.get(len(ends), ["value"]), "basis", "what it is"]
+    named = ["", *header.get(len(ends), ["value"]), *([] if narrow else ["basis"]), "what it is"]
     print_rows(rows, named, style, title if ends else "")
 
 

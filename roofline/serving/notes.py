@@ -36,14 +36,16 @@ def steady_notes(
     reason
         Why it has none.
     """
+    from roofline.serving.steady import SPREAD
+
     if steady is None:
         reason = reason or "nothing decodes"
         return (f"No steady state: {reason}. Rates and price are those of the static batch.",)
     work = batch.workload
     out = [
         f"Steady: {work.batch:,} client{'s' * (work.batch != 1)} of each replica, each of which "
-        "sends the next prompt when it has its answer; the closed form of `roofline simulate "
-        "--concurrency`."
+        f"sends the next prompt when it has its answer, lengths ±{SPREAD:.0%}; the closed form of "
+        "`roofline simulate --concurrency`."
     ]
     if steady.at_once < steady.clients:
         out.append(
@@ -51,17 +53,19 @@ def steady_notes(
             "memory and the engine's limit go; the others wait, and TTFT has their wait in it."
         )
     if work.batch > 1 and steady.tpot_s:
-        told = (
-            f"Lengths are all equal here, so that requests come in waves: {steady.wave:,} "
-            f"prompt{'s' * (steady.wave != 1)} together, in one step of "
-            f"{1.0 / steady.wave_chance:,.3g}."
-        )
-        if steady.wave < steady.at_once:
-            told += (
-                " Waves may run together while requests are with the front end: TTFT is at most "
-                f"{show(steady.ttft_together_s, 's')}, with all in one wave."
+        often = f"{1.0 / steady.wave_chance:,.3g}"
+        whole = steady.wave >= steady.at_once
+        lone, all_s = show(steady.ttft_wave_s, "s"), show(steady.ttft_waves_s, "s")
+        out.append(
+            "Where all lengths are equal, as in fixed benchmarks, requests come in waves instead: "
+            f"{steady.wave:,} prompt{'s' * (steady.wave != 1)} together in one step of {often}, "
+            f"with a TTFT of {lone}"
+            + (
+                "."
+                if whole
+                else f", up to {all_s} as waves run together while requests are with the front end."
             )
-        out.append(told)
+        )
     return tuple(out)
 
 

@@ -111,7 +111,7 @@ def _lasting(batch: StaticBatch, steady: SteadyState | None, replicas: int) -> l
     rows = [
         _Metric("ttft_idle_s", steady.ttft_idle_s, 0.0, "s", "ttft_idle", batch.ttft_log_sd),
         tpot,
-        _Metric("ttft_steady_s", steady.ttft_s, 0.0, "s", "ttft_steady", first, steady.ttft_high_s),
+        _Metric("ttft_steady_s", steady.ttft_s, 0.0, "s", "ttft_steady", first),
         _Metric("tpot_steady_s", steady.tpot_s, 0.0, "s", "tpot_steady", each),
         _Metric("throughput_tok_s", rate, 0.0, "token/s", "throughput", sd),
         _Metric("throughput_tok_s_per_gpu", rate / devices, 0.0, "token/s", "throughput", sd),
@@ -171,25 +171,25 @@ def _metrics(batch: StaticBatch, replicas: int) -> list["_Metric"]:
 
 
 MEANINGS: Final[Mapping[str, str]] = {
-    "ttft_idle_s": "one prompt on an idle server",
+    "ttft_idle_s": "one prompt alone",
     "ttft_steady_s": "batch kept full, mean",
-    "tpot_steady_s": "batch kept full, prompts too",
-    "ttft_s": "arrival to first token, last prompt",
-    "ttft_mean_s": "the same, mean over the batch",
-    "tpot_s": "between tokens, decode alone",
+    "tpot_steady_s": "batch kept full, mean",
+    "ttft_s": "first token, last prompt",
+    "ttft_mean_s": "first token, mean",
+    "tpot_s": "decode steps alone",
     "latency_s": "arrival to last token",
-    "throughput_tok_s": "output tokens, all GPUs",
-    "throughput_tok_s_per_gpu": "output tokens, each GPU",
-    "user_tok_s": "one user, in an answer",
-    "joule_per_mtok": "per million, at board power",
-    "usd_per_mtok": "per million output tokens",
+    "throughput_tok_s": "output, all GPUs",
+    "throughput_tok_s_per_gpu": "output, each GPU",
+    "user_tok_s": "output, one user",
+    "joule_per_mtok": "per million tokens",
+    "usd_per_mtok": "per million tokens",
 }
 """What each metric is, in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Metric:
-    """One row: with perfect overlap and without any, its log spread, its upper end if not so."""
+    """One row: with perfect overlap and without any, and its log spread."""
 
     name: str
     value: float
@@ -197,15 +197,13 @@ class _Metric:
     unit: str
     explained: str
     log_sd: float
-    high: float = 0.0
 
     def shown(
         self, derivations: Mapping[str, Derivation], other: float, calibrated: bool
     ) -> dict[str, Any]:
         """The row as it is printed, beside the same at datasheet rates or without overlap."""
         wide = exp(CENTRAL * self.log_sd)
-        high = self.high or self.value * wide
-        bounds = {"low": self.value / wide, "high": high, "roof": other}
+        bounds = {"low": self.value / wide, "high": self.value * wide, "roof": other}
         return {
             "metric": self.name,
             "value": self.value,

@@ -84,5 +84,4 @@ def test_bounds_lie_around_the_value() -> None:
         assert row["value"] ** 2 == pytest.approx(row["low"] * row["high"])
     for row in tables.headline(batch, steady, 1, every).rows():
         assert row["low"] < row["value"] < row["high"]
-        if row["metric"] != "ttft_steady_s":  # whose upper end is that of waves
-            assert row["value"] ** 2 == pytest.approx(row["low"] * row["high"])
+        assert row["value"] ** 2 == pytest.approx(row["low"] * row["high"])

@@ -86,7 +86,8 @@ def test_analyze_and_a_simulated_closed_loop_agree_where_prefill_does_not_interr
 
 def test_one_client_is_an_idle_server() -> None:
     state = steady_state(static_batch(measured(), Workload(1, 1000, 100)))
-    assert state.ttft_s == state.ttft_idle_s == pytest.approx(state.ttft_together_s)
+    assert state.ttft_wave_s == state.ttft_waves_s == state.ttft_idle_s
+    assert state.ttft_s == pytest.approx(state.ttft_idle_s, rel=0.01)
     alone = static_batch(measured(), Workload(1, 1000, 100))
     assert state.ttft_idle_s == pytest.approx(alone.ttft_s, rel=0.01)
     assert state.tpot_s == pytest.approx(alone.tpot_s, rel=0.002)
@@ -106,8 +107,8 @@ def test_more_clients_are_never_faster_for_each_and_never_slower_together() -> N
 def test_a_kept_batch_obeys_littles_law() -> None:
     work = Workload(24, 700, 150)
     state = steady_state(static_batch(measured(), work))
-    assert state.output_tok_s * state.latency_s == pytest.approx(24 * 150, rel=1e-6)
-    assert state.latency_s == pytest.approx(state.ttft_s + 149 * state.tpot_s, rel=1e-9)
+    assert state.output_tok_s * state.latency_s == pytest.approx(24 * 150, rel=2e-3)
+    assert state.latency_s == pytest.approx(state.ttft_s + 149 * state.tpot_s, rel=2e-3)
 
 
 def test_waves_are_as_many_prompts_as_a_step_has_room_for() -> None:
@@ -116,7 +117,8 @@ def test_waves_are_as_many_prompts_as_a_step_has_room_for() -> None:
     assert few.wave == 4
     assert 7 <= many.wave <= 8  # a budget of 8,192 tokens, less those that decode
     assert 0 < few.wave_chance < many.wave_chance < 1
-    assert many.ttft_together_s > many.ttft_s > many.ttft_idle_s
+    assert few.ttft_wave_s == few.ttft_waves_s
+    assert many.ttft_waves_s > many.ttft_wave_s > many.ttft_s > many.ttft_idle_s
 
 
 def test_a_cached_prefix_is_not_prefilled_again() -> None:
@@ -279,10 +281,10 @@ def test_columns_are_near_the_closed_form() -> None:
                 ]
             )
     errors = np.abs(np.array(off))
-    assert np.median(errors, axis=0).max() < 0.03
+    assert np.median(errors, axis=0).max() < 0.013
     tpot, rate, idle = errors.max(axis=0)
-    assert tpot < 0.19  # a wave of equal lengths does not interrupt itself
-    assert rate < 0.012
+    assert tpot < 0.08
+    assert rate < 0.06
     assert idle < 1e-3
 
 
@@ -290,3 +292,21 @@ def test_what_cannot_be_offloaded_ahead_has_no_closed_form() -> None:
     deployment = replace(on(), offload=Offload(weights=0.5))
     with pytest.raises(RooflineError, match="hidden behind"):
         steady_state(static_batch(deployment, Workload(4, 100, 20)))
+
+
+@pytest.mark.parametrize(("batch", "prompt", "output"), [(8, 1000, 200), (64, 1000, 200)])
+def test_a_simulated_loop_of_lengths_that_vary_has_the_steady_ttft(
+    batch: int, prompt: int, output: int
+) -> None:
+    lasting = metrics(roofline.analyze(batch=batch, prompt=prompt, output=output))
+    ran = roofline.simulate(
+        concurrency=batch,
+        prompt=f"{prompt * 9 // 10}..{prompt * 11 // 10}",
+        output=f"{output * 9 // 10}..{output * 11 // 10}",
+        requests=20 * batch,
+        warmup=8 * batch,
+        with_intervals=False,
+    )
+    found = {row["metric"]: row["mean"] for row in ran.tables["headline"].rows()}
+    assert lasting["ttft_steady_s"]["value"] == pytest.approx(found["ttft_s"], rel=0.08)
+    assert lasting["tpot_steady_s"]["value"] == pytest.approx(found["tpot_s"], rel=0.02)

@@ -24,31 +24,34 @@ def ttft_idle(batch: StaticBatch, steady: SteadyState | None = None) -> Derivati
 
 
 def tpot_steady(batch: StaticBatch, steady: SteadyState) -> Derivation:
-    """Mean time between tokens where prompts come among the steps."""
-    plain, often = times.tpot(batch), steady.wave_chance
-    loaded = (steady.tpot_s - (1.0 - often) * plain.value) / often if often else plain.value
-    beside = Derivation(
-        "step with prompts",
-        loaded,
+    """Mean time between tokens where the prompts of others come among the steps."""
+    plain, steps = times.tpot(batch), batch.workload.output - 1
+    others = max(steady.clients - 1, 1)
+    added = (steady.tpot_s - plain.value) * steps / others
+    prompt = Derivation(
+        "what a prompt adds",
+        added,
         "s",
-        source=f"decode of the others, and prefill of {steady.wave} prompts",
+        source="prefill beside decode, for each of the other clients",
         basis=worst([plain.basis, times.ttft(batch).basis]),
     )
     return Derivation(
         "TPOT, steady",
         steady.tpot_s,
         "s",
-        formula="(1 − φ) · decode step + φ · step with prompts",
-        substituted=f"{1.0 - often:.4g} · {show(plain.value, 's')} + "
-        f"{often:.4g} · {show(loaded, 's')}",
+        formula="decode step + (clients − 1) · what a prompt adds / (output − 1)",
+        substituted=f"{show(plain.value, 's')} + {steady.clients - 1} · {show(added, 's')} / "
+        f"{steps}"
+        if steps
+        else "",
         inputs=(
             replace(plain, name="decode step"),
-            beside,
-            Derivation("φ", often, "", source="share of the steps that carry prompts"),
+            prompt,
             given("clients", steady.clients, ""),
+            given("output", batch.workload.output, "token"),
         ),
         source=CLOSED_FORM,
-        basis=beside.basis,
+        basis=prompt.basis,
     )
 
 
@@ -59,13 +62,10 @@ def ttft_steady(steady: SteadyState, idle: Derivation) -> Derivation:
         "TTFT, steady",
         steady.ttft_s,
         "s",
-        formula="TTFT on an idle server + rest of a step, prompts of the same wave, queue",
+        formula="TTFT on an idle server + rest of a step, other prompts in it, queue",
         substituted=f"{show(idle.value, 's')} + {show(waits, 's')}",
         inputs=(
             idle,
-            Derivation(
-                "prompts of a wave", steady.wave, "", source="as many as a step has room for"
-            ),
             given("clients", steady.clients, ""),
         ),
         source=CLOSED_FORM,

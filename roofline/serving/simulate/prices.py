@@ -244,8 +244,9 @@ def prices_of_lengths(
     prompt: int,
     output: int,
     cached: int = 0,
+    spread: float = 0.0,
 ) -> StepPrices:
-    """Steps of requests that are all alike, at the few points that they need.
+    """Steps of requests that are about alike, at the few points that they need.
 
     As `step_prices`, which has tables for any lengths, at a tenth of the time: for the closed form
     of one load. The mean context of an answer stands for all of its contexts.
@@ -260,6 +261,8 @@ def prices_of_lengths(
         Tokens of every prompt and answer. [token]
     cached
         Of the prompt, those that are cached already. [token]
+    spread
+        Share of a prompt by which prompts are shorter or longer. [1]
 
     Raises
     ------
@@ -279,10 +282,11 @@ def prices_of_lengths(
     prompts = np.arange(1.0, min(max(budget // new, 1), EVERY_BATCH) + 1.0)
     whole = np.minimum(new * prompts, MOST_STEP_TOKENS)
     tokens = distinct(np.append(spaced(1, min(largest, MOST_STEP_TOKENS), 8, 16), whole))
-    chunk = min(new, budget)
-    beside = np.minimum(server.max_sequences * np.array([0.0, 0.5, 1.0]), budget - 1.0)
-    chunks = distinct(np.clip([*(budget - beside), chunk, new % chunk or chunk, 1.0], 1.0, chunk))
-    before = distinct(np.arange(0.0, new, chunk))
+    longest = float(np.ceil(new * (1.0 + spread)))
+    chunk = min(longest, budget)
+    ends = new * np.array([1.0 - spread, 1.0, 1.0 + spread])
+    chunks = distinct(np.clip(np.append(spaced(1, int(chunk), 1), ends), 1.0, chunk))
+    before = distinct(np.append(np.arange(0.0, longest, chunk), longest))
     alone = _alone(deployment, batches)
     contexts, windows = np.array([mean]), np.array([left])
     return StepPrices(
