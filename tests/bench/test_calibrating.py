@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from roofline.bench.calibrating import fit_probe, fit_records
-from roofline.bench.fitted import Fitted
 from roofline.bench.engine import Measurement
+from roofline.bench.fitted import Fitted
 from roofline.bench.predicting import dims_of, naive, predict, touched
 from roofline.bench.probe import Point, find, points
 from roofline.bench.profile import Profile, profile, text, write

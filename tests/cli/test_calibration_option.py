@@ -95,4 +95,4 @@ def test_one_kernel_of_a_file_prices_what_it_is_of(capsys: Captured) -> None:
     label = next(label for label in labels() if (label.device, label.variant) == GEMM)
     found = answer(capsys, f"analyze --calibration {path_of(label)}")
     priced = {row["op"] for row in found["ops"] if row["basis"] != "datasheet"}
-    assert priced == {"qkv", "attn-out", "gate-up", "down", "lm-head"}
+    assert priced == {"qkv", "attn-out", "gate-up", "down", "lm-head", "engine"}

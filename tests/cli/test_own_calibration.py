@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from roofline.api import sweep as swept
-from roofline.bench.fitted import Fitted
 from roofline.bench.calibrations import calibration_of
+from roofline.bench.fitted import Fitted
 from roofline.bench.profile import Profile, write
 from roofline.bench.profile_file import load
 from roofline.bench.shipping.files import labels, path_of
@@ -84,7 +84,8 @@ def test_own_kernels_price_what_they_are_of_and_shipped_ones_the_rest(
     ratio = {op: time / shipped[op] for op, time in seconds(found).items()}
     for (phase, op), share in ratio.items():
         wanted = SLOWER if op in GEMMS else 1.0
-        assert share == pytest.approx(wanted, rel=1e-3), (phase, op)
+        # What a graph saves of a kernel's start is not scaled.
+        assert share == pytest.approx(wanted, rel=0.02), (phase, op)
     told = {row["op"]: row["basis"] for row in found["result"]["ops"]}
     assert "transferred" not in {told[op] for op in GEMMS}
 
@@ -126,7 +127,7 @@ def test_the_latest_of_several_is_taken(home: Path, capsys: Captured) -> None:
     mine(home, name="c", date="2026-02-01", scale=4.0)
     found = answer(capsys, "")
     assert seconds(found)["decode", "gate-up"] == pytest.approx(
-        3.0 * shipped["decode", "gate-up"], rel=1e-3
+        3.0 * shipped["decode", "gate-up"], rel=0.02
     )
     assert found["result"]["calibration"] == "b, else h100-sxm"
 
@@ -157,7 +158,7 @@ def test_a_file_that_is_named_serves_by_the_same_names(home: Path, capsys: Captu
     path = mine(home)
     found = answer(capsys, f"--calibration {path}")
     priced = {row["op"] for row in found["result"]["ops"] if row["basis"] != "datasheet"}
-    assert priced == set(GEMMS)
+    assert priced == {*GEMMS, "engine"}
 
 
 def test_columns_of_decoding_are_as_the_kernel_schedules_it() -> None:
