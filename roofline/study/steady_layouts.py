@@ -47,7 +47,7 @@ def steady_layouts(base: Deployment, priced: Layouts, work: Workload) -> SteadyL
     every prompt's prefill once, before its own tokens or among them.
     """
     idle = np.zeros(len(priced))
-    one = replace(work, batch=1, prefill_batch=0)
+    prompt, cached = float(work.prompt), float(work.cached)
     kinds = np.stack([priced.pp, priced.sequence_parallel])
     for pp, parallel in np.unique(kinds, axis=1).T:
         here = np.flatnonzero((priced.pp == pp) & (priced.sequence_parallel == parallel))
@@ -59,7 +59,7 @@ def steady_layouts(base: Deployment, priced: Layouts, work: Workload) -> SteadyL
             pp=int(pp),
             sequence_parallel=bool(parallel),
         )
-        idle[here] = first_tokens(replace(base, layout=layout), one, 1.0, 1.0).seconds
+        idle[here] = first_tokens(replace(base, layout=layout), 1.0, prompt, cached).seconds
     arrival = base.engine_costs.arrival_s
     found = steady_columns(
         decode_s=priced.tpot_s,

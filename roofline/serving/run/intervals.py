@@ -185,7 +185,7 @@ def _shortened(run: "Run") -> "Run":
     if len(run.requests) <= MOST:
         return run
     first = part(run.requests, 0, _whole(run.requests.after, MOST))
-    return replace(run, requests=first, served=_again(run, run.fleet, first))
+    return replace(run, requests=first, served=_served(run, run.fleet, first))
 
 
 def _whole(after: Ints, most: int) -> int:
@@ -200,12 +200,12 @@ def _again(run: "Run", doubt: Doubt, first: float, second: float) -> "Run":
     return replace(
         run,
         fleet=fleet,
-        served=_again(run, fleet, run.requests),
+        served=_served(run, fleet, run.requests),
         saturation=saturation(fleet, run.requests) if run.load.rate else 0.0,
     )
 
 
-def _again(run: "Run", fleet: Fleet, requests: Requests) -> Served:
+def _served(run: "Run", fleet: Fleet, requests: Requests) -> Served:
     """Requests of a run, driven as those of it were, on a fleet."""
     load = run.load
     return serve(fleet, requests, concurrency=load.concurrency, ramp_s=load.ramp_s)
