@@ -15,7 +15,7 @@ from roofline.serving.simulate.prices import prices_of_lengths
 from roofline.serving.simulate.steady import Share, closed, share_of
 from roofline.serving.simulate.steady.errors import CLOSED
 from roofline.serving.simulate.steady.share import sequences_at_once
-from roofline.serving.static import CENTRAL, StaticBatch
+from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.workload import MOST_TOKENS
 
 SPREAD: Final = 0.1
@@ -88,7 +88,8 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
     -----
     The closed form of the simulator's closed loop (`roofline.serving.simulate.steady.closed`), of
     requests whose lengths are `SPREAD` about those asked for. Spreads: errors of prefill and decode
-    are taken to go together.
+    are taken to go together. In a pipeline the closed form has the pace of full stages; a prompt
+    goes through all of them, one after the other, and TTFT is longer by the difference.
     """
     deployment, work = batch.deployment, batch.workload
     if not work.kv_cache:
@@ -121,12 +122,18 @@ def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> Steady
             found.output_tok_s,
         )
     )
+    idle = _together(share, 1, 1)
+    if deployment.layout.pp > 1:
+        alone = replace(work, batch=1, prefill_batch=0)
+        through = static_batch(deployment, alone, utilization=batch.utilization).ttft_s
+        through *= 1.0 if costs is None else costs.prefill_gain
+        first, whole, idle = first + through - idle, whole + through - idle, through
     wave = max(floor(min(float(share.at(share.full, np.array(float(at_once)))), at_once)), 1)
     waves_per_s = rate / wave * float(share.chunks(np.array(0.0)))
     state = SteadyState(
         clients=work.batch,
         at_once=at_once,
-        ttft_idle_s=_together(share, 1, 1),
+        ttft_idle_s=idle,
         ttft_s=first,
         tpot_s=each,
         latency_s=whole,

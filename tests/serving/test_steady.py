@@ -18,10 +18,13 @@ from roofline.serving.acceptance import parse
 from roofline.serving.advice import shares
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.explain import explain_all
+from roofline.serving.paged import paged
 from roofline.serving.speculative import speculate
 from roofline.serving.static import ENGINE, static_batch
 from roofline.serving.steady import steady_columns, steady_state
 from roofline.serving.workload import Workload
+from roofline.study.layouts import price
+from roofline.study.steady_layouts import steady_layouts
 from roofline.table import Result
 from tests.serving.deployments import on
 
@@ -310,3 +313,39 @@ def test_a_simulated_loop_of_lengths_that_vary_has_the_steady_ttft(
     found = {row["metric"]: row["mean"] for row in ran.tables["headline"].rows()}
     assert lasting["ttft_steady_s"]["value"] == pytest.approx(found["ttft_s"], rel=0.08)
     assert lasting["tpot_steady_s"]["value"] == pytest.approx(found["tpot_s"], rel=0.02)
+
+
+def test_paging_and_layouts_have_the_engine_in_their_throughput() -> None:
+    base, work = measured(), Workload(16, 500, 60)
+    slow, bare = with_profile(base, step_s=5e-3, prefill_s=5e-3), ideal(base)
+    rates = [max(scheme.tok_s for scheme in paged(each, work).schemes) for each in (bare, base)]
+    assert max(scheme.tok_s for scheme in paged(slow, work).schemes) < rates[1] < rates[0]
+    quick, later = (price(each, work, 2) for each in (base, slow))
+    assert (later.tpot_s > quick.tpot_s).all()
+    assert (later.ttft_s > quick.ttft_s).all()
+    kept, worse = (
+        steady_layouts(each, found, work) for each, found in ((base, quick), (slow, later))
+    )
+    assert (worse.ttft_idle_s > kept.ttft_idle_s).all()
+    assert (worse.output_tok_s < kept.output_tok_s).all()
+
+
+def test_layouts_in_the_steady_state_are_what_analyze_says_of_each() -> None:
+    rows = roofline.layouts(gpus=2, batch=8, prompt=1000, output=400).tables["layouts"].rows()
+    for row in rows:
+        lasting = metrics(
+            roofline.analyze(gpus=2, layout=row["layout"], batch=8, prompt=1000, output=400)
+        )
+        assert row["ttft_idle_s"] == pytest.approx(lasting["ttft_idle_s"]["value"], rel=0.03)
+        assert row["tpot_steady_s"] == pytest.approx(lasting["tpot_steady_s"]["value"], rel=0.08)
+
+
+def test_both_orders_of_layouts_are_one() -> None:
+    asked: dict[str, Any] = {"gpus": 4, "batch": 8, "prompt": 1000, "output": 100}
+    steady, static = (
+        list(roofline.layouts(rank=rank, **asked).tables["layouts"].rows())
+        for rank in ("steady", "static")
+    )
+    assert [row["layout"] for row in steady] == [row["layout"] for row in static]
+    assert "tpot_steady_s" in steady[0]
+    assert "tpot_steady_s" not in static[0]

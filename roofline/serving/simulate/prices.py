@@ -13,8 +13,6 @@ for a short one there. Between their points the tables are straight lines. That 
 definition of a step's price here; it follows `roofline.cost.roof` within half a percent.
 """
 
-import hashlib
-import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -168,6 +166,9 @@ def _upwards(number: int, least: int) -> int:
 
 def _digest(deployment: Deployment) -> bytes:
     """Fingerprint of a deployment but for its calibration."""
+    import hashlib
+    import pickle
+
     bare = replace(deployment, calibration=None)
     return hashlib.sha256(pickle.dumps(bare)).digest()
 
