@@ -171,7 +171,10 @@ def speculate(
     check(target, draft, workload)
     tree, others = _trees(acceptance, length, widths, tokens)
     here = np.array([float(workload.batch)])
-    priced = sheet(draft, target, workload, [tree, *others], here)
+    plain = static_batch(target, workload, utilization=utilization)
+    # One price of a step without drafts: that of the static batch, between its own contexts.
+    step = Span(np.array([plain.tpot_s]), np.array([plain.tpot_serial_s]), plain.tpot_log_sd)
+    priced = replace(sheet(draft, target, workload, [tree, *others], here), step=step)
     choices = (Choice(other, priced.round(place)) for place, other in enumerate(others, start=1))
 
     def fits(batch: int) -> bool:
@@ -193,7 +196,7 @@ def speculate(
         draft=draft,
         acceptance=acceptance,
         tree=tree,
-        plain=static_batch(target, workload, utilization=utilization),
+        plain=plain,
         round=priced.round(),
         serial=priced.round(serial=True),
         fast=priced.round(deviations=-CENTRAL),

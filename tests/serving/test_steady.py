@@ -229,7 +229,7 @@ def test_a_round_is_one_step_of_the_engine() -> None:
     rounds = [speculate(target, draft, rate, work, length=length).round for length in (1, 5)]
     plain = static_batch(target, work)
     for each in rounds:
-        assert each.step_s == pytest.approx(plain.tpot_s, rel=2e-3)  # between other contexts
+        assert each.step_s == pytest.approx(plain.tpot_s)
         software = each.verify_s - costs.step_s - costs.sequence_s * 8
         assert software > 0.8 * costs.decode_gain * static_batch(bare, work).tpot_s * 0.8
     # Further passes of the draft add their kernels and nothing of the engine.
