@@ -19,8 +19,9 @@ from roofline.serving.advice import shares
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.explain import explain_all
 from roofline.serving.paged import paged
+from roofline.serving.phases import ENGINE
 from roofline.serving.speculative import speculate
-from roofline.serving.static import ENGINE, static_batch
+from roofline.serving.static import static_batch
 from roofline.serving.steady import steady_columns, steady_state
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price

@@ -21,7 +21,6 @@ from roofline.bench.end_to_end.result import DEVIATIONS
 from roofline.cost.work import Array
 from roofline.serving.phases import first_tokens
 from roofline.serving.simulate.served import Served
-from roofline.serving.workload import Workload
 
 if TYPE_CHECKING:
     import pandas
@@ -155,8 +154,7 @@ def _compared(
         if predicted.get(key)
     ]
     priced = with_profile(each.deployment, profile_of(each, logs))
-    one = Workload(1, max(int(each.row.isl), 1), 1)
-    alone = float(first_tokens(priced, one, 1.0, 1.0).seconds)
+    alone = float(first_tokens(priced, 1.0, max(float(int(each.row.isl)), 1.0)).seconds)
     return Compared(each, tuple(figures), alone)
 
 

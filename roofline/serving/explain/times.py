@@ -2,7 +2,8 @@
 
 from roofline.serving.explain.operators import rates, step
 from roofline.serving.explain.parts import fact, given, worst
-from roofline.serving.static import ENGINE, StaticBatch
+from roofline.serving.phases import ENGINE
+from roofline.serving.static import StaticBatch
 from roofline.table import Derivation
 from roofline.units import MILLION, SECONDS_PER_HOUR, count, show
 
