@@ -45,7 +45,7 @@ def steady_notes(
     out = [
         f"Steady: {work.batch:,} client{'s' * (work.batch != 1)} of each replica, each of which "
         f"sends the next prompt when it has its answer, lengths ±{SPREAD:.0%}; the closed form of "
-        "`roofline simulate --concurrency`."
+        f"`roofline simulate --concurrency {work.batch} --length-spread {SPREAD:g}`."
     ]
     if steady.at_once < steady.clients:
         out.append(
