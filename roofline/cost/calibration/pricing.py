@@ -1,6 +1,6 @@
 """Time of operators by measured kernels: a calibration of one device under one engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -160,7 +160,7 @@ class GpuCalibration:
             spread = np.where(unlike, np.hypot(spread, GUESS), spread)
             known = np.where(unlike, ASSUMED, known)
         priced = _shaped(op, time, spread, known.astype(float))
-        start = np.minimum(_start(wanted, model.constants, priced.seconds), priced.seconds)
+        start = _start(wanted, model, priced.seconds)
         kind = "moe" if wanted.kind == "moe" else ""
         return replace(priced, found=found, assumed=wanted.assumed, start_s=start, kind=kind)
 
@@ -199,20 +199,24 @@ class GpuCalibration:
         return replace(_shaped(op, *columns), found=best.found)
 
 
-def _start(wanted: Asked, constants: Mapping[str, float], seconds: Number) -> Number:
+def _start(wanted: Asked, model: Calibrated, seconds: Number) -> Number:
     """Of a kernel's time, what it takes before and after its work. [s]
 
     Of a fused mixture of experts each matrix has half of the launch; what is around them is no
     work of theirs. One block of a pass walks along its row before the others have any traffic.
     """
+    constants = model.constants
     if wanted.kind == "moe":
-        return seconds if wanted.part == "around" else constants["launch"] / 2.0
+        if wanted.part == "around":
+            return seconds
+        return np.minimum(constants["launch"] / 2.0 * model.scale, seconds)
+    start: Number = 0.0
     if wanted.kind == "gemm":
-        return constants.get("start", 0.0)
-    if wanted.kind == "pointwise":
+        start = constants.get("start", 0.0)
+    elif wanted.kind == "pointwise":
         start = constants["start"] + constants["lane"] * wanted.dims["width"]
-        return start if np.ndim(seconds) else float(np.ravel(start)[0])
-    return 0.0
+        start = start if np.ndim(seconds) else float(np.ravel(start)[0])
+    return np.minimum(start * model.scale, seconds)
 
 
 def _least(op: Op, gpu: Gpu) -> Number:
