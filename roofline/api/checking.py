@@ -14,6 +14,7 @@ from roofline.bench.gpu.environment import WHEELS, installed, require_device
 from roofline.bench.gpu.sku import called
 from roofline.bench.profile_file import folders, load
 from roofline.content import Folder, home, shipped
+from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.errors import MissingEnvironmentError, RooflineError
 from roofline.hardware.catalog import gpu as gpu_named
 from roofline.hardware.catalog import gpu_names
@@ -194,7 +195,7 @@ def _calibrations(gpu: Gpu | None, engine: str) -> Iterator[Check]:
 
 def _in_use(gpu: Gpu, engine: str) -> Check:
     used = calibration_of(AUTO, gpu, engine)
-    if used is None:
+    if not isinstance(used, GpuCalibration):
         hint = "the datasheet's rates are used; roofline calibrate measures this machine"
         return Check("calibration", "missing", f"no measured kernels are like {gpu.name}'s", hint)
     own = sum(label.device == gpu.name for label in used.labels)

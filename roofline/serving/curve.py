@@ -32,12 +32,12 @@ def curve(batch: StaticBatch) -> Table:
         contexts = context_nodes(network, prompt, float(work.longest), cached=work.kv_cache)
         steps = decode_steps(known, wide, contexts, kv_cache=work.kv_cache)
         answer = Answers.of(contexts, np.array([prompt]), np.array([float(work.output)]))
-        rows = np.arange(len(batches))
-        answers = answer.taken(0 * rows)
-        kernels = np.asarray(steps.mean("seconds", answers, rows))
+        places = np.arange(len(batches))
+        answers = answer.taken(0 * places)
+        kernels = np.asarray(steps.mean("seconds", answers, places))
         tpot = np.asarray(costs.decode_step(kernels, batches))
         share = costs.decode_gain * kernels / tpot
-        spread = np.asarray(costs.log_sd(steps.mean("log_sd", answers, rows), share))
+        spread = np.asarray(costs.log_sd(steps.mean("log_sd", answers, places), share))
     latency = ttft + tpot * (work.output - 1)
     # Errors of both phases are taken to go together.
     whole_sd = (ttft * first_sd + (latency - ttft) * spread) / latency
@@ -60,8 +60,8 @@ def curve(batch: StaticBatch) -> Table:
                 ("tpot_s", spread),
                 ("throughput_tok_s", whole_sd),
             ):
-                wide = float(np.exp(CENTRAL * sds[place]))
-                row[f"{name}_low"], row[f"{name}_high"] = row[name] / wide, row[name] * wide
+                factor = float(np.exp(CENTRAL * sds[place]))
+                row[f"{name}_low"], row[f"{name}_high"] = row[name] / factor, row[name] * factor
     units = {
         "ttft_s": "s",
         "tpot_s": "s",
