@@ -1,38 +1,49 @@
 """A deployment whose steps follow a law that can be computed by hand."""
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from roofline.bench.end_to_end import tables as grid
 from roofline.bench.end_to_end.cases import Case, Row
-from roofline.bench.end_to_end.engines import Engine
-from roofline.bench.end_to_end.tables import Tables
+from roofline.bench.end_to_end.replay import Known, known
+from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.layout import Layout
+from roofline.cost.measured import Measured
+from roofline.cost.work import Op
+from roofline.hardware.machine import Gpu
 
 WEIGHTS = 5e-3
 TOKEN = 2e-5
 KEY = 1e-9
-PAIR = 1e-11
+PAIR = 2e-11
 """A step reads the weights, then each token, each key that a decoding sequence sees, and each pair
-of a prompt takes its time. [s]"""
-PLAIN = Engine("plain", "whole-prompts", 2**30, 4096, 1.0, (), {})
+of a prompt's tokens takes its time. [s]"""
+LAYERS = 32
+QKV_BYTES = 2 * (4096 + 6144)
+"""Input and output of the projection, of a token. [B]"""
+KV_BYTES = 2 * 2 * 8 * 128
+"""Keys and values of a token in a layer. [B]"""
+PAIR_FLOPS = 4 * 32 * 128
 CASE = Case("llama-3.1-8b", "h100-sxm", "checkpoint", "", "auto", Layout(), "vllm")
 
 
-def tables(room: float = 1e9) -> Tables:
-    """Prices of that deployment; only the first class of operators takes time."""
-    body = np.zeros((len(grid.TOKENS), len(grid.CLASSES)))
-    body[:, 0] = WEIGHTS + TOKEN * grid.TOKENS
-    counts, contexts = np.meshgrid(grid.COUNTS, grid.CONTEXTS, indexing="ij")
-    return Tables(
-        body,
-        np.zeros_like(body),
-        KEY * counts * contexts,
-        PAIR * grid.PROMPTS**2,
-        room,
-        WEIGHTS,
-    )
+@dataclass(frozen=True)
+class Law:
+    """Kernels of llama-3.1-8b in 16 bits on one device, of which three take time."""
+
+    name: str = "law"
+    profile: EngineProfile = NO_ENGINE
+
+    def price(self, op: Op, gpu: Gpu) -> Measured:
+        seconds: Any = 0.0 * np.asarray(op.work.flops)
+        if op.name == "qkv":
+            seconds = WEIGHTS + TOKEN * op.work.activation_bytes / QKV_BYTES
+        elif op.kind == "decode-attention":
+            seconds = KEY * op.work.kv_bytes / KV_BYTES
+        elif op.kind == "prefill-attention":
+            seconds = PAIR * op.work.flops / PAIR_FLOPS
+        return Measured(seconds / LAYERS, 0.1, 3.0)
 
 
 def row(mode: str = "steady_concurrency", **changes: Any) -> Row:
@@ -41,7 +52,7 @@ def row(mode: str = "steady_concurrency", **changes: Any) -> Row:
         "place": 0,
         "case": CASE,
         "mode": mode,
-        "engine": "plain",
+        "engine": "vllm",
         "version": "",
         "family": "",
         "batch": 1.0,
@@ -50,10 +61,24 @@ def row(mode: str = "steady_concurrency", **changes: Any) -> Row:
         "replicas": 1.0,
         "devices": 1.0,
         "measured": {},
+        "lengths": (1.0, 1.0),
     }
     return Row(**{**fields, **changes})
 
 
-def step(decoding: int, keys: float, new: int) -> float:
-    """Time of a step by the law, without attention of prompts. [s]"""
-    return WEIGHTS + TOKEN * (decoding + new) + KEY * keys
+def lawful(mode: str = "steady_concurrency", *, kv_tokens: int = 0, **changes: Any) -> Known:
+    """That row with what serves it, and a cache of so many tokens if any are given."""
+    found = known(row(mode, **changes))
+    if kv_tokens:
+        found = replace(found, server=replace(found.server, kv_tokens=kv_tokens))
+    return replace(found, deployment=replace(found.deployment, calibration=Law()))
+
+
+def prefill(prompts: int, tokens: int) -> float:
+    """Time of a step of whole prompts of equal lengths by the law. [s]"""
+    return WEIGHTS + prompts * (TOKEN * tokens + PAIR * tokens * (tokens + 1) / 2)
+
+
+def decode(sequences: int, context: float) -> float:
+    """Time of a step that decodes sequences of a mean context by the law. [s]"""
+    return WEIGHTS + sequences * (TOKEN + KEY * context)

@@ -124,6 +124,10 @@ def test_degrees_become_a_layout(
         ({"model": "GPTJ 6B", "isl": 2048}, "2176 tokens are more than the 2048"),
         ({"thr_counts": "words"}, "thr_counts is 'words'"),
         ({"thr_scope": "rack"}, "thr_scope is 'rack'"),
+        ({"length_low": 1.2, "length_high": 0.8}, "lengths from 1.2 to 0.8"),
+        ({"length_low": 0}, "lengths from 0"),
+        ({"gpu_memory_fraction": 1.1}, "gpu_memory_fraction is 1.1"),
+        ({"max_num_seqs": -8}, "max_num_seqs is -8"),
     ],
 )
 def test_a_row_that_cannot_be_read_says_why_and_the_others_are(
@@ -134,6 +138,22 @@ def test_a_row_that_cannot_be_read_says_why_and_the_others_are(
     assert [each.place for each in rows] == [0]
     assert [each.place for each in unread] == [1]
     assert said in unread[0].why
+
+
+def test_settings_of_the_server_and_lengths_are_read_where_a_source_has_them() -> None:
+    silent = one(length_low=float("nan"), max_num_seqs=None, gpu_memory_fraction=float("nan"))
+    assert silent.lengths is None
+    assert (silent.max_sequences, silent.token_budget, silent.memory_share) == (0, 0, None)
+    told = one(
+        length_low=0.8,
+        length_high=1.0,
+        max_num_seqs=128,
+        max_batched_tokens=4096,
+        gpu_memory_fraction=0.85,
+    )
+    assert told.lengths == (0.8, 1.0)
+    assert (told.max_sequences, told.token_budget, told.memory_share) == (128, 4096, 0.85)
+    assert one(length_low=0.5).lengths == (0.5, 1.0)
 
 
 def test_an_engine_that_does_not_cut_answers_may_go_beyond_the_context() -> None:

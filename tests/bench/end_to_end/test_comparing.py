@@ -8,8 +8,8 @@ from roofline.bench.end_to_end import end_to_end, profiles
 from roofline.bench.end_to_end.bounds import bounds, poor
 from roofline.bench.end_to_end.cases import read
 from roofline.bench.end_to_end.comparing import SPREAD_OF, Figure, compare, statistics
-from roofline.bench.end_to_end.fitting import Known
 from roofline.bench.end_to_end.predicting import prepared
+from roofline.bench.end_to_end.replay import Known
 from tests.bench.end_to_end.test_cases import GOOD
 
 KEYS = [(metric, "mean") for metric in SPREAD_OF]

@@ -6,13 +6,23 @@ import numpy as np
 import pytest
 
 from roofline.bench.end_to_end import fitting, held_out
-from roofline.bench.end_to_end.engines import CONSTANTS, engine_of
-from roofline.bench.end_to_end.fitting import PLACE, Known, cells, fit, improved, priors, residuals
+from roofline.bench.end_to_end.engines import CONSTANTS
+from roofline.bench.end_to_end.fitting import (
+    PLACE,
+    cells,
+    fit,
+    improved,
+    linear,
+    priors,
+    residuals,
+)
+from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
-from tests.bench.end_to_end.synthetic import CASE, row, tables
+from roofline.hardware.engine import engine
+from tests.bench.end_to_end.synthetic import CASE, lawful
 
 NETWORKS = ("llama-3.1-8b", "llama-2-7b", "qwen3-32b", "llama-3.1-70b", "mistral-7b-v0.1", "phi-4")
-PLANTED = {"vllm.step": 1.2e-3, "vllm.sequence": 3.2e-5, "vllm.request": 4e-2}
+PLANTED = {"vllm.step_s": 1.2e-3, "vllm.sequence_s": 3.2e-5, "vllm.request_s": 4e-2}
 """One to two standard deviations of the priors away."""
 
 
@@ -26,16 +36,19 @@ def rows(logs: Array, noise: float = 0.0, each: int = 12, apart: float = 0.0) ->
         for number in range(each):
             batch = float(2 ** (number % 8))
             osl = float((64, 128, 256)[number % 3])
-            one = row(engine="vllm", case=case, batch=batch, osl=osl, isl=512.0)
-            engine = engine_of("vllm", "")
-            blank = Known(one, tables(), engine, False, False, False, False)
+            blank = lawful(batch=batch, osl=osl, isl=512.0, requests=4 * batch)
+            blank = replace(blank, row=replace(blank.row, case=case))
             metrics = fitting.predictions([blank], logs)[0]
             measured = {
                 name: metrics[name] * float(np.exp(off + random.normal(0, noise)))
                 for name in ("ttft_s", "tpot_s")
             }
-            found.append(replace(blank, row=replace(one, measured=measured)))
+            found.append(replace(blank, row=replace(blank.row, measured=measured)))
     return found
+
+
+def fitted(some: list[Known]) -> tuple[Array, Array]:
+    return fit(some, linear(some, cells(some)))
 
 
 def planted() -> Array:
@@ -47,28 +60,38 @@ def planted() -> Array:
 
 def test_planted_constants_are_recovered() -> None:
     """Those that rows can tell from others, up to what the priors still pull."""
-    logs, spread = fit(rows(planted(), noise=0.01, each=24))
+    logs, spread = fitted(rows(planted(), noise=0.01, each=24))
     before, sd = priors()
-    for name in ("vllm.sequence", "vllm.request"):
+    for name in ("vllm.sequence_s", "vllm.request_s"):
         place = PLACE[name]
         away = abs(before[place] - np.log(PLANTED[name]))
         assert abs(logs[place] - np.log(PLANTED[name])) < 0.4 * away, name
         assert spread[place] < 0.7 * sd[place], name
 
 
-def test_times_of_other_batches_are_recovered_where_constants_cannot_be_told_apart() -> None:
-    """A step's own time and slower kernels look alike; what they add up to is known."""
-    logs, _ = fit(rows(planted(), noise=0.01, each=24))
-    blank = rows(planted(), each=1)[0]
+def test_growth_with_the_batch_is_recovered_where_constants_cannot_be_told_apart() -> None:
+    """A step's own time and slower kernels look alike, what they add up to is known.
+
+    How far all networks are off together may be what each of them lacks, and is told but in part.
+    """
+    logs, _ = fitted(rows(planted(), noise=0.01, each=24))
+    off: list[Array] = []
     for batch in (3.0, 24.0, 48.0):
-        other = replace(blank, row=replace(blank.row, batch=batch, osl=192.0, isl=768.0))
-        found, wanted = (fitting.predictions([other], each)[0] for each in (logs, planted()))
-        assert found["tpot_s"] == pytest.approx(wanted["tpot_s"], rel=0.03)
-        assert found["ttft_s"] == pytest.approx(wanted["ttft_s"], rel=0.1)
+        other = lawful(batch=batch, osl=192.0, isl=768.0, requests=4 * batch)
+        tpot, ttft = (
+            np.array([fitting.predictions([other], each)[0][name] for each in by])
+            for by in [(logs, priors()[0], planted())]
+            for name in ("tpot_s", "ttft_s")
+        )
+        off.append(np.log(tpot[:2] / tpot[2]))
+        assert abs(off[-1][0]) < abs(off[-1][1])
+        assert ttft[0] == pytest.approx(ttft[2], rel=0.1)
+    growth = np.abs(off[-1] - off[0])
+    assert growth[0] < 0.005 < 0.03 < growth[1]
 
 
 def test_constants_that_no_row_speaks_of_stay_at_their_priors() -> None:
-    logs, spread = fit(rows(planted(), each=4))
+    logs, spread = fitted(rows(planted(), each=4))
     before, sd = priors()
     silent = [PLACE[f"sglang.{name}"] for name in CONSTANTS] + [PLACE["blackwell_dense"]]
     assert logs[silent] == pytest.approx(before[silent])
@@ -91,7 +114,7 @@ def test_many_rows_of_one_group_do_not_outvote_others() -> None:
     few, many = rows(before, each=4, apart=0.1), rows(before, each=24, apart=0.1)
     name = PLACE["vllm.decode_gain"]
     first = few + [each for each in many if each.row.case.network == NETWORKS[0]]
-    drift = abs(fit(first)[0][name] - fit(few)[0][name])
+    drift = abs(fitted(first)[0][name] - fitted(few)[0][name])
     assert drift < 0.02
 
 
@@ -144,7 +167,8 @@ def test_an_engine_that_no_row_knows_has_a_wider_interval() -> None:
     found = rows(priors()[0], noise=0.05)
     has = cells(found)
     spreads = held_out.spread(found, has, residuals(found, has, priors()[0]))
-    stranger = replace(found[0], engine=engine_of("mlc-llm", ""))
+    unknown = replace(found[0].deployment, engine=engine("unknown"))
+    stranger = replace(found[0], deployment=unknown)
     known = held_out.of(spreads, found[0], "tpot_s")
     assert held_out.of(spreads, stranger, "tpot_s") > 1.2 * known * 0.9
     assert held_out.of(spreads, stranger, "latency_s") > 0

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from roofline.bench.end_to_end import profiles
-from roofline.bench.end_to_end.engines import CONSTANTS, ENGINES, KERNELS, SHARED, UNKNOWN
+from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES, SHARED
 from roofline.bench.end_to_end.fitting import NAMES, PLACE, priors
 from roofline.bench.end_to_end.profiles import EngineFile, Held, Told
 from roofline.errors import InputError, RooflineError
+from roofline.hardware.engine import UNKNOWN
 from roofline.schema import quantity, read, validate
 
 HELD = Held("static_batch", "latency_s", 30, 0.08, 0.1, 0.2, 0.81)
 TOLD = Told(30, "0123456789abcdef", "rows of a test", (HELD,), {("vllm", "static_batch"): 0.1})
-SHIPPED = [engine.name for engine in ENGINES] + [SHARED]
+SHIPPED = [*PROFILES, SHARED]
 
 
 def written(folder: Path, name: str = "vllm") -> Path:
@@ -67,11 +68,11 @@ def test_all_constants_and_spreads_are_shipped() -> None:
 @pytest.mark.parametrize(
     ("written_as", "instead", "said"),
     [
-        ("step:", "stop:", "no constant step"),
+        ("step_s:", "stop_s:", "no constant step_s"),
         ("value: 1.000 ms", "value: 1.000 m", "1.000 m"),
         ("value: 1.000 ms", "value: -1.000 ms", "not above zero"),
         ("rows: 30", "rows: many", "rows"),
-        ("schema_version: 1", "schema_version: 2", "schema_version"),
+        ("schema_version: 2", "schema_version: 1", "schema_version"),
         ("source: rows of a test", "sources: rows of a test", "source"),
     ],
 )
@@ -105,5 +106,5 @@ def test_a_profile_of_an_engine_that_is_not_there_is_not_written(tmp_path: Path)
 
 def test_the_unknown_engine_is_a_modern_one_with_wide_margins() -> None:
     logs, _ = profiles.load()
-    step = float(np.exp(logs[PLACE[f"{UNKNOWN}.step"]]))
+    step = float(np.exp(logs[PLACE[f"{UNKNOWN}.step_s"]]))
     assert 5e-4 < step < 5e-3
