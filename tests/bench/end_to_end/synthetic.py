@@ -66,12 +66,15 @@ def row(mode: str = "steady_concurrency", **changes: Any) -> Row:
     return Row(**{**fields, **changes})
 
 
-def lawful(mode: str = "steady_concurrency", *, kv_tokens: int = 0, **changes: Any) -> Known:
-    """That row with what serves it, and a cache of so many tokens if any are given."""
+def lawful(mode: str = "steady_concurrency", **changes: Any) -> Known:
+    """That row with what serves it."""
     found = known(row(mode, **changes))
-    if kv_tokens:
-        found = replace(found, server=replace(found.server, kv_tokens=kv_tokens))
     return replace(found, deployment=replace(found.deployment, calibration=Law()))
+
+
+def limited(found: Known, **changes: Any) -> Known:
+    """The row on a server with other limits."""
+    return replace(found, server=replace(found.server, **changes))
 
 
 def prefill(prompts: int, tokens: int) -> float:

@@ -1,0 +1,84 @@
+"""How clients are driven: a row says it, else its source, else rows of the same engine."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofline.bench.end_to_end.driving import Reading, reading, traffic_of, waiting_clients
+from roofline.bench.end_to_end.replay import known
+from roofline.serving.traffic.arrivals import Bursty, Closed, Even, Poisson
+from roofline.serving.traffic.lengths import Constant, Uniform
+from tests.bench.end_to_end.synthetic import CASE, lawful, row
+
+SILENT = {"lengths": None}
+LATER = replace(CASE, engine="trtllm")
+
+
+def test_lengths_are_drawn_as_the_source_draws_them_and_always_alike() -> None:
+    one = row(isl=1000.0, osl=500.0, batch=400.0, family="inferencemax", **SILENT)
+    given = known(one).requests
+    assert len(given) == 4000
+    assert (given.prompt.min(), given.prompt.max()) == (800, 1000)
+    assert given.output.mean() == pytest.approx(450, rel=0.01)
+    assert np.array_equal(known(one).requests.prompt, given.prompt)
+
+
+def test_equal_lengths_are_the_nominal_ones_and_never_empty() -> None:
+    traffic = traffic_of(row(isl=7.0, osl=1.0, lengths=(0.2, 0.2)))
+    assert (traffic.prompt, traffic.output) == (Constant(1), Constant(1))
+    traffic = traffic_of(row(isl=1000.0, osl=10.0, lengths=(0.5, 1.5)))
+    assert (traffic.prompt, traffic.output) == (Uniform(500, 1500), Uniform(5, 15))
+
+
+def test_a_source_decides_how_clients_are_driven_before_the_engine_does() -> None:
+    assert reading(row(family="inferencemax", **SILENT)) == Reading(10.0, 0.8, 1.0)
+    assert reading(row(family="elsewhere", **SILENT)) == Reading(10.0, 0.97, 1.03)
+    stranger = replace(CASE, engine="unknown")
+    assert reading(row(case=stranger, **SILENT)) == reading(row(**SILENT))
+
+
+def test_a_row_decides_before_its_source_does() -> None:
+    how = reading(row(batch=4.0, requests=20.0, spread=0.3, **SILENT))
+    assert (how.rounds, how.shortest, how.longest) == (5.0, 0.7, 1.3)
+    assert reading(row(spread=7.0, **SILENT)).shortest > 0
+    source = row(family="inferencemax", batch=4.0, requests=20.0)
+    spread = replace(source, spread=0.3, lengths=None)
+    assert reading(spread) == Reading(5.0, 0.8, 1.0)
+    assert reading(replace(source, lengths=(0.5, 0.9))) == Reading(5.0, 0.5, 0.9)
+
+
+def test_one_release_has_a_client_more_than_slots() -> None:
+    assert waiting_clients(row(case=LATER, version="1.0.0rc3")) == 1
+    assert waiting_clients(row(case=LATER, version="1.3.0")) == 0
+    assert waiting_clients(row(case=LATER, version="1.0.0rc3", family="inferencemax")) == 0
+    assert waiting_clients(row("static_batch", case=LATER, version="1.0.0rc3")) == 0
+    assert waiting_clients(row(version="1.0.0")) == 0
+
+
+def test_many_rounds_are_as_good_as_more_of_them() -> None:
+    assert len(known(row(batch=2.0, requests=1000.0)).requests) == 40
+
+
+def test_a_burst_is_a_loop_of_one_round() -> None:
+    """As many clients as requests: all of them come together, and the last to end ends the run."""
+    burst = lawful(batch=30.0, requests=30.0)
+    assert reading(burst.row).rounds == 1.0
+    served = burst.served(burst.deployment.calibration.profile)  # type: ignore[union-attr]
+    assert len(served) == 30
+    assert served.totals.makespan_s == pytest.approx(served.latency_s.max())
+
+
+@pytest.mark.parametrize(
+    ("cv", "arrivals"), [(0.0, Even(6.0)), (1.0, Poisson(6.0)), (2.0, Bursty(6.0, 2.0))]
+)
+def test_requests_of_all_replicas_come_at_their_rate_together(cv: float, arrivals: object) -> None:
+    traffic = traffic_of(row("steady_rate", rate=3.0, cv=cv, requests=50.0, replicas=2.0))
+    assert traffic.arrivals == arrivals
+    assert traffic.requests == 100
+
+
+def test_a_batch_comes_at_once() -> None:
+    traffic = traffic_of(row("static_batch", batch=8.0, replicas=2.0))
+    assert traffic.arrivals == Closed(16)
+    assert traffic.requests == 16
