@@ -118,7 +118,7 @@ def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
     UnknownNameError
         There is no such calibration.
     """
-    if asked == NONE:
+    if asked in (NONE, USUAL):
         return ()
     return tuple(path for path, _ in files_of(gpu.name)) if asked == AUTO else (path_of(asked),)
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofline.bench.calibrations import calibration_of
 from roofline.api.setting import deployed
+from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration.asked import asked
 from roofline.cost.calibration.kernel import Found, Kernel
 from roofline.cost.calibration.pricing import GpuCalibration, of_part

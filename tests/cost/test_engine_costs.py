@@ -1,0 +1,290 @@
+"""What an engine adds to kernels, worked out by hand, and laws that hold for any constants."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import (
+    ALONE,
+    IDEAL,
+    LAUNCH_S,
+    NO_ENGINE,
+    EngineCosts,
+    EngineProfile,
+    KernelGains,
+    eager,
+    kernels_of,
+    kind_of,
+)
+from roofline.cost.layout import parse
+from roofline.cost.measured import Measured
+from roofline.cost.roof import roof, seconds
+from roofline.cost.step import Group, step
+from roofline.cost.work import Op, Work
+from roofline.errors import InputError
+from roofline.hardware.catalog import gpu
+from roofline.hardware.machine import Gpu
+from roofline.model.catalog import architecture
+from tests.serving.deployments import on
+
+DENSE, MIXTURE, LATENT = (
+    architecture(name) for name in ("llama-3.1-8b", "mixtral-8x7b", "deepseek-v3")
+)
+HOPPER, BLACKWELL = gpu("h100-sxm"), gpu("b200-sxm")
+GAINS = KernelGains(1.1, 1.2, 1.3, 1.4, start=0.5, start_low=0.6, start_pass=0.7, start_experts=0.8)
+TEN = Measured(10e-6, 0.1, 2.0, start_s=4e-6)
+"""A kernel of 10 µs, 4 of them to start."""
+CONSTANTS = [
+    field.name
+    for field in fields(EngineProfile)
+    if field.name not in ("reach_bytes_per_s", "spreads")
+]
+TIMES = [name for name in CONSTANTS if name.endswith("_s")]
+FACTORS = [name for name in CONSTANTS if name not in TIMES]
+CHANGED = EngineProfile(
+    **{name: 1e-3 * (place + 1) for place, name in enumerate(TIMES)},
+    **{name: 1.1 + 0.1 * place for place, name in enumerate(FACTORS)},
+    reach_bytes_per_s=1e12,
+    spreads=(("dense", 0.2, 0.1), ("mixture", 0.3, 0.2), ("latent", 0.4, 0.3)),
+)
+"""Every constant at a value of its own."""
+
+
+@dataclass(frozen=True)
+class HalfStart:
+    """Kernels at the datasheet's rates, and as long again to start."""
+
+    profile: EngineProfile = NO_ENGINE
+    name: str = "half a start"
+
+    def price(self, op: Op, gpu: Gpu) -> Measured:
+        work = op.work.hbm_bytes / gpu.hbm_bytes_per_s + op.wire_s
+        return Measured(2 * work, 0.1, 2.0, start_s=work)
+
+
+def test_a_decode_step_is_its_kernels_the_step_and_each_sequence() -> None:
+    """1.1·10 + 1 + 64·0.01 = 12.64 ms, if the front end hands tokens on as fast."""
+    costs = EngineCosts(step_s=1e-3, sequence_s=1e-5, decode_gain=1.1, prefill_s=9.0)
+    assert costs.decode_step(10e-3, 64) == pytest.approx(12.64e-3)
+    assert costs.decode_step(10e-3, 0) == pytest.approx(12e-3)
+    slow = replace(costs, front_end_s=3e-4)
+    assert slow.decode_step(10e-3, 64) == pytest.approx(64 * 0.3e-3)
+    assert slow.decode_step(10e-3, 16) == pytest.approx(12.16e-3)
+    columns = slow.decode_step(np.array([10e-3, 10e-3]), np.array([16.0, 64.0]))
+    assert columns == pytest.approx([12.16e-3, 19.2e-3])
+
+
+def test_a_step_of_prompts_is_its_kernels_the_step_and_what_prompts_need() -> None:
+    """1.05·100 + 1 + 2 = 108 ms, whatever decoding costs."""
+    costs = EngineCosts(step_s=1e-3, prefill_s=2e-3, prefill_gain=1.05, sequence_s=7.0)
+    assert costs.prefill_step(0.1) == pytest.approx(0.108)
+    assert costs.prefill_step_s == pytest.approx(3e-3)
+
+
+def test_a_request_that_comes_alone_passes_the_whole_front_end() -> None:
+    assert EngineCosts(request_s=0.02, serial_s=0.003).arrival_s == pytest.approx(0.023)
+
+
+def test_a_step_is_no_surer_than_its_kernels_nor_than_serving_was() -> None:
+    costs = EngineCosts(tpot_log_sd=0.1)
+    assert costs.log_sd(0.3, 0.5) == pytest.approx(0.15)
+    assert costs.log_sd(0.3, 0.1) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"step_s": -1e-3}, "step overhead is -0.001"),
+        ({"serial_s": float("inf")}, "serial overhead is inf"),
+        ({"request_s": float("nan")}, "request overhead is nan"),
+        ({"decode_gain": 0.0}, "decode gain is 0"),
+    ],
+)
+def test_overheads_that_have_no_meaning_are_refused(wrong: dict[str, float], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        EngineCosts(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights", "micro"),
+    [
+        ("gemm", "bf16", 6 * 1.1 + 4 * 0.5),
+        ("gemm", "fp8", 6 * 1.1 + 4 * 0.6),
+        ("gemm", "nvfp4", 6 * 1.1 + 4 * 0.6),
+        ("gemm", "", 6 * 1.1 + 4 * 0.5),
+        ("moe", "fp8", 6 * 1.2 + 4 * 0.8),
+        ("decode-attention", "", 10 * 1.3),
+        ("prefill-attention", "", 10 * 1.3),
+        ("latent-attention", "", 10 * 1.3),
+        ("collective", "", 10 * 1.4),
+        ("pointwise", "", 6 * 1.1 + 4 * 0.7),
+        ("lookup", "", 6 * 1.1 + 4 * 0.7),
+        ("scan", "", 6 * 1.1 + 4 * 0.7),
+        ("index", "", 6 * 1.1 + 4 * 0.7),
+    ],
+)
+def test_a_kernel_gains_by_its_kind_and_its_start_by_another_factor(
+    kind: Any, weights: str, micro: float
+) -> None:
+    op = Op("one", kind, Work(), formats={"weights": weights} if weights else {})
+    assert GAINS.seconds(op, TEN) == pytest.approx(micro * 1e-6)
+    assert ALONE.seconds(op, TEN) == pytest.approx(10e-6)
+
+
+def test_a_kernel_whose_start_nobody_knows_gains_as_a_whole() -> None:
+    op = Op("one", "gemm", Work(), formats={"weights": "fp8"})
+    assert GAINS.seconds(op, replace(TEN, start_s=0.0)) == pytest.approx(11e-6)
+    columns = replace(TEN, seconds=np.array([10e-6, 5e-6]), start_s=np.array([4e-6, 0.0]))
+    assert GAINS.seconds(op, columns) == pytest.approx([9e-6, 5.5e-6])
+
+
+def test_outside_cuda_graphs_kernels_start_as_alone_and_none_is_shorter_than_its_launch() -> None:
+    """6·1.1 + 4 = 10.6 µs; what takes 5.5 µs takes a launch, and what does nothing nothing."""
+    op = Op("one", "gemm", Work(), formats={"weights": "bf16"})
+    gains = eager(GAINS)
+    assert (gains.dense, gains.experts, gains.attention, gains.interconnect) == (1.1, 1.2, 1.3, 1.4)
+    assert gains.seconds(op, TEN) == pytest.approx(10.6e-6)
+    assert gains.seconds(op, Measured(5e-6, 0.1, 2.0)) == LAUNCH_S
+    assert gains.seconds(op, Measured(np.array([5e-6, 0.0]), 0.1, 2.0)).tolist() == [LAUNCH_S, 0.0]
+    known = replace(on(), calibration=HalfStart(CHANGED))
+    apart = replace(known, options=replace(known.options, cuda_graphs=False))
+    assert apart.kernel_gains == eager(known.kernel_gains)
+
+
+def test_a_network_is_dense_a_mixture_or_latent() -> None:
+    assert [kind_of(each) for each in (DENSE, MIXTURE, LATENT)] == ["dense", "mixture", "latent"]
+    assert kind_of(architecture("gpt-oss-120b")) == "mixture"
+
+
+def test_constants_of_mixtures_are_of_mixtures() -> None:
+    profile = EngineProfile(
+        request_s=0.02, mixture_s=0.05, prefill_gain=1.1, experts_prompts=1.5, experts=0.9,
+        experts_all=0.8,
+    )  # fmt: skip
+    dense, mixture, latent = (profile.costs(each, HOPPER, 1.0) for each in (DENSE, MIXTURE, LATENT))
+    assert (dense.request_s, dense.prefill_gain) == (0.02, 1.1)
+    assert mixture.request_s == latent.request_s == pytest.approx(0.07)
+    assert mixture.prefill_gain == latent.prefill_gain == pytest.approx(1.65)
+    assert profile.gains(HOPPER).experts == pytest.approx(0.72)
+
+
+def test_each_group_has_a_front_end_of_its_own() -> None:
+    costs = EngineProfile(front_end_s=1e-3, request_s=0.02).costs(LATENT, HOPPER, 8.0)
+    assert (costs.front_end_s, costs.request_s) == (pytest.approx(1.25e-4), 0.02)
+
+
+def test_intervals_are_those_of_the_kind_of_network_and_none_where_none_was_told() -> None:
+    found = [CHANGED.costs(each, HOPPER, 1.0) for each in (DENSE, MIXTURE, LATENT)]
+    assert [(each.ttft_log_sd, each.tpot_log_sd) for each in found] == [
+        (0.2, 0.1), (0.3, 0.2), (0.4, 0.3),
+    ]  # fmt: skip
+    silent = replace(CHANGED, spreads=()).costs(DENSE, HOPPER, 1.0)
+    assert (silent.ttft_log_sd, silent.tpot_log_sd) == (0.0, 0.0)
+
+
+def test_factors_on_carried_kernels_are_of_the_devices_that_they_are_carried_to() -> None:
+    carried = replace(
+        NO_ENGINE, blackwell_dense=1.2, blackwell_experts=1.5, blackwell_attention=0.9, experts=0.5
+    )
+    there, here = carried.gains(BLACKWELL), carried.gains(HOPPER)
+    assert (there.dense, there.experts, there.attention) == (1.2, 0.75, 0.9)
+    assert (here.dense, here.experts, here.attention) == (1.0, 0.5, 1.0)
+
+
+def test_beyond_the_reach_of_an_engine_more_bandwidth_decodes_no_faster() -> None:
+    """A device of 3.35 TB/s decodes as one of 1.675 TB/s does, twice as long as its kernels."""
+    reach = HOPPER.hbm_bytes_per_s / 2
+    costs = EngineProfile(reach_bytes_per_s=reach).costs(DENSE, HOPPER, 1.0)
+    assert (costs.decode_gain, costs.prefill_gain) == (2.0, 1.0)
+    assert NO_ENGINE.costs(DENSE, HOPPER, 1.0).decode_gain == 1.0
+
+
+@pytest.mark.parametrize("network", [DENSE, MIXTURE, LATENT])
+@pytest.mark.parametrize("device", [HOPPER, BLACKWELL])
+def test_no_engine_changes_nothing(network: Any, device: Gpu) -> None:
+    assert NO_ENGINE.gains(device) == ALONE
+    assert NO_ENGINE.costs(network, device, 4.0) == IDEAL
+    assert IDEAL.decode_step(0.01, 64.0) == 0.01
+    assert IDEAL.prefill_step(0.01) == 0.01
+    assert IDEAL.arrival_s == 0.0
+
+
+def test_without_an_engine_a_step_is_the_sum_of_its_kernels() -> None:
+    deployment = replace(on("mixtral-8x7b", tp=2), calibration=HalfStart())
+    ops = step(deployment, [Group(16.0, 1.0, 500.0, "d")])
+    alone = sum(float(HalfStart().price(op, HOPPER).seconds) * op.repeat for op in ops.values())
+    assert float(seconds(ops, deployment)) == pytest.approx(alone, rel=1e-12)
+
+
+@pytest.mark.parametrize("network", [DENSE, MIXTURE, LATENT])
+@pytest.mark.parametrize("device", [HOPPER, BLACKWELL])
+def test_kernels_of_a_profile_are_all_of_it_but_the_software(network: Any, device: Gpu) -> None:
+    kernels = kernels_of(CHANGED)
+    assert kernels.gains(device) == CHANGED.gains(device) != ALONE
+    assert kernels.costs(network, device, 1.0) == IDEAL
+    assert kernels_of(NO_ENGINE) == NO_ENGINE
+
+
+def step_times(deployment: Deployment, profile: EngineProfile) -> list[float]:
+    """Steps that decode, that prefill, and the wait before them. [s]"""
+    priced = replace(deployment, calibration=HalfStart(profile))
+    costs = priced.engine_costs
+    many, prompt = Group(16.0, 1.0, 500.0, "d"), Group(1.0, 256.0, 256.0, "p")
+    decode, prefill = (float(seconds(step(priced, [each]), priced)) for each in (many, prompt))
+    return [float(costs.decode_step(decode, 16)), costs.prefill_step(prefill), costs.arrival_s]
+
+
+SOME = {
+    "dense": on(),
+    "mixture": on("mixtral-8x7b", tp=2),
+    "groups": on("deepseek-v3", "h200-sxm", layout=parse("dp8-ep8"), weights="fp8"),
+    "carried": on("qwen3-30b-a3b", "b200-sxm", weights="fp8"),
+}
+
+
+@given(
+    where=st.sampled_from(sorted(SOME)),
+    name=st.sampled_from(CONSTANTS),
+    start=st.floats(0.3, 3.0),
+    factor=st.floats(1.0, 4.0),
+)
+def test_a_larger_constant_is_never_faster(
+    where: str, name: str, start: float, factor: float
+) -> None:
+    profile = replace(CHANGED, **{name: start * getattr(CHANGED, name)})
+    more = replace(profile, **{name: factor * getattr(profile, name)})
+    before, then = (step_times(SOME[where], each) for each in (profile, more))
+    assert all(b >= a * (1 - 1e-12) for a, b in zip(before, then, strict=True))
+
+
+def test_every_constant_makes_some_step_slower() -> None:
+    """None of them is read from a file and then forgotten."""
+    for name in CONSTANTS:
+        larger = replace(CHANGED, **{name: 3 * getattr(CHANGED, name)})
+        # A front end of a millisecond for each token would hide what steps cost.
+        least = {} if name == "front_end_s" else {"front_end_s": 0.0}
+        moved = [
+            step_times(each, replace(larger, **least))
+            != step_times(each, replace(CHANGED, **least))
+            for each in SOME.values()
+        ]
+        assert any(moved), name
+
+
+def test_gains_reach_the_price_of_an_operator() -> None:
+    """Twice the factor at the same start makes three halves of a kernel that is half a start."""
+    deployment = replace(on(), calibration=HalfStart())
+    (op,) = (
+        each for each in step(deployment, [Group(1.0, 1.0, 9.0, "d")]).values()
+        if each.name == "qkv"
+    )  # fmt: skip
+    carried = replace(on(device="b200-sxm"), calibration=HalfStart(EngineProfile(start=0.5)))
+    one = float(roof(op, replace(carried, calibration=HalfStart())).seconds)
+    assert float(roof(op, carried).seconds) == pytest.approx(0.75 * one)
+    twice = replace(carried, calibration=HalfStart(EngineProfile(blackwell_dense=2.0)))
+    assert float(roof(op, twice).seconds) == pytest.approx(1.5 * one)
