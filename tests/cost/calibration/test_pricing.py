@@ -33,7 +33,8 @@ def deployment(
     engine: str = "vllm",
     weights: str | None = None,
 ) -> Deployment:
-    return deployed(
+    """Priced by measured kernels, and by nothing else."""
+    given = deployed(
         architecture(model),
         gpu(device),
         None,
@@ -42,6 +43,8 @@ def deployment(
         weights=weights,
         calibration="auto",
     )
+    assert isinstance(given.calibration, GpuCalibration)
+    return replace(given, calibration=replace(given.calibration, fallback=False))
 
 
 def priced(given: Deployment, op: Op) -> Measured | None:

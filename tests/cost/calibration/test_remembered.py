@@ -28,7 +28,7 @@ class Counting:
     name = "counting"
 
     def __init__(self, inner: GpuCalibration) -> None:
-        self.inner, self.costs, self.rows, self.times = inner, inner.costs, 0, 0
+        self.inner, self.profile, self.rows, self.times = inner, inner.profile, 0, 0
 
     def price(self, op: Op, gpu: Gpu) -> Measured | None:
         """Ask, and count the rows."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from roofline.bench.calibrations import USUAL, calibration_of, joined, own_files
+from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import (
     ASSUMED,
     INTERCONNECT,
@@ -106,6 +107,33 @@ def test_devices_on_the_hosts_pcie_do_not_get_the_wires_of_a_switch() -> None:
     through_host = told(op, deployment.node.gpu, switched=False)
     assert through_host == pytest.approx(INTERCONNECT.start + float(op.wire_s) / THROUGH_HOST)
     assert told(op, deployment.node.gpu) < through_host
+
+
+@pytest.mark.parametrize(
+    ("deployment", "kind"),
+    [
+        (on("llama-3.1-70b", tp=16), "collective"),
+        (on("llama-3.1-70b", "l40s", tp=4), "collective"),
+        (on(attention="naive"), "decode-attention"),
+        (on("granite-4.0-h-tiny"), "scan"),
+    ],
+    ids=["across nodes", "through the host", "scores in memory", "recurrent"],
+)
+def test_beside_measured_kernels_others_are_usual_and_without_an_engine_the_datasheets(
+    deployment: Deployment, kind: str
+) -> None:
+    device, switched = deployment.node.gpu, joined(deployment.node)
+    ops = step(deployment, [Group(4.0, 1.0, 512.0, "d")])
+    op = next(each for each in ops.values() if each.kind == kind)
+    for engine in ("vllm", "ideal"):
+        known = calibration_of("auto", device, engine, switched=switched)
+        assert isinstance(known, GpuCalibration)
+        assert known.price(ops["qkv" if "qkv" in ops else "lm-head"], device) is not None
+        found = known.price(op, device)
+        if engine == "ideal":
+            assert found is None
+        else:
+            assert found == usual(op, device, switched=switched)
 
 
 def test_usual_kernels_can_be_asked_for_on_any_device() -> None:

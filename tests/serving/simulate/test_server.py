@@ -134,5 +134,7 @@ def test_a_change_anywhere_in_the_loop_compiles_it_again() -> None:
 
 
 def test_more_sequences_than_are_priced_are_refused() -> None:
-    with pytest.raises(InputError, match="priced up to 8 sequences, the server runs 9"):
-        simulate(requests(0.0, 5, 5), TABLE, Server(max_sequences=9))
+    most = int(TABLE.batches[-1])
+    said = f"priced up to {most} sequences, the server runs {most + 1}"
+    with pytest.raises(InputError, match=said):
+        simulate(requests(0.0, 5, 5), TABLE, Server(max_sequences=most + 1))
