@@ -1,6 +1,7 @@
 """How clients are driven: a row says it, else its source, else rows of the same engine."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from roofline.serving.traffic.arrivals import Bursty, Closed, Even, Poisson
 from roofline.serving.traffic.lengths import Constant, Uniform
 from tests.bench.end_to_end.synthetic import CASE, lawful, row
 
-SILENT = {"lengths": None}
+SILENT: dict[str, Any] = {"lengths": None}
 LATER = replace(CASE, engine="trtllm")
 
 

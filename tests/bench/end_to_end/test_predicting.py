@@ -108,7 +108,7 @@ def many() -> pd.DataFrame:
 
 
 def test_groups_left_out_are_predicted_without_them() -> None:
-    """Constants of the others, and of them nothing: measured ten times slower it is predicted alike."""
+    """Measured ten times slower, a group is predicted as before: by what the others say."""
     frame = many()
     mine = (frame.model == "Mistral 7B").to_numpy()
     slower = frame.assign(tpot_s=frame.tpot_s.where(~mine, 10 * frame.tpot_s))

@@ -8,8 +8,8 @@ import pytest
 
 import roofline
 from roofline.bench.end_to_end import replay
-from roofline.bench.end_to_end.profiles import shipped_profile
 from roofline.bench.end_to_end.replay import itl_of, known, settings, throughput, tpot_of
+from roofline.bench.engine_profiles import shipped_profile
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.layout import Layout
 from tests.bench.end_to_end.synthetic import CASE, decode, lawful, limited, prefill, row

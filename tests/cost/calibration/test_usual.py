@@ -92,7 +92,7 @@ def test_every_operator_is_slower_than_the_datasheet_and_says_that_it_is_assumed
         assert found is not None, op.name
         plain = float(np.squeeze(roof(op, deployment).seconds))
         assert float(np.squeeze(found.seconds)) > plain > 0, op.name
-        assert BASES[int(found.basis)] == "assumed"  # type: ignore[call-overload]
+        assert BASES[int(found.basis)] == "assumed"
         assert found.basis == ASSUMED
         if op.kind == "gemm":
             assert float(np.squeeze(found.seconds)) > KINDS["gemm"].start
