@@ -4,6 +4,7 @@ Coordinates are in octaves, one column per dimension; the first is the fast one,
 of a linear layer, and the others tell families of shapes apart.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
@@ -109,11 +110,14 @@ def located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, Ar
     # With what they are of, so that no other gets its place in memory.
     _KNOWN[key] = residual, hull, table, beyond
     if len(_KNOWN) > MOST_KNOWN:
-        _KNOWN.pop(next(iter(_KNOWN)), None)
+        # In one call: rows are served again in threads, which all remember here.
+        _KNOWN.popitem(last=False)
     return table, beyond
 
 
-_KNOWN: Final[dict[tuple[int, int, bytes], tuple[Residual | None, Hull, Array, Array]]] = {}
+_KNOWN: Final[OrderedDict[tuple[int, int, bytes], tuple[Residual | None, Hull, Array, Array]]] = (
+    OrderedDict()
+)
 
 
 def _located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, Array]:

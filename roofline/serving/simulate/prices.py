@@ -151,12 +151,14 @@ def step_prices(
     most = _upwards(longest or network.max_context or LONGEST, SHORTEST)
     many = _upwards(sequences, FEWEST)
     key = (deployment.calibration, many, most, _digest(deployment))
-    if key not in _TABLES:
-        _TABLES[key] = _tabulated(deployment, many, most)
+    # Asked for once: another thread may make room for a table of its own meanwhile.
+    known = _TABLES.get(key)
+    if known is None:
+        known = _TABLES[key] = _tabulated(deployment, many, most)
         while len(_TABLES) > MOST_TABLES:
             _TABLES.popitem(last=False)
     costs = deployment.engine_costs if engine is None else engine
-    return replace(_TABLES[key], engine=costs)
+    return replace(known, engine=costs)
 
 
 def _upwards(number: int, least: int) -> int:
