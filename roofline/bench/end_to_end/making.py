@@ -101,7 +101,7 @@ def main(path: Path) -> None:
     """Fit all profiles to a file of measurements, and write them."""
     import pandas as pd
 
-    source = "rows whose quality is ok of e2e.csv.gz; each names its own source"
+    source = f"rows whose quality is ok of {path.name}; each names its own source"
     for name, (logs, sd, told) in made(pd.read_csv(path), source).items():
         place = profiles.write(name, logs, sd, told)
         sys.stdout.write(f"{place.name}: {told.rows} rows\n")
