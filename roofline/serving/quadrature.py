@@ -95,6 +95,25 @@ def context_nodes(network: Architecture, low: float, high: float, *, cached: boo
     return np.union1d(points, found[(found > points[0]) & (found < points[-1])])
 
 
+def answer_nodes(
+    network: Architecture, prompt: float, output: float, *, cached: bool = True
+) -> tuple[Array, Array]:
+    """Contexts at which the decode steps of an answer are priced, and their weights in the mean.
+
+    Parameters
+    ----------
+    network
+        Whose windows and chunks.
+    prompt, output
+        Tokens of the prompt and of the answer, 2 or more. [token]
+    cached
+        False where every step computes the whole context again.
+    """
+    contexts = context_nodes(network, prompt, prompt + output - 1.0, cached=cached)
+    answer = Answers.of(contexts, np.array([prompt]), np.array([output]))
+    return contexts, answer.weights(contexts)
+
+
 @cache
 def _octaves(each: int) -> Array:
     """Whole numbers from 1 on, so many to the octave."""

@@ -23,7 +23,7 @@ from roofline.serving.phases import LIMITS, first_tokens
 from roofline.serving.pools import Phases
 from roofline.serving.rounds import sheet
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
-from roofline.serving.steady import steady_columns
+from roofline.serving.steady_columns import steady_columns
 from roofline.serving.workload import Workload
 from roofline.study.scenario.lane import Lane
 from roofline.table import BASES

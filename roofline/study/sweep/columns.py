@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
-from roofline.serving.simulate.steady.errors import CLOSED
 from roofline.serving.static import CENTRAL
-from roofline.serving.steady import steady_columns
+from roofline.serving.steady_columns import APPROXIMATE, steady_columns
 from roofline.study.sweep.points import Points
 from roofline.study.sweep.prices import Prices
 from roofline.study.sweep.room import room
@@ -141,12 +140,12 @@ def _tpot_steady(c: Columns) -> Array:
 
 
 def _tpot_steady_log_sd(c: Columns) -> Array:
-    """With what the closed form is off; errors of both phases are taken to go together."""
+    """With what the approximation is off; errors of both phases are taken to go together."""
     there = c["tpot_steady_s"] > 0.0
     share = c["gap_s"] / np.where(there, c["tpot_steady_s"], 1.0)
     prices = (1.0 - share) * c["ttft_log_sd"] + share * c["tpot_log_sd"]
     known = np.maximum(prices, c.prices.costs.tpot_log_sd)
-    return np.where(there & (known > 0.0), np.hypot(known, CLOSED["tpot_s"] / CENTRAL), 0.0)
+    return np.where(there & (known > 0.0), np.hypot(known, APPROXIMATE), 0.0)
 
 
 def _idle(place: int) -> Callable[[Columns], Array]:

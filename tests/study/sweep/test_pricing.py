@@ -9,8 +9,8 @@ import pytest
 from roofline.cost.deployment import Options
 from roofline.cost.offload import Offload
 from roofline.serving import room
-from roofline.serving.simulate.steady.errors import CLOSED
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
+from roofline.serving.steady_columns import APPROXIMATE
 from roofline.study.sweep.columns import SPREADS, Columns, price
 from roofline.study.sweep.lane import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
@@ -60,7 +60,7 @@ def told(batch: StaticBatch) -> dict[str, float]:
     known = max(known, costs.tpot_log_sd)
     spreads = {
         "ttft_idle_log_sd": one.ttft_log_sd,
-        "tpot_steady_log_sd": np.hypot(known, CLOSED["tpot_s"] / CENTRAL) if known > 0 else 0.0,
+        "tpot_steady_log_sd": np.hypot(known, APPROXIMATE) if known > 0 else 0.0,
         "ttft_log_sd": batch.ttft_log_sd,
         "tpot_log_sd": batch.tpot_log_sd,
         "latency_log_sd": batch.latency_log_sd,
