@@ -61,11 +61,11 @@ def steady_columns(
 
     Notes
     -----
-    Every answer sees the prefill of all other clients once. Off the closed form of the simulator
-    (`roofline.serving.steady.steady_state`) by at most 7.2 % in TPOT and 5.4 % in throughput, 1.1 % and 0.9 % in the
-    median: on an 8B network and one H100 with vLLM's costs, 1 to 128 clients, prompts of 200 to
-    4,000 and answers of 100 to 1,000 tokens. Memory and the most sequences of an engine are not
-    looked at: a batch beyond them would wait.
+    Every answer sees the prefill of all other clients once. Off the closed form of the simulator,
+    `roofline.serving.steady.steady_state`, by at most 7.2 % in TPOT and 5.4 % in throughput, 1.1 %
+    and 0.9 % in the median: on an 8B network and one H100 with vLLM's costs, 1 to 128 clients,
+    prompts of 200 to 4,000 and answers of 100 to 1,000 tokens. Memory and the most sequences of an
+    engine are not looked at: a batch beyond them would wait.
     Source: Little's law.
     """
     steps = np.maximum(np.asarray(output, float) - 1.0, 0.0)
