@@ -40,7 +40,8 @@ NUMBERS: Final = {
     "concurrency": "clients",
 }
 USUAL: Final = {
-    "batch": ("ttft_s", "tpot_s", "throughput_per_gpu_tok_s", "usd_per_mtok"),
+    "batch": ("ttft_idle_s", "tpot_steady_s", "throughput_per_gpu_tok_s", "usd_per_mtok"),
+    "static": ("ttft_s", "tpot_s", "throughput_per_gpu_tok_s", "usd_per_mtok"),
     "traffic": ("load", "ttft_s", "tpot_s", "output_per_gpu_tok_s", "usd_per_mtok"),
 }
 """Figures that are printed whatever is asked for."""
@@ -48,8 +49,10 @@ GAP: Final = 3
 """Characters between columns."""
 FIGURES: Final = {
     "gpus": "GPUs",
+    "ttft_idle_s": "TTFT idle",
     "ttft_s": "TTFT",
     "tpot_s": "TPOT",
+    "tpot_steady_s": "TPOT steady",
     "latency_s": "latency",
     "throughput_tok_s": "tok/s",
     "throughput_per_gpu_tok_s": "tok/s/GPU",
@@ -71,10 +74,10 @@ FIGURES: Final = {
 }
 LOPSIDED: Final = 0.5
 """Upper half of an interval from which on both of its ends are told: it is far from even."""
-INTERVALS: Final = ("ttft_s", "tpot_s", "latency_s")
+INTERVALS: Final = ("ttft_idle_s", "ttft_s", "tpot_s", "tpot_steady_s", "latency_s")
 """Times that are printed with their intervals."""
 BOUNDED: Final = {
-    **dict.fromkeys(("ttft_s", "tpot_s", "latency_s", "queue_s", "ttft_p99_s", "tpot_p99_s"), "≥"),
+    **dict.fromkeys((*INTERVALS, "queue_s", "ttft_p99_s", "tpot_p99_s"), "≥"),
     **dict.fromkeys(("usd_per_mtok", "joule_per_mtok"), "≥"),
     **dict.fromkeys(("throughput_tok_s", "throughput_per_gpu_tok_s", "user_tok_s"), "≤"),
     "saturation_per_s": "≤",
@@ -178,7 +181,8 @@ def _print_rows(found: "Sweep", frame: Any, style: Format) -> None:
             )
         )
         echo("")
-    figures = list(dict.fromkeys([*_sizes(frame), *USUAL[scenario.kind], *_asked(scenario)]))
+    usual = USUAL["static" if scenario.static else scenario.kind]
+    figures = list(dict.fromkeys([*_sizes(frame), *usual, *_asked(scenario)]))
     shown = [*names, *(name for name in figures if name not in names)]
     if frame["limit"].nunique() > 1:
         shown.append("limit")

@@ -29,8 +29,10 @@ NAMES: Final = (
 LENGTHS: Final = ("prompt", "output")
 NUMBERS: Final = ("batch", "rate_per_s", "concurrency", "prompt", "output")
 FIGURES: Final = (
+    "ttft_idle_s",
     "ttft_s",
     "ttft_p99_s",
+    "tpot_steady_s",
     "tpot_s",
     "tpot_p99_s",
     "latency_s",

@@ -54,6 +54,8 @@ HEADINGS: Final[Mapping[str, str]] = {
     "total_tok_s": "Prompts and answers",
     "tp": "TP",
     "tpot_s": "TPOT",
+    "tpot_steady_s": "TPOT steady",
+    "ttft_idle_s": "TTFT idle",
     "ttft_mean_s": "Mean TTFT",
     "ttft_s": "TTFT",
     "usd_per_hour": "Price",

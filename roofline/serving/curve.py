@@ -6,9 +6,7 @@ import numpy as np
 
 from roofline.cost.work import distinct
 from roofline.serving import room
-from roofline.serving.phases import decode_steps, first_tokens, remembering
-from roofline.serving.quadrature import Answers, context_nodes
-from roofline.serving.static import CENTRAL, StaticBatch, micro
+from roofline.serving.static import CENTRAL, StaticBatch, micro, static_batches
 from roofline.table import Table, table
 
 
@@ -22,25 +20,7 @@ def curve(batch: StaticBatch) -> Table:
     asked = work.prefill_batch
     if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
         asked = 0  # nobody said how many prompts go together
-    known, costs = remembering(deployment), deployment.engine_costs
-    wide, prompt = batches[:, None], float(work.prompt)
-    first = first_tokens(known, wide, prompt, float(work.cached), asked)
-    ttft, first_sd = first.seconds[:, 0], first.log_sd[:, 0]
-    tpot, spread = np.zeros_like(batches), np.zeros_like(batches)
-    if work.output > 1:
-        network = deployment.architecture
-        contexts = context_nodes(network, prompt, float(work.longest), cached=work.kv_cache)
-        steps = decode_steps(known, wide, contexts, kv_cache=work.kv_cache)
-        answer = Answers.of(contexts, np.array([prompt]), np.array([float(work.output)]))
-        places = np.arange(len(batches))
-        answers = answer.taken(0 * places)
-        kernels = np.asarray(steps.mean("seconds", answers, places))
-        tpot = np.asarray(costs.decode_step(kernels, batches))
-        share = costs.decode_gain * kernels / tpot
-        spread = np.asarray(costs.log_sd(steps.mean("log_sd", answers, places), share))
-    latency = ttft + tpot * (work.output - 1)
-    # Errors of both phases are taken to go together.
-    whole_sd = (ttft * first_sd + (latency - ttft) * spread) / latency
+    found = static_batches(deployment, work, batches, asked)
     rows = [
         {
             "batch": int(b),
@@ -51,14 +31,16 @@ def curve(batch: StaticBatch) -> Table:
             "user_tok_s": 1 / float(each) if each else 0.0,
             "fits": bool(b <= most),
         }
-        for b, start, each, whole in zip(batches, ttft, tpot, latency, strict=True)
+        for b, start, each, whole in zip(
+            batches, found.ttft_s, found.tpot_s, found.latency_s, strict=True
+        )
     ]
     if batch.calibrated:
         for place, row in enumerate(rows):
             for name, sds in (
-                ("ttft_s", first_sd),
-                ("tpot_s", spread),
-                ("throughput_tok_s", whole_sd),
+                ("ttft_s", found.ttft_log_sd),
+                ("tpot_s", found.tpot_log_sd),
+                ("throughput_tok_s", found.latency_log_sd),
             ):
                 factor = float(np.exp(CENTRAL * sds[place]))
                 row[f"{name}_low"], row[f"{name}_high"] = row[name] / factor, row[name] * factor

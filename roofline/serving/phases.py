@@ -292,7 +292,8 @@ class FirstTokens:
         """Place in `LIMITS` of what takes most of a full step."""
         times = [self.costs.prefill_gain * each for each in self.full.bound_times()]
         software = np.full(self.full.shape, self.costs.prefill_step_s)
-        return np.argmax(np.stack([*times, software]), axis=0).astype(np.float64)
+        most = np.argmax(np.stack([*times, software]), axis=0)
+        return np.asarray(most, np.float64)
 
     @cached_property
     def basis(self) -> Array:

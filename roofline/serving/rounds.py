@@ -16,7 +16,7 @@ from roofline.cost.step import Group
 from roofline.cost.work import Array, Number
 from roofline.serving.draft_trees import Tree
 from roofline.serving.drafts import Draft, pass_
-from roofline.serving.quadrature import NODES, nodes
+from roofline.serving.quadrature import answer_nodes
 from roofline.serving.stages import Priced, through
 from roofline.serving.workload import Workload
 
@@ -202,7 +202,6 @@ def sheet(
     workload: Workload,
     trees: Sequence[Tree],
     batches: Array,
-    most: int = NODES,
 ) -> Sheet:
     """Price trees at batches.
 
@@ -216,8 +215,6 @@ def sheet(
         What is drafted.
     batches
         Sequences. [1]
-    most
-        Contexts priced at most, as for `roofline.serving.quadrature.nodes`. [1]
 
     Notes
     -----
@@ -227,7 +224,8 @@ def sheet(
     of a round go through its front end. Rounds start anywhere in the answer alike. Left out: that
     the last one may yield more than is wanted. Source: mean over contexts, as for a decode step.
     """
-    contexts, weights = nodes(workload.prompt + 1, workload.longest, most)
+    lengths = float(workload.prompt), float(workload.output)
+    contexts, weights = answer_nodes(target.architecture, *lengths)
     batch, cached = np.repeat(batches, len(contexts)), np.tile(contexts - 1.0, len(batches))
 
     def mean(span: Span) -> Span:

@@ -14,7 +14,7 @@ from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import LONGEST, Tree, best, chain, full
 from roofline.serving.drafting import check, memory_of, prefill_of, taken
 from roofline.serving.drafts import Draft
-from roofline.serving.quadrature import nodes
+from roofline.serving.quadrature import answer_nodes
 from roofline.serving.rounds import Round, Span, sheet, verification
 from roofline.serving.static import (
     CENTRAL,
@@ -25,7 +25,6 @@ from roofline.serving.static import (
     static_batch,
 )
 from roofline.serving.turning import (
-    COARSE,
     AtBatch,
     Choice,
     Turn,
@@ -184,10 +183,10 @@ def speculate(
 
     most = room.most_that_fits(fits, 2 * room.largest_batch(target, workload, utilization))
     grid = batch_axis(workload.batch, most)
-    many = sheet(draft, target, workload, [tree, *others], grid, COARSE)
+    many = sheet(draft, target, workload, [tree, *others], grid)
 
     def gains(batch: int) -> bool:
-        one = sheet(draft, target, workload, [tree], np.array([float(batch)]), COARSE)
+        one = sheet(draft, target, workload, [tree], np.array([float(batch)]))
         return one.round().speed_up >= 1.0
 
     memory = memory_of(target, tree, workload, utilization)
@@ -243,7 +242,8 @@ def _operators(
     target: Deployment, tree: Tree, workload: Workload, whole_s: float
 ) -> dict[str, OpTime]:
     """Operators of the verification, mean over the answer, and what the engine adds to it."""
-    contexts, weights = nodes(workload.prompt + 1, workload.longest)
+    lengths = float(workload.prompt), float(workload.output)
+    contexts, weights = answer_nodes(target.architecture, *lengths)
     priced = verification(target, tree, float(workload.batch), contexts - 1.0)
     costs = target.engine_costs
     kernels = operator_times(priced, weights, costs.decode_gain)

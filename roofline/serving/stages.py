@@ -171,13 +171,3 @@ def slowest_number(seconds: Sequence[float]) -> int:
 def slowest(stages: Sequence[Priced]) -> Priced:
     """The stage that takes longest, on average over the scenario axis; the first of equals."""
     return max(stages, key=lambda stage: float(np.mean(stage.seconds())))
-
-
-def log_sd_of_slowest(stages: Sequence[Priced]) -> Number:
-    """Standard deviation of the logarithm of the time of the slowest stage, row by row. [1]"""
-    found, most = stages[0].parts.log_sd, stages[0].seconds()
-    for stage in stages[1:]:
-        seconds = stage.seconds()
-        found = np.where(seconds > most, stage.parts.log_sd, found)[()]
-        most = np.maximum(seconds, most)
-    return found

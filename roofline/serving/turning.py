@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
@@ -14,9 +13,6 @@ from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
 from roofline.serving.rounds import Round, Sheet, sheet
 from roofline.serving.workload import Workload
-
-COARSE: Final = 65
-"""Contexts that other batches are priced at; times bend little between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +104,7 @@ def least_acceptance(
 
     def gains(rate: float) -> bool:
         other = chain(Acceptance(((rate,),)), tree.depth)
-        return sheet(draft, target, workload, [other], batch, COARSE).round().speed_up >= 1.0
+        return sheet(draft, target, workload, [other], batch).round().speed_up >= 1.0
 
     if not gains(1.0):
         return None

@@ -11,10 +11,9 @@ from roofline.cost.layout import Layout
 from roofline.cost.memory import Held, held, memory_budget
 from roofline.cost.work import Array, Number
 from roofline.errors import LayoutError
-from roofline.serving.phases import decode_steps, first_tokens, remembering, together, wires
-from roofline.serving.quadrature import Answers, context_nodes
+from roofline.serving.phases import together
 from roofline.serving.room import step_tokens
-from roofline.serving.static import check_context
+from roofline.serving.static import check_context, static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.study.enumeration import candidates
 
@@ -138,7 +137,7 @@ def _price(
     """Figures of layouts that have their stages in common."""
     like = np.asarray(layout.tp, float)
     batch = np.full_like(like, float(work.batch))
-    times = _Times(base, layout, work, batch)
+    times = static_batches(replace(base, layout=layout), work, batch)
     devices = np.asarray(layout.devices, float)
     replicas = np.floor(gpus / devices)
     parts = _held(replace(base, layout=layout), work, batch)
@@ -170,43 +169,6 @@ def _price(
         largest=np.full_like(like, np.nan),
         filled_tok_s=np.full_like(like, np.nan),
     )
-
-
-class _Times:
-    """Times of a batch on each of some layouts, as `roofline.serving.static.static_batch` has them.
-
-    Layouts are the rows of a grid whose columns are contexts, so that what does not depend on the
-    context is priced once for each.
-    """
-
-    def __init__(self, base: Deployment, layout: Layout, work: Workload, batch: Array) -> None:
-        def down(degree: Number) -> Array:
-            return np.broadcast_to(np.asarray(degree, float), batch.shape)[:, None]
-
-        degrees = {name: down(getattr(layout, name)) for name in ("tp", "cp", "dp", "ep")}
-        deployment = remembering(replace(base, layout=replace(layout, **degrees)))
-        prompt, down_batch = float(work.prompt), batch[:, None]
-        first = first_tokens(deployment, down_batch, prompt, float(work.cached), work.prefill_batch)
-        self.ttft_s, self.ttft_log_sd = first.seconds[:, 0], first.log_sd[:, 0]
-        self.tpot_s = self.tpot_log_sd = np.zeros_like(batch)
-        if work.output == 1:
-            self.wires = first.full.wide(wires(first.full))[:, 0]
-        else:
-            network, last = base.architecture, float(work.longest)
-            contexts = context_nodes(network, prompt, last, cached=work.kv_cache)
-            steps = decode_steps(deployment, down_batch, contexts, kv_cache=work.kv_cache)
-            answer = Answers.of(contexts, np.array([prompt]), np.array([float(work.output)]))
-            rows = np.arange(len(batch))
-            kernels, log_sd, share = (
-                np.asarray(steps.mean(name, answer.taken(0 * rows), rows))
-                for name in ("seconds", "log_sd", "wires")
-            )
-            costs = replace(base, layout=layout).engine_costs
-            self.tpot_s = np.asarray(costs.decode_step(kernels, batch))
-            part = costs.decode_gain * kernels / self.tpot_s
-            self.tpot_log_sd = np.asarray(costs.log_sd(log_sd, part))
-            self.wires = share * part
-        self.latency_s = self.ttft_s + self.tpot_s * (work.output - 1)
 
 
 def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
@@ -248,7 +210,7 @@ def filled(
         )
         found = _most(replace(base, layout=layout), work, utilization)
         batches[here] = found
-        times = _Times(base, layout, work, np.maximum(found, 1.0))
+        times = static_batches(replace(base, layout=layout), work, np.maximum(found, 1.0))
         rates[here] = priced.replicas[here] * found * work.output / times.latency_s
     return replace(priced, largest=batches, filled_tok_s=rates)
 

@@ -19,17 +19,20 @@ from roofline.errors import LayoutError, RooflineError
 from roofline.serving import drafting, room
 from roofline.serving.disaggregated import disaggregated
 from roofline.serving.draft_trees import chain
-from roofline.serving.phases import LIMITS
+from roofline.serving.phases import LIMITS, first_tokens
 from roofline.serving.pools import Phases
 from roofline.serving.rounds import sheet
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
+from roofline.serving.steady_columns import steady_columns
 from roofline.serving.workload import Workload
 from roofline.study.scenario.lane import Lane
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 ENDED: Final = {
+    "ttft_idle_s": "ttft",
     "ttft_s": "ttft",
+    "tpot_steady_s": "tpot",
     "tpot_s": "tpot",
     "latency_s": "latency",
     "throughput_tok_s": "latency",
@@ -148,7 +151,8 @@ def _alone(deployment: Deployment, work: Workload, lane: Lane) -> Point:
         except LayoutError:
             deployment = replace(deployment, offload=replace(deployment.offload, weights=1.0))
     batch = static_batch(deployment, work, utilization=share)
-    figures = _figures(batch, batch.ttft_s, batch.tpot_s)
+    idle = _idle(deployment, work)
+    figures = _figures(batch, idle, batch.ttft_s, batch.tpot_s)
     spreads = {"ttft": batch.ttft_log_sd, "tpot": batch.tpot_log_sd}
     spreads["latency"] = batch.latency_log_sd
 
@@ -170,9 +174,13 @@ def _drafted(deployment: Deployment, work: Workload, lane: Lane) -> Point:
     priced = sheet(draft, deployment, work, [tree], np.array([float(work.batch)]))
     prompts = drafting.prefill_of(draft, deployment, work)
 
+    alone = drafting.prefill_of(draft, deployment, replace(work, batch=1, prefill_batch=0))
+    idle = _idle(deployment, work)
+
     def figures(at: float) -> dict[str, float]:
-        ttft = plain.ttft_s * exp(at * plain.ttft_log_sd) + float(prompts.at(at))
-        return _figures(plain, ttft, priced.round(deviations=at).tpot_s)
+        wide = exp(at * plain.ttft_log_sd)
+        first, ttft = idle * wide + float(alone.at(at)), plain.ttft_s * wide + float(prompts.at(at))
+        return _figures(plain, first, ttft, priced.round(deviations=at).tpot_s)
 
     ends = [figures(-CENTRAL), figures(CENTRAL)] if plain.calibrated else []
     memory = drafting.memory_of(deployment, tree, work, share)
@@ -198,8 +206,10 @@ def _pools(decode: Deployment, prefill: Deployment, work: Workload, lane: Lane) 
         rate = priced.tok_s(phases)
         return {
             "gpus": float(priced.used),
+            "ttft_idle_s": phases.ttft_s,
             "ttft_s": phases.ttft_s,
             "tpot_s": phases.tpot_s or np.nan,
+            "tpot_steady_s": phases.tpot_s or np.nan,
             "latency_s": phases.latency_s,
             "throughput_tok_s": rate,
             "throughput_per_gpu_tok_s": rate / priced.used,
@@ -215,16 +225,32 @@ def _pools(decode: Deployment, prefill: Deployment, work: Workload, lane: Lane) 
     return _point(figures(priced.overlap) | _memory(held, free), ends, words)
 
 
-def _figures(batch: StaticBatch, ttft: float, tpot: float) -> dict[str, float]:
-    """Of a batch on one deployment that takes so long."""
+def _idle(deployment: Deployment, work: Workload) -> float:
+    """TTFT of one prompt on an idle server. [s]"""
+    return float(first_tokens(deployment, 1.0, float(work.prompt), float(work.cached)).seconds)
+
+
+def _figures(batch: StaticBatch, idle: float, ttft: float, tpot: float) -> dict[str, float]:
+    """Of a batch on one deployment that takes so long, as one prompt does on an idle server."""
     work, gpu, devices = batch.workload, batch.deployment.node.gpu, batch.devices
     latency = ttft + tpot * (work.output - 1)
     rate = work.batch * work.output / latency
     price = gpu.usd_per_hour * devices / SECONDS_PER_HOUR / rate * MILLION
+    arrival = batch.deployment.engine_costs.arrival_s
+    steady = steady_columns(
+        decode_s=tpot,
+        first_s=idle,
+        prompt_s=(ttft - arrival) / work.batch,
+        arrival_s=arrival,
+        batch=float(work.batch),
+        output=float(work.output),
+    )
     return {
         "gpus": float(devices),
+        "ttft_idle_s": idle,
         "ttft_s": ttft,
         "tpot_s": tpot or np.nan,
+        "tpot_steady_s": float(steady.tpot_s) if tpot and work.kv_cache else np.nan,
         "latency_s": latency,
         "throughput_tok_s": rate,
         "throughput_per_gpu_tok_s": rate / devices,

@@ -77,7 +77,6 @@ class Pricing:
     _last: dict[int, tuple[Lane, Prices | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-
     _axes: list[tabular.Axes] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -154,8 +153,8 @@ class Pricing:
         assert lane.deployment is not None
         technique, numbers = lane.technique, self.scenario.numbers
         if not self._axes:
-            named = (_axis(numbers[name]) for name in ("batch", "prompt", "output"))
-            self._axes.append(tabular.Axes(*named, self.grid.points))
+            batch, prompt, output = (_axis(numbers[name]) for name in tabular.AXES)
+            self._axes.append(tabular.Axes(batch, prompt, output, self.grid.points))
         return tabular.Lane(
             lane.deployment,
             self._axes[0],

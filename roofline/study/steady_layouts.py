@@ -8,7 +8,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.work import Array
 from roofline.serving.phases import first_tokens
-from roofline.serving.steady import steady_columns
+from roofline.serving.steady_columns import steady_columns
 from roofline.serving.workload import Workload
 from roofline.study.layouts import Layouts
 
@@ -42,9 +42,9 @@ def steady_layouts(base: Deployment, priced: Layouts, work: Workload) -> SteadyL
 
     Notes
     -----
-    `roofline.serving.steady.steady_columns`, with the prefill of the static batch for each of its
-    prompts. So its order by latency and throughput is that of static batches: every answer sees
-    every prompt's prefill once, before its own tokens or among them.
+    `roofline.serving.steady_columns.steady_columns`, with the prefill of the static batch for each
+    of its prompts. So its order by latency and throughput is that of static batches: every answer
+    sees every prompt's prefill once, before its own tokens or among them.
     """
     idle = np.zeros(len(priced))
     prompt, cached = float(work.prompt), float(work.cached)

@@ -8,8 +8,10 @@ from roofline.study.sweep.keep import UNKNOWN
 from roofline.units import SECONDS_PER_HOUR, show, show_binary, significant
 
 NAMES: Final[Mapping[str, str]] = {
+    "ttft_idle_s": "TTFT on an idle server",
     "ttft_s": "TTFT",
     "tpot_s": "TPOT",
+    "tpot_steady_s": "TPOT with the batch kept full",
     "latency_s": "latency",
     "queue_s": "wait",
     "ttft_p99_s": "TTFT p99",

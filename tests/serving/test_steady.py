@@ -22,7 +22,8 @@ from roofline.serving.paged import paged
 from roofline.serving.phases import ENGINE
 from roofline.serving.speculative import speculate
 from roofline.serving.static import static_batch
-from roofline.serving.steady import steady_columns, steady_state
+from roofline.serving.steady import steady_state
+from roofline.serving.steady_columns import steady_columns
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price
 from roofline.study.steady_layouts import steady_layouts

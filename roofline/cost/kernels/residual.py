@@ -17,9 +17,9 @@ FADE: Final = 1.0
 """Octaves outside the hull over which a residual falls by a factor of e; assumed."""
 TOUCHING: Final = 2e-9
 """Octaves: a row this close to the hull is in it."""
-MOST_KNOWN: Final = 512
+MOST_KNOWN: Final = 256
 """Sets of rows that are remembered, the last ones asked for."""
-MOST_ROWS: Final = 2048
+MOST_ROWS: Final = 4096
 """Rows of such a set."""
 BLOCK: Final = 64
 """Rows whose distances to a few hundred points stay in a core's cache."""

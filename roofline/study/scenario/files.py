@@ -167,6 +167,7 @@ class BatchFile(_Common):
     batch: NumbersFile = 16
     prompt: NumbersFile = 2048
     output: NumbersFile = 256
+    rank: Literal["steady", "static"] = "steady"
 
 
 class TrafficFile(_Common):

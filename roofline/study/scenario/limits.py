@@ -51,6 +51,8 @@ _ENDS: Final = ("_low", "_high")
 _PLAIN: Final[Mapping[Kind, Mapping[str, Figure]]] = {
     "batch": {
         **_BOTH,
+        "ttft_idle_s": Figure("s", interval=True),
+        "tpot_steady_s": Figure("s", interval=True),
         "batch": Figure("", larger=True),
         "prompt": Figure("token", larger=True),
         "output": Figure("token", larger=True),
@@ -90,10 +92,12 @@ FIGURES: Final[Mapping[Kind, Mapping[str, Figure]]] = {
 }
 """Columns that a limit or an objective can be about, by kind of scenario."""
 USUAL: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "batch": ("min tpot_s", "min usd_per_mtok"),
+    "batch": ("min tpot_steady_s", "min usd_per_mtok"),
     "traffic": ("min latency_s", "min usd_per_mtok"),
 }
 """Objectives of a scenario that names none."""
+STATIC: Final = ("min tpot_s", "min usd_per_mtok")
+"""Those of batches that are ranked as static ones."""
 _COMPARED: Final = re.compile(r"\s*(<=|>=|≤|≥)\s*(.+)")
 
 

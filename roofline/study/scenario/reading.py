@@ -118,6 +118,7 @@ def scenario_of(document: Document, folder: Path) -> Scenario:
         each=tuple(_each(document, file)),
         calibration=file.calibration,
         seed=file.seed,
+        static=file.kind == "batch" and file.rank == "static",
         digest=_digest(document, folder),
         source=document.source,
     )

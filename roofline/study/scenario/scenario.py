@@ -188,6 +188,9 @@ class Scenario:
         As `roofline.api.analyze` takes it.
     seed
         Same seed, same requests. [1]
+    static
+        Whether times of static batches are shown and wanted, not those of a server that is kept
+        full.
     digest
         Of all that decides what comes out: of the scenario and the files that it names.
     source
@@ -218,5 +221,6 @@ class Scenario:
     policies: tuple[str, ...] = ()
     each: tuple[str, ...] = ()
     about: str = ""
+    static: bool = False
     digest: str = field(default="", compare=False)
     source: str = field(default="", compare=False)

@@ -7,7 +7,7 @@ from roofline.schema import Document
 from roofline.schema.document import shown
 from roofline.study.scenario import naming
 from roofline.study.scenario.files import BatchFile, TrafficFile
-from roofline.study.scenario.limits import USUAL, Limit, Objective, limit, objective
+from roofline.study.scenario.limits import STATIC, USUAL, Limit, Objective, limit, objective
 from roofline.study.scenario.naming import at, each
 from roofline.study.scenario.variants import figure
 
@@ -36,7 +36,8 @@ def limits_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Lim
 def objectives_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Objective]:
     """Objectives in their order, the usual ones where none are written."""
     before: list[str] = []
-    asked = USUAL[file.kind] if file.objectives is None else file.objectives
+    usual = STATIC if file.kind == "batch" and file.rank == "static" else USUAL[file.kind]
+    asked = usual if file.objectives is None else file.objectives
     for text, path in each(document, "objectives", asked):
         with at(document, *path):
             found = objective(file.kind, text)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.serving.static import CENTRAL
+from roofline.serving.steady_columns import APPROXIMATE, steady_columns
 from roofline.study.sweep.points import Points
 from roofline.study.sweep.prices import Prices
 from roofline.study.sweep.room import room
@@ -122,6 +123,41 @@ def _gap(c: Columns) -> Array:
     return np.where(c["decodes"], costs.decode_step(c["kernels_s"], c.points.batch), 0.0)
 
 
+def _tpot_steady(c: Columns) -> Array:
+    """Time between tokens of a server that is kept full; none where nothing is cached."""
+    if not c.prices.lane.kv_cache:
+        return np.full(c.rows, np.nan)
+    arrival = c.prices.costs.arrival_s
+    found = steady_columns(
+        decode_s=c["gap_s"],
+        first_s=c["ttft_idle_s"],
+        prompt_s=(c["ttft_s"] - arrival) / c.points.batch,
+        arrival_s=arrival,
+        batch=c.points.batch,
+        output=c.points.output,
+    )
+    return np.where(c["decodes"], found.tpot_s, np.nan)
+
+
+def _tpot_steady_log_sd(c: Columns) -> Array:
+    """With what the approximation is off; errors of both phases are taken to go together."""
+    there = c["tpot_steady_s"] > 0.0
+    share = c["gap_s"] / np.where(there, c["tpot_steady_s"], 1.0)
+    prices = (1.0 - share) * c["ttft_log_sd"] + share * c["tpot_log_sd"]
+    known = np.maximum(prices, c.prices.costs.tpot_log_sd)
+    return np.where(there & (known > 0.0), np.hypot(known, APPROXIMATE), 0.0)
+
+
+def _idle(place: int) -> Callable[[Columns], Array]:
+    """Of one prompt on an idle server: its TTFT, and the log standard deviation of that."""
+
+    def figure(c: Columns) -> Array:
+        found = c.prices.idle[place]
+        return c.points.prompts.at(lambda columns: found[columns])
+
+    return figure
+
+
 def _tpot_log_sd(c: Columns) -> Array:
     costs = c.prices.costs
     share = costs.decode_gain * c["kernels_s"] / np.where(c["decodes"], c["gap_s"], 1.0)
@@ -204,7 +240,9 @@ def _end(name: str, log_sd: str, side: float) -> Callable[[Columns], Array]:
 
 SPREADS: Final[Mapping[str, str]] = {
     "ttft_s": "ttft_log_sd",
+    "ttft_idle_s": "ttft_idle_log_sd",
     "tpot_s": "tpot_log_sd",
+    "tpot_steady_s": "tpot_steady_log_sd",
     "latency_s": "latency_log_sd",
     "throughput_tok_s": "latency_log_sd",
     "user_tok_s": "tpot_log_sd",
@@ -219,10 +257,12 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "output": lambda c: c.points.output,
     "gpus": _gpus,
     "ttft_s": lambda c: c.points.on(c.prices.table("seconds")),
+    "ttft_idle_s": _idle(0),
     "decodes": _decodes,
     "kernels_s": _between("seconds"),
     "gap_s": _gap,
     "tpot_s": _tpot,
+    "tpot_steady_s": _tpot_steady,
     "latency_s": _latency,
     "each_tok_s": _each_tok_s,
     "throughput_tok_s": lambda c: c["each_tok_s"] * c.prices.lane.replicas,
@@ -233,6 +273,8 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "ttft_log_sd": lambda c: c.points.on(c.prices.table("log_sd")),
     "tpot_log_sd": _tpot_log_sd,
     "latency_log_sd": _latency_log_sd,
+    "ttft_idle_log_sd": _idle(1),
+    "tpot_steady_log_sd": _tpot_steady_log_sd,
     **{
         f"{name}_{end}": _end(name, log_sd, side)
         for name, log_sd in SPREADS.items()

@@ -11,6 +11,8 @@ from roofline.cost.work import Array
 from roofline.serving.spacing import spaced
 from roofline.serving.workload import Workload
 
+AXES: Final = ("batch", "prompt", "output")
+"""Numbers of a lane by column."""
 LISTED: Final = 512
 """Values of an axis beyond which only some of them are priced."""
 PER_OCTAVE: Final = 24

@@ -19,7 +19,7 @@ from roofline.serving.phases import (
     remembering,
 )
 from roofline.serving.quadrature import context_nodes
-from roofline.study.sweep.lane import Lane
+from roofline.study.sweep.lane import Axis, Lane
 
 
 @dataclass(eq=False)
@@ -58,6 +58,15 @@ class Prices:
             for which in (new == 1.0, new != 1.0)
             if which.any()
         )
+
+    @cached_property
+    def idle(self) -> tuple[Array, Array]:
+        """TTFT of one prompt on an idle server at the nodes of prompts, and its log sd. [s] [1]"""
+        if self.lane.axes.batch.nodes[0] == 1.0:
+            return self.table("seconds")[0], self.table("log_sd")[0]
+        one = Axis.of([1.0])
+        alone = replace(self.lane, axes=replace(self.lane.axes, batch=one))
+        return Prices(alone).idle
 
     @cached_property
     def decode(self) -> DecodeSteps | None:

@@ -9,7 +9,8 @@ import pytest
 from roofline.cost.deployment import Options
 from roofline.cost.offload import Offload
 from roofline.serving import room
-from roofline.serving.static import CENTRAL, StaticBatch
+from roofline.serving.static import CENTRAL, StaticBatch, static_batch
+from roofline.serving.steady_columns import APPROXIMATE
 from roofline.study.sweep.columns import SPREADS, Columns, price
 from roofline.study.sweep.lane import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
@@ -48,14 +49,26 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def told(batch: StaticBatch) -> dict[str, float]:
-    """Figures of a static batch by column."""
+    """Figures of a static batch by column, and of a server that is kept full with as many."""
+    one = static_batch(batch.deployment, replace(batch.workload, batch=1, prefill_batch=0))
+    work, costs = batch.workload, batch.deployment.engine_costs
+    among = (batch.ttft_s - costs.arrival_s) * (work.batch - 1) / work.batch
+    steady = batch.tpot_s + among / (work.output - 1) if batch.tpot_s else np.nan
+    steady = steady if work.kv_cache else np.nan
+    share = batch.tpot_s / steady
+    known = (1 - share) * batch.ttft_log_sd + share * batch.tpot_log_sd
+    known = max(known, costs.tpot_log_sd)
     spreads = {
+        "ttft_idle_log_sd": one.ttft_log_sd,
+        "tpot_steady_log_sd": np.hypot(known, APPROXIMATE) if known > 0 else 0.0,
         "ttft_log_sd": batch.ttft_log_sd,
         "tpot_log_sd": batch.tpot_log_sd,
         "latency_log_sd": batch.latency_log_sd,
     }
     figures = {
         "ttft_s": batch.ttft_s,
+        "ttft_idle_s": one.ttft_s,
+        "tpot_steady_s": steady,
         "tpot_s": batch.tpot_s or np.nan,
         "latency_s": batch.latency_s,
         "throughput_tok_s": batch.throughput_tok_s,
