@@ -114,8 +114,9 @@ def test_a_window_as_long_as_the_context_changes_no_figure(
     rates: str, off: float, size: int
 ) -> None:
     """Where a window ends one context more is priced: measured times bend a little around it."""
-    asked = {"prompt": 300, "output": 20, "calibration": rates}
-    result = api.compare("llama-3.1-8b", [f"window={size}"], **asked)
+    result = api.compare(
+        "llama-3.1-8b", [f"window={size}"], prompt=300, output=20, calibration=rates
+    )
     base, variant = rows(result)
     for name in (*SAME, "kv_bytes", "weight_bytes", "largest_batch"):
         assert variant[name] == pytest.approx(base[name], rel=off)

@@ -1,4 +1,4 @@
-"""What is fitted is what ships: a measured row and `simulate` with its settings are one question."""
+"""What is fitted is what ships: `simulate` with a measured row's settings predicts that row."""
 
 import roofline
 from roofline.bench.end_to_end import replay

@@ -90,7 +90,7 @@ def load(option: Option, names: Named) -> dict[str, Any]:
     return {
         "rate_per_s": option.rate,
         "capacity_per_s": option.capacity,
-        "headroom": option.headroom,
+        "headroom": max(option.headroom, 0.0),
         "saturation_per_s": option.saturation,
         "binds": option.binds,
         "ttft_s": option.seconds(names.ttft),

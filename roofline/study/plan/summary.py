@@ -41,7 +41,9 @@ def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
     )
     known, asked = best.probability, plan.goal.confidence
     surely = f" at {chance(asked)} confidence" if asked and known is not None else ""
-    room = f"It carries {significant(option.capacity)} requests/s{surely}"
+    # It was simulated at the rate that is asked for; how far that may grow is read off a curve.
+    carried = max(option.capacity, option.rate)
+    room = f"It carries {significant(carried)} requests/s{surely}"
     if option.headroom > 0:
         reason = "the queue grows without end" if option.binds == RATE else f"{option.binds} breaks"
         room += f", {option.headroom:.0%} more than is asked for"

@@ -31,7 +31,7 @@ def step_s(
         added += head_s(prices, decoding + len(chunks))
         added += sum(tokens * attention_s(prices, tokens, before) for tokens, before in chunks)
         total += engine.prefill_gain * added + engine.prefill_s
-    return max(total, engine.front_end_s * decoding)
+    return max(total, float(engine.front_end_s) * decoding)
 
 
 def window_s(prices: StepPrices, decoding: int, left: float) -> float:

@@ -1,6 +1,7 @@
 """How clients drive a service: in step or spread out, at once or ramping up, from a pool."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -58,11 +59,9 @@ def test_a_spread_is_to_both_sides_of_one_length() -> None:
 
 def test_waves_wait_longer_than_clients_that_are_spread_out() -> None:
     """And the run says that there are waves."""
-    asked = {"concurrency": 16, "prompt": 1000, "output": 200, "with_intervals": False}
-    wave, spread_out, ramp, pool = (
-        simulate(**asked, **more)
-        for more in ({}, {"length_spread": 0.1}, {"ramp_s": 5.0}, {"prompt_pool": 4})
-    )
+    asked = partial(simulate, concurrency=16, prompt=1000, output=200, with_intervals=False)
+    wave, spread_out = asked(), asked(length_spread=0.1)
+    ramp, pool = asked(ramp_s=5.0), asked(prompt_pool=4)
     first = [next(run.tables["headline"].rows())["mean"] for run in (wave, spread_out, ramp, pool)]
     assert max(first[1:]) < 0.7 * first[0]
     assert any("waves" in note for note in wave.notes)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
-from roofline.api.calibration import calibration_of
+from roofline.bench.calibrations import calibration_of
 from roofline.serving.objectives import parse_slo
 from roofline.study.plan.demand import Goal
 from roofline.study.plan.kinds import Kind
