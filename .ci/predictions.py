@@ -61,7 +61,12 @@ def predictions() -> list[dict[str, float | str]]:
         except Exception as error:
             out.append({"error": str(error)})
             continue
-        rows = {row["metric"]: row["value"] for row in result.tables["headline"].rows()}
+        rows = {
+            row["metric"]: row["value"]
+            for name in ("headline", "static_batch")
+            if name in result.tables
+            for row in result.tables[name].rows()
+        }
         values: dict[str, float | str] = {name: rows[name] for name in METRICS if name in rows}
         values["memory"] = result.derivations["memory"].value
         out.append(values)
