@@ -1,5 +1,7 @@
 """What is fitted is what ships: `simulate` with a measured row's settings predicts that row."""
 
+import numpy as np
+
 import roofline
 from roofline.bench.end_to_end import replay
 from roofline.bench.end_to_end.cases import read
@@ -21,10 +23,19 @@ def test_simulate_told_a_measured_row_gives_what_is_compared_with_it() -> None:
     assert len(found) > 1500
     assert not refused
     unlike = []
+    off: dict[tuple[str, str], list[float]] = {}
     for each in found:
         compared = each.predicted(shipped_profile(each.engine.name))
         said = roofline.simulate(**replay.settings(each), with_intervals=False)
         ttft, _, tpot, _ = (row["mean"] for row in said.tables["headline"].rows())
         if (ttft, tpot) != (compared["ttft_s"], compared["tpot_s"]):
             unlike.append((each.row, ttft, tpot, compared))
+        for metric, ours in (("tpot_s", tpot), ("ttft_s", ttft)):
+            measured = each.row.measured[metric]
+            off.setdefault(("simulate", metric), []).append(abs(ours / measured - 1))
+            off.setdefault(("validate", metric), []).append(abs(compared[metric] / measured - 1))
+    print(f"\n  {len(found)} closed-loop rows, error in %: median, mean, p90")
+    for (whose, metric), errors in sorted(off.items(), key=lambda each: each[0][1]):
+        figures = np.median(errors), np.mean(errors), np.quantile(errors, 0.9)
+        print(f"  {metric} {whose}  " + "  ".join(f"{100 * each:.2f}" for each in figures))
     assert not unlike, f"{len(unlike)} of {len(found)}, the first {unlike[0]}"
