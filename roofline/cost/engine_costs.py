@@ -107,8 +107,8 @@ class EngineCosts:
 
         Examples
         --------
-        >>> EngineCosts(step_s=1e-3, prefill_s=2e-3, prefill_gain=1.1).prefill_step(0.1)
-        0.113
+        >>> EngineCosts(step_s=1.0, prefill_s=2.0, prefill_gain=1.5).prefill_step(10.0)
+        18.0
         """
         return self.prefill_gain * kernels + self.prefill_step_s
 

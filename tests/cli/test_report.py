@@ -56,7 +56,7 @@ def test_a_sweep_comes_back_with_what_it_was_asked(swept: Path) -> None:
     assert second == "8 rows are kept: all of them."
     assert third == "Wanted: least cost of a million tokens, then most speed for one user."
     assert fourth == "Limits: TPOT at most 9.00 ms."
-    assert "What an engine does between kernels is left out" in result.notes[-1]
+    assert "Times include what an engine does between kernels" in result.notes[-1]
 
 
 def test_its_page_has_controls_and_its_title_as_text(swept: Path, tmp_path: Path) -> None:

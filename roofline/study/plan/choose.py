@@ -94,8 +94,29 @@ def chosen(
         else:
             choice.tried[_key(option)] = False
             choice.refused.append(option)
+    choice.others = _others(every, question, tables, choice)
+    while choice.best is not None and tables.budget.left > kept:
+        # Runs correct curves: what they now have as enough is tried, too.
+        best = choice.best.option
+        better = (each for each in choice.others if question.preferred([best, each]) is each)
+        option = next((each for each in better if _key(each) not in choice.tried), None)
+        if option is None:
+            break
+        choice.tried[_key(option)] = holds(option, question, full, tables)
+        if choice.tried[_key(option)]:
+            done = confirm(option, full, question.goal, tables)
+            choice.tried[_key(option)] = done.enough
+            choice.best = done if done.enough else choice.best
+        choice.others = _others(every, question, tables, choice)
+    return choice
+
+
+def _others(
+    options: Sequence[Option], question: Question, tables: Tables, choice: Choice
+) -> tuple[Option, ...]:
+    """Options beside the best that curves have as enough and no run refuted, cheapest first."""
     best = None if choice.best is None else choice.best.option
-    rest = (renewed(each, question, tables) for each in every)
+    rest = (renewed(each, question, tables) for each in options)
     able = [
         each
         for each in rest
@@ -103,9 +124,9 @@ def chosen(
         and each.gpus <= question.goal.gpus
         and not (best is not None and each.same(best))
         and not any(each.same(one) for one in choice.refused)
+        and choice.tried.get(_key(each), True)
     ]
-    choice.others = tuple(sorted(able, key=question.order))
-    return choice
+    return tuple(sorted(able, key=question.order))
 
 
 def _settled(

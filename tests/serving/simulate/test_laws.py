@@ -101,6 +101,7 @@ def test_a_machine_twice_as_slow_takes_twice_as_long_for_half_the_load(seed: int
         timeout_s=setting.timeout_s * 2.0,
         swap_s_per_token=setting.swap_s_per_token * 2.0,
     )
+    driven = {**driven, "ramp_s": 2.0 * driven.get("ramp_s", 0.0)}
     two = simulate(slower, times(table, 2.0), doubled, **driven)
     np.testing.assert_array_equal(two.finish, one.finish * 2.0)
     np.testing.assert_array_equal(two.first_token, one.first_token * 2.0)

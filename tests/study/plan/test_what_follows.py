@@ -36,8 +36,9 @@ def found() -> SearchResult:
 
 @cache
 def options() -> tuple[Option, ...]:
+    single = found().options  # tabulates what pairs are made of
     pairs = disaggregated(cases.tables().made, cases.question(37.0), cases.tables())
-    return (*found().options, *pairs)
+    return (*single, *pairs)
 
 
 @cache
