@@ -89,7 +89,8 @@ def test_one_in_a_hundred_waits_longer_than_the_mean() -> None:
 def test_clients_share_what_a_replica_serves() -> None:
     rows = frame("clients")
     # Little's law; of two clients, how often both are with the front end is an approximation.
-    assert np.allclose(rows.requests_per_s * rows.latency_s, rows.concurrency, rtol=1e-4)
+    off = (rows.requests_per_s * rows.latency_s / rows.concurrency - 1.0).abs()
+    assert (off < np.where(rows.concurrency == 2, 2e-4, 1e-6)).all()
     for _, lane in rows.groupby(["gpu", "engine"]):
         assert lane.tpot_s.iloc[1:].is_monotonic_increasing  # of one client it is within a percent
         assert lane.output_tok_s.is_monotonic_increasing
