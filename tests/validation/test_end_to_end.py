@@ -80,9 +80,7 @@ def test_nearly_all_rows_are_predicted(found: "EndToEnd") -> None:
     assert found.figures()["coverage"] >= 0.97
 
 
-def test_clients_on_hopper_are_predicted(
-    frame: "pandas.DataFrame", found: "EndToEnd"
-) -> None:
+def test_clients_on_hopper_are_predicted(frame: "pandas.DataFrame", found: "EndToEnd") -> None:
     """A floor under what is reached, not a target: see the printed figures."""
     rows = ((frame["mode"] == CLOSED) & frame.gpu.isin(HOPPER)).to_numpy()
     tpot, ttft = (found.metrics[name].figures(rows) for name in ("tpot_s", "ttft_s"))
