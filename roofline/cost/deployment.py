@@ -138,11 +138,11 @@ class Deployment:
 
     @property
     def engine_costs(self) -> EngineCosts:
-        """What the engine's software adds to kernels; nothing at datasheet rates."""
+        """Overheads of the engine's software; none at datasheet rates."""
         return self.costs_on(self.layout.dp)
 
     def costs_on(self, groups: Number) -> EngineCosts:
-        """What the engine's software adds where groups of devices have sequences of their own.
+        """Overheads of the engine's software where groups of devices have sequences of their own.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What an engine adds to the kernels of a step, and how fast kernels are where it runs them."""
+"""Overheads of an engine beside the kernels of a step, and gains of kernels where it runs them."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cache

@@ -27,7 +27,7 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
 def steady_notes(
     batch: StaticBatch, steady: "SteadyState | None", reason: str = ""
 ) -> tuple[str, ...]:
-    """What the steady state is, and what waves of equal lengths do to it; or why there is none.
+    """Notes on the steady state and what waves of equal lengths do to it; or why there is none.
 
     Parameters
     ----------

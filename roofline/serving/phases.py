@@ -30,7 +30,7 @@ from roofline.serving.stages import LaidOut, Priced, laid_out
 ENGINE: Final = "engine"
 """Name of what an engine's software adds to a step: scheduling, sampling, launches."""
 LIMITS: Final = (*BOUNDS, ENGINE)
-"""What may bind most of a phase."""
+"""Limits that may bind most of a phase."""
 
 
 def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
@@ -266,7 +266,7 @@ class FirstTokens:
 
     @property
     def software_s(self) -> Number:
-        """What the engine's software adds to all steps. [s]"""
+        """Time that the engine's software adds to all steps. [s]"""
         steps = np.ceil(self.batch / self.prompts)
         return self.costs.arrival_s + steps * self.costs.prefill_step_s
 

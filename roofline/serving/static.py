@@ -61,7 +61,7 @@ class OpTime:
 
     @property
     def bound(self) -> str:
-        """What takes longest: ``"compute"``, ``"memory"``, ``"wire"``, ``"host"``; ``"engine"``."""
+        """Slowest limit: ``"compute"``, ``"memory"``, ``"wire"``, ``"host"`` or ``"engine"``."""
         if self.op.kind == "engine":
             return "engine"
         times = {

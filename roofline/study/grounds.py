@@ -96,7 +96,7 @@ def _bounds(rows: "pa.Table") -> list[str]:
 
 
 def _software(rows: "pa.Table", costs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What an engine adds to kernels, with its constants where all rows share one."""
+    """Overheads of an engine, with its constants where all rows share one."""
     engines = rows["engine"].unique().to_pylist() if "engine" in rows.column_names else []
     known = costs.get(engines[0]) if len(engines) == 1 else None
     if not known or bounds(rows).all():

@@ -231,7 +231,7 @@ def _idle(deployment: Deployment, work: Workload) -> float:
 
 
 def _figures(batch: StaticBatch, idle: float, ttft: float, tpot: float) -> dict[str, float]:
-    """Of a batch on one deployment that takes so long, as one prompt does on an idle server."""
+    """Figures of a batch that takes so long, and of one prompt on an idle server."""
     work, gpu, devices = batch.workload, batch.deployment.node.gpu, batch.devices
     latency = ttft + tpot * (work.output - 1)
     rate = work.batch * work.output / latency

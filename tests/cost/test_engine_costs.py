@@ -1,4 +1,4 @@
-"""What an engine adds to kernels, worked out by hand, and laws that hold for any constants."""
+"""Overheads of an engine worked out by hand, and laws that hold for any constants."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any

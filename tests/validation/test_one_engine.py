@@ -1,4 +1,4 @@
-"""What is fitted is what ships: `simulate` with a measured row's settings predicts that row."""
+"""The fitted model is the one that ships: `simulate` with a row's settings predicts that row."""
 
 import numpy as np
 

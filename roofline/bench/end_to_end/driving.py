@@ -15,7 +15,7 @@ from roofline.serving.traffic.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a closed loop of clients was driven.
+    """Reading of how a closed loop of clients was driven.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ ENGINES: Final = {
     "trtllm": Reading(10.0, 0.9, 1.1),
     "sglang": Reading(4.0),
 }
-"""Of other sources, by engine. Equal lengths keep the burst of the start together in every round.
+"""Readings of other sources, by engine. Equal lengths keep the burst together in every round.
 Inferred readings."""
 LATE: Final = ("trtllm", "1.0.")
 """Engine and release whose TTFT has the time in which one of the C slots becomes free, as with one
@@ -53,7 +53,7 @@ USUAL: Final = Reading(10.0, 0.97, 1.03)
 
 
 def reading(row: Row) -> Reading:
-    """How the clients of a row were driven: as its source says, else as rows of its engine were.
+    """Reading of the clients of a row: as its source says, else as rows of its engine were driven.
 
     Parameters
     ----------

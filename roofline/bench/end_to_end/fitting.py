@@ -42,7 +42,7 @@ LONGEST: Final = 1.0
 """Of a step of the search, of the logarithm of a constant."""
 THREADS: Final = 2
 STEPS: Final = 3
-"""Of a search, with the derivatives at its start."""
+"""Steps of a search, with the derivatives at its start. [1]"""
 
 
 def priors() -> tuple[Array, Array]:

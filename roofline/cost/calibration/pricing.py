@@ -200,7 +200,7 @@ class GpuCalibration:
 
 
 def _start(wanted: Asked, model: Calibrated, seconds: Number) -> Number:
-    """Of a kernel's time, what it takes before and after its work. [s]
+    """Part of a kernel's time that is before and after its work. [s]
 
     Of a fused mixture of experts each matrix has half of the launch; what is around them is no
     work of theirs. One block of a pass walks along its row before the others have any traffic.

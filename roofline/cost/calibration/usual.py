@@ -59,7 +59,7 @@ INTERCONNECT: Final = Kind(4e-6, 1.0, 0.75)
 THROUGH_HOST: Final = 0.35
 """The same share where devices reach each other through the host's PCIe. Assumed. [1]"""
 LOG_SD: Final = 0.2
-"""Of the logarithm of an operator's time. Assumed. [1]"""
+"""Standard deviation of the logarithm of an operator's time. Assumed. [1]"""
 
 
 def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:

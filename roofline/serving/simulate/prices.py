@@ -407,7 +407,7 @@ def _attention(
     start = np.concatenate([[0.0], few])
 
     def beside(new: Array) -> Array:
-        """What is no attention, for each token of a chunk."""
+        """Time without attention, for each token of a chunk. [s]"""
         return (np.interp(new, tokens, others) / new)[:, None]
 
     chunks = refined(

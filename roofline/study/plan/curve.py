@@ -24,7 +24,7 @@ WAITS: Final = 8
 Role = Literal["all", "prefill", "decode"]
 """What a replica does: all of a request, or one phase of it."""
 SATURATION: Final = "rate"
-"""What binds where no objective does."""
+"""Reason where no objective binds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ USUAL: Final[Mapping[Kind, tuple[str, ...]]] = {
 }
 """Objectives of a scenario that names none."""
 STATIC: Final = ("min tpot_s", "min usd_per_mtok")
-"""Those of batches that are ranked as static ones."""
+"""Columns of batches that are ranked as static ones."""
 _COMPARED: Final = re.compile(r"\s*(<=|>=|≤|≥)\s*(.+)")
 
 

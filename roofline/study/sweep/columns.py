@@ -149,7 +149,7 @@ def _tpot_steady_log_sd(c: Columns) -> Array:
 
 
 def _idle(place: int) -> Callable[[Columns], Array]:
-    """Of one prompt on an idle server: its TTFT, and the log standard deviation of that."""
+    """TTFT of one prompt on an idle server, and its log standard deviation. [s] [1]"""
 
     def figure(c: Columns) -> Array:
         found = c.prices.idle[place]

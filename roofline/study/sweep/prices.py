@@ -84,7 +84,7 @@ class Prices:
 
     @cached_property
     def costs(self) -> EngineCosts:
-        """What the engine's software adds."""
+        """Overheads of the engine's software."""
         return self.lane.deployment.engine_costs
 
     def table(self, name: str) -> Array:
@@ -127,7 +127,7 @@ def priced(lane: Lane) -> Prices:
 
 
 def within(lane: Lane, prompt: Array, output: Array) -> NDArray[np.bool_]:
-    """Which lengths are inside what the network is made for.
+    """Mask of lengths that the network is made for.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def row(mode: str = "steady_concurrency", **changes: Any) -> Row:
 
 
 def lawful(mode: str = "steady_concurrency", **changes: Any) -> Known:
-    """That row with what serves it."""
+    """The row with what serves it."""
     found = known(row(mode, **changes))
     return replace(found, deployment=replace(found.deployment, calibration=Law()))
 

@@ -1,4 +1,4 @@
-"""How clients are driven: a row says it, else its source, else rows of the same engine."""
+"""Readings of clients: a row says it, else its source, else rows of the same engine."""
 
 from dataclasses import replace
 from typing import Any

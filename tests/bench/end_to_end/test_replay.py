@@ -1,4 +1,4 @@
-"""What each mode measures, by definition: rows served again at prices that follow a law."""
+"""Metrics of each mode by definition: rows served again at prices that follow a law."""
 
 from dataclasses import replace
 from typing import Any

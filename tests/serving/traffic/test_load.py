@@ -1,4 +1,4 @@
-"""How clients drive a service: in step or spread out, at once or ramping up, from a pool."""
+"""Clients of a service: in step or spread out, at once or ramping up, with prompts of a pool."""
 
 from dataclasses import replace
 from functools import partial
