@@ -13,7 +13,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "batch": "Batch",
     "best_in": "Best in",
     "capacity_per_s": "Carries",
-    "chance": "How sure",
+    "chance": "Likely",
     "cp": "CP",
     "decode_bound": "Decode is bound by",
     "decode_tok_s": "Throughput",
@@ -37,7 +37,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "output_tok_s": "Throughput",
     "pp": "PP",
     "prefill_bound": "Prefill is bound by",
-    "probability": "How sure",
+    "probability": "Likely",
     "rate": "Rate",
     "rate_per_s": "Rate",
     "requests_per_s": "Served",
@@ -46,7 +46,6 @@ HEADINGS: Final[Mapping[str, str]] = {
     "served_chance": "All is served",
     "shape": "Deployment",
     "slo_met": "Promises kept",
-    "sure": "Least sureness",
     "throughput_per_gpu_tok_s": "Throughput per GPU",
     "throughput_tok_s": "Throughput",
     "throughput_tok_s_per_gpu": "Throughput per GPU",
@@ -79,7 +78,7 @@ SHORT: Final[Mapping[str, str]] = {
 NARROW: Final = {"requests/s": "req/s", "token/s": "tok/s"}
 """Units in the columns of a table, which has many."""
 SHARES: Final = frozenset(
-    {"attainment", "headroom", "idle", "inside", "margin", "share", "sure", "utilisation"}
+    {"attainment", "confidence", "headroom", "idle", "inside", "margin", "share", "utilisation"}
 )
 """Columns of shares, without a unit in their names; others end in ``_share``."""
 CHANCES: Final = frozenset({"chance", "probability", "served_chance"})

@@ -59,7 +59,6 @@ CARDS: Final = (
     "throughput_tok_s",
     "latency_s",
     "usd_per_mtok",
-    "joule_per_mtok",
 )
 DEVICE: Final = frozenset({"pool_bytes"})
 """Metrics that are a part of device memory, which is sold in powers of two."""
@@ -210,7 +209,7 @@ def _known_grid(facts: VerdictFacts) -> Grid:
     bases = sorted({basis for entry in facts.known for basis in entry.shares}, key=_rank)
     return Grid(
         "known",
-        "How sure: time of a step by how its operators are known",
+        "Confidence: time of a step by how its operators are known",
         (
             Head("Basis"),
             *(Head(entry.phase.capitalize(), numeric=True) for entry in facts.known),
