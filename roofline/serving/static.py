@@ -142,7 +142,7 @@ class StaticBatch:
 
     @property
     def latency_log_sd(self) -> float:
-        """That of the latency; errors of both phases are taken to go together. [1]"""
+        """Log standard deviation of the latency; errors of both phases are fully correlated. [1]"""
         tokens = self.workload.output - 1
         spread = self.ttft_s * self.ttft_log_sd + self.tpot_s * tokens * self.tpot_log_sd
         return spread / self.latency_s
@@ -273,7 +273,7 @@ class StaticBatches:
 
     @property
     def latency_log_sd(self) -> Array:
-        """That of the latency; errors of both phases are taken to go together. [1]"""
+        """Log standard deviation of the latency; errors of both phases are fully correlated. [1]"""
         rest = self.latency_s - self.ttft_s
         spread = self.ttft_s * self.ttft_log_sd + rest * self.tpot_log_sd
         return np.asarray(spread / self.latency_s)

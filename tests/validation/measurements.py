@@ -35,8 +35,6 @@ ENGINES: Final[Mapping[str, Mapping[str, str]]] = {
     "quantize": {"h100_sxm": "sglang trtllm vllm"},
 }
 """Engines whose kernels the shipped fits describe, by file and device; the files have more."""
-FIRST_RELEASE: Final = "fits are of the first release"
-"""Why a bound that was set on other rows is not asserted until the fits are made again."""
 
 
 def file(name: str) -> Path:

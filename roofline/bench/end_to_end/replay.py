@@ -236,7 +236,8 @@ def measured(found: Deployment) -> bool:
 
 def with_profile(found: Deployment, profile: EngineProfile) -> Deployment:
     """A deployment with other constants of its engine."""
-    return replace(found, calibration=replace(found.calibration, profile=profile))  # type: ignore[type-var]
+    known: Any = found.calibration  # a record with a profile, whichever prices the row
+    return replace(found, calibration=replace(known, profile=profile))
 
 
 def tpot_of(served: Served) -> Array:

@@ -8,6 +8,7 @@ import pytest
 
 from roofline.bench.end_to_end.driving import Reading, reading, traffic_of, waiting_clients
 from roofline.bench.end_to_end.replay import known
+from roofline.cost.engine_costs import NO_ENGINE
 from roofline.serving.traffic.arrivals import Bursty, Closed, Even, Poisson
 from roofline.serving.traffic.lengths import Constant, Uniform
 from tests.bench.end_to_end.synthetic import CASE, lawful, row
@@ -65,7 +66,7 @@ def test_a_burst_is_a_loop_of_one_round() -> None:
     """As many clients as requests: all of them come together, and the last to end ends the run."""
     burst = lawful(batch=30.0, requests=30.0)
     assert reading(burst.row).rounds == 1.0
-    served = burst.served(burst.deployment.calibration.profile)  # type: ignore[union-attr]
+    served = burst.served(NO_ENGINE)
     assert len(served) == 30
     assert served.totals.makespan_s == pytest.approx(served.latency_s.max())
 
