@@ -162,10 +162,11 @@ class GridStep:
     def bound_times(self) -> list[Array]:
         """Time of the slowest stage by what binds it, one entry for each of `BOUNDS`. [s]"""
         each = {id(stage): _bound_times(stage) for stage in self.different}
-        return [
-            self.of_slowest(lambda stage, place=place: each[id(stage)][place])  # type: ignore[misc]
-            for place in range(len(BOUNDS))
-        ]
+
+        def limit(place: int) -> Array:
+            return self.of_slowest(lambda stage: each[id(stage)][place])
+
+        return [limit(place) for place in range(len(BOUNDS))]
 
 
 def _bound_times(stage: Priced) -> list[Number]:

@@ -9,10 +9,11 @@ import numpy as np
 import roofline
 from roofline.cost.deployment import Deployment
 from roofline.serving.static import CENTRAL
+from roofline.serving.steady_columns import SteadyColumns
 from roofline.serving.workload import Workload
 from roofline.study.choice import OBJECTIVES, Objective, ranked, reason
 from roofline.study.layouts import MANY, Layouts, filled, price
-from roofline.study.steady_layouts import SteadyLayouts, steady_layouts
+from roofline.study.steady_layouts import steady_layouts
 from roofline.table import Result, table
 from roofline.units import MILLION, SECONDS_PER_HOUR, show_binary
 
@@ -163,7 +164,7 @@ def _rows(
     order: list[int],
     usd_per_hour: float,
     calibrated: bool,
-    lasting: SteadyLayouts | None,
+    lasting: SteadyColumns | None,
 ) -> list[dict[str, Any]]:
     spreads = {
         "ttft_s": priced.ttft_log_sd,
@@ -208,7 +209,7 @@ def _rows(
             "kv_bytes": float(priced.kv[number]),
             "memory_bytes": float(priced.taken[number]),
             "free_bytes": float(priced.free[number]),
-            **{name: float(column[number]) for name, column in kept.items()},
+            **{name: float(np.asarray(column)[number]) for name, column in kept.items()},
             "ttft_s": float(priced.ttft_s[number]),
             "tpot_s": float(priced.tpot_s[number]),
             "latency_s": float(priced.latency_s[number]),

@@ -1,5 +1,6 @@
 """Layouts of a network on a number of GPUs: all that can be, priced together, and the best one."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -184,6 +185,28 @@ def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
     )
 
 
+def alike(priced: Layouts) -> Iterator[tuple[NDArray[np.intp], Layout]]:
+    """Places of layouts that have their stages in common, and these as one with arrays of degrees.
+
+    Parameters
+    ----------
+    priced
+        The layouts.
+    """
+    kinds = np.stack([priced.pp, priced.sequence_parallel])
+    for pp, parallel in np.unique(kinds, axis=1).T:
+        here = np.flatnonzero((priced.pp == pp) & (priced.sequence_parallel == parallel))
+        layout = Layout(
+            priced.tp[here],
+            priced.cp[here],
+            priced.dp[here],
+            priced.ep[here],
+            pp=int(pp),
+            sequence_parallel=bool(parallel),
+        )
+        yield here, layout
+
+
 def filled(
     base: Deployment, priced: Layouts, work: Workload, utilization: float | None = None
 ) -> Layouts:
@@ -197,17 +220,7 @@ def filled(
         The layouts.
     """
     batches, rates = np.zeros(len(priced)), np.zeros(len(priced))
-    kinds = np.stack([priced.pp, priced.sequence_parallel])
-    for pp, parallel in np.unique(kinds, axis=1).T:
-        here = np.flatnonzero((priced.pp == pp) & (priced.sequence_parallel == parallel))
-        layout = Layout(
-            priced.tp[here],
-            priced.cp[here],
-            priced.dp[here],
-            priced.ep[here],
-            pp=int(pp),
-            sequence_parallel=bool(parallel),
-        )
+    for here, layout in alike(priced):
         found = _most(replace(base, layout=layout), work, utilization)
         batches[here] = found
         times = static_batches(replace(base, layout=layout), work, np.maximum(found, 1.0))

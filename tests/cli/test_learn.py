@@ -47,8 +47,8 @@ def shifted(path: Path, seconds: float) -> Path:
 
 @pytest.fixture
 def slower(tmp_path: Path) -> Path:
-    """A host where each step takes 2 ms more."""
-    return shifted(tmp_path / "slower.csv", 2e-3)
+    """A host where each step takes 3 ms more."""
+    return shifted(tmp_path / "slower.csv", 3e-3)
 
 
 def ask(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
