@@ -71,6 +71,9 @@ def test_every_alias_finds_its_gpu() -> None:
         ("NVIDIA A100-SXM4-80GB", "a100-sxm"),
         ("NVIDIA GeForce RTX 4090", "rtx-4090"),
         ("AMD Instinct MI300X", "mi300x"),
+        ("b60", "arc-pro-b60"),
+        ("Intel Arc Pro B60", "arc-pro-b60"),
+        ("Intel(R) Arc(TM) Pro B60 Graphics", "arc-pro-b60"),
         ("cpu", "cpu-generic"),
     ],
 )
