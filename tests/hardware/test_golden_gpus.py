@@ -41,6 +41,10 @@ COLUMNS = {
 DEVIATIONS = {
     ("H200-SXM5-141GB", "mem_gb"): "143771 MiB are visible: 141 is neither GB nor GiB",
     ("H200-NVL-141GB", "mem_gb"): "143771 MiB are visible: 141 is neither GB nor GiB",
+    ("B200-SXM (HGX/DGX)", "mem_bw_tbs"): "NVIDIA's datasheet and the driver's 7680 bits say 7.7",
+    ("B300-SXM (HGX/DGX)", "mem_bw_tbs"): "NVIDIA prints 7.7; 7.75 is the board's 62 TB/s / 8",
+    ("GB200 (per GPU)", "sms_or_cus"): "software sees 152 SMs; 148 is the B200's",
+    ("GB300 (per GPU)", "sms_or_cus"): "software sees 152 SMs; 160 is the whole chip",
     ("A10G", "tdp_w"): "nvidia-smi shows a cap of 300 W and draws of 257 W; 150 W is the A10's",
     ("GB300 (per GPU)", "boost_mhz"): "blank in the table; assumed to be the B300's",
     ("TPU v6e", "boost_mhz"): "the row lacks one cell, so this one holds the name of the link",
@@ -136,8 +140,13 @@ def test_pcie_follows_from_its_generation(row: Row) -> None:
 @every_row
 def test_the_ridge_is_that_of_the_table(row: Row) -> None:
     gpu = catalog.gpu(row["gpu"])
-    ridge = gpu.ridge("bf16" if row["bf16_tflops"] else "fp16")
-    assert ridge == pytest.approx(float(row["ridge_bf16_flop_per_byte"]), abs=0.051)
+    kind = "bf16" if row["bf16_tflops"] else "fp16"
+    bandwidth = gpu.facts["hbm"].value
+    assert gpu.ridge(kind) == gpu.rate(kind) / bandwidth
+    of_table = parse(f"{row['mem_bw_tbs']} TB/s", "B/s")
+    assert gpu.ridge(kind) * bandwidth / of_table == pytest.approx(
+        float(row["ridge_bf16_flop_per_byte"]), abs=0.051
+    )
 
 
 @every_row
@@ -220,6 +229,50 @@ def test_rates_are_half_of_the_sparse_headlines(
     assert catalog.gpu(name).rate(arithmetic) == pytest.approx(headline / 2, rel=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "bits", "clock"),
+    [
+        ("b200-sxm", 7680, "3996 MHz"),
+        ("rtx-pro-6000", 512, "14001 MHz"),
+        ("rtx-pro-6000-server", 512, "12481 MHz"),
+        ("arc-pro-b60", 192, "9500 MHz"),
+    ],
+)
+def test_bandwidth_is_two_transfers_per_clock_on_every_wire(
+    name: str, bits: int, clock: str
+) -> None:
+    # As drivers report them; vendors round to two digits.
+    assert catalog.gpu(name).facts["hbm"].value == pytest.approx(
+        bits / 8 * 2 * parse(clock, "Hz"), rel=4e-3
+    )
+
+
+def test_tensor_rates_of_the_b300_are_nine_tenths_of_the_gb300s() -> None:
+    # 14 PFLOP/s of FP4 in NVIDIA's datasheet is 13.5, rounded.
+    board, rack = catalog.gpu("b300-sxm"), catalog.gpu("gb300")
+    for kind in ("tf32", "fp16", "bf16", "fp8", "fp4"):
+        assert board.rate(kind) == pytest.approx(0.9 * rack.rate(kind), rel=1e-12)
+    assert 8 * board.rate("fp4") == parse("108 PFLOP/s", "FLOP/s")
+    assert 72 * rack.rate("fp4") == parse("1080 PFLOP/s", "FLOP/s")
+
+
+@pytest.mark.parametrize(
+    ("kind", "per_clock"), [("fp32", 256), ("fp16", 2048), ("bf16", 2048), ("int8", 4096)]
+)
+def test_rates_of_the_arc_pro_b60_follow_from_its_xe_cores(kind: str, per_clock: int) -> None:
+    gpu = catalog.gpu("arc-pro-b60")
+    # A vector engine does 16 fused multiply-adds of FP32, a matrix engine 128 of 16 bits, 8 each.
+    assert gpu.rate(kind) == pytest.approx(20 * per_clock * parse("2.4 GHz", "Hz"), rel=3e-3)
+    assert (gpu.multiprocessors, gpu.clock_hz) == (20, parse("2.4 GHz", "Hz"))
+
+
+def test_the_arc_pro_b60_has_half_the_lanes_and_no_narrow_floats() -> None:
+    gpu = catalog.gpu("arc-pro-b60")
+    assert gpu.links["pcie"].title == "PCIe 5.0 x8"
+    assert gpu.links["pcie"].bytes_per_s == catalog.gpu("l40s").links["pcie"].bytes_per_s
+    assert not {"fp8", "fp6", "fp4"} & set(gpu.flops_per_s)
+
+
 def test_shared_memory_of_the_a100_moves_19_tb_per_s() -> None:
     # 108 SMs × 128 B per clock × 1.41 GHz
     assert catalog.gpu("a100-sxm").shared_bytes_per_s == pytest.approx(
@@ -239,6 +292,7 @@ def test_l2_of_the_a100_and_v100_is_per_clock() -> None:
         ("h200-sxm", "140.4 GiB", "143771 MiB"),
         ("a100-sxm", "80 GiB", "81920 MiB"),
         ("l40s", "48 GiB", "46068 MiB"),
+        ("arc-pro-b60", "24 GiB", "24480 MiB"),
         ("mi210", "64 GiB", "64 GiB"),
     ],
 )
