@@ -44,7 +44,7 @@ KV_READ: Final = {
     "q4_0": "int4-kv",
 }
 METHODS_READ: Final[Mapping[str, Method]] = {word: name for name, word in METHODS.items()}
-DEVICES: Final = {"nvidia": "CUDA", "amd": "ROCm"}
+DEVICES: Final = {"nvidia": "CUDA", "amd": "ROCm", "intel": "SYCL"}
 KNOWN: Final = Known(
     {
         "-m": "model",
