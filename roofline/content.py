@@ -33,6 +33,19 @@ def home() -> Path:
     return Path(data).expanduser() / "roofline"
 
 
+def cache() -> Path:
+    """Folder for what can be made again: ``ROOFLINE_CACHE``, else where programs keep caches."""
+    if own := os.environ.get("ROOFLINE_CACHE"):
+        return Path(own).expanduser()
+    if sys.platform == "win32":
+        made = (os.environ.get("LOCALAPPDATA") or "~/AppData/Local") + "/cache"
+    elif sys.platform == "darwin":
+        made = "~/Library/Caches"
+    else:
+        made = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(made).expanduser() / "roofline"
+
+
 def label(path: Path) -> str:
     """How to show a path: shipped content by its folder, whatever it is installed under.
 

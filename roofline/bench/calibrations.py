@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from roofline.bench.fitted import Fitted
-from roofline.bench.own import Stamp, files_of, read, stamped
+from roofline.bench.own import Stamp, files_of, path_of, read, stamped
 from roofline.bench.profile import Profile
-from roofline.bench.profile_file import path_of
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import (
     CUBLAS,

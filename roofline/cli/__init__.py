@@ -94,7 +94,7 @@ def _commands(*names: str) -> Any:
     """Command line that has some of the commands, with their options."""
     app = typer.Typer(
         name="roofline",
-        help="Predict and explain the cost of LLM inference: FLOPs, bytes, KV cache, TTFT, latency.",
+        help=_root.__doc__,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

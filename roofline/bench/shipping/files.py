@@ -1,11 +1,16 @@
 """Shipped calibrations by file name: ``<device>/<provider>.<kind>.<variant>.yaml``."""
 
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from roofline.bench.profile_file import FOLDER, load
+from roofline.bench.own import FOLDER
 from roofline.content import shipped
 from roofline.cost.calibration.kernel import Kernel, Label
+from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.catalog import FORMS
+from roofline.kept import kept
 
 
 def folder() -> Path:
@@ -39,5 +44,16 @@ def fit_of(label: Label) -> Kernel:
     DocumentError
         Its file has a mistake.
     """
-    (fitted,) = load(path_of(label)).fits.values()
-    return Kernel(label, fitted.arithmetic, fitted.model)
+    path = path_of(label)
+
+    def read() -> tuple[str, str, dict[str, Any]]:
+        """Form by name, arithmetic, and what was fitted: a form holds functions, and stays here."""
+        from roofline.bench.profile_file import load
+
+        (fitted,) = load(path).fits.values()
+        found = {each.name: getattr(fitted.model, each.name) for each in fields(Calibrated)}
+        del found["form"]
+        return fitted.form, fitted.arithmetic, found
+
+    form, arithmetic, found = kept(read, "fit", [path])
+    return Kernel(label, arithmetic, Calibrated(FORMS[form], **found))
