@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from roofline import __version__
+from roofline.cli.values import take_plain
 from roofline.errors import RooflineError, StoppedError
 
 COMMANDS: Final = (
@@ -107,7 +108,9 @@ def _commands(*names: str) -> Any:
             app.add_typer(module.app, name=name)
         else:
             app.command(epilog=getattr(module, "EPILOG", None))(getattr(module, function))
-    return typer.main.get_command(app)
+    command = typer.main.get_command(app)
+    take_plain(command)
+    return command
 
 
 def fail(message: str, hint: str, code: int) -> int:
