@@ -3,6 +3,7 @@
 Commands import what they need when they run, so that ``--help`` stays light.
 """
 
+import gc
 import os
 import sys
 from functools import cache
@@ -60,7 +61,12 @@ def _root(
 
 def main() -> None:
     """Run a command; a user's mistake becomes two lines on stderr and an exit code."""
-    sys.exit(run(sys.argv[1:]))
+    # Nearly all that a command makes stays until it ends: to collect garbage sooner, or to take
+    # everything apart at the end, takes a tenth of its time.
+    gc.set_threshold(100_000)
+    code = run(sys.argv[1:])
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
