@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from roofline.bench.profile import Profile
 from roofline.content import home, shipped
 from roofline.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from roofline.bench.profile import Profile
 
 FOLDER: Final = "calibrations"
 Stamp: TypeAlias = tuple[Path, int]
@@ -19,7 +21,7 @@ def folders() -> tuple[Path, Path]:
     return home() / FOLDER, shipped("hwspecs") / FOLDER
 
 
-def find(name: str) -> Profile:
+def find(name: str) -> "Profile":
     """A calibration by name, the user's own before one that is shipped, or by path.
 
     Raises
@@ -68,7 +70,7 @@ def stamped(path: Path) -> Stamp:
         return path, 0
 
 
-def read(files: Sequence[Stamp]) -> list[Profile]:
+def read(files: Sequence[Stamp]) -> "list[Profile]":
     """Calibrations of some files, the latest first.
 
     Raises
@@ -81,12 +83,12 @@ def read(files: Sequence[Stamp]) -> list[Profile]:
 
 
 @lru_cache(maxsize=16)
-def _read_once(path: Path, changed: int) -> Profile:
+def _read_once(path: Path, changed: int) -> "Profile":
     """A calibration as it was when it last changed; sweeps ask again and again."""
     return _load(path)
 
 
-def _load(path: Path) -> Profile:
+def _load(path: Path) -> "Profile":
     from roofline.bench.profile_file import load
 
     return load(path)

@@ -53,9 +53,8 @@ def _process(option: Any, convert: Any, kind: Any, context: Any, value: Any) -> 
     """Value of an option as its command takes it, passed through its callback."""
     plain = value is None or (type(value) is kind and kind is not str)
     if type(value) is str and value.isascii():
-        if kind in NUMBERS and NUMBERS[kind].fullmatch(value):
-            value, plain = kind(value), True
-        elif isinstance(kind, type) and issubclass(kind, Enum) and value in list(kind):
+        listed = isinstance(kind, type) and issubclass(kind, Enum) and value in list(kind)
+        if listed or (kind in NUMBERS and NUMBERS[kind].fullmatch(value)):
             value, plain = kind(value), True
         plain = plain or kind is str
     if not plain:

@@ -320,15 +320,15 @@ def memory(batch: StaticBatch) -> Table:
     return table(rows, {"bytes": "B"})
 
 
-def capacity(batch: StaticBatch) -> Table:
-    """Largest batch at this context, and largest context at this batch."""
+def capacity(batch: StaticBatch, most: int) -> Table:
+    """Largest batch at this context, which is known, and largest context at this batch."""
     deployment, work = batch.deployment, batch.workload
     limit = deployment.architecture.max_context
     longest = room.largest_context(deployment, work, batch.utilization)
     rows = [
         {
             "limit": "largest batch",
-            "value": room.largest_batch(deployment, work, batch.utilization),
+            "value": most,
             "unit": "sequence",
             "at": f"context {work.longest}",
             "set by": "memory",
