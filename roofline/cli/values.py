@@ -5,7 +5,7 @@ compute most answers.
 """
 
 import re
-from enum import Enum
+from enum import EnumType
 from functools import partial
 from types import NoneType
 from typing import Any, Final, get_args, get_type_hints
@@ -53,8 +53,8 @@ def _process(option: Any, convert: Any, kind: Any, context: Any, value: Any) -> 
     """Value of an option as its command takes it, passed through its callback."""
     plain = value is None or (type(value) is kind and kind is not str)
     if type(value) is str and value.isascii():
-        listed = isinstance(kind, type) and issubclass(kind, Enum) and value in list(kind)
-        if listed or (kind in NUMBERS and NUMBERS[kind].fullmatch(value)):
+        values = [each.value for each in list(kind)] if isinstance(kind, EnumType) else ()
+        if value in values or (kind in NUMBERS and NUMBERS[kind].fullmatch(value)):
             value, plain = kind(value), True
         plain = plain or kind is str
     if not plain:
