@@ -28,10 +28,11 @@ def path_of(label: Label) -> Path:
 def labels() -> tuple[Label, ...]:
     """Of all shipped fits, told by the names of their files; no file is opened."""
     found = []
-    for path in sorted(folder().glob("*/*.yaml")):
-        parts = path.stem.split(".")
-        if len(parts) == 3:
-            found.append(Label(path.parent.name, *parts))
+    for device in sorted(path for path in folder().iterdir() if path.is_dir()):
+        for path in sorted(device.iterdir()):
+            *parts, end = path.name.split(".")
+            if len(parts) == 3 and end == "yaml":
+                found.append(Label(device.name, *parts))
     return tuple(found)
 
 
