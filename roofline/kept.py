@@ -1,8 +1,8 @@
 """Records that files were read into, kept from one run of the program to the next.
 
-To parse and check the files of a question takes longer than to answer it. A record is kept in
-`roofline.content.cache`; it is good as long as the files and this package are as they were.
-Without such a folder, or with a full disk, every file is read anew.
+To parse and check the files of a question takes longer than to answer it. A record is kept in the
+folder `roofline.content.cache`, and holds as long as its files and this package are as they were.
+Where that folder cannot be written, every run reads the files.
 """
 
 import os
@@ -46,8 +46,11 @@ def kept(read: Callable[[], Record], name: str, files: Iterable[Path]) -> Record
         pickled = pickle.dumps(record, pickle.HIGHEST_PROTOCOL)
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         beside = place.with_suffix(f".{os.getpid()}")
-        beside.write_bytes(key + _digest(pickled) + pickled)
-        beside.replace(place)
+        try:
+            beside.write_bytes(key + _digest(pickled) + pickled)
+            beside.replace(place)
+        finally:
+            beside.unlink(missing_ok=True)
     return record
 
 
@@ -55,7 +58,7 @@ def _place(name: str, paths: list[Path]) -> tuple[Path, bytes]:
     """Where a record of files is, and what it is valid for."""
     place = _digest("\0".join([name, *map(str, paths)]).encode()).hex()
     key = _digest(_package(), *(path.read_bytes() for path in paths))
-    return folder() / f"{place[:32]}.record", key
+    return folder() / "kept" / f"{place[:32]}.record", key
 
 
 def _digest(*parts: bytes) -> bytes:

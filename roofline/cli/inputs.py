@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofline import schema
 from roofline.cost.moe import Routing
 from roofline.errors import DocumentError, InputError, QuantityError
 from roofline.model import catalog
@@ -21,6 +20,7 @@ def network(name: str) -> Architecture:
     """Network by name, hub id or path; ``-`` reads a ``config.json`` from standard input."""
     if name != "-":
         return catalog.architecture(name)
+    from roofline import schema
     from roofline.model.huggingface import from_config
 
     text = sys.stdin.buffer.read(_MOST_STDIN)
@@ -34,6 +34,7 @@ def scenario(name: str) -> "str | Scenario":
     """
     if name != "-":
         return name
+    from roofline import schema
     from roofline.study.scenario.reading import scenario_of
 
     text = schema.decode(sys.stdin.buffer.read(_MOST_STDIN), "stdin")
@@ -44,6 +45,7 @@ def routing(skew: float, path: Path | None) -> Routing:
     """How tokens spread over experts: a power law, or the loads in a file."""
     if path is None:
         return Routing(skew=skew)
+    from roofline import schema
 
     class LoadsFile(schema.Strict):
         """Measured load of each expert, in any unit."""

@@ -1,6 +1,6 @@
-"""Values of options that need no converter: those left at their defaults, and plain ones.
+"""Options that take a plain value, or their default, as it is.
 
-Typer has pydantic make a converter for each option, used or not, which takes longer than to
+Typer has pydantic make a converter for each option of a command, which takes longer than to
 compute most answers.
 """
 
@@ -18,43 +18,39 @@ NUMBERS: Final = {
 
 
 def take_plain(command: Any) -> None:
-    """Have the options of a command, and of those below it, take plain values as they are.
-
-    Options that are needed, bounded or take several values are left as Typer makes them.
-    """
+    """Have the options of a command of Typer's, and of those below it, take plain values."""
     for below in getattr(command, "commands", {}).values():
         take_plain(below)
     command.get_params = partial(_options, command, command.get_params)
 
 
 def _options(command: Any, options: Any, context: Any) -> list[Any]:
-    """Options of a command, among them the one for help, which is made when it is asked for."""
+    """Options of a command, also the one for help, which is made when it is asked for."""
     found: list[Any] = options(context)
     if new := [each for each in found if "process_value" not in vars(each)]:
         function = getattr(command.callback, "__wrapped__", None)
         hints = get_type_hints(function, include_extras=True) if function else {}
         for each in new:
-            _take_plain(each, hints.get(each.name, Any))
+            hint = hints.get(each.name, Any)
+            (info,) = getattr(hint, "__metadata__", (None,))
+            kind = getattr(hint, "__origin__", hint)
+            kinds = [one for one in get_args(kind) or (kind,) if one is not NoneType]
+            bounds = [getattr(info, name, None) for name in ("min", "max", "parser")]
+            several = each.nargs != 1 or getattr(each, "multiple", False)
+            convert = each.process_value
+            if not (each.required or several or any(bound is not None for bound in bounds)):
+                convert = partial(_process, each, convert, kinds[0])
+            each.process_value = convert
     return found
-
-
-def _take_plain(option: Any, hint: Any) -> None:
-    (info,) = getattr(hint, "__metadata__", (None,))
-    bounded = any(getattr(info, name, None) is not None for name in ("min", "max", "parser"))
-    several = option.nargs != 1 or getattr(option, "multiple", False)
-    kind = getattr(hint, "__origin__", hint)
-    kinds = [each for each in get_args(kind) or (kind,) if each is not NoneType]
-    convert = option.process_value
-    as_made = option.required or bounded or several
-    option.process_value = convert if as_made else partial(_process, option, convert, kinds[0])
 
 
 def _process(option: Any, convert: Any, kind: Any, context: Any, value: Any) -> Any:
     """Value of an option as its command takes it, passed through its callback."""
     plain = value is None or (type(value) is kind and kind is not str)
     if type(value) is str and value.isascii():
-        values = [each.value for each in list(kind)] if isinstance(kind, EnumType) else ()
-        if value in values or (kind in NUMBERS and NUMBERS[kind].fullmatch(value)):
+        members: Any = kind if isinstance(kind, EnumType) else ()
+        listed = any(member.value == value for member in members)
+        if listed or (kind in NUMBERS and NUMBERS[kind].fullmatch(value)):
             value, plain = kind(value), True
         plain = plain or kind is str
     if not plain:

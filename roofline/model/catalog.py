@@ -10,13 +10,13 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from roofline import schema
 from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.kept import kept
 from roofline.model.architecture import Architecture
 
 if TYPE_CHECKING:
+    from roofline import schema
     from roofline.model.patches import ModelFile, PatchFile
 
 
@@ -126,6 +126,7 @@ def _stems() -> frozenset[str]:
 
 
 def _read(path: Path) -> "tuple[ModelFile | PatchFile, schema.Document]":
+    from roofline import schema
     from roofline.model.patches import ModelFile, PatchFile
 
     document = schema.read(path)
@@ -172,7 +173,7 @@ def _shipped(path: Path) -> "Architecture | tuple[PatchFile, schema.Document]":
 
 
 def _patched(
-    patch: "PatchFile", document: schema.Document, path: Path, name: str, depth: int
+    patch: "PatchFile", document: "schema.Document", path: Path, name: str, depth: int
 ) -> Architecture:
     """A patch, whose base is a name of the catalog or a path from the patch's folder."""
     from roofline.model.patches import apply_patch
@@ -187,6 +188,7 @@ def _patched(
 
 
 def _from_file(path: Path, name: str, depth: int) -> Architecture:
+    from roofline import schema
     from roofline.model.huggingface import from_config
     from roofline.model.patches import ModelFile, PatchFile
 

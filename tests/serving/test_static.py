@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from roofline.serving import tables
 from roofline.serving.curve import curve
 from roofline.serving.explain import explain_all
 from roofline.serving.room import largest_batch, largest_context
-from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
 from tests.cost.networks import dense, deployed, networks
@@ -31,6 +32,16 @@ WORKLOADS = st.builds(
     prefix_hit=st.floats(0, 0.99),
     kv_cache=st.booleans(),
 )
+
+
+def test_the_central_interval_holds_four_fifths() -> None:
+    assert NormalDist().inv_cdf(0.9) == CENTRAL
+
+
+def test_a_batch_has_the_same_times_without_its_operators() -> None:
+    batch = static_batch(on(), Workload(12, 512, 64))
+    plain = static_batch(on(), Workload(12, 512, 64), operators=False)
+    assert plain == replace(batch, prefill={}, decode={})
 
 
 @SEVERAL
