@@ -198,7 +198,7 @@ class _Part:
 
 
 def _part(prices: Prices, numbers: Mapping[str, Array]) -> _Part:
-    inside = within(prices.lane, numbers["prompt"], numbers["output"])
+    inside = within(prices.lane.deployment.architecture, numbers["prompt"], numbers["output"])
     beyond = columns = None
     if not inside.all():
         rest = {name: values[~inside] for name, values in numbers.items()}

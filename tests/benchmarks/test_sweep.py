@@ -120,7 +120,9 @@ def looked_up(number: int, calibration: str) -> Columns | None:
     except RooflineError:
         return None
     count = len(POINTS["batch"])
-    inside = np.flatnonzero(within(where, POINTS["prompt"], POINTS["output"]))
+    inside = np.flatnonzero(
+        within(where.deployment.architecture, POINTS["prompt"], POINTS["output"])
+    )
     points = POINTS
     if len(inside) < count:
         points = {name: column[inside] for name, column in POINTS.items()}

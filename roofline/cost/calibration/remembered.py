@@ -89,14 +89,17 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     thousand rows takes a few times as long as that of ten. Which fit it is from is not told: nobody
     asks that of a point among thousands.
     """
-    keys: list[Hashable] = []
+    places: dict[Hashable, Hashable] = {}
     waiting: set[Hashable] = set()
     sorts: dict[Hashable, dict[Hashable, tuple[Remembered, Op]]] = {}
     out: dict[Hashable, Told] = {}
-    for calibration, op in asked:
+    same = [_same(calibration, op) for calibration, op in asked]
+    for place, (calibration, op) in zip(same, asked, strict=True):
+        if place in places:
+            continue
         told, known = _told(calibration, op), calibration.memory.known
         key: Hashable = told, _numbers(op)
-        keys.append(key)
+        places[place] = key
         if key in known:
             known.move_to_end(key)
             out[key] = known[key]
@@ -106,9 +109,10 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     for some in sorts.values():
         out |= zip(some, _looked_up(list(some.values())), strict=True)
         for key, (calibration, _) in some.items():
-            if not isinstance(found := out[key], RooflineError):
-                calibration.memory.keep(key, found)
-    return [out[key] for key in keys]
+            if not isinstance(price := out[key], RooflineError):
+                calibration.memory.keep(key, price)
+    found = {place: out[key] for place, key in places.items()}
+    return [found[place] for place in same]
 
 
 def _looked_up(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
@@ -144,6 +148,19 @@ def _line(memory: Memory, op: Op, wide: tuple[int, ...]) -> tuple[Op, Repeats | 
     line = grids.in_line(op, wide)
     again = memory.repeats(line) if min(wide) > 1 else None
     return (line if again is None else grids.taken(line, again.first)), again
+
+
+def _same(calibration: Remembered, op: Op) -> Hashable:
+    """What stages share of a layer that was made once: its numbers are read once, too."""
+    return (
+        id(calibration),
+        op.name,
+        op.arithmetic,
+        id(op.dims),
+        id(op.work),
+        id(op.wire_s),
+        id(op.formats),
+    )
 
 
 def _told(calibration: Remembered, op: Op) -> tuple[Hashable, ...]:

@@ -69,6 +69,11 @@ class Columns(Mapping[str, Any]):
         known = {name: values[rows] for name, values in self._known.items()}
         return Columns(self.prices, self.index[rows], self.points.taken(rows), known)
 
+    def at(self, **figures: Array) -> "Columns":
+        """The points with some figures stated, from which the others follow."""
+        known = {name: self[name] for name in ("ttft_log_sd", "decodes")}
+        return Columns(self.prices, self.index, self.points, known | figures)
+
     def of_memory(self, name: str) -> Any:
         """A column of memory; all of them are known together."""
         found = room(self.prices.lane, self.points)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
+from roofline.model.architecture import Architecture
 from roofline.serving.phases import (
     DecodeSteps,
     FirstTokens,
@@ -126,17 +127,16 @@ def priced(lane: Lane) -> Prices:
     return Prices(replace(lane, deployment=remembering(lane.deployment), axes=lane.axes.thinned()))
 
 
-def within(lane: Lane, prompt: Array, output: Array) -> NDArray[np.bool_]:
-    """Mask of lengths that the network is made for.
+def within(network: Architecture, prompt: Array, output: Array) -> NDArray[np.bool_]:
+    """Mask of lengths that a network is made for.
 
     Parameters
     ----------
-    lane
-        Whose network.
+    network
+        Which one.
     prompt, output
         Tokens of a prompt and of an answer. [token]
     """
-    network = lane.deployment.architecture
     if network.max_context is None:
         return np.ones(len(prompt), np.bool_)
     answer = 0.0 if network.is_encoder else output

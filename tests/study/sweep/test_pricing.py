@@ -93,7 +93,7 @@ def told(batch: StaticBatch) -> dict[str, float]:
 def some_of(where: Lane) -> tuple[Columns, Any, list[int]]:
     """A lane's points inside the network's context, and ten of them."""
     asked = numbers(where)
-    inside = within(where, asked["prompt"], asked["output"])
+    inside = within(where.deployment.architecture, asked["prompt"], asked["output"])
     asked = {name: column[inside] for name, column in asked.items()}
     count = len(asked["batch"])
     rows = np.random.default_rng(count).choice(count, min(10, count), replace=False)
