@@ -91,35 +91,9 @@ def disaggregate(
     """
     from roofline import api
     from roofline.api.disaggregation import disaggregate as ask
-    from roofline.cli.inputs import network, routing
+    from roofline.cli.inputs import asked
 
-    result = ask(
-        network(model),
-        gpu,
-        prefill=prefill,
-        decode=decode,
-        node=node,
-        decode_gpu=decode_gpu,
-        decode_node=decode_node,
-        gpus=gpus,
-        over=over.value,
-        overlapped=overlapped,
-        prefill_batch=prefill_batch,
-        batch=batch,
-        prompt=prompt,
-        prefix_hit=prefix_hit,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        calibration=calibration,
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        overlap=overlap,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price,
-    )
+    result = ask(**asked(context))
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     answered("disaggregate", result, derivation, format_, _print)

@@ -56,35 +56,9 @@ def layouts(
 ) -> None:
     """Price every layout of a network on a number of GPUs, and say which is best for what."""
     from roofline import api
-    from roofline.cli.inputs import network, routing
+    from roofline.cli.inputs import asked
 
-    result = api.layouts(
-        network(model),
-        gpu,
-        gpus=gpus,
-        node=node,
-        objective=objective.value,
-        batch=batch,
-        prefill_batch=prefill_batch,
-        prompt=prompt,
-        prefix_hit=prefix_hit,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        calibration=calibration,
-        kv_cache=kv_cache,
-        attention=attention.value,
-        mask=mask.value,
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        ring_attention=ring_attention,
-        overlap=overlap,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price,
-        rank="static" if static else "steady",
-    )
+    result = api.layouts(**asked(context, "top"))
     write_page(context, result, report)
     if format_ is Format.JSON:
         tables = {name: list(entry.rows()) for name, entry in result.tables.items()}

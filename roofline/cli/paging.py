@@ -55,27 +55,9 @@ def paging(
     """
     from roofline import api
     from roofline.api.pages import paging as ask
-    from roofline.cli.inputs import network
+    from roofline.cli.inputs import asked
 
-    result = ask(
-        network(model),
-        gpu,
-        samples=samples,
-        page=page,
-        reserved=reserved,
-        node=node,
-        gpus=gpus,
-        layout=layout,
-        batch=batch,
-        prompt=prompt,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        calibration=calibration,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-    )
+    result = ask(**asked(context))
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     answered("paging", result, derivation, format_, _print)

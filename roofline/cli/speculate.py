@@ -86,37 +86,9 @@ def speculate(
     """
     from roofline import api
     from roofline.api.speculation import speculate as ask
-    from roofline.cli.inputs import network, numbers, routing
+    from roofline.cli.inputs import asked
 
-    result = ask(
-        network(model),
-        gpu,
-        draft=draft,
-        acceptance=acceptance,
-        length=length,
-        tree=numbers("--tree", tree),
-        tokens=tokens,
-        draft_weights=draft_weights,
-        draft_tp=draft_tp,
-        node=node,
-        gpus=gpus,
-        layout=layout,
-        batch=batch,
-        prefill_batch=prefill_batch,
-        prompt=prompt,
-        prefix_hit=prefix_hit,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        calibration=calibration,
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        overlap=overlap,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price,
-    )
+    result = ask(**asked(context))
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     answered("speculate", result, derivation, format_, _print)

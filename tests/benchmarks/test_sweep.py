@@ -221,7 +221,7 @@ def test_how_far_means_are_off() -> None:
         except RooflineError:
             continue
         some = {name: column[rows] for name, column in POINTS.items()}
-        inside = within(where, some["prompt"], some["output"])
+        inside = within(where.deployment.architecture, some["prompt"], some["output"])
         found = price(priced(where), {name: column[inside] for name, column in some.items()})
         for batch, prompt, output, mean in zip(
             *(found[name] for name in ("batch", "prompt", "output", "kernels_s")), strict=True
