@@ -30,8 +30,7 @@ from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
 from roofline.study.store.running import Progress, Task, run
-from roofline.study.sweep.best import Best
-from roofline.study.sweep.keep import ALL
+from roofline.study.sweep.keep import ALL, Best
 
 if TYPE_CHECKING:
     import pyarrow as pa

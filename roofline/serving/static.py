@@ -20,13 +20,13 @@ from roofline.serving.phases import (
     DecodeSteps,
     FirstTokens,
     GridStep,
-    decode_steps,
+    decode_between,
     first_tokens,
     remembering,
     together,
     wires,
 )
-from roofline.serving.quadrature import Answers, context_nodes
+from roofline.serving.quadrature import Answers
 from roofline.serving.room import memory_of
 from roofline.serving.stages import Priced, slowest
 from roofline.serving.steady_columns import SteadyColumns, steady_columns
@@ -217,16 +217,15 @@ def static_batch(
     tpot = tpot_serial = tpot_sd = 0.0
     decoding: tuple[float, ...] = ()
     if work.output > 1:
-        contexts = context_nodes(
-            deployment.architecture, prompt, float(work.longest), cached=work.kv_cache
+        steps = decode_between(
+            deployment, float(work.batch), prompt, float(work.longest), kv_cache=work.kv_cache
         )
-        steps = decode_steps(deployment, float(work.batch), contexts, kv_cache=work.kv_cache)
-        answer = Answers.of(contexts, np.array([prompt]), np.array([float(work.output)]))
+        answer = Answers.of(steps.contexts, np.array([prompt]), np.array([float(work.output)]))
         kernels, serial, spread = (
             float(np.asarray(steps.mean(name, answer, np.zeros(1, np.intp)))[0])
             for name in ("seconds", "serial", "log_sd")
         )
-        batch, gain, weights = float(work.batch), costs.decode_gain, answer.weights(contexts)
+        batch, gain, weights = float(work.batch), costs.decode_gain, answer.weights(steps.contexts)
         tpot, tpot_serial = (float(costs.decode_step(each, batch)) for each in (kernels, serial))
         software = tpot - gain * kernels
         tpot_sd = float(costs.log_sd(spread, 1.0 - software / tpot))
@@ -396,10 +395,8 @@ def static_batches(
     first = first_tokens(known, down_batch, prompt, float(work.cached), asked)
     decode = None
     if work.output > 1:
-        contexts = context_nodes(
-            deployment.architecture, prompt, float(work.longest), cached=work.kv_cache
-        )
-        decode = decode_steps(known, down_batch, contexts, kv_cache=work.kv_cache)
+        longest = float(work.longest)
+        decode = decode_between(known, down_batch, prompt, longest, kv_cache=work.kv_cache)
     return StaticBatches(known, work, costs, batch, first, decode)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.study.scenario.limits import Objective
-from roofline.study.sweep.best import Best
+from roofline.study.sweep.keep import Best
 
 OBJECTIVES = (Objective("usd_per_mtok"), Objective("user_tok_s", largest=True))
 Pair = tuple[float | None, float]

@@ -31,6 +31,11 @@ CASES: dict[str, dict[str, Any]] = {
     "latent, stages": {"model": "deepseek-v3", "gpu": "h200-sxm", "layout": "tp8-pp2"},
     "chosen keys": {"model": "deepseek-v3.2", "gpu": "h200-sxm", "layout": "tp1-dp8-ep8"},
     "windows": {"model": "gpt-oss-120b", "layout": "tp2", "engine": "trtllm"},
+    "a window between two nodes": {
+        "model": "phi-3-mini-4k-instruct",
+        "prompt": (1, 100, 1990, 2100),
+        "output": (1, 2, 40, 1500),
+    },
     "chunks": {"model": "llama-4-scout", "layout": "tp8"},
     "hybrid": {"model": "nemotron-h-8b", "layout": "tp2"},
     "offload": {

@@ -27,14 +27,10 @@ def closed_loop(share: Share, most: Most, clients: Array) -> Means:
     low, high = np.zeros_like(clients), np.full_like(clients, most.x)
     for _ in range(HALVINGS):
         x = (low + high) / 2.0
-        less = _present(share, x)[0] < clients
+        less = _present(share, x, clients)[0] < clients
         low, high = np.where(less, x, low), np.where(less, high, x)
     x = (low + high) / 2.0
-    there, part, rate, now = _present(share, x)
-    # Now and then all are with the front end.
-    away = np.clip(rate * share.request_s / clients, 0.0, 1.0)
-    busy = np.minimum(part, 1.0 - away**clients)
-    rate = rate * busy / part
+    there, busy, rate, now = _present(share, x, clients)
     steps = now.steps
     rest = _rest(share, now)
     waits = _waits(share, now) * steps.mean_s
@@ -70,17 +66,20 @@ def closed_loop(share: Share, most: Most, clients: Array) -> Means:
     )
 
 
-def _present(share: Share, x: Array) -> tuple[Array, Array, Array, Turn]:
-    """Clients there are, those that run, requests served [1/s], and steps.
+def _present(share: Share, x: Array, clients: Array) -> tuple[Array, Array, Array, Turn]:
+    """Clients there are, share of the time in which some run, requests served [1/s], and steps.
 
-    Where less than one would run, that one is there for so much of the time.
+    Where less than one would run, that one is there for so much of the time; and now and then all
+    are with the front end.
     """
     now = turn(share, x)
-    part = x / now.x
-    rate = x / now.steps.mean_s
+    away = np.clip(x / now.steps.mean_s * share.request_s / clients, 0.0, 1.0)
+    busy = np.minimum(x / now.x, 1.0 - away**clients)
+    served = now.x * busy
+    rate = served / now.steps.mean_s
     late = share.request_s + _rest(share, now)
-    there = now.running * part + x * _waits(share, now) + rate * late
-    return there, part, rate, now
+    there = now.running * busy + served * _waits(share, now) + rate * late
+    return there, busy, rate, now
 
 
 def _rest(share: Share, now: Turn) -> Array:
