@@ -182,11 +182,11 @@ def check(rows: Rows, constants: int) -> None:
             f"{len(rows)} measured collectives cannot fit {constants} constants",
             hint=f"measure at least {constants} sizes, from below 1 KiB to above 100 MiB",
         )
-    for name, least in (("payload", 0.0), ("ranks", 1.0), ("measured", 0.0)):
+    for name, low in (("payload", 0.0), ("ranks", 1.0), ("measured", 0.0)):
         values = getattr(rows, name)
-        wrong = ~(np.isfinite(values) & (values > least))
+        wrong = ~(np.isfinite(values) & (values > low))
         if wrong.any():
             raise InputError(
                 f"row {int(wrong.argmax())} has {name} = {values[wrong][0]:g}",
-                hint=f"leave out rows whose {name} is not above {least:g}",
+                hint=f"leave out rows whose {name} is not above {low:g}",
             )

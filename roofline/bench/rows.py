@@ -103,7 +103,7 @@ def beginnings(first: Array, low: Array, high: Array, starts: int, tolerance: fl
     """
     random = np.random.default_rng(SEED)
     begins = [first, *(first + random.normal(0.0, SPREAD, first.shape) for _ in range(1, starts))]
-    return np.clip(begins, low + tolerance, high - tolerance)
+    return np.clip(np.array(begins), low + tolerance, high - tolerance)
 
 
 def least(

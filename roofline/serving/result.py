@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 
-import roofline
 from roofline.cost.calibration.kernel import Found
 from roofline.cost.measured import Measured
 from roofline.cost.work import distinct
 from roofline.errors import RooflineError
 from roofline.serving import advice, grounds, room, tables
+from roofline.serving.asking import asked_of
 from roofline.serving.explain import explain_all
 from roofline.serving.explain.parts import worst
 from roofline.serving.notes import notes, steady_notes
@@ -165,7 +165,6 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
     derivations = explain_all(batch, replicas, steady)
     prefix = "static_" if steady else ""
     given = {
-        "model": deployment.architecture.name,
         "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
         "layout": str(deployment.layout) + (f" × {replicas} replicas" if replicas > 1 else ""),
         "weights, KV cache": f"{deployment.precision.weights.name}, {deployment.precision.kv.name}",
@@ -198,19 +197,12 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             *deployment.architecture.notes,
         ),
         metadata={
-            "version": roofline.__version__,
-            "model": deployment.architecture.name,
-            "gpu": deployment.node.gpu.name,
-            "gpu_title": deployment.node.gpu.title,
+            **asked_of(deployment),
             "node": deployment.node.name,
             "gpus": replicas * deployment.devices,
             "tp": int(deployment.tp),
-            "layout": deployment.layout.spelled,
             "layout_title": str(deployment.layout),
             "replicas": replicas,
-            "engine": deployment.engine.name,
-            "weights": deployment.precision.weights.name,
-            "kv": deployment.precision.kv.name,
             "arithmetic": deployment.precision.linear_arithmetic,
             "batch": work.batch,
             "prefill_batch": work.together,

@@ -6,9 +6,9 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-import roofline
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
+from roofline.serving.asking import asked_of
 from roofline.serving.static import CENTRAL
 from roofline.serving.workload import Workload
 from roofline.study.choice import OBJECTIVES, Objective, ranked, reason
@@ -121,15 +121,9 @@ def layouts(
             MEASURED if calibrated else DATASHEET,
         ),
         metadata={
-            "version": roofline.__version__,
-            "model": base.architecture.name,
-            "gpu": base.node.gpu.name,
-            "gpu_title": base.node.gpu.title,
+            **{key: value for key, value in asked_of(base).items() if key != "layout"},
             "node": base.node.name,
             "gpus": gpus,
-            "engine": base.engine.name,
-            "weights": base.precision.weights.name,
-            "kv": base.precision.kv.name,
             "batch": workload.batch,
             "prompt": workload.prompt,
             "output": workload.output,

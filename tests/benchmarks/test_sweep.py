@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from multiprocessing import get_context
@@ -26,7 +25,7 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
 from roofline.serving.phases import decode_steps
 from roofline.study.sweep.columns import FIGURES, Columns, price
-from roofline.study.sweep.keep import Kept
+from roofline.study.sweep.keep import Kept, Objective
 from roofline.study.sweep.lane import Axes, Axis, Lane
 from roofline.study.sweep.prices import ahead, priced, within
 from tests.benchmarks.reference import reference
@@ -67,15 +66,11 @@ TOGETHER: Final = 24
 LANES: Final = tuple(product(MODELS, GPUS, LAYOUTS, FORMATS))
 
 
-@dataclass(frozen=True)
-class Best:
-    """An objective."""
-
-    column: str
-    largest: bool = False
-
-
-OBJECTIVES: Final = (Best("tpot_s"), Best("ttft_s"), Best("throughput_per_gpu_tok_s", largest=True))
+OBJECTIVES: Final = (
+    Objective("tpot_s"),
+    Objective("ttft_s"),
+    Objective("throughput_per_gpu_tok_s", largest=True),
+)
 
 network = cache(network_of)
 

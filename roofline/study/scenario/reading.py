@@ -18,10 +18,11 @@ from roofline.serving.traffic.traffic import Traffic
 from roofline.study.scenario import naming
 from roofline.study.scenario.crossing import NAMED, numbers_of, zipped
 from roofline.study.scenario.files import BatchFile, EveryFile, LengthsFile, TrafficFile
-from roofline.study.scenario.limits import STATIC, USUAL, Limit, Objective, limit, objective
+from roofline.study.scenario.limits import STATIC, USUAL, limit, objective
 from roofline.study.scenario.naming import at, each, words
 from roofline.study.scenario.scenario import Every, Network, Scenario, Technique
 from roofline.study.scenario.variants import figure, patches, techniques
+from roofline.study.sweep.keep import Limit, Objective
 
 
 def limits_of(document: Document, file: BatchFile | TrafficFile) -> Iterator[Limit]:

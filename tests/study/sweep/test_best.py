@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.study.scenario.limits import Objective
-from roofline.study.sweep.keep import Best
+from roofline.study.sweep.keep import Best, Objective
 
 OBJECTIVES = (Objective("usd_per_mtok"), Objective("user_tok_s", largest=True))
 Pair = tuple[float | None, float]
