@@ -10,12 +10,10 @@ from roofline.cli.answer import answered
 from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
-    echo,
     print_columns,
+    print_heading,
     print_notes,
     print_rows,
-    print_sentences,
-    wrap,
 )
 
 if TYPE_CHECKING:
@@ -112,15 +110,12 @@ def _print(result: "Result", style: Format) -> None:
                 f"{first['instances'] * first['gpus']} × {meta['gpu_title']} (prefill) and "
                 f"{rest['instances'] * rest['gpus']} × {meta['decode_gpu_title']} (decode)"
             )
-        echo(wrap(f"{meta['model']}, prefill and decode apart, on {where}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, decode batch {meta['batch']}, "
-                f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention"
-            )
+        asked = (
+            f"{meta['model']}, prefill and decode apart, on {where}",
+            f"{meta['weights']} weights, {meta['kv']} KV cache, decode batch {meta['batch']}, "
+            f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
         )
-        echo("")
-        print_sentences(meta["summary"])
+        print_heading(asked, meta["summary"])
     _print_headline(tables["headline"], style)
     _print_pools(tables["pools"], style)
     _print_transfer(tables["transfer"], style)

@@ -9,13 +9,11 @@ from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
-    echo,
     print_columns,
+    print_heading,
     print_json,
     print_notes,
     print_rows,
-    print_sentences,
-    wrap,
 )
 
 if TYPE_CHECKING:
@@ -75,15 +73,12 @@ def _print(result: "Result", style: Format, top: int) -> None:
         print_columns(every, style)
         return
     if style is Format.TABLE:
-        echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']} in each "
-                f"replica, {meta['prompt']} → {meta['output']} tokens"
-            )
+        asked = (
+            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']} in each "
+            f"replica, {meta['prompt']} → {meta['output']} tokens",
         )
-        echo("")
-        print_sentences(meta["summary"])
+        print_heading(asked, meta["summary"])
     shown = [row for row in every.rows() if row["fits"] or not meta["fits"]]
     shown = shown[:top] if top > 0 else list(every.rows())
     title = (

@@ -9,12 +9,10 @@ from roofline.cli.answer import answered
 from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
-    echo,
     print_columns,
+    print_heading,
     print_notes,
     print_rows,
-    print_sentences,
-    wrap,
 )
 
 if TYPE_CHECKING:
@@ -82,15 +80,12 @@ def _print(result: "Result", style: Format) -> None:
         return
     if style is Format.TABLE:
         many = f", {meta['samples']} answers to each prompt" if meta["samples"] > 1 else ""
-        echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, "
-                f"{meta['prompt']} → {meta['output']} tokens{many}"
-            )
+        asked = (
+            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+            f"{meta['weights']} weights, {meta['kv']} KV cache, "
+            f"{meta['prompt']} → {meta['output']} tokens{many}",
         )
-        echo("")
-        print_sentences(meta["summary"])
+        print_heading(asked, meta["summary"])
     rows = [
         [
             LABELS[row["metric"]],

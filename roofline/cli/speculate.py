@@ -9,12 +9,10 @@ from roofline.cli.answer import answered
 from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
-    echo,
     print_columns,
+    print_heading,
     print_notes,
     print_rows,
-    print_sentences,
-    wrap,
 )
 
 if TYPE_CHECKING:
@@ -102,15 +100,12 @@ def _print(result: "Result", style: Format) -> None:
     if style is Format.TABLE:
         where = f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"
         drafts = "draft" if meta["draft_kind"] in ("medusa", "ngram") else "drafts"
-        echo(wrap(f"{where}, {meta['draft']} {drafts} {meta['tree']}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
-                f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention"
-            )
+        asked = (
+            f"{where}, {meta['draft']} {drafts} {meta['tree']}",
+            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
+            f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
         )
-        echo("")
-        print_sentences(meta["summary"])
+        print_heading(asked, meta["summary"])
     _print_headline(tables["headline"], style)
     _print_drafts(tables["drafts"], style)
     _print_batches(tables["batches"], style)
