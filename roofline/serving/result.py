@@ -15,7 +15,8 @@ from roofline.serving.asking import asked_of
 from roofline.serving.explain import explain_all
 from roofline.serving.explain.parts import worst
 from roofline.serving.notes import notes, steady_notes
-from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro, static_batches
+from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
+from roofline.serving.static_columns import static_batches
 from roofline.serving.steady import steady_state
 from roofline.table import Result, Table, table
 

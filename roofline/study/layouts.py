@@ -13,7 +13,8 @@ from roofline.cost.work import Array, Number
 from roofline.errors import LayoutError
 from roofline.serving.phases import ask_together, together
 from roofline.serving.room import step_tokens
-from roofline.serving.static import StaticBatches, check_context, static_batches
+from roofline.serving.static import check_context
+from roofline.serving.static_columns import StaticBatches, static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.study.enumeration import candidates
 

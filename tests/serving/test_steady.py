@@ -22,8 +22,8 @@ from roofline.serving.paged import paged
 from roofline.serving.phases import ENGINE
 from roofline.serving.speculative import speculate
 from roofline.serving.static import static_batch
+from roofline.serving.static_columns import steady_columns
 from roofline.serving.steady import steady_state
-from roofline.serving.steady_columns import steady_columns
 from roofline.serving.workload import Workload
 from roofline.study.layouts import price
 from roofline.table import Result

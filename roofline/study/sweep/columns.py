@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from roofline.cost.work import Array
 from roofline.serving.phases import DecodeSteps
 from roofline.serving.static import CENTRAL
-from roofline.serving.steady_columns import APPROXIMATE, steady_columns
+from roofline.serving.static_columns import APPROXIMATE, steady_columns
 from roofline.study.sweep.points import Points, room
 from roofline.study.sweep.prices import Prices
 from roofline.table import BASES
@@ -100,6 +100,14 @@ class Columns(Mapping[str, Any]):
                 out[rows] = figure(self.points.taken(rows), each, rows)
             begin = end
         return out
+
+    def factor(self, log_sd: str) -> Array:
+        """Upper end of the central 80 % over the figure of that spread; nan where it has none."""
+        key = f"{log_sd} factor"
+        if key not in self._known:
+            spread = self[log_sd]
+            self._known[key] = np.exp(CENTRAL * np.where(spread > 0.0, spread, np.nan))
+        return np.asarray(self._known[key])
 
     def of_memory(self, name: str) -> Any:
         """A column of memory; all of them are known together."""
@@ -258,9 +266,8 @@ def _end(name: str, log_sd: str, side: float) -> Callable[[Columns], Array]:
     """Lower or upper end of the central 80 %; nan where nothing was measured."""
 
     def figure(c: Columns) -> Array:
-        wide = np.exp(CENTRAL * c[log_sd])
-        ends = c[name] * wide if side > 0 else c[name] / wide
-        return np.where(c[log_sd] > 0.0, ends, np.nan)
+        wide = c.factor(log_sd)
+        return np.asarray(c[name] * wide if side > 0 else c[name] / wide)
 
     return figure
 

@@ -10,7 +10,7 @@ from roofline.cost.deployment import Options
 from roofline.cost.offload import Offload
 from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
-from roofline.serving.steady_columns import APPROXIMATE
+from roofline.serving.static_columns import APPROXIMATE
 from roofline.study.sweep.columns import SPREADS, Columns, price
 from roofline.study.sweep.lane import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
