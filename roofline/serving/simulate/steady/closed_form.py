@@ -7,6 +7,7 @@ how long requests wait for them. Prompts of mean length stand for those of a ste
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,13 +86,39 @@ def _present(share: Share, x: Array, clients: Array) -> tuple[Array, Array, Arra
     are with the front end.
     """
     now = turn(share, x)
-    away = np.clip(x / now.steps.mean_s * share.request_s / clients, 0.0, 1.0)
-    busy = np.minimum(x / now.x, 1.0 - away**clients)
+    away = now.x / now.steps.mean_s * share.request_s / clients
+    busy = x / now.x
+    if (busy > 1.0 - np.minimum(away, 1.0) ** clients).any():
+        busy = np.minimum(busy, _seldom_away(away, clients))
     served = now.x * busy
     rate = served / now.steps.mean_s
     late = share.request_s + _rest(share, now)
     there = now.running * busy + served * _waits(share, now) + rate * late
     return there, busy, rate, now
+
+
+def _seldom_away(away: Array, clients: Array) -> Array:
+    """Share b of the time in which not all clients are with the front end.
+
+    Parameters
+    ----------
+    away
+        Share of a client's time there, while the server works. [1]
+    clients
+        Each there or not by itself. [1]
+
+    Notes
+    -----
+    b + (away·b)^clients = 1. Source: all are there at once as independent clients are.
+    """
+    busy = 1.0 / np.maximum(away, 1.0)  # above the root of a convex function
+    for _ in range(HALVINGS):
+        there = (away * busy) ** clients
+        less = (busy + there - 1.0) / (1.0 + clients * there / busy)
+        busy = busy - less
+        if not (less > NEARLY).any():
+            break
+    return busy
 
 
 def _rest(share: Share, now: Turn) -> Array:
@@ -122,6 +149,10 @@ def _fellows(share: Share, now: Turn, rate: Array, rest: Array) -> Array:
     if share.request_s and share.decode_first:
         return 2.0 * rate * rest
     return now.x * (1.0 - 1.0 / np.maximum(now.running, 1.0))
+
+
+NEARLY: Final = 1e-12
+"""Change at which a root is found."""
 
 
 @dataclass(frozen=True, slots=True)
