@@ -5,8 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roofline.api.amounts import headroom_of, prices_of, share_of
-from roofline.api.plan_checks import check_contexts, check_number, meant
+from roofline.api.amounts import (
+    check_contexts,
+    check_number,
+    headroom_of,
+    meant,
+    prices_of,
+    share_of,
+)
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Form,

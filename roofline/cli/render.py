@@ -97,6 +97,14 @@ def print_sentences(sentences: Sequence[str]) -> None:
         echo("")
 
 
+def print_heading(asked: Sequence[str], sentences: Sequence[str]) -> None:
+    """Print what was asked, a line of space, and what the answer says in words."""
+    for line in asked:
+        echo(wrap(line))
+    echo("")
+    print_sentences(sentences)
+
+
 def print_notes(notes: Sequence[str], style: Format) -> None:
     """Print what a reader has to know beside the tables."""
     for note in notes:
@@ -127,11 +135,7 @@ def _markdown(rows: Sequence[Sequence[str]], header: Sequence[str], title: str) 
     lines = [f"**{title}**", ""] if title else []
     lines.append("| " + " | ".join(header) + " |")
     lines.append("|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|")
-    for row in rows:
-        escaped = (
-            cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for cell in row
-        )
-        lines.append("| " + " | ".join(escaped) + " |")
+    lines += ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
     return "\n".join(lines) + ("\n" if title else "")
 
 

@@ -171,7 +171,7 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     unlike = CHOSEN if sparse else CHUNK * chunked
     some = None if sparse else context > new
     whole = Asked("prefill-attention", _pairs(op), made, low, assumed=unlike, rows=some)
-    if not chunked or "sharers" in op.dims:
+    if not chunked or np.any(np.asarray(op.dims.get("sharers", 1.0)) > 1):
         return whole
     split = decode.decode_dims(*shape.values())
     other = Asked("decode-attention", _pairs(op), split, assumed=unlike, rows=context > new)
