@@ -155,8 +155,9 @@ def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective])
         share = _handed(share)
     elif demand.shares:
         share = _known(share, mine)
-    limit = most(share).requests_per_s
-    found = arriving(share, np.array(SHARES) * limit)
+    full = most(share)
+    limit = full.requests_per_s
+    found = arriving(share, np.array(SHARES) * limit, full)
     rounds = 1.0
     if fleet.drafting is not None and mine.steps:
         rounds = share.steps / mine.steps

@@ -118,7 +118,7 @@ def closed(share: Share, clients: Number) -> Steady:
     )
 
 
-def arriving(share: Share, rate: Number) -> Steady:
+def arriving(share: Share, rate: Number, limit: Most | None = None) -> Steady:
     """Requests that come by themselves at a rate, their gaps exponential.
 
     Parameters
@@ -127,6 +127,8 @@ def arriving(share: Share, rate: Number) -> Steady:
         Work of the requests: `share_of`; when they come is not looked at.
     rate
         One rate, or several. [1/s]
+    limit
+        The most that is served, where it is known already.
 
     Raises
     ------
@@ -144,7 +146,7 @@ def arriving(share: Share, rate: Number) -> Steady:
     rates = np.atleast_1d(np.asarray(rate, dtype=float))
     if not ((rates > 0) & np.isfinite(rates)).all():
         raise InputError("a rate of requests that is not above 0", hint="give 1 a second, or so")
-    limit = most(share)
+    limit = limit or most(share)
     stable = rates < limit.requests_per_s
     if np.ndim(rate) == 0 and not stable.all():
         raise InfeasibleError(

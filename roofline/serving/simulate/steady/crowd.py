@@ -8,13 +8,12 @@ import numpy as np
 from roofline.cost.work import Array
 from roofline.serving.simulate.steady.means import Means
 from roofline.serving.simulate.steady.pace import LEAST, Pace, coming, pace
-from roofline.serving.simulate.steady.saturation import Most
+from roofline.serving.simulate.steady.saturation import Most, last
 from roofline.serving.simulate.steady.share import Share
 from roofline.serving.simulate.steady.waits import ahead, backlog, first_s
 
 LOADS: Final = 64
 """Numbers of prompts for a step at which its time is looked up."""
-ROUNDS: Final = 64
 NEARLY: Final = 1.0 - 2.0**-6
 
 
@@ -158,12 +157,18 @@ def _alone(share: Share, rate: Array) -> Alone:
     """
     none = np.zeros_like(rate)
     cut, most = share.chunks(none), np.maximum(share.at(share.full, none), 1.0)
-    together = come = np.ones_like(rate)
-    for _ in range(ROUNDS):
-        step_s = share.prefill(none, together * share.prompt / cut, together)
-        come = rate * cut * step_s
-        together = np.minimum((together + come + np.exp(-come)) / 2.0, most)
-    step_s = share.prefill(none, together * share.prompt / cut, together)
+
+    def step(together: Array) -> Array:
+        return share.prefill(none, together * share.prompt / cut, together)
+
+    def more(together: Array) -> Array:
+        come = rate * cut * step(together)
+        found: Array = come + np.exp(-come) - together
+        return found
+
+    together = last(more, np.ones_like(rate), np.broadcast_to(most, rate.shape))
+    step_s = step(together)
+    come = rate * cut * step_s
     return Alone(together, come / (come + np.exp(-come)), step_s, cut * step_s / together)
 
 
@@ -199,11 +204,8 @@ def _behind(share: Share, lam: Array, grid: Array, x: Array, steps: Pace, waits:
     """
     if not share.steps:
         return np.zeros_like(x)
-    own = [
-        first_s(share, batch, fellows).mean(axis=0)
-        for batch, fellows in zip(grid.T, waits.fellows.T, strict=True)
-    ]
-    behind = lam * (waits.line + np.stack(own, axis=1))
+    own = first_s(share, grid.ravel(), waits.fellows.ravel()).mean(axis=0)
+    behind = lam * (waits.line + own.reshape(grid.shape))
     if not share.decode_first:
         behind = behind + lam * waits.rest
         each = (steps.mean_s - steps.plain_s) / x

@@ -1,6 +1,7 @@
 """What requests ask of a server on average, and what its steps take at every load of them."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,7 +24,7 @@ CUTS: Final = 64
 """Least share of the token budget that is left for a chunk, beside the sequences that decode."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Share:
     """Means over requests, and prices of steps at the context that they decode at on average.
 
@@ -100,11 +101,10 @@ class Share:
     def prefill(self, batch: Array, tokens: Array, prompts: Array) -> Array:
         """A step of so many sequences that decode, with tokens of so many prompts. [s]"""
         beside = batch if self.decode_first else np.zeros_like(batch)
-        new, last = beside + tokens, len(self.others_s) - 1
-        total = np.interp(new, np.arange(last + 1), self.others_s)
-        total = total + self.slope_s * np.maximum(new - last, 0.0)
-        rows = beside + np.minimum(prompts, self.most)
-        total = total + np.interp(rows, np.arange(len(self.head_s)), self.head_s)
+        new = beside + tokens
+        total = _between(self.others_s, new)
+        total = total + self.slope_s * np.maximum(new - (len(self.others_s) - 1.0), 0.0)
+        total = total + _between(self.head_s, beside + np.minimum(prompts, self.most))
         total = total + tokens * self.at(self.attention_s, batch) + self.prefill_s
         total = total + self.at(self.beside_s, beside)
         floored: Array = np.maximum(total, self.front_end_s * beside)
@@ -116,8 +116,13 @@ class Share:
 
     def chunks(self, batch: Array) -> Array:
         """Steps that a prompt is spread over where it is alone, mean of all. [1]"""
-        cut = np.ceil(self.lengths[:, None] / self.chunk).mean(axis=0)
-        return self.at(cut, batch)
+        return self.at(self._cut, batch)
+
+    @cached_property
+    def _cut(self) -> Array:
+        """The same at the batches of the columns. [1]"""
+        found: Array = np.ceil(self.lengths[:, None] / self.chunk).mean(axis=0)
+        return found
 
 
 def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
@@ -249,6 +254,15 @@ def _packed(lengths: Array, room: float) -> float:
             steps, used = steps + 1, 0.0
         used += length
     return len(lengths) / steps
+
+
+def _between(column: Array, at: Array) -> Array:
+    """A column with an entry for every number from 0, between two of them, and its ends beyond."""
+    inside = np.clip(at, 0.0, len(column) - 1.0)
+    low = np.minimum(inside.astype(np.intp), len(column) - 2)
+    first = column[low]
+    found: Array = first + (inside - low) * (column[low + 1] - first)
+    return found
 
 
 def _row(points: Array, rows: Array, x: float) -> Array:
