@@ -42,7 +42,7 @@ EVERY_BATCH: Final = 256
 EVERY_FEW: Final = 32
 """The same for attention, whose kernels take rows and no tiles of them."""
 EVERY_ROUND: Final = 4096
-"""As far as every batch is a point where its parts are rounded up: groups, micro-batches."""
+"""Batch up to which there are points wherever parts are rounded up: groups, micro-batches. [1]"""
 EVERY_TOKEN: Final = 512
 MOST_STEP_TOKENS: Final = 65_536
 """Beyond, a step's time goes on as the straight line that it long is."""
@@ -177,9 +177,8 @@ def _digest(deployment: Deployment) -> bytes:
 
 def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
     """Tables of the kernels of a deployment, without what the engine's software adds."""
-    rounded = deployment.layout.dp * deployment.layout.pp > 1
-    batches = spaced(1, sequences, 32, EVERY_ROUND if rounded else EVERY_BATCH)
-    few = spaced(1, sequences, 4)
+    batches = _batches(deployment, sequences, 32)
+    rows, few = spaced(1, sequences, 16, EVERY_BATCH), spaced(1, sequences, 4)
     fine = _fineness(deployment)
     # Tables are as fine as the time of a whole step needs.
     alone = _alone(deployment, batches)
@@ -202,7 +201,7 @@ def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
 
     def at_batches(points: Array, window: int | None = None) -> Array:
         """Attention at every batch; between fewer of them it is a straight line."""
-        some = batches if rounded else spaced(1, sequences, 8, EVERY_FEW)
+        some = batches if _rounded(deployment) > 1 else spaced(1, sequences, 8, EVERY_FEW)
         found = _attended(deployment, some, points, window)
         return np.stack([np.interp(batches, some, column) for column in found.T], axis=1)
 
@@ -216,12 +215,27 @@ def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
         alone_s=alone,
         tokens=tokens,
         others_s=others_s,
-        rows=batches,
-        head_s=_head(deployment, batches),
+        rows=rows,
+        head_s=_head(deployment, rows),
         chunks=chunks,
         cached=cached,
         attention_s=attention,
     )
+
+
+def _rounded(deployment: Deployment) -> int:
+    """Sequences by which parts of a step are rounded up: groups, micro-batches. [1]"""
+    return int(deployment.layout.dp * deployment.layout.pp)
+
+
+def _batches(deployment: Deployment, sequences: int, per_octave: int) -> Array:
+    """Batches at which a step is priced; of those that are rounded up to the same, both ends."""
+    number, stages = _rounded(deployment), int(deployment.layout.pp)
+    points = spaced(1, sequences, per_octave, max(EVERY_BATCH, stages * stages))
+    if number == 1:
+        return points
+    full = np.arange(number, min(sequences, EVERY_ROUND), number, dtype=float)
+    return distinct(np.concatenate([points, full, full + 1.0]))
 
 
 def _check(deployment: Deployment, sequences: int) -> None:
@@ -273,9 +287,7 @@ def prices_of_lengths(
         As `step_prices`.
     """
     _check(deployment, server.max_sequences)
-    rounded = deployment.layout.dp * deployment.layout.pp > 1
-    every = EVERY_ROUND if rounded else EVERY_BATCH
-    batches = spaced(1, server.max_sequences + 1, 16, every)
+    batches = _batches(deployment, server.max_sequences + 1, 16)
     mean = prompt + output / 2.0
     window = min(_window(deployment), prompt + output)
     left = float(np.clip(mean, 1.0, max(window, 1)))
@@ -357,11 +369,18 @@ def _attended(
         windowed = windowed and "ratio" not in op.dims
         return _attends(op) and windowed == (window is not None)
 
-    every = np.repeat(batches, len(contexts))
-    number, size = turns(every, deployment.layout)
-    group = Group(size, 1.0, np.tile(contexts, len(batches)), GROUP)
+    # Groups of devices have as many sequences each as the one with most of them.
+    turn = turns(batches, deployment.layout)
+    number, size = (np.broadcast_to(each, batches.shape) for each in turn)
+    groups = float(deployment.layout.dp)
+    pairs, place = np.unique(
+        np.stack([number, np.ceil(size / groups) * groups]), axis=1, return_inverse=True
+    )
+    number, size = np.repeat(pairs, len(contexts), axis=1)
+    group = Group(size, 1.0, np.tile(contexts, pairs.shape[1]), GROUP)
     found = period(laid_out(deployment, group).seconds(wanted), number)
-    return np.broadcast_to(found, every.shape).reshape(shape).copy()
+    found = np.broadcast_to(found, size.shape).reshape(pairs.shape[1], len(contexts))
+    return found[place.ravel()]
 
 
 def _alone(deployment: Deployment, batches: Array) -> Array:
