@@ -41,8 +41,8 @@ ATTENTION: Final = ("decode-attention", "latent-attention")
 EVERY_BATCH: Final = 256
 EVERY_FEW: Final = 32
 """The same for attention, whose kernels take rows and no tiles of them."""
-EVERY_ROUND: Final = 4096
-"""Batch up to which there are points wherever parts are rounded up: groups, micro-batches. [1]"""
+EVERY_ROW: Final = 128
+"""The same for rows of logits, which are little of a step."""
 EVERY_TOKEN: Final = 512
 MOST_STEP_TOKENS: Final = 65_536
 """Beyond, a step's time goes on as the straight line that it long is."""
@@ -178,7 +178,7 @@ def _digest(deployment: Deployment) -> bytes:
 def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
     """Tables of the kernels of a deployment, without what the engine's software adds."""
     batches = _batches(deployment, sequences, 32)
-    rows, few = spaced(1, sequences, 16, EVERY_BATCH), spaced(1, sequences, 4)
+    rows, few = _batches(deployment, sequences, 16, EVERY_ROW), spaced(1, sequences, 4)
     fine = _fineness(deployment)
     # Tables are as fine as the time of a whole step needs.
     alone = _alone(deployment, batches)
@@ -228,13 +228,13 @@ def _rounded(deployment: Deployment) -> int:
     return int(deployment.layout.dp * deployment.layout.pp)
 
 
-def _batches(deployment: Deployment, sequences: int, per_octave: int) -> Array:
+def _batches(
+    deployment: Deployment, sequences: int, per_octave: int, every: int = EVERY_BATCH
+) -> Array:
     """Batches at which a step is priced; of those that are rounded up to the same, both ends."""
     number, stages = _rounded(deployment), int(deployment.layout.pp)
-    points = spaced(1, sequences, per_octave, max(EVERY_BATCH, stages * stages))
-    if number == 1:
-        return points
-    full = np.arange(number, min(sequences, EVERY_ROUND), number, dtype=float)
+    points = spaced(1, sequences, per_octave, max(every, stages * stages))
+    full = np.arange(number, min(sequences, number * every + 1), number, dtype=float)
     return distinct(np.concatenate([points, full, full + 1.0]))
 
 
