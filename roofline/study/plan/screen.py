@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import Layout
 from roofline.cost.memory import held, memory_budget
 from roofline.cost.roof import parts
@@ -77,9 +78,12 @@ def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
         if some:
             columns = _priced(base, some, contexts, cached)
             known |= {one: (columns, row) for row, one in enumerate(some)}
+    engines = {groups: base.costs_on(groups) for groups in {one.dp for one in wanted}}
     made = []
     for layout, alike, fit, room in zip(layouts, flat, fits, rooms, strict=True):
-        estimate = _prices(layout, base, *known[alike], contexts, cached) if fit else None
+        estimate = None
+        if fit:
+            estimate = _prices(layout, base, *known[alike], contexts, cached, engines[layout.dp])
         made.append(Candidate(kind, layout, *room, estimate))
     return tuple(made)
 
@@ -169,6 +173,7 @@ def _prices(
     row: int,
     contexts: Array,
     cached: Array,
+    engine: EngineCosts,
 ) -> StepPrices:
     """Coarse prices of a layout, with its pipeline."""
     stages, groups = int(layout.pp), float(np.max(layout.dp))
@@ -195,7 +200,7 @@ def _prices(
         chunks=TOKENS,
         cached=cached,
         attention_s=columns.attention[row] * uneven / stages,
-        engine=base.costs_on(layout.dp),
+        engine=engine,
     )
 
 
