@@ -367,7 +367,7 @@ def _attended(
         # Those with a ratio see all of the context beside their window, at that ratio.
         windowed = op.kind in ATTENTION and inside > 0 and op.dims.get("window") == inside
         windowed = windowed and "ratio" not in op.dims
-        return _attends(op) and windowed == (window is not None)
+        return attends(op) and windowed == (window is not None)
 
     # Groups of devices have as many sequences each as the one with most of them.
     turn = turns(batches, deployment.layout)
@@ -387,7 +387,7 @@ def _alone(deployment: Deployment, batches: Array) -> Array:
     """Part of a step that only decodes which is no attention. [s]"""
     number, size = turns(batches, deployment.layout)
     group = Group(size, 1.0, np.ones_like(batches), GROUP)
-    others = period(laid_out(deployment, group).seconds(_rest), number)
+    others = period(laid_out(deployment, group).seconds(rest), number)
     return np.broadcast_to(others, batches.shape).copy()
 
 
@@ -398,7 +398,7 @@ def _others(deployment: Deployment) -> Callable[[Array], Array]:
     def price(tokens: Array) -> Array:
         number, size = turns(tokens, deployment.layout)
         group = Group(groups, size / groups, size / groups, GROUP)
-        stages = laid_out(deployment, group).seconds(_rest)
+        stages = laid_out(deployment, group).seconds(rest)
         return np.broadcast_to(period(stages, number), tokens.shape).copy()
 
     return price
@@ -408,7 +408,7 @@ def _head(deployment: Deployment, rows: Array) -> Array:
     """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
     number, size = turns(rows, deployment.layout)
     each = np.ones_like(rows)
-    stages = laid_out(deployment, Group(size, each, each, GROUP)).seconds(_rest)
+    stages = laid_out(deployment, Group(size, each, each, GROUP)).seconds(rest)
     whole = np.broadcast_to(period(stages, number), rows.shape)
     return np.maximum(whole - _others(deployment)(rows), 0.0)
 
@@ -443,19 +443,19 @@ def _chunked(deployment: Deployment, chunks: Array, cached: Array) -> Array:
     groups = deployment.layout.dp
     new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
     group = Group(groups, new, before + new, GROUP)
-    whole = pace(laid_out(deployment, group).seconds(_attends))
+    whole = pace(laid_out(deployment, group).seconds(attends))
     each = np.broadcast_to(whole, new.shape) / (groups * new)
     return each.reshape(len(chunks), len(cached))
 
 
-def _attends(op: Op) -> bool:
+def attends(op: Op) -> bool:
     """Whether an operator is of one group of sequences, and not of all new tokens."""
     return GROUP in op.name or op.name.startswith(BROUGHT)
 
 
-def _rest(op: Op) -> bool:
+def rest(op: Op) -> bool:
     """Whether an operator depends on the new tokens of a step alone."""
-    return not _attends(op)
+    return not attends(op)
 
 
 def _with_windows(deployment: Deployment, points: Array) -> Array:

@@ -4,7 +4,7 @@ What does not fit is left out first. Of the rest, layouts that differ in their p
 priced once: a step of B sequences in p stages takes what one of B/p takes without a pipeline.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,12 +14,11 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import Layout
 from roofline.cost.memory import held, memory_budget
-from roofline.cost.roof import parts
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number
+from roofline.cost.work import Array, Number, Op
 from roofline.serving.run.setup import typical
-from roofline.serving.simulate.prices import BROUGHT, GROUP, StepPrices
-from roofline.serving.stages import through
+from roofline.serving.simulate.prices import GROUP, StepPrices, attends, rest
+from roofline.serving.stages import laid_out
 from roofline.study.enumeration import candidates
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Demand
@@ -31,6 +30,7 @@ BATCHES: Final = np.array(
 """Sequences of a group at which decode steps are priced. [1]"""
 TOKENS: Final = np.array([1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384], float)
 """New tokens of a group at which steps with prompts are priced. [token]"""
+Wanted = Callable[[Op], bool]
 LONGER: Final = 1.25
 """Room in tables for longer requests, over the longest."""
 
@@ -138,8 +138,8 @@ def _priced(
     def column(name: str, each: int) -> Array:
         return np.repeat([float(getattr(layout, name)) for layout in layouts], each)
 
-    def split(first: Array, second: Array, *, prompts: bool) -> tuple[Array, Array]:
-        """Attention and everything else of steps, of shape (layouts, first, second)."""
+    def split(first: Array, second: Array, wanted: Wanted, *, prompts: bool) -> Array:
+        """Some operators of steps, of shape (layouts, first, second)."""
         points = len(first) * len(second)
         tp, cp, dp, ep = (column(name, points) for name in ("tp", "cp", "dp", "ep"))
         axis = replace(layouts[0], tp=tp, cp=cp, dp=dp, ep=ep)
@@ -148,20 +148,13 @@ def _priced(
         group = (
             Group(dp, one, one + other, GROUP) if prompts else Group(one * dp, 1.0, other, GROUP)
         )
-        (stage,) = through(replace(base, layout=axis), group)
-        shape = (count, len(first), len(second))
-        found = []
-        for attention in (True, False):
-            some = parts(
-                (op, time)
-                for op, time in stage.ops.values()
-                if (GROUP in op.name or op.name.startswith(BROUGHT)) == attention
-            )
-            found.append(np.broadcast_to(some.seconds(stage.deployment), one.shape).reshape(shape))
-        return found[0], found[1]
+        (found,) = laid_out(replace(base, layout=axis), group).seconds(wanted)
+        return np.broadcast_to(found, one.shape).reshape(count, len(first), len(second))
 
-    own, beside = split(BATCHES, contexts, prompts=False)
-    attention, others = split(TOKENS, cached, prompts=True)
+    own = split(BATCHES, contexts, attends, prompts=False)
+    beside = split(BATCHES, contexts[:1], rest, prompts=False)
+    attention = split(TOKENS, cached, attends, prompts=True)
+    others = split(TOKENS, cached[:1], rest, prompts=True)
     each = column("dp", 1)[:, None, None] * TOKENS[:, None]
     return _Columns(own + beside, beside[:, :, 0], others[:, :, 0], attention / each)
 
