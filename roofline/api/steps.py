@@ -58,7 +58,7 @@ def with_steps(result: Result, plan: Plan) -> Result:
     if not same:
         where = f"only of what decodes, {layouts[1]} on {last.kind.gpu}"
     steps = (
-        f"Of the recommended deployment, {where}: prompts of {plan.full.prompt:,.0f} tokens, one "
+        f"Of the recommended deployment, {where}: prompts of {plan.demand.prompt:,.0f} tokens, one "
         f"in a step, and {batch:,} sequences that decode together, about as many as an instance "
         f"has at the planned load{'' if last.replica.draft is None else ', without drafts'}."
     )
@@ -72,14 +72,14 @@ def with_steps(result: Result, plan: Plan) -> Result:
 
 def _together(best: Confirmed, pool: Pool, plan: Plan) -> int:
     """Sequences that an instance decodes at the planned load, by Little's law. [1]"""
-    seconds = best.seconds(MEAN).kept.value_s * plan.full.output
-    several = plan.full.rate * seconds / pool.instances
+    seconds = best.seconds(MEAN).kept.value_s * plan.demand.output
+    several = plan.demand.rate * seconds / pool.instances
     return int(min(max(round(several), 1), pool.server.max_sequences))
 
 
 def _priced(pool: Pool, plan: Plan, batch: int) -> StaticBatch:
     """A static batch on an instance of a pool, with the lengths of the traffic."""
-    prompt, output = max(1, round(plan.full.prompt)), max(2, round(plan.full.output))
+    prompt, output = max(1, round(plan.demand.prompt)), max(2, round(plan.demand.output))
     return static_batch(
         pool.replica.deployment,
         Workload(batch, prompt, output, prefill_batch=1),

@@ -55,7 +55,7 @@ def assumptions(plan: Plan) -> Table:
     add("load of a replica", f"up to {SHARES[-1]:.0%} of saturation", "assumed", "planner")
     add(
         "latencies under load",
-        f"closed form, confirmed with {len(plan.full.requests):,} requests simulated",
+        f"closed form, confirmed with {len(plan.demand.requests):,} requests simulated",
         "assumed",
         "planner",
     )

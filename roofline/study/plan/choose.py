@@ -8,7 +8,6 @@ from itertools import count
 from typing import Final
 
 from roofline.study.plan.confirm import NODES, Confirmed, confirm, holds
-from roofline.study.plan.demand import Demand
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.question import CHEAPER, ROUNDING, Question
 from roofline.study.plan.search import sized, tunings
@@ -51,7 +50,6 @@ class Choice:
 def chosen(
     options: Iterable[Option],
     question: Question,
-    full: Demand,
     tables: Tables,
     *,
     kept: int = KEPT,
@@ -66,8 +64,6 @@ def chosen(
         Ways to run layouts, and pairs of pools.
     question, tables
         Of the search that found them.
-    full
-        Traffic with requests enough for percentiles.
     kept
         Runs that are left for other things. [1]
 
@@ -81,14 +77,14 @@ def chosen(
     usual = [each for each in every if each.usual]
     others = [each for each in every if not each.usual]
     while choice.best is None and tables.budget.left >= len(NODES):
-        choice.plain = _settled(usual, question, full, tables, choice, math.inf, kept)
+        choice.plain = _settled(usual, question, tables, choice, math.inf, kept)
         ceiling = math.inf
         if choice.plain is not None:
             ceiling = question.cost(choice.plain) * (1.0 - CHEAPER)
-        option = _settled(others, question, full, tables, choice, ceiling, kept) or choice.plain
+        option = _settled(others, question, tables, choice, ceiling, kept) or choice.plain
         if option is None:
             break
-        done = confirm(option, full, question.goal, tables)
+        done = confirm(option, question, tables)
         if done.enough:
             choice.best = done
         else:
@@ -102,9 +98,9 @@ def chosen(
         option = next((each for each in better if _key(each) not in choice.tried), None)
         if option is None:
             break
-        choice.tried[_key(option)] = holds(option, question, full, tables)
+        choice.tried[_key(option)] = holds(option, question, tables)
         if choice.tried[_key(option)]:
-            done = confirm(option, full, question.goal, tables)
+            done = confirm(option, question, tables)
             choice.tried[_key(option)] = done.enough
             choice.best = done if done.enough else choice.best
         choice.others = _others(every, question, tables, choice)
@@ -132,7 +128,6 @@ def _others(
 def _settled(
     options: Sequence[Option],
     question: Question,
-    full: Demand,
     tables: Tables,
     choice: Choice,
     ceiling: float,
@@ -154,7 +149,7 @@ def _settled(
         tables.tell(f"simulating {counted(option.gpus, 'GPU')}: {option.layout}")
         key = _key(option)
         if key not in choice.tried:
-            choice.tried[key] = holds(option, question, full, tables)
+            choice.tried[key] = holds(option, question, tables)
         if choice.tried[key]:
             return renewed(option, question, tables, instances=True)
         wanted = question.demand.rate * (1.0 + question.goal.headroom)

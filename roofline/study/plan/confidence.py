@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from roofline.study.plan.confirm import Confirmed, holds
-from roofline.study.plan.demand import Demand
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import Question
 from roofline.study.plan.replan import replanned
@@ -37,7 +36,6 @@ def levels(
     best: Confirmed,
     options: Sequence[Option],
     question: Question,
-    full: Demand,
     tables: Tables,
     *,
     spare: int,
@@ -50,8 +48,8 @@ def levels(
         Recommended deployment, which is shown at the confidence asked for.
     options
         Layouts that may be used.
-    question, full, tables
-        Question, the traffic with all requests, and curves.
+    question, tables
+        Question, and curves.
     spare
         Runs that are left for other things. [1]
 
@@ -67,7 +65,7 @@ def levels(
     for confidence in sorted(LEVELS, key=lambda each: abs(each - asked)):
         if confidence not in found:
             at = replace(question, goal=replace(question.goal, confidence=confidence))
-            found[confidence] = _held(at, some, full, tables, spare)
+            found[confidence] = _held(at, some, tables, spare)
     out: list[Level] = []
     for confidence in sorted(found, reverse=True):
         option, above = found[confidence], out[-1].option if out else None
@@ -81,7 +79,7 @@ def levels(
 
 
 def _held(
-    question: Question, options: Sequence[Option], full: Demand, tables: Tables, spare: int
+    question: Question, options: Sequence[Option], tables: Tables, spare: int
 ) -> Option | None:
     """The preferred option that holds in a run; by its curve where no run is left."""
     refused: list[Option] = []
@@ -89,7 +87,7 @@ def _held(
         option = replanned(options, question, tables, refused=refused)
         if option is None or tables.budget.left <= spare:
             return option
-        if holds(option, question, full, tables):
+        if holds(option, question, tables):
             return option
         refused.append(option)
     return replanned(options, question, tables, refused=refused)

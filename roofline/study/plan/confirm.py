@@ -125,8 +125,7 @@ def _step(replica: Replica, batch: float, demand: Demand) -> Priced:
 
 def confirm(
     option: Option,
-    demand: Demand,
-    goal: Goal,
+    question: Question,
     tables: Tables,
     *,
     interval: bool = True,
@@ -138,10 +137,8 @@ def confirm(
     ----------
     option
         Pools that are to carry the traffic.
-    demand
-        Traffic, with requests enough for the percentiles of all replicas together.
-    goal
-        Limits that have to be kept.
+    question
+        Traffic, and the limits that have to be kept.
     tables
         Latencies to look at, and where runs are counted.
     interval
@@ -149,6 +146,7 @@ def confirm(
     closely
         Whether steps are tabulated closely; else by the estimate of the layout.
     """
+    demand, goal = question.demand, question.goal
     known, limits = uncertainty_of(option, demand), _limits(goal, tables.probes)
     nodes = NODES if interval and known.step else (0.0,)
     factors = np.exp(np.array(nodes) * known.step)
@@ -177,9 +175,7 @@ def confirm(
     )
 
 
-def holds(
-    option: Option, question: Question, demand: Demand, tables: Tables, *, closely: bool = False
-) -> bool:
+def holds(option: Option, question: Question, tables: Tables, *, closely: bool = False) -> bool:
     """Whether all limits hold in one run: with the headroom, the confidence, without the spares.
 
     Curves of the pools are corrected by it.
@@ -188,8 +184,6 @@ def holds(
     ----------
     option, question
         Pools, and the limits that they are asked to keep.
-    demand
-        Traffic, with requests enough for percentiles.
     tables
         Curves, and where the run is counted.
     closely
@@ -197,7 +191,7 @@ def holds(
         where a limit is near.
     """
     goal, kind = question.goal, option.kind
-    more = replace(demand, rate=question.demand.rate * (1.0 + goal.headroom))
+    more = replace(question.demand, rate=question.demand.rate * (1.0 + goal.headroom))
     worst, limits = option.without(goal.spares), question.objectives(kind)
     if not all(pool.instances > 0 for pool in worst.pools):
         return False

@@ -112,7 +112,7 @@ def _found(plan: Plan, remake: Remake) -> tuple[Relaxation, ...]:
     tries.append(_shorter(plan))
     if binds == RATE:
         tries.append(_slower(plan))
-    if plan.full.acceptance is not None:
+    if plan.demand.acceptance is not None:
         tries.append(_plain(plan))
     return tuple(each for some in tries for each in some)
 
@@ -166,14 +166,14 @@ def _with(plan: Plan, remake: Remake, gpus: int, weights: str | None = None) -> 
     except RooflineError:
         return None
     goal = replace(plan.goal, gpus=gpus)
-    return _best(kinds, replace(plan.question, goal=goal), plan.full, plan.tables)
+    return _best(kinds, replace(plan.question, goal=goal), plan.tables)
 
 
-def _best(kinds: Sequence[Kind], question: Question, full: Demand, tables: Tables) -> Option | None:
+def _best(kinds: Sequence[Kind], question: Question, tables: Tables) -> Option | None:
     """The cheapest option by curves that a run confirms; None if none does."""
     own = _fresh(tables)
     found = search(_screened(kinds, question), question, own, least=1)
-    return _held(question.preferred(found.options), question, full, own)
+    return _held(question.preferred(found.options), question, own)
 
 
 def _fresh(tables: Tables) -> Tables:
@@ -181,12 +181,12 @@ def _fresh(tables: Tables) -> Tables:
     return Tables(tables.probes, tables.tell, tables.budget)
 
 
-def _held(best: Option | None, question: Question, full: Demand, tables: Tables) -> Option | None:
+def _held(best: Option | None, question: Question, tables: Tables) -> Option | None:
     """The option, larger where a run asks for it; None where that is not enough."""
     for _ in range(TRIES):
         if best is None or best.gpus > question.goal.gpus or not tables.budget.left:
             return None
-        if holds(best, question, full, tables):
+        if holds(best, question, tables):
             return best
         best = best.resized(1)
     return None
@@ -207,14 +207,12 @@ def _weights(plan: Plan, remake: Remake) -> Iterator[Relaxation]:
 def _shorter(plan: Plan) -> Iterator[Relaxation]:
     for factor in SHORTER:
         plan.tables.tell(f"what if: requests of {factor:.0%} of their length")
-        full = plan.full.scaled(factor, factor)
-        demand = plan.question.demand.scaled(factor, factor)
-        question = replace(plan.question, demand=demand)
-        found = _best(plan.compared, question, full, plan.tables)
+        demand = plan.demand.scaled(factor, factor)
+        found = _best(plan.compared, replace(plan.question, demand=demand), plan.tables)
         if found is not None:
             yield Relaxation(
                 f"prompts and answers of {factor:.0%} of their length: at most "
-                f"{full.longest:,} tokens together",
+                f"{demand.longest:,} tokens together",
                 "--prompt, --output",
                 found,
             )
@@ -241,7 +239,7 @@ def _looser(plan: Plan) -> Iterator[Relaxation]:
             for each, factor in zip(goal.objectives, factors, strict=True)
         )
         final = replace(question, goal=replace(goal, objectives=limits))
-        found = _held(made, final, plan.full, own)
+        found = _held(made, final, own)
         if found is not None:
             yield Relaxation(*_said(goal, final.goal), found)
             return
@@ -346,9 +344,8 @@ def _slower(plan: Plan) -> Iterator[Relaxation]:
     for attempt in range(HALVINGS if most > 0.0 else 0):
         rate = float(f"{math.sqrt(low * high) if attempt else high / MARGIN:.3g}")
         at = replace(question, demand=replace(question.demand, rate=rate))
-        full = replace(plan.full, rate=rate)
         tried = _able(some, at, own) or _able(some, at, _fresh(own))
-        found = _held(tried, at, full, own)
+        found = _held(tried, at, own)
         if found is None:
             high = rate
             continue

@@ -80,15 +80,15 @@ def result_of(
         found = relaxations(plan, remake)
     else:
         bars = tornado(best, able, plan.question, plan.tables)
-        others = runners_up(plan.choice, plan.question, plan.full, plan.tables)
+        others = runners_up(plan.choice, plan.question, plan.tables)
         spare = SPARE * (best.option.resized(1).gpus <= plan.goal.gpus)
-        known = levels(best, able, plan.question, plan.full, plan.tables, spare=spare)
+        known = levels(best, able, plan.question, plan.tables, spare=spare)
         points = _points(plan, others, names)
-        if plan.full.acceptance is not None:
+        if plan.demand.acceptance is not None:
             plain = without_drafts(plan, pools=pools).best
             others += () if plain is None else (RunnerUp(plain, UNDRAFTED),)
         if training_tokens is not None:
-            even = break_even(best, plan.full, training_tokens)
+            even = break_even(best, plan.demand, training_tokens)
     out: dict[str, Table] = {
         "verdict": tables.verdict(plan, names, basis),
         "objectives": tables.objectives(best, len(plan.goal.objectives), basis),
@@ -110,7 +110,7 @@ def result_of(
     return Result(
         kind="plan",
         tables=out,
-        derivations={} if best is None else derivations(best, plan.full, plan.goal),
+        derivations={} if best is None else derivations(best, plan.demand, plan.goal),
         notes=(*notes, *_notes(plan), *(_start(role, text) for role, text in commands.items())),
         metadata={
             "version": roofline.__version__,
@@ -120,9 +120,9 @@ def result_of(
             "limit": "" if best is not None else limit(plan),
             "ttft_statistic": names.ttft,
             "tpot_statistic": names.tpot,
-            "prompt_mean": plan.full.prompt,
-            "output_mean": plan.full.output,
-            "requests": len(plan.full.requests),
+            "prompt_mean": plan.demand.prompt,
+            "output_mean": plan.demand.output,
+            "requests": len(plan.demand.requests),
             "layouts": sum(len(each.candidates) for each in every),
             "curves": sum(len(each.tables.curves) for each in every),
             "tabulated": sum(replica.tabulated for each in every for replica in each.tables.made),
@@ -138,7 +138,7 @@ def result_of(
 def _points(plan: Plan, others: tuple[RunnerUp, ...], names: Named) -> tuple[Point, ...]:
     """Simulated deployments that nothing cheaper beats."""
     assert plan.best is not None, "larger than nothing"
-    more = larger(plan.best.option, plan.question, plan.full, plan.tables)
+    more = larger(plan.best.option, plan.question, plan.tables)
     every = [plan.best, *(each.done for each in others), *(each for each in more if each.met)]
     return frontier(every, plan.question, names)
 

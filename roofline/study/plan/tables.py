@@ -29,7 +29,7 @@ def verdict(plan: Plan, names: Named, basis: str) -> Table:
     """The recommended deployment; no row where nothing fits."""
     rows = []
     if plan.best is not None:
-        rows = [figures.verdict(plan.best, plan.full.output, names)]
+        rows = [figures.verdict(plan.best, plan.demand.output, names)]
     return table(rows, UNITS, basis)
 
 
@@ -68,7 +68,7 @@ def confidences(plan: Plan, every: Sequence[Level]) -> Table:
                 "gpu": "" if option is None else figures.gpu(option),
                 "weights": "" if option is None else figures.weights(option),
                 "usd_per_hour": (option.usd_per_hour or None) if option else None,
-                "usd_per_mtok": option and figures.usd_per_mtok(option, plan.full.output),
+                "usd_per_mtok": option and figures.usd_per_mtok(option, plan.demand.output),
                 "asked": each.confidence == plan.goal.confidence,
             }
         )
@@ -80,7 +80,7 @@ def frontier(plan: Plan, points: Sequence[Point], names: Named, basis: str) -> T
     best = None if plan.best is None else plan.best.option
     rows = [
         {
-            **figures.simulated(point.done, plan.full.output, names),
+            **figures.simulated(point.done, plan.demand.output, names),
             "best_in": ", ".join(point.best_in),
             "chosen": best is not None and point.done.option.same(best),
         }
@@ -99,7 +99,7 @@ def runners_up(plan: Plan, every: Sequence[RunnerUp], names: Named, basis: str) 
         rows.append(
             {
                 "why": each.why,
-                **figures.simulated(each.done, plan.full.output, names),
+                **figures.simulated(each.done, plan.demand.output, names),
                 "extra_usd_per_hour": option.usd_per_hour - base.usd_per_hour,
                 "extra_gpus": option.gpus - base.gpus,
                 "gives_up": worse,
@@ -115,7 +115,7 @@ def bounds(plan: Plan, bounded: Plan, names: Named) -> Table:
     for option in sorted((*bounded.found.options, *bounded.pooled), key=bounded.question.order):
         cheapest.setdefault(option.kind.name, option)
     rows = [
-        {**figures.deployment(option, plan.full.output), **figures.load(option, names)}
+        {**figures.deployment(option, plan.demand.output), **figures.load(option, names)}
         for option in cheapest.values()
     ]
     return table(rows, UNITS, "datasheet")
@@ -150,7 +150,7 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
         option = sized.get(key)
         if key in chosen:
             # What the layout has in what is recommended, where it may do one phase only.
-            option = Option((chosen[key],), plan.full.rate)
+            option = Option((chosen[key],), plan.demand.rate)
         fits, demand = each.estimate is not None, plan.question.demand
         first = [one for one in plan.tables.probes if one.metric == "ttft"]
         rows.append(
@@ -219,11 +219,9 @@ def _said(plan: Plan, option: Option | None) -> str:
 def sensitivity(plan: Plan, bars: Sequence[Bar]) -> Table:
     """Every input lower and higher, and what is then the best."""
     rows = []
-    # Answers of the few requests of a curve are not quite as long as those of all.
-    longer = plan.full.output / plan.question.demand.output
     for bar in bars:
         row: dict[str, Any] = {"what": bar.what, "low": bar.said[0], "high": bar.said[1]}
-        base = figures.usd_per_mtok(bar.base, plan.full.output)
+        base = figures.usd_per_mtok(bar.base, plan.demand.output)
         row |= {"usd_per_mtok_base": base, "gpus_base": bar.base.gpus}
         row["usd_per_hour_base"] = bar.base.usd_per_hour or None
         for end, option, output in (
@@ -235,7 +233,7 @@ def sensitivity(plan: Plan, bars: Sequence[Bar]) -> Table:
             row[f"usd_per_mtok_{end}"] = (
                 None
                 if option is None or not priced
-                else priced / option.usd_per_hour * (_mtok(option, output * longer))
+                else priced / option.usd_per_hour * (_mtok(option, output))
             )
             row[f"gpus_{end}"] = None if option is None else option.gpus
             row[f"shape_{end}"] = "" if option is None else figures.shape(option)
@@ -260,14 +258,14 @@ def _price(bar: Bar, end: str, option: Option) -> float | None:
 
 def gpus_by_rate(plan: Plan, every: Sequence[Step]) -> Table:
     """Steps of the rate, and what is the cheapest on each."""
-    rate = plan.full.rate
+    rate = plan.demand.rate
     rows = [
         {
             "rate_from_per_s": each.low,
             "rate_to_per_s": each.high,
             "gpus": each.option.gpus,
             "usd_per_hour": each.option.usd_per_hour or None,
-            "usd_per_mtok": figures.usd_per_mtok(each.option, plan.full.output),
+            "usd_per_mtok": figures.usd_per_mtok(each.option, plan.demand.output),
             "gpu": figures.gpu(each.option),
             "weights": figures.weights(each.option),
             "shape": figures.shape(each.option),

@@ -33,8 +33,9 @@ def pool(layout: str, rate: float) -> Pool:
 
 
 def done(option: Option, rate: float, **goal: float) -> Confirmed:
-    asked = replace(cases.question(rate).goal, **goal)  # type: ignore[arg-type]
-    return confirm(option, cases.demand(rate), asked, cases.tables())
+    asked = cases.question(rate)
+    goals = replace(asked.goal, **goal)  # type: ignore[arg-type]
+    return confirm(option, replace(asked, goal=goals), cases.tables())
 
 
 def lognormal(metric: str, limit: float, sd: float, known: PriceUncertainty) -> tuple[float, float]:

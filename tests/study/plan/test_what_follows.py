@@ -43,7 +43,7 @@ def options() -> tuple[Option, ...]:
 
 @cache
 def choice() -> Choice:
-    return chosen(options(), cases.question(37.0), cases.demand(37.0), fresh())
+    return chosen(options(), cases.question(37.0), fresh())
 
 
 def fresh() -> Tables:
@@ -62,7 +62,7 @@ def recommended() -> Confirmed:
 @cache
 def simulated() -> tuple[Confirmed, ...]:
     return tuple(
-        confirm(option, cases.demand(37.0), cases.question(37.0).goal, fresh(), interval=False)
+        confirm(option, cases.question(37.0), fresh(), interval=False)
         for option in (recommended().option, *choice().others[:5])
     )
 
@@ -143,7 +143,7 @@ def test_a_price_moves_the_cost_by_as_much() -> None:
 
 
 def test_others_say_what_they_give_up() -> None:
-    every = runners_up(choice(), cases.question(37.0), cases.demand(37.0), fresh())
+    every = runners_up(choice(), cases.question(37.0), fresh())
     assert every
     for each in every:
         assert each.done.met
@@ -182,7 +182,7 @@ def test_what_simulation_refuses_is_not_chosen() -> None:
     few = min(options(), key=lambda option: option.usd_per_hour)
     busier = 1.4 * few.capacity
     asked = at_rate(cases.question(37.0), busier)
-    made = chosen((replace(few, rate=busier),), asked, cases.demand(busier), fresh())
+    made = chosen((replace(few, rate=busier),), asked, fresh())
     assert made.best is not None
     assert made.best.option.gpus > few.gpus
     assert made.others == ()
@@ -248,8 +248,8 @@ def test_more_confidence_never_costs_less() -> None:
     goal = replace(question.goal, confidence=0.9)
     known = fresh()
     best, every = replace(recommended(), step_sd=0.1), replace(question, goal=goal)
-    found_ = levels(best, options(), every, cases.demand(60.0), known, spare=0)
+    found_ = levels(best, options(), every, known, spare=0)
     assert [each.confidence for each in found_] == list(LEVELS)
     costs = [math.inf if e.option is None else e.option.usd_per_hour for e in found_[:2]]
     assert costs == sorted(costs)
-    assert levels(recommended(), options(), every, cases.demand(60.0), known, spare=0) == ()
+    assert levels(recommended(), options(), every, known, spare=0) == ()
