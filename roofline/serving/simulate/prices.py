@@ -194,7 +194,7 @@ def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
         spaced(1, max(window, 1), 2),
         **fine,
     )
-    others = _others(deployment)
+    others = _once(_others(deployment))
     tokens = refined(others, spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN), **fine)
     others_s = others(tokens)
     chunks, cached, attention = _attention(deployment, most, tokens, others_s)
@@ -216,7 +216,7 @@ def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
         tokens=tokens,
         others_s=others_s,
         rows=rows,
-        head_s=_head(deployment, rows),
+        head_s=_head(deployment, rows, others),
         chunks=chunks,
         cached=cached,
         attention_s=attention,
@@ -315,7 +315,7 @@ def prices_of_lengths(
         tokens=tokens,
         others_s=_others(deployment)(tokens),
         rows=batches,
-        head_s=_head(deployment, batches),
+        head_s=_head(deployment, batches, _others(deployment)),
         chunks=chunks,
         cached=before,
         attention_s=_chunked(deployment, chunks, before + cached),
@@ -404,13 +404,26 @@ def _others(deployment: Deployment) -> Callable[[Array], Array]:
     return price
 
 
-def _head(deployment: Deployment, rows: Array) -> Array:
+def _once(price: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """The same prices, each point of which is priced once."""
+    known: dict[float, float] = {}
+
+    def ask(points: Array) -> Array:
+        new = np.array([point for point in points.tolist() if point not in known])
+        if len(new):
+            known.update(zip(new.tolist(), price(new).tolist(), strict=True))
+        return np.array([known[point] for point in points.tolist()])
+
+    return ask
+
+
+def _head(deployment: Deployment, rows: Array, others: Callable[[Array], Array]) -> Array:
     """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
     number, size = turns(rows, deployment.layout)
     each = np.ones_like(rows)
     stages = laid_out(deployment, Group(size, each, each, GROUP)).seconds(rest)
     whole = np.broadcast_to(period(stages, number), rows.shape)
-    return np.maximum(whole - _others(deployment)(rows), 0.0)
+    return np.maximum(whole - others(rows), 0.0)
 
 
 def _attention(

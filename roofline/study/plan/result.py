@@ -107,11 +107,14 @@ def result_of(
         out["bounds"] = tables.bounds(plan, plan.bounds, names)
     every = (plan,) if plan.bounds is None else (plan, plan.bounds)
     commands = {} if best is None else _commands(plan, best.option, given)
+    started = [_start(role, text) for role, text in commands.items()]
+    if given.get("simulation"):
+        started.append(f"What simulates it, with the same figures: {given['simulation']}")
     return Result(
         kind="plan",
         tables=out,
         derivations={} if best is None else derivations(best, plan.demand, plan.goal),
-        notes=(*notes, *_notes(plan), *(_start(role, text) for role, text in commands.items())),
+        notes=(*notes, *_notes(plan), *started),
         metadata={
             "version": roofline.__version__,
             **given,

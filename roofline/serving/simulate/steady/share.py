@@ -179,7 +179,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         beside_s=_row(table.contexts, table.mixed[rows], context) + seen,
         chunk=chunk,
         full=full,
-        attention_s=np.array([_attention_s(table, lengths, size) for size in chunk]),
+        attention_s=_attention_s(table, lengths, chunk),
         others_s=table.others,
         slope_s=table.others_slope,
         head_s=table.head,
@@ -273,17 +273,22 @@ def _row(points: Array, rows: Array, x: float) -> Array:
     return found
 
 
-def _attention_s(table: "Prices", lengths: Array, chunk: float) -> float:
-    """Attention of prompts in chunks of that size, for each of their tokens. [s]"""
-    counts = np.ceil(lengths / chunk).astype(int)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    before = (np.arange(int(counts.sum())) - first) * chunk
-    new = np.minimum(np.repeat(lengths, counts) - before, chunk)
+def _attention_s(table: "Prices", lengths: Array, sizes: Array) -> Array:
+    """Attention of prompts in chunks of each of the sizes, for each of their tokens. [s]"""
+    size = np.repeat(sizes, len(lengths))
+    whole = np.tile(lengths, len(sizes))
+    counts = np.ceil(whole / size).astype(int)
+    ends = np.cumsum(counts)
+    chunk = np.repeat(size, counts)
+    before = (np.arange(ends[-1]) - np.repeat(ends - counts, counts)) * chunk
+    new = np.minimum(np.repeat(whole, counts) - before, chunk)
     i, x = _place(table.chunks, new)
     j, y = _place(table.cached, before)
     low = (1.0 - x) * table.attention[i, j] + x * table.attention[i + 1, j]
     high = (1.0 - x) * table.attention[i, j + 1] + x * table.attention[i + 1, j + 1]
-    return float((new * (low + y * (high - low))).sum() / lengths.sum())
+    first = (ends - counts)[:: len(lengths)]
+    found: Array = np.add.reduceat(new * (low + y * (high - low)), first) / lengths.sum()
+    return found
 
 
 def _place(points: Array, x: Array) -> tuple[Integers, Array]:
