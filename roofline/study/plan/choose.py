@@ -116,8 +116,7 @@ def _others(
     able = [
         each
         for each in rest
-        if each.capacity > 0
-        and each.gpus <= question.goal.gpus
+        if question.enough(each)
         and not (best is not None and each.same(best))
         and not any(each.same(one) for one in choice.refused)
         and choice.tried.get(_key(each), True)
@@ -166,8 +165,7 @@ def _settled(
     able = (
         each
         for each in rest
-        if each.capacity > 0
-        and each.gpus <= question.goal.gpus
+        if question.enough(each)
         and question.cost(each) <= ceiling * (1.0 + ROUNDING)
         and choice.tried.get(_key(each), True)
     )
@@ -244,3 +242,31 @@ def renewed(
 
     pools = tuple(again(pool) for pool in option.pools)
     return replace(option, pools=pools, rate=question.demand.rate)
+
+
+def replanned(
+    options: Iterable[Option],
+    question: Question,
+    tables: Tables,
+    *,
+    refused: Sequence[Option] = (),
+) -> Option | None:
+    """The option that is preferred by curves; None where none is enough.
+
+    Parameters
+    ----------
+    options
+        Layouts and settings that may be used, in as many instances as it takes.
+    question, tables
+        Question, and curves; those that are missing are made.
+    refused
+        Options that are not enough whatever their curves say: larger ones take their places.
+    """
+    able = []
+    for each in options:
+        option = renewed(each, question, tables)
+        while option.capacity > 0 and any(option.same(one) for one in refused):
+            option = option.resized(1)
+        if question.enough(option):
+            able.append(option)
+    return question.preferred(able)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from roofline.study.plan.choose import replanned
 from roofline.study.plan.confirm import Confirmed, holds
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import Question
-from roofline.study.plan.replan import replanned
 from roofline.study.plan.tabled import Tables
 
 LEVELS: Final = (0.5, 0.75, 0.9, 0.95, 0.99)

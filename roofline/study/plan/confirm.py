@@ -77,7 +77,8 @@ class Confirmed:
     utilisation
         Share of the time in which devices work. [1]
     step_sd, first_sd
-        Log standard deviations of times between tokens, and of that to a first token. [1]
+        Log standard deviations of times between tokens, and of that to a first token; 0 where no
+        interval was asked for. [1]
     """
 
     option: Option
@@ -147,8 +148,9 @@ def confirm(
         Whether steps are tabulated closely; else by the estimate of the layout.
     """
     demand, goal = question.demand, question.goal
-    known, limits = uncertainty_of(option, demand), _limits(goal, tables.probes)
-    nodes = NODES if interval and known.step else (0.0,)
+    known = uncertainty_of(option, demand) if interval else PriceUncertainty()
+    limits = _limits(goal, tables.probes)
+    nodes = NODES if known.step else (0.0,)
     factors = np.exp(np.array(nodes) * known.step)
     runs = [run(option, demand, float(factor), tables, closely=closely) for factor in factors]
     found = [kept(each.done, limits) for each in runs]

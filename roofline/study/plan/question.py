@@ -8,6 +8,7 @@ from typing import Final
 
 from roofline.serving.objectives import Objective
 from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.curve import Role
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.kinds import Kind
 from roofline.study.plan.option import UNPRICED, Option
@@ -60,6 +61,49 @@ class Question:
             replace(each, limit_s=each.limit_s / more) if each.metric == "ttft" else each
             for each in self.goal.objectives
         )
+
+    def at(self, rate: float) -> "Question":
+        """The question with other traffic.
+
+        Parameters
+        ----------
+        rate
+            Requests a second. [1/s]
+        """
+        return replace(self, demand=replace(self.demand, rate=rate))
+
+    def refusal(self, candidate: Candidate) -> str:
+        """Reason why a layout cannot serve at all; empty where it might.
+
+        Parameters
+        ----------
+        candidate
+            Layout of a kind.
+        """
+        kind = candidate.kind
+        return candidate.refusal(self.demand, self.objectives(kind), self.slowness(kind))
+
+    def bound(self, candidate: Candidate, role: Role = "all", *, likely: bool = False) -> float:
+        """Requests a second that a replica could carry at best; 0 where it cannot at all. [1/s]
+
+        Parameters
+        ----------
+        candidate, role, likely
+            Layout of a kind, and the rest as for `Candidate.bound`.
+        """
+        kind = candidate.kind
+        limits, factor = self.objectives(kind), self.slowness(kind)
+        return candidate.bound(self.demand, limits, factor, role, likely=likely)
+
+    def enough(self, option: Option) -> bool:
+        """Whether an option carries traffic by its curves, on the devices that are allowed.
+
+        Parameters
+        ----------
+        option
+            Option.
+        """
+        return option.capacity > 0 and option.gpus <= self.goal.gpus
 
     def cost(self, option: Option) -> float:
         """Dollars for an hour; devices where no kind has a price. [$/h]"""

@@ -75,7 +75,7 @@ def search(
         most = MOST[usual] + MORE * len({each.kind.name for _, each in some})
         looked = 0
         for cost, candidate in some:
-            enough = [question.cost(each) for each in found if _enough(each, question)]
+            enough = [question.cost(each) for each in found if question.enough(each)]
             best = min(enough, default=math.inf)
             ceiling = best if usual else best * (1.0 - CHEAPER)
             # There is one of every kind, so that kinds can be compared.
@@ -94,14 +94,10 @@ def search(
                 dropped[key] = made
             else:
                 found.append(made)
-    able = sorted((one for one in found if _enough(one, question)), key=question.order)
+    able = sorted((one for one in found if question.enough(one)), key=question.order)
     return SearchResult(
-        tuple(able), tuple(one for one in found if not _enough(one, question)), dropped
+        tuple(able), tuple(one for one in found if not question.enough(one)), dropped
     )
-
-
-def _enough(option: Option, question: Question) -> bool:
-    return option.capacity > 0 and option.gpus <= question.goal.gpus
 
 
 def _bounded(
@@ -111,12 +107,9 @@ def _bounded(
     goal, dropped = question.goal, {}
     found = []
     for candidate in candidates:
-        factor = question.slowness(candidate.kind)
-        objectives = question.objectives(candidate.kind)
-        reason = candidate.refusal(question.demand, objectives, factor)
-        carries = 0.0
+        reason, carries = question.refusal(candidate), 0.0
         if not reason:
-            carries = candidate.bound(question.demand, objectives, factor)
+            carries = question.bound(candidate)
             replicas = question.replicas(carries) if carries else 1
             if not carries:
                 reason = "memory: no room for a request of typical length"
@@ -128,7 +121,7 @@ def _bounded(
             dropped[key_of(candidate)] = reason
         else:
             least = question.least_cost(candidate, question.replicas(carries))
-            guess = candidate.bound(question.demand, objectives, factor, likely=True)
+            guess = question.bound(candidate, likely=True)
             likely = question.least_cost(candidate, question.replicas(guess))
             found.append(
                 (likely, candidate.plainness, -guess / candidate.devices, least, candidate)
