@@ -191,16 +191,18 @@ def _looser(plan: Plan) -> Iterator[Relaxation]:
             for each, factor, more in zip(goal.objectives, factors, margins, strict=True)
         )
 
-    tries = [looser([MARGIN ** (2**n)] * len(factors)) for n in range(ATTEMPTS)]
     if not plan.tables.curves and made.rate <= LOADED * made.saturation:
-        limits: tuple[Objective, ...] | None = looser([1.0 + _error(e) for e in goal.objectives])
-        found: Option | None = made
-    else:
-        goals = ((each, replace(goal, objectives=each)) for each in tries)
-        held = ((each, _held(made, replace(question, goal=at), own)) for each, at in goals)
-        limits, found = next((each for each in held if each[1] is not None), (None, None))
-    if limits is not None and found is not None:
-        yield Relaxation(*_said(goal.objectives, limits), found)
+        limits = looser([1.0 + _error(each) for each in goal.objectives])
+        change, asked = _said(goal.objectives, limits)
+        yield Relaxation(f"a looser SLO, in closed form: {change}", asked, made)
+        return
+    for attempt in range(ATTEMPTS):
+        limits = looser([MARGIN ** (2**attempt)] * len(factors))
+        found = _held(made, replace(question, goal=replace(goal, objectives=limits)), own)
+        if found is not None:
+            change, asked = _said(goal.objectives, limits)
+            yield Relaxation(f"a looser SLO: {change}", asked, found)
+            return
 
 
 def _error(objective: Objective) -> float:
@@ -362,4 +364,4 @@ def _said(old: Sequence[Objective], new: Sequence[Objective]) -> tuple[str, str]
         for one, other in zip(old, new, strict=True)
         if one.limit_s != other.limit_s
     )
-    return f"a looser SLO: {worse}", f"--slo {text}"
+    return worse, f"--slo {text}"
