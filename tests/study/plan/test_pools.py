@@ -29,11 +29,11 @@ LOOSE = parse_slo("ttft_p99=2s,tpot_p99=100ms")
 
 
 @cache
-def answered(mean: float, rate: float) -> Demand:
+def answered(mean: float, rate: float, requests: int = 600, seed: int = 5) -> Demand:
     """Chats with answers of a mean length."""
     lengths = (Lognormal.of_mean(800.0, 1000.0, 4000), Lognormal.of_mean(0.6 * mean, mean, 2000))
-    traffic = Traffic(*lengths, arrivals=Poisson(10.0), requests=600)
-    return Demand(draw(traffic, 5), 10.0, rate, name=f"answers of {mean:g}")
+    traffic = Traffic(*lengths, arrivals=Poisson(10.0), requests=requests)
+    return Demand(draw(traffic, seed), 10.0, rate, name=f"answers of {mean:g}")
 
 
 @cache
@@ -63,9 +63,11 @@ def test_time_between_tokens_by_curve_is_that_of_both_pools_together(
     model: str, mean: float
 ) -> None:
     option = paired(model, mean)
-    together = whole(option, answered(mean, RATES[model]), LOOSE[1])
+    # Of 600 requests the 99th percentile of short answers is anything from 35 to 52 ms.
+    many = (answered(mean, RATES[model], 20_000, seed) for seed in (5, 6))
+    together = sum(whole(option, each, LOOSE[1]) for each in many) / 2.0
     # What is left is the hand-over, and that a curve is a closed form.
-    assert option.seconds("tpot_p99") == pytest.approx(together, rel=0.2)
+    assert option.seconds("tpot_p99") == pytest.approx(together, rel=0.1)
 
 
 def test_the_first_token_is_none_of_the_decode_pool() -> None:

@@ -65,6 +65,7 @@ def closed_loop(share: Share, most: Most, clients: Array) -> Means:
         waits=queue + beside,
         varying=varying,
         decode=decode,
+        plain=np.zeros_like(rate),
         within=steps.variance * others,
         between=np.zeros_like(rate),
     )

@@ -73,24 +73,33 @@ class Steady:
         found = mixed(self._share.request_s + means.own, means.waits, means.varying, percent)
         return np.where(self.stable, found, np.inf)
 
-    def tpot_percentile(self, percent: float) -> Array:
+    def tpot_percentile(self, percent: float, late: Array | None = None) -> Array:
         """Mean time between tokens that so many percent of the requests have at most. [s]
 
         Parameters
         ----------
         percent
             Which. [1]
+        late
+            What answers wait for before their first step, each value as often as the others, of
+            shape (values, loads); None where that is no time between tokens. [s]
 
         Notes
         -----
-        A gamma distribution for each length of an answer: long ones see the mean of many steps.
+        A gamma distribution beyond steps without prompts for each length of an answer: long ones
+        see the mean of many steps.
         """
         means, have = self._means, self._share.answers[self._share.answers > 0]
         if not len(have):
             return self.tpot_s
         varying = means.between + means.within / have[:, None]
         gap = means.decode / self._share.steps
-        found = mixed(np.zeros_like(varying), gap, varying, percent)
+        least = np.minimum(means.plain, gap)
+        shift = np.broadcast_to(least, varying.shape)
+        if late is not None:
+            shift = (least + late[:, None, :] / have[:, None]).reshape(-1, len(least))
+            varying = np.tile(varying, (len(late), 1))
+        found = mixed(shift, gap - least, varying, percent)
         return np.where(self.stable, found, np.inf)
 
 

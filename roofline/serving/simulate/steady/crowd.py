@@ -111,9 +111,9 @@ def open_loop(share: Share, most: Most, rate: Array) -> Means:
     def seen(column: Array) -> Array:
         return mean(grid * column) / np.maximum(sequences, LEAST)
 
-    # What follows a sequence's own prompt is as long or as short as a geometric row.
-    within = steps.variance * (1.0 if share.decode_first else (steps.mean_s / plain) ** 2)
-    within = seen(within) + seen(extra**2) / max(share.steps, 1.0)
+    # A longer step brings more prompts to the next ones: Var / (1 − ρ)², as of a busy period.
+    within = seen(steps.variance * (steps.mean_s / plain) ** 2)
+    within = within + seen(extra**2) / max(share.steps, 1.0)
     return Means(
         rate=rate,
         utilisation=mean(_works(share, lam, x, steps, step, alone)),
@@ -123,6 +123,7 @@ def open_loop(share: Share, most: Most, rate: Array) -> Means:
         waits=line + rest + wait + beside,
         varying=np.maximum(varying, 0.0),
         decode=sequences / rate,
+        plain=seen(steps.plain_s),
         within=within,
         between=np.maximum(seen(step**2) - seen(step) ** 2, 0.0),
     )
@@ -184,6 +185,10 @@ def _waiting(share: Share, most: Most, lam: Array, grid: Array, steps: Pace, alo
             used = np.broadcast_to(lam / most.requests_per_s, grid.shape)
         line = backlog(used, used * room * share.square / share.prompt, room) * full_s
         square = np.where(none, (alone.busy * alone.step_s**2)[:, None] / 3.0, steps.rest_square)
+        # A longer step, of which there is more left, brings more prompts into the next one.
+        brought = np.minimum(lam * steps.each_s, NEARLY)
+        longer = np.maximum(3.0 * square - 4.0 * rest**2, 0.0) / (1.0 - brought**2)
+        square = square + brought * (1.0 + brought) * longer
         square = square + 2.0 * rest * line + 2.0 * line**2 / np.maximum(used, 2.0**-10)
         return Waits(rest, line, square, 2.0 * lam * rest, used)
     rest, line = ahead(share, lam, steps, full)
