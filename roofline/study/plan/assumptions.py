@@ -14,13 +14,7 @@ def assumed(kind: Kind) -> bool:
 
 
 def assumptions(plan: Plan) -> Table:
-    """Assumptions that the figures rest on, with the source of each.
-
-    Parameters
-    ----------
-    plan
-        Plan that rests on them.
-    """
+    """Assumptions that the figures rest on, with the source of each."""
     rows = []
 
     def add(what: str, value: str, basis: str, source: str, note: str = "") -> None:

@@ -60,10 +60,6 @@ def chosen(
 
     Parameters
     ----------
-    options
-        Ways to run layouts, and pairs of pools.
-    question, tables
-        Of the search that found them.
     kept
         Runs that are left for other things. [1]
 
@@ -226,8 +222,6 @@ def renewed(
 
     Parameters
     ----------
-    option, question, tables
-        Pools, question, and curves.
     instances
         Whether it keeps as many instances as it has.
     """

@@ -46,10 +46,6 @@ def levels(
     ----------
     best
         Recommended deployment, which is shown at the confidence asked for.
-    options
-        Layouts that may be used.
-    question, tables
-        Question, and curves.
     spare
         Runs that are left for other things. [1]
 

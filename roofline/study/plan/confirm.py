@@ -96,13 +96,7 @@ class Confirmed:
 
 
 def uncertainty_of(option: Option, demand: Demand) -> PriceUncertainty:
-    """Errors of an option's times: the larger of what kernels and what the engine leave open.
-
-    Parameters
-    ----------
-    option, demand
-        Pools, and the requests whose means are priced.
-    """
+    """Errors of an option's times: the larger of what kernels and what the engine leave open."""
     first, last = option.pools[0], option.pools[-1]
     known = first.kind.uncertainty
     if any(pool.replica.deployment.calibration is None for pool in option.pools):
@@ -136,8 +130,6 @@ def confirm(
 
     Parameters
     ----------
-    option
-        Pools that are to carry the traffic.
     question
         Traffic, and the limits that have to be kept.
     tables
@@ -186,8 +178,6 @@ def holds(option: Option, question: Question, tables: Tables, *, closely: bool =
     ----------
     option, question
         Pools, and the limits that they are asked to keep.
-    tables
-        Curves, and where the run is counted.
     closely
         Whether steps are tabulated closely; else by the estimate of the layout, and closely only
         where a limit is near.
@@ -285,8 +275,6 @@ def probabilities(
     ----------
     runs, stable
         Objectives and whether queues were stable, at each of `NODES`.
-    known
-        Errors of times.
     promised
         Objectives that have limits: the first ones. [1]
 

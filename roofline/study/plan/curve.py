@@ -53,8 +53,6 @@ class Curve:
 
         Parameters
         ----------
-        name
-            Of the objective.
         load
             Requests that come. [1/s]
         """
@@ -131,10 +129,6 @@ def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective])
     role
         ``"all"``; ``"prefill"`` for prompts alone; ``"decode"`` for answers to prompts whose cache
         comes with them.
-    demand
-        Requests.
-    fleet
-        The replica.
     probes
         Latencies that are looked at; their limits are not.
 

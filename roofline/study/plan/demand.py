@@ -138,14 +138,13 @@ class Demand:
         """
         if percent is None:
             return self.mean_new_tokens
-        if percent not in self._percentiles:
-            found = float(np.percentile(self.new_tokens, percent, method="lower"))
-            self._percentiles[percent] = found
-        return self._percentiles[percent]
+        # Of n values, the one that so many percent are not above.
+        return float(self._ordered[int(percent / 100.0 * (len(self._ordered) - 1))])
 
     @cached_property
-    def _percentiles(self) -> dict[float, float]:
-        return {}
+    def _ordered(self) -> NDArray[np.int64]:
+        """New tokens of the prompts, ascending. [token]"""
+        return np.sort(self.new_tokens)
 
     @cached_property
     def mean_context(self) -> float:

@@ -99,20 +99,10 @@ def plan(
 
     Parameters
     ----------
-    kinds
-        Devices and formats that are compared.
-    demand
-        Traffic.
-    goal
-        Limits that have to be kept.
     pools
         Whether prefill and decode may have instances of their own.
     least
         Layouts that have a curve even if they cannot be the cheapest. [1]
-    tell
-        Told what is being done.
-    budget
-        Simulations, if some were run before.
     kept
         Simulations that are left for what follows from the plan. [1]
     """
@@ -159,8 +149,6 @@ def without_drafts(plan_: Plan, *, pools: bool) -> Plan:
 
     Parameters
     ----------
-    plan_
-        Where something does.
     pools
         Whether prefill and decode may have instances of their own.
     """
@@ -188,13 +176,7 @@ def _joined(plan: Plan, short: Plan) -> Plan:
 
 
 def probes_of(objectives: Sequence[Objective]) -> tuple[Objective, ...]:
-    """Latencies that curves have: those with limits, and the usual ones.
-
-    Parameters
-    ----------
-    objectives
-        Limits.
-    """
+    """Latencies that curves have: those with limits, and the usual ones."""
     have = {each.name for each in objectives}
     usual = [parse_slo(f"{name}=1s")[0] for name in USUAL if name not in have]
     return (*objectives, *usual)

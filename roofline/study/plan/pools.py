@@ -36,8 +36,6 @@ def disaggregated(
     ----------
     replicas
         Layouts that have curves; those inside a node, where there are any.
-    question, tables
-        As for `roofline.study.plan.search.search`.
 
     Notes
     -----

@@ -44,8 +44,6 @@ def steps(
     ----------
     options
         Layouts whose instances say at which rates one more is needed.
-    question, tables
-        Question and curves.
     best
         Option that is recommended at the rate asked for; None where there is none.
     refused

@@ -62,11 +62,14 @@ class Relaxation:
         Its option on the command line: ``"--gpus 16"``.
     option
         Deployment that then is enough.
+    output
+        Tokens of an answer, mean. [token]
     """
 
     change: str
     asked: str
     option: Option
+    output: float
 
 
 def limit(plan: Plan) -> str:
@@ -86,13 +89,6 @@ def limit(plan: Plan) -> str:
 
 def relaxations(plan: Plan, remake: Remake) -> tuple[Relaxation, ...]:
     """Relaxations, each of which is enough.
-
-    Parameters
-    ----------
-    plan
-        Plan in which nothing fits.
-    remake
-        Makes other kinds.
 
     Notes
     -----
@@ -134,7 +130,9 @@ def _devices(plan: Plan, remake: Remake, binds: str) -> Iterator[Relaxation]:
             # Fewer devices may be in another node.
             fewer = _best(plan, *_remade(plan, remake, found.gpus)) if found.gpus < gpus else found
             number = gpus if fewer is None else found.gpus
-            yield Relaxation(counted(number, "GPU"), f"--gpus {number}", fewer or found)
+            yield Relaxation(
+                counted(number, "GPU"), f"--gpus {number}", fewer or found, plan.demand.output
+            )
             return
 
 
@@ -146,7 +144,9 @@ def _weights(plan: Plan, remake: Remake) -> Iterator[Relaxation]:
         plan.tables.tell(f"what if: {weights} weights")
         found = _best(plan, *_remade(plan, remake, plan.goal.gpus, weights))
         if found is not None:
-            yield Relaxation(f"{weights} weights", f"--weights {weights}", found)
+            yield Relaxation(
+                f"{weights} weights", f"--weights {weights}", found, plan.demand.output
+            )
             return
 
 
@@ -167,6 +167,7 @@ def _shorter(plan: Plan) -> Iterator[Relaxation]:
                 f"{question.demand.longest:,} tokens together",
                 "--prompt, --output",
                 found,
+                question.demand.output,
             )
             return
 
@@ -194,14 +195,14 @@ def _looser(plan: Plan) -> Iterator[Relaxation]:
     if not plan.tables.curves and made.rate <= LOADED * made.saturation:
         limits = looser([1.0 + _error(each) for each in goal.objectives])
         change, asked = _said(goal.objectives, limits)
-        yield Relaxation(f"a looser SLO, in closed form: {change}", asked, made)
+        yield Relaxation(f"a looser SLO, in closed form: {change}", asked, made, plan.demand.output)
         return
     for attempt in range(ATTEMPTS):
         limits = looser([MARGIN ** (2**attempt)] * len(factors))
         found = _held(made, replace(question, goal=replace(goal, objectives=limits)), own)
         if found is not None:
             change, asked = _said(goal.objectives, limits)
-            yield Relaxation(f"a looser SLO: {change}", asked, found)
+            yield Relaxation(f"a looser SLO: {change}", asked, found, plan.demand.output)
             return
 
 
@@ -280,7 +281,8 @@ def _slower(plan: Plan) -> Iterator[Relaxation]:
             high = rate
             continue
         low = rate
-        best = Relaxation(f"{significant(rate)} requests a second", f"--rate {rate:g}", found)
+        words = f"{significant(rate)} requests a second"
+        best = Relaxation(words, f"--rate {rate:g}", found, plan.demand.output)
         if not attempt:
             break
     if best is not None:
@@ -291,7 +293,7 @@ def _plain(plan: Plan) -> Iterator[Relaxation]:
     plan.tables.tell("what if: nothing drafts")
     best = without_drafts(plan, pools=False).best
     if best is not None:
-        yield Relaxation("plain decoding", "no --draft", best.option)
+        yield Relaxation("plain decoding", "no --draft", best.option, plan.demand.output)
 
 
 def _remade(

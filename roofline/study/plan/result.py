@@ -46,18 +46,10 @@ def result_of(
 
     Parameters
     ----------
-    plan
-        Plan.
-    remake
-        Makes other kinds, where nothing fits.
-    given
-        Question as it was asked, for the record.
     training_tokens
         Tokens that the network was trained on, to compare with; None to leave that out. [token]
     pools
         Whether prefill and decode may have instances of their own.
-    notes
-        Notes on requests and formats.
     """
     names, basis, best = named(plan.goal.objectives), _basis(plan), plan.best
     options = (*plan.found.options, *plan.found.short, *plan.pooled)

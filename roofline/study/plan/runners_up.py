@@ -37,15 +37,7 @@ class RunnerUp:
 
 
 def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[RunnerUp, ...]:
-    """The plain deployment beside any other, the next cheapest, and the fastest; cheapest first.
-
-    Parameters
-    ----------
-    choice
-        Recommended and other options.
-    question, tables
-        Question, and curves.
-    """
+    """The plain deployment beside any other, the next cheapest, and the fastest; cheapest first."""
     assert choice.best is not None, "others beside nothing"
     best, names = choice.best.option, named(question.goal.objectives)
     every = list(choice.others)
@@ -87,13 +79,7 @@ def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[Runn
 
 
 def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:
-    """The recommended option with more instances, simulated.
-
-    Parameters
-    ----------
-    best, question, tables
-        As for `runners_up`.
-    """
+    """The recommended option with more instances, simulated."""
     out: list[Confirmed] = []
     option = best.resized(1)
     while option.gpus <= question.goal.gpus and len(out) < LARGER and tables.budget.left:
@@ -103,13 +89,7 @@ def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:
 
 
 def confirmed(option: Option, question: Question, tables: Tables) -> Confirmed | None:
-    """An option simulated whole, larger where it has to be; None where that is not enough.
-
-    Parameters
-    ----------
-    option, question, tables
-        As for `runners_up`.
-    """
+    """An option simulated whole, larger where it has to be; None where that is not enough."""
     for _ in range(TRIES):
         if option.gpus > question.goal.gpus or tables.budget.left < TRIES:
             return None

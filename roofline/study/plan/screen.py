@@ -50,10 +50,6 @@ def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
 
     Parameters
     ----------
-    kind
-        Network, formats, devices.
-    demand
-        Requests.
     gpus
         Most devices. [1]
     """

@@ -53,12 +53,6 @@ def search(
 
     Parameters
     ----------
-    candidates
-        Layouts with their estimates.
-    question
-        Traffic and goal.
-    tables
-        Curves so far; they are added to.
     least
         Layouts that have a curve even if they cannot be the cheapest. [1]
 
@@ -133,11 +127,8 @@ def _bounded(
 def option(candidate: Candidate, question: Question, tables: Tables) -> Option | str:
     """A candidate in replicas enough, or the reason why there is none.
 
-    Parameters
-    ----------
-    candidate, question, tables
-        As for `search`. Where the engine's own settings keep no limit others are tried; where none
-        does the option carries nothing, in one replica.
+    Where the engine's own settings keep no limit others are tried; where none does the option
+    carries nothing, in one replica.
     """
     replica = tables.replica(candidate, question.demand)
     if isinstance(replica, str):
@@ -156,12 +147,10 @@ def sized(
     tables: Tables,
     server: Server | None = None,
 ) -> Pool:
-    """Instances enough of a replica in a role.
+    """Instances enough of a replica in a role; where no limit holds one that carries nothing.
 
     Parameters
     ----------
-    role, replica, question, tables
-        As for `search`. Where no limit holds one instance carries nothing.
     server
         Its settings; None for those of the engine.
     """

@@ -58,8 +58,6 @@ def tornado(
     ----------
     best, options
         Recommended deployment, and layouts that may take its place.
-    question, tables
-        Question and curves.
 
     Notes
     -----
@@ -128,13 +126,7 @@ def _costs(bar: Bar, question: Question) -> Iterator[float]:
 
 
 def changed(bar_option: Option | None, base: Option) -> bool:
-    """Whether another deployment is the best: other devices, formats, layouts or pools.
-
-    Parameters
-    ----------
-    bar_option, base
-        The best there, and the recommended one.
-    """
+    """Whether another deployment is the best: other devices, formats, layouts or pools."""
     if bar_option is None:
         return True
     one, other = (

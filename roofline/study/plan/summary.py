@@ -11,15 +11,7 @@ from roofline.units import chance, counted, show, significant
 
 
 def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
-    """Sentences that a reader should take away.
-
-    Parameters
-    ----------
-    plan
-        Plan.
-    found
-        Relaxations, where nothing fits.
-    """
+    """Sentences that a reader should take away."""
     best = plan.best
     if best is None:
         return (_nothing(plan), *_ways(found))

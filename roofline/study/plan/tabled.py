@@ -78,8 +78,6 @@ class Replica:
 
         Parameters
         ----------
-        server
-            Settings of each.
         demand
             What comes, of which the answers say how long sequences are.
         factor
@@ -121,13 +119,7 @@ class Replica:
         return self._known[key]
 
     def ways(self, role: Role) -> tuple[Server, ...]:
-        """Settings for a role: prompts alone need no limit of sequences, answers no budget.
-
-        Parameters
-        ----------
-        role
-            What it does.
-        """
+        """Settings for a role: prompts alone need no limit of sequences, answers no budget."""
         usual = self.servers[0]
         if role == "prefill":
             return tuple(s for s in self.servers if s.max_sequences == usual.max_sequences)
@@ -206,10 +198,6 @@ class Tables:
 
         Parameters
         ----------
-        role, replica, server
-            What serves, and which phases.
-        demand
-            Requests; those of one name are the same.
         factor
             On the time of the device. [1]
         """
