@@ -16,6 +16,9 @@ from roofline.units import counted
 
 OPTIMISM: Final = 1.25
 """Factor on what a curve says is carried that simulation is given the chance to confirm. [1]"""
+EVEN: Final = 1.4
+"""The same where TTFT binds: a curve is of Poisson arrivals, and requests that take turns at
+replicas come to each of them more evenly. [1]"""
 KEPT: Final = 22
 """Runs that are left for what follows: intervals, other confidences, others. [1]"""
 RETUNED: Final = 2
@@ -203,16 +206,13 @@ def _retuned(option: Option, question: Question, tables: Tables) -> list[Option]
 
 def _fewest(option: Option, question: Question) -> Option:
     """The option with the fewest instances that could be enough."""
-    return replace(
-        option,
-        pools=tuple(
-            replace(
-                pool,
-                instances=min(pool.instances, question.replicas(pool.carries * OPTIMISM)),
-            )
-            for pool in option.pools
-        ),
-    )
+
+    def fewer(pool: Pool) -> Pool:
+        optimism = EVEN if pool.binds.startswith("ttft") else OPTIMISM
+        least = question.replicas(pool.carries * optimism)
+        return replace(pool, instances=min(pool.instances, least))
+
+    return replace(option, pools=tuple(fewer(pool) for pool in option.pools))
 
 
 def renewed(
