@@ -135,7 +135,11 @@ def _markdown(rows: Sequence[Sequence[str]], header: Sequence[str], title: str) 
     lines = [f"**{title}**", ""] if title else []
     lines.append("| " + " | ".join(header) + " |")
     lines.append("|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|")
-    lines += ["| " + " | ".join(map(_escaped, row)) + " |" for row in rows]
+    for row in rows:
+        escaped = (
+            cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for cell in row
+        )
+        lines.append("| " + " | ".join(escaped) + " |")
     return "\n".join(lines) + ("\n" if title else "")
 
 

@@ -74,6 +74,7 @@ def closed_loop(share: Share, most: Most, clients: Array) -> Means:
         waits=queue + beside,
         varying=varying,
         decode=decode,
+        plain=np.zeros_like(rate),
         within=steps.variance * others,
         between=np.zeros_like(rate),
     )
@@ -207,24 +208,33 @@ class Steady:
         found = mixed(self._share.request_s + means.own, means.waits, means.varying, percent)
         return np.where(self.stable, found, np.inf)
 
-    def tpot_percentile(self, percent: float) -> Array:
+    def tpot_percentile(self, percent: float, late: Array | None = None) -> Array:
         """Mean time between tokens that so many percent of the requests have at most. [s]
 
         Parameters
         ----------
         percent
             Which. [1]
+        late
+            What answers wait for before their first step, each value as often as the others, of
+            shape (values, loads); None where that is no time between tokens. [s]
 
         Notes
         -----
-        A gamma distribution for each length of an answer: long ones see the mean of many steps.
+        A gamma distribution beyond steps without prompts for each length of an answer: long ones
+        see the mean of many steps.
         """
         means, have = self._means, self._share.answers[self._share.answers > 0]
         if not len(have):
             return self.tpot_s
         varying = means.between + means.within / have[:, None]
         gap = means.decode / self._share.steps
-        found = mixed(np.zeros_like(varying), gap, varying, percent)
+        least = np.minimum(means.plain, gap)
+        shift = np.broadcast_to(least, varying.shape)
+        if late is not None:
+            shift = (least + late[:, None, :] / have[:, None]).reshape(-1, len(least))
+            varying = np.tile(varying, (len(late), 1))
+        found = mixed(shift, gap - least, varying, percent)
         return np.where(self.stable, found, np.inf)
 
 
@@ -252,7 +262,7 @@ def closed(share: Share, clients: Number) -> Steady:
     )
 
 
-def arriving(share: Share, rate: Number) -> Steady:
+def arriving(share: Share, rate: Number, limit: Most | None = None) -> Steady:
     """Requests that come by themselves at a rate, their gaps exponential.
 
     Parameters
@@ -261,6 +271,8 @@ def arriving(share: Share, rate: Number) -> Steady:
         Work of the requests: `share_of`; when they come is not looked at.
     rate
         One rate, or several. [1/s]
+    limit
+        The most that is served, where it is known already.
 
     Raises
     ------
@@ -278,7 +290,7 @@ def arriving(share: Share, rate: Number) -> Steady:
     rates = np.atleast_1d(np.asarray(rate, dtype=float))
     if not ((rates > 0) & np.isfinite(rates)).all():
         raise InputError("a rate of requests that is not above 0", hint="give 1 a second, or so")
-    limit = most(share)
+    limit = limit or most(share)
     stable = rates < limit.requests_per_s
     if np.ndim(rate) == 0 and not stable.all():
         raise InfeasibleError(
