@@ -4,9 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.errors import RooflineError
-from roofline.serving import grounds, tables
-from roofline.serving.curve import curve
-from roofline.serving.kernels import kernels
+from roofline.serving import grounds, room, tables
+from roofline.serving.result import curve, kernels
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
 from roofline.study.plan.confirm import MEAN, Confirmed
@@ -39,7 +38,8 @@ def with_steps(result: Result, plan: Plan) -> Result:
     try:
         decode = _priced(last, plan, batch)
         prefill = decode if first is last else _priced(first, plan, 1)
-        batches = curve(decode)
+        most = room.largest_batch(decode.deployment, decode.workload, decode.utilization)
+        batches = curve(decode, most)
     except RooflineError:
         return result  # no static batch is like its steps; the plan has everything else
     same = first.kind.gpu == last.kind.gpu
@@ -47,7 +47,7 @@ def with_steps(result: Result, plan: Plan) -> Result:
     found = {
         "roofs": grounds.roofs(decode),
         "memory": tables.memory(decode),
-        "capacity": tables.capacity(decode),
+        "capacity": tables.capacity(decode, most),
         "batch_curve": _without(batches),
         "ops": _phases(decode, prefill if same else None),
         "kernels": _kernels(decode, prefill if same else None),
