@@ -1,7 +1,6 @@
 """What a deployment costs, and why."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import roofline
 from roofline.api.setting import (
@@ -30,15 +29,12 @@ from roofline.errors import UnknownNameError
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import precision
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_parts, one_of, refuse_unused
+from roofline.serving.asking import Objective, check_parts, one_of, refuse_unused
 from roofline.serving.result import result_of
 from roofline.serving.room import enough
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
 from roofline.table import Derivation, Result
-
-if TYPE_CHECKING:
-    from roofline.study.choice import Objective
 
 
 def analyze(
@@ -48,7 +44,7 @@ def analyze(
     node: str | Node | None = None,
     gpus: int | None = None,
     layout: str = "",
-    objective: "Objective" = "latency",
+    objective: Objective = "latency",
     tp: int | None = None,
     pp: int | None = None,
     ep: int | None = None,

@@ -1,13 +1,17 @@
 """Options that a question does not take: refused by name, never ignored."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
 import roofline
 from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Mla, Moe
+
+Objective = Literal["latency", "throughput", "cost"]
+OBJECTIVES: Final[tuple[Objective, ...]] = ("latency", "throughput", "cost")
+"""What a layout is chosen for."""
 
 
 def one_of(name: str, value: object, allowed: Collection[str]) -> None:

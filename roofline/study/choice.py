@@ -1,7 +1,6 @@
 """The best of some layouts, and why."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +9,10 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.layout import DEGREES, Layout
 from roofline.cost.work import Array
 from roofline.errors import LayoutError
-from roofline.serving.asking import one_of
+from roofline.serving.asking import OBJECTIVES, Objective, one_of
 from roofline.serving.workload import Workload
 from roofline.study.layouts import Layouts, filled, price
 from roofline.units import MILLION, SECONDS_PER_HOUR, show, show_binary, significant
-
-Objective = Literal["latency", "throughput", "cost"]
-OBJECTIVES: Final[tuple[Objective, ...]] = ("latency", "throughput", "cost")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import DEGREES
 from roofline.cost.work import Array
-from roofline.serving.asking import asked_of
+from roofline.serving.asking import OBJECTIVES, Objective, asked_of
 from roofline.serving.static import CENTRAL
 from roofline.serving.workload import Workload
-from roofline.study.choice import OBJECTIVES, Objective, ranked, reason
+from roofline.study.choice import ranked, reason
 from roofline.study.layouts import MANY, Layouts, filled, price
 from roofline.table import Column, Result, Table, table
 from roofline.units import MILLION, SECONDS_PER_HOUR, show_binary

@@ -5,13 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import typer
 
 from roofline import api
 from roofline.api.disaggregation import disaggregate
 from roofline.api.pages import paging
 from roofline.api.speculation import speculate
-from roofline.cli import app
+from roofline.cli import _commands
 from roofline.cli.inputs import asked
 
 QUESTIONS: dict[str, tuple[Callable[..., Any], set[str]]] = {
@@ -33,7 +32,7 @@ SPELLED = {"offload_weights", "headroom", "confidence"}
 @pytest.mark.parametrize("command", QUESTIONS)
 def test_every_option_is_a_parameter_of_the_question(command: str) -> None:
     question, own = QUESTIONS[command]
-    made = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
+    made = _commands(command).commands[command]
     context = made.make_context(command, [])
     found = asked(context, *own)
     known = inspect.signature(question).parameters

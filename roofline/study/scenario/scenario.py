@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from roofline.cost.offload import KEPT, Offload
+from roofline.serving.asking import Objective as Choosing
 from roofline.serving.traffic.traffic import Traffic
-from roofline.study.choice import Objective as Choosing
 from roofline.study.grid import Series
 from roofline.study.scenario.limits import Kind
 from roofline.study.sweep.keep import Limit, Objective
