@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.kernels.gemm import ARITHMETIC
+from roofline.cost.kernels.gemm import PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.catalog import gpu
@@ -117,7 +117,7 @@ ONE: Final = {"seq_q": 1}
 """A token a step."""
 
 COLUMNS: Final[Mapping[str, Columns]] = {
-    "gemm": Columns(("m", "n", "k"), LIBRARY, known={"dtype": tuple(ARITHMETIC)}),
+    "gemm": Columns(("m", "n", "k"), LIBRARY, known={"dtype": tuple(PRODUCTS)}),
     "attention-prefill": replace(ATTENTION, like={**ATTENTION.like, **PREFILLED}),
     "attention-decode": replace(ATTENTION, usual={**ATTENTION.usual, **ONE}),
     "mla-prefill": replace(LATENT, like={**LATENT.like, **PREFILLED}),

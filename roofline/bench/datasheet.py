@@ -12,7 +12,7 @@ import numpy as np
 
 from roofline.bench.kernel_rows import Group
 from roofline.cost.attention import attention
-from roofline.cost.kernels.gemm import BLOCK, OUTPUT_WIDTH, SCALE_WIDTH
+from roofline.cost.kernels.gemm import OUTPUT_WIDTH, PRODUCTS
 from roofline.cost.kernels.latent_module import LATENT, PLAIN, ROTATED, projections
 from roofline.cost.latent import absorbed_attention, expanded_attention
 from roofline.cost.linear import gemm, pointwise
@@ -21,13 +21,6 @@ from roofline.cost.regimes import IN_SWITCH, PATHS, moved
 from roofline.cost.work import Array, Work
 
 Columns: TypeAlias = Mapping[str, Any]
-WIDTHS: Final[Mapping[str, tuple[float, float]]] = {
-    "fp8": (1.0, 1.0),
-    "fp8_block": (1.0, 1.0 + SCALE_WIDTH / BLOCK**2),
-}
-"""Bytes per element of X as it is multiplied, and of W in memory with its scales."""
-PLAIN_WIDTHS: Final = (2.0, 2.0)
-"""The same of 16 bits."""
 CROSSED: Final[Mapping[str, float]] = {"add": 3.0, "mlp_act": 3.0, "computescale": 1.0}
 """Elements of 16 bits that a pass moves per element of its width, where not 2."""
 QUANTISED: Final = 1.5
@@ -45,8 +38,8 @@ def datasheet(group: Group) -> Array:
 
 
 def _linear(d: Columns, name: Mapping[str, str]) -> Work:
-    width, weight = WIDTHS.get(name["dtype"], PLAIN_WIDTHS)
-    work = gemm(d["m"], d["n"], d["k"], weight_width=weight, width=width)
+    width, stored = PRODUCTS[name["dtype"]].width, PRODUCTS[name["dtype"]].stored
+    work = gemm(d["m"], d["n"], d["k"], weight_width=stored, width=width)
     # Y has 16 bits whatever the multiplier takes.
     return work + Work(activation_bytes=d["m"] * d["n"] * (OUTPUT_WIDTH - width))
 

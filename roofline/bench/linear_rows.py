@@ -9,7 +9,7 @@ import numpy as np
 from roofline.bench.kernel_rows import Group
 from roofline.bench.rows import families_of
 from roofline.cost.kernels.form import Form, machine
-from roofline.cost.kernels.gemm import ARITHMETIC, GEMM
+from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
@@ -33,7 +33,7 @@ def linear_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         name = dict(zip(key, map(str, values), strict=True))
         form = GEMM.get(name["dtype"])
         if form is not None:
-            yield _group(name, form, ARITHMETIC[name["dtype"]], rows, ("m", "n", "k"), ("n", "k"))
+            yield _group(name, form, PRODUCTS[name["dtype"]].arithmetic, rows, ("m", "n", "k"), ("n", "k"))
 
 
 def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:

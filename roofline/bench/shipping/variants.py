@@ -58,6 +58,37 @@ _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
 }
 
 
+SPECIAL: Final[Mapping[tuple[str, str], str]] = {
+    ("gemm", "FlashInferFp8BlockScaledMMKernel"): "few",
+    ("gemm", "CutlassFp8BlockScaledMMKernel"): "unaligned",
+    ("attention-prefill", "torch_flow_flashinfer"): "wide-window",
+    ("attention-decode", "torch_flow_flashinfer"): "wide-window",
+    ("attention-prefill", "vllm_flashinfer_trtllmdecode"): "single",
+    ("attention-prefill", "vllm_flashinfer_fidecode"): "single",
+}
+"""Kernels that an engine has for some shapes only, and which shapes: `roofline.cost.calibration`
+asks for them by that. vLLM takes FlashInfer for few rows on Hopper and CUTLASS for widths that
+DeepGEMM has no tiles for; TensorRT-LLM takes FlashInfer for windows over heads of 256."""
+TRITON: Final[Mapping[str, str]] = {"ada": "narrow", "hopper": "wide-window"}
+"""Shapes that SGLang takes Triton's attention for, by generation: heads of 64 where FlashInfer has
+none, and windows over heads of 256."""
+
+
+def _kernel(kind: str, name: Name) -> str:
+    """What tells a kernel from the engine's usual one of those formats, with a dash."""
+    kernel = name.get("kernel", "")
+    if found := SPECIAL.get((kind, kernel)):
+        return f"-{found}"
+    if kind in ("attention-prefill", "attention-decode") and name.get("backend") == "sglang":
+        generation = gpu(name["gpu"]).architecture
+        if kernel == "triton" and generation in TRITON:
+            return f"-{TRITON[generation]}"
+        if kernel in ("triton", "flashinfer") and generation.startswith("blackwell"):
+            # Measured beside the kernel that SGLang takes unless told.
+            return f"-{kernel}"
+    return ""
+
+
 def label_of(kind: str, name: Name) -> Label:
     """Label of a group of measured rows.
 
@@ -75,4 +106,5 @@ def label_of(kind: str, name: Name) -> Label:
     """
     backend = name.get("backend") or "vidur"
     provider = PROVIDERS.get(backend, backend)
-    return Label(gpu(name["gpu"]).name, provider, KINDS[kind], _VARIANTS[kind](name))
+    variant = _VARIANTS[kind](name) + _kernel(kind, name)
+    return Label(gpu(name["gpu"]).name, provider, KINDS[kind], variant)
