@@ -42,6 +42,9 @@ class Asked:
         What a fused kernel does besides: it takes at least as long.
     rows
         Rows that ``assumed`` and ``instead`` are about; None for all.
+    special
+        Shapes that some engines have a kernel of its own for, by the end of its variant: which
+        rows are so.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class Asked:
     instead: "Asked | None" = None
     beside: "Asked | None" = None
     rows: NDArray[np.bool_] | None = None
+    special: tuple[tuple[str, NDArray[np.bool_]], ...] = ()
 
 
 SIXTEEN: Final = ("bf16", "fp16")
@@ -71,6 +75,15 @@ PASSES: Final[Mapping[str, tuple[str, float]]] = {
     "embedding": ("emb", 4.0),
 }
 """Measured pass that an operator is like, and its bytes per element of the measured width."""
+WEIGHT_ONLY: Final[Mapping[float, str]] = {8.0: "int8_wo", 4.0: "int4_wo"}
+"""Measured products of 16-bit activations with integer weights, by their bits without scales."""
+FEW_ROWS: Final = 32
+"""Rows below which vLLM multiplies blocks in 8 bits with FlashInfer's kernel on Hopper
+(``FlashInferFp8DeepGEMMDynamicBlockScaledKernel``: it swaps operands). [1]"""
+TILE_N: Final = 64
+TILE_K: Final = 128
+"""Multiples of n and k that DeepGEMM has tiles for (vLLM ``should_use_deepgemm_for_fp8_linear``);
+CUTLASS takes the others. [1]"""
 CHUNK: Final = "several new tokens on a longer context were not measured"
 CHOSEN: Final = "attention to chosen keys was not measured: as if they were all there are"
 NORM: Final = ("input_layernorm", 4.0)
@@ -112,23 +125,36 @@ def columns(**numbers: Number) -> dict[str, Array]:
 
 
 def _gemm(op: Op, gpu: Gpu) -> Asked | None:
-    """Linear layers: as measured in 16 bits and fp8; other widths take the form of the nearest."""
+    """Linear layers: as measured in their number format; others take the form of the nearest."""
     dims = columns(m=op.dims["m"], n=op.dims["n"], k=op.dims["k"])
     stored = op.formats.get("weights", "bf16")
     if op.name.startswith(("q-absorb", "v-absorb")):
         return _heads(op, dims, stored)
+    width = named(stored).width
     if op.arithmetic in SIXTEEN:
         if stored in SIXTEEN:
             return Asked("gemm", ("bfloat16",), dims, op.arithmetic)
-        form = linear(2.0, stored=named(stored).width)
-        return Asked("gemm", ("bfloat16",), dims, op.arithmetic, form, _unlike(stored))
+        own = WEIGHT_ONLY.get(named(stored).bits // 4 * 4) if stored.startswith("int") else None
+        form = linear(2.0, stored=width)
+        if own is None:
+            return Asked("gemm", ("bfloat16",), dims, op.arithmetic, form, _unlike(stored))
+        return Asked("gemm", (own, "bfloat16"), dims, op.arithmetic, form)
     if op.arithmetic == "fp8" and named(stored).bits >= 8:
-        block = ("fp8_block", "fp8") if stored in ("fp8-block", "mxfp8") else ("fp8", "fp8_block")
-        return Asked("gemm", block, dims, "fp8")
+        if stored not in ("fp8-block", "mxfp8"):
+            return Asked("gemm", ("fp8", "fp8_block"), dims, "fp8")
+        few = dims["m"] < FEW_ROWS
+        unaligned = (dims["n"] % TILE_N > 0) | (dims["k"] % TILE_K > 0)
+        special = (("few", few & ~unaligned), ("unaligned", unaligned))
+        return Asked("gemm", ("fp8_block", "fp8"), dims, "fp8", special=special)
     if op.arithmetic in ("int8", "fp8", "fp4"):
-        width = named(op.formats.get("activations", "fp8")).width
-        form = linear(width, stored=named(stored).width, quantised=True)
-        return Asked("gemm", ("fp8",), dims, op.arithmetic, form, _unlike(stored))
+        activations = named(op.formats.get("activations", "fp8")).width
+        if op.arithmetic == "fp4" and stored == "nvfp4":
+            return Asked("gemm", ("nvfp4",), dims, "fp4")
+        if op.arithmetic == "int8" and stored == "int8":
+            return Asked("gemm", ("sq",), dims, "int8")
+        form = linear(activations, stored=width, quantised=True)
+        near = ("nvfp4", "fp8") if op.arithmetic == "fp4" else ("fp8",)
+        return Asked("gemm", near, dims, op.arithmetic, form, _unlike(stored))
     return None
 
 

@@ -16,7 +16,7 @@ from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
 from roofline.cost.kernels import experts
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
-from roofline.cost.kernels.form import Dims, Machine, machine
+from roofline.cost.kernels.form import Dims, Machine, machine, take
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Array, Number, Op, plus
 from roofline.hardware.machine import Gpu
@@ -148,6 +148,13 @@ class GpuCalibration:
         if wanted.kind == "decode-attention":
             dims = scheduled(dims, kernel.label.provider)
         time, own, known = predict(model, dims, device)
+        for end, rows in wanted.special:
+            # Kernels of the same engine that take these shapes.
+            ends = (f"{kernel.label.variant}-{end}",)
+            other = self.find(gpu, wanted.kind, ends, kernel.label.provider) if rows.any() else None
+            if other is not None and other.fit.label.device == kernel.label.device:
+                some = predict(other.fit.model, take(dims, rows), device)
+                time[rows], own[rows], known[rows] = some
         if wanted.part:
             time = of_part(wanted.part, time, model, wanted.dims, device)
         if wanted.beside is not None:
