@@ -108,11 +108,32 @@ def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 
 def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
-    """Decode attention."""
+    """Decode attention; what TensorRT-LLM has kernels of their own for is apart.
+
+    Its kernels for grouped heads take up to 32 of a group. Larger groups, and before Blackwell
+    heads without a group, run masked multi-head attention, one head at a time.
+    """
     for name, rows in _parts(frame, KEY):
-        columns = (*_columns(rows, ATTENTION), *_widths(rows))
-        dims = decode.decode_dims(*columns, kernel=name["kernel"])
-        yield _group(name, decode.FORM, dims, rows, SHAPE)
+        grouped = rows.n_heads / rows.n_kv_heads
+        if name["backend"] != "trtllm":
+            yield _decode(name, rows)
+            continue
+        alone = (grouped == 1) & (gpu(name["gpu"]).architecture not in latent.PAIRED)
+        large = grouped > decode.MOST_GROUPED
+        parts = {"": rows[~(alone | large)], "alone": rows[alone], "wide-group": rows[large]}
+        for heads, part in parts.items():
+            if len(part):
+                yield _decode(name | {"heads": heads}, part)
+
+
+def _decode(name: Name, rows: "pandas.DataFrame") -> Group:
+    batch, new, context, heads, kv_heads, *rest = (*_columns(rows, ATTENTION), *_widths(rows))
+    if name.get("heads") == "wide-group":
+        kv_heads = heads
+    dims = decode.decode_dims(
+        batch, new, context, heads, kv_heads, *rest, kernel=name["kernel"]
+    )
+    return _group(name, decode.FORM, dims, rows, SHAPE)
 
 
 def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -282,8 +303,8 @@ def _group(
     device = gpu(name["gpu"])
     arithmetic = "fp8" if low and "fp8" in device.flops_per_s else "bf16"
     families = rows.groupby(list(family), observed=True).ngroup().to_numpy().astype(np.int64)
-    if len(np.unique(families)) < FEW and "ep" in rows:
-        more = [*family, "tp", "ep"]
+    if len(np.unique(families)) < FEW:
+        more = [*family, *(("tp", "ep") if "ep" in rows else ("batch",))]
         families = rows.groupby(more, observed=True).ngroup().to_numpy().astype(np.int64)
     return Group(
         name,

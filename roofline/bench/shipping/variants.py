@@ -77,6 +77,8 @@ none, and windows over heads of 256."""
 def _kernel(kind: str, name: Name) -> str:
     """What tells a kernel from the engine's usual one of those formats, with a dash."""
     kernel = name.get("kernel", "")
+    if heads := name.get("heads"):
+        return f"-{heads}"
     if found := SPECIAL.get((kind, kernel)):
         return f"-{found}"
     if kind in ("attention-prefill", "attention-decode") and name.get("backend") == "sglang":

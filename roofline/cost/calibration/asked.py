@@ -43,8 +43,8 @@ class Asked:
     rows
         Rows that ``assumed`` and ``instead`` are about; None for all.
     special
-        Shapes that some engines have a kernel of its own for, by the end of its variant: which
-        rows are so.
+        Shapes that some engines have a kernel of its own for: the end of its variant, which rows
+        are so, and the columns it takes.
     """
 
     kind: str
@@ -57,10 +57,13 @@ class Asked:
     instead: "Asked | None" = None
     beside: "Asked | None" = None
     rows: NDArray[np.bool_] | None = None
-    special: tuple[tuple[str, NDArray[np.bool_]], ...] = ()
+    special: tuple[tuple[str, NDArray[np.bool_], Dims], ...] = ()
 
 
 SIXTEEN: Final = ("bf16", "fp16")
+NARROW_HEAD: Final = 64.0
+WIDE: Final = 256.0
+"""Head widths for which SGLang and TensorRT-LLM have other kernels than for the rest. [1]"""
 LATENT: Final = (512.0, 64.0)
 """Widths of latent and rotated key that kernels of latent attention are written for."""
 EXPANDED: Final = (192.0, 128.0)
@@ -144,7 +147,7 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
             return Asked("gemm", ("fp8", "fp8_block"), dims, "fp8")
         few = dims["m"] < FEW_ROWS
         unaligned = (dims["n"] % TILE_N > 0) | (dims["k"] % TILE_K > 0)
-        special = (("few", few & ~unaligned), ("unaligned", unaligned))
+        special = (("few", few & ~unaligned, dims), ("unaligned", unaligned, dims))
         return Asked("gemm", ("fp8_block", "fp8"), dims, "fp8", special=special)
     if op.arithmetic in ("int8", "fp8", "fp4"):
         activations = named(op.formats.get("activations", "fp8")).width
@@ -196,7 +199,8 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     made = prefill.prefill_dims(*shape.values())
     unlike = CHOSEN if sparse else CHUNK * chunked
     some = None if sparse else context > new
-    whole = Asked("prefill-attention", _pairs(op), made, low, assumed=unlike, rows=some)
+    own = _own_widths(shape, made)
+    whole = Asked("prefill-attention", _pairs(op), made, low, None, unlike, rows=some, special=own)
     if not chunked or "sharers" in op.dims:
         return whole
     split = decode.decode_dims(*shape.values())
@@ -209,8 +213,24 @@ def _decode(op: Op, gpu: Gpu) -> Asked | None:
     if not _plain(op) or _expanded(op):
         return None
     unlike = CHOSEN if "sparse" in op.dims else ""
-    made = decode.decode_dims(*_attention(op).values())
-    return Asked("decode-attention", _pairs(op), made, assumed=unlike)
+    shape = _attention(op)
+    made = decode.decode_dims(*shape.values())
+    grouped = shape["heads"] / shape["kv_heads"]
+    single = decode.decode_dims(*(shape | {"kv_heads": shape["heads"]}).values())
+    special = (
+        *_own_widths(shape, made),
+        ("alone", grouped == 1.0, made),
+        ("wide-group", grouped > decode.MOST_GROUPED, single),
+    )
+    return Asked("decode-attention", _pairs(op), made, assumed=unlike, special=special)
+
+
+def _own_widths(
+    shape: Mapping[str, Array], made: Dims
+) -> tuple[tuple[str, NDArray[np.bool_], Dims], ...]:
+    """Head widths that some engines have other kernels of attention for."""
+    width, hides = shape["head_dim"], (shape["window"] > 0) & (shape["window"] < shape["context"])
+    return ("narrow", width == NARROW_HEAD, made), ("wide-window", hides & (width == WIDE), made)
 
 
 def _plain(op: Op) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration.asked import Asked, asked
-from roofline.cost.calibration.kernel import IDEAL, Found, Label, Load, nearest
+from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
 from roofline.cost.calibration.rows import sorted_out, together
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import exchange_of, library, payload_of, wire_seconds
@@ -144,16 +144,14 @@ class GpuCalibration:
         model = kernel.model
         if wanted.form is not None:
             model = replace(model, form=wanted.form)
-        dims = wanted.dims
-        if wanted.kind == "decode-attention":
-            dims = scheduled(dims, kernel.label.provider)
+        dims = _timed(wanted.dims, wanted, kernel)
         time, own, known = predict(model, dims, device)
-        for end, rows in wanted.special:
+        for end, rows, columns in wanted.special:
             # Kernels of the same engine that take these shapes.
             ends = (f"{kernel.label.variant}-{end}",)
             other = self.find(gpu, wanted.kind, ends, kernel.label.provider) if rows.any() else None
             if other is not None and other.fit.label.device == kernel.label.device:
-                some = predict(other.fit.model, take(dims, rows), device)
+                some = predict(other.fit.model, take(_timed(columns, wanted, kernel), rows), device)
                 time[rows], own[rows], known[rows] = some
         if wanted.part:
             time = of_part(wanted.part, time, model, wanted.dims, device)
@@ -204,6 +202,12 @@ class GpuCalibration:
             return None
         columns = (np.atleast_1d(each) for each in (best.seconds, best.log_sd, best.basis))
         return replace(_shaped(op, *columns), found=best.found)
+
+
+def _timed(dims: Dims, wanted: Asked, kernel: Kernel) -> Dims:
+    """Columns as the kernel's library schedules them."""
+    decoded = wanted.kind == "decode-attention"
+    return scheduled(dims, kernel.label.provider) if decoded else dims
 
 
 def _start(wanted: Asked, model: Calibrated, seconds: Number) -> Number:
