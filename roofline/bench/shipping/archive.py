@@ -32,6 +32,7 @@ def pack(kernel: Kernel) -> bytes:
     head = {
         "form": name_of(model.form),
         "arithmetic": kernel.arithmetic,
+        "kernel": kernel.name,
         "constants": {name: _rounded(value) for name, value in model.constants.items()},
         "spread": _rounded(model.spread),
         "spreads": {str(regime): _rounded(value) for regime, value in model.spreads.items()},
@@ -78,7 +79,7 @@ def unpack(label: Label, stored: bytes) -> Kernel:
         head["rows"],
         head["source"],
     )
-    return Kernel(label, head["arithmetic"], model)
+    return Kernel(label, head["arithmetic"], model, head["kernel"])
 
 
 def _arrays(shapes: list[list[int]], stored: bytes) -> Iterator[Array]:

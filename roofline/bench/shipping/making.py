@@ -126,7 +126,7 @@ def fitted(job: int) -> tuple[Entry, bytes] | tuple[Label, str]:
         float((np.abs(left.log_error) <= DEVIATIONS * left.log_sd).mean()),
         errors(datasheet(group), group.measured).median,
     )
-    return entry, pack(Kernel(label, group.arithmetic, model))
+    return entry, pack(Kernel(label, group.arithmetic, model, entry.kernel))
 
 
 def _source(group: Group) -> str:

@@ -47,11 +47,14 @@ class Kernel:
         Whose published rate the form was given: ``"bf16"``.
     model
         The fit.
+    name
+        What the source of the measurements calls the kernel: how it schedules follows from that.
     """
 
     label: Label
     arithmetic: str
     model: Calibrated
+    name: str = ""
 
 
 Load: TypeAlias = Callable[[Label], Kernel]

@@ -207,7 +207,7 @@ class GpuCalibration:
 def _timed(dims: Dims, wanted: Asked, kernel: Kernel) -> Dims:
     """Columns as the kernel's library schedules them."""
     decoded = wanted.kind == "decode-attention"
-    return scheduled(dims, kernel.label.provider) if decoded else dims
+    return scheduled(dims, kernel.name or kernel.label.provider) if decoded else dims
 
 
 def _start(wanted: Asked, model: Calibrated, seconds: Number) -> Number:

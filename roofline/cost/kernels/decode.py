@@ -57,6 +57,7 @@ class Kernel:
 
 KERNELS: Final[Mapping[str, Kernel]] = {
     "vllm_flash_attn": Kernel(splits=128.0, slots=2.0, swaps=True),
+    "vllm_flash_attn_fa2": Kernel(splits=128.0, slots=2.0, swaps=True),
     "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
     "roofline": Kernel(splits=128.0, slots=2.0),
 }
@@ -98,6 +99,7 @@ def decode_dims(
         "kv_width": kv_width,
         "reach": np.where(window > 0, np.minimum(window, context), context),
         "units": batch * kv_heads * np.ceil(heads / kv_heads * new / ROWS),
+        "group": heads / kv_heads,
     }
     return scheduled(shape, kernel)
 
@@ -170,7 +172,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     per_sm = constants["compute"] * machine.flops_per_s / sms
     arithmetic = 4.0 * ROWS * keys * HEAD_DIM * width ** constants["wide"] / per_sm
     # Rows of a group, of those a block has: kernels with tiles of few rows take several.
-    group = np.minimum(dims["heads"] / dims["kv_heads"] * dims["new"], ROWS) / ROWS
+    group = np.minimum(dims["group"] * dims["new"], ROWS) / ROWS
     tile = (constants["step"] + constants["row"] * group + arithmetic) * np.where(windowed, constants["masked"], 1.0)
     full = np.where(windowed, 1.0, dims["reach"] / (count * keys))
     start = constants["unit"] + constants["edge"] * width
@@ -243,7 +245,7 @@ FORM: Final = Form(
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
-    ("context", "units", "head_dim", "reach", "new"),
+    ("context", "units", "head_dim", "reach", "new", "group"),
     regime,
     "(launch + [block^q + load^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
 )

@@ -36,8 +36,8 @@ def prefill_dims(
 ) -> dict[str, Array]:
     """Columns of the form; the window is 0 for none, widths are bytes per element.
 
-    ``reach`` is how many keys the last query sees, ``sequences`` is batch × heads; a residual table
-    needs both as coordinates.
+    ``reach`` is how many keys the last query sees, ``sequences`` is batch × heads, ``group`` how
+    many of them share keys; a residual table needs them as coordinates.
     """
     return {
         "batch": batch,
@@ -50,6 +50,7 @@ def prefill_dims(
         "kv_width": kv_width,
         "reach": np.where(window > 0, np.minimum(window, context), context),
         "sequences": batch * heads,
+        "group": heads / kv_heads,
     }
 
 
@@ -145,7 +146,7 @@ FORM: Final = Form(
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
-    ("new", "sequences", "head_dim", "reach"),
+    ("new", "sequences", "head_dim", "reach", "group"),
     regime,
     "(launch + bytes / (memory·BW) + [longest^q + load^q]^(1/q)) · exp(residual)",
 )
