@@ -23,12 +23,13 @@ def encoder_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         name: Name = dict(zip(KEY, map(str, values), strict=True))
         device = gpu(name["gpu"])
         kernel = encoder.kernel_of(name["kernel"])
-        columns = (rows[c].to_numpy(np.float64) for c in ("batch", "seq", "n_heads", "head_dim"))
+        columns = ("batch", "seq", "n_heads", "head_dim")
+        batch, seq, heads, width = (rows[column].to_numpy(np.float64) for column in columns)
         yield Group(
             name,
             encoder.FORM,
             machine(device, "bf16"),
-            encoder.encoder_dims(*columns, kernel, device.architecture),
+            encoder.encoder_dims(batch, seq, heads, width, kernel, device.architecture),
             rows.time_s.to_numpy(np.float64),
             rows.groupby(list(SHAPE), observed=True).ngroup().to_numpy().astype(np.int64),
             rows.index.to_numpy().astype(np.int64),

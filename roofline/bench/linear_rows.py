@@ -1,6 +1,7 @@
 """Measured linear layers and passes over activations as columns of `roofline.cost.kernels`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from roofline.bench.kernel_rows import Group
 from roofline.bench.rows import families_of
-from roofline.cost.kernels.conversion import CONVERSION
+from roofline.cost.kernels.conversion import CONVERSION, difference_dims
 from roofline.cost.kernels.form import Form, machine
 from roofline.cost.kernels.gemm import ARITHMETIC, GEMM
 from roofline.cost.kernels.pointwise import POINTWISE
@@ -48,7 +49,10 @@ def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         form = CONVERSION.get("difference" if minus else name["op"])
         if form is not None:
             renamed = rows.rename(columns={"k": "width"})
-            yield _group(name, form, "bf16", renamed, ("m", "width"), ("width",))
+            group = _group(name, form, "bf16", renamed, ("m", "width"), ("width",))
+            generation = gpu(name["gpu"]).architecture
+            dims = difference_dims(group.dims["m"], group.dims["width"], generation)
+            yield replace(group, dims=dims) if minus else group
 
 
 def pass_groups(frame: "pandas.DataFrame") -> Iterator[Group]:

@@ -19,6 +19,8 @@ KEY: Final = ("gpu", "backend", "version", "op", "phase", "kernel")
 SHAPE: Final = ("conv_channels", "n_k_heads", "n_v_heads", "k_head_dim", "v_head_dim", "chunk")
 WHOLE: Final = ("flashinfer", "flashkda")
 """Kernels of a whole scan, with the state of a head on each multiprocessor."""
+FEWEST: Final = 16
+"""Rows of decode steps that determine all constants of a form; of fewer, three. [1]"""
 STEPPED: Final = ("decode", "verify")
 """Phases of one token or a few."""
 
@@ -27,24 +29,21 @@ def linear_attention_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Convolutions, scans and steps of the recurrence; a family is a shape of the layer."""
     for values, rows in frame.groupby(list(KEY), observed=True):
         name = dict(zip(KEY, map(str, values), strict=True))
-        yield _group({**name, "dtype": "bfloat16"}, rows)
-
-
-def step_of(name: Name) -> str:
-    """Which step of its phase a kernel is: ``"convolution"`` or ``"state"``."""
-    return "convolution" if "conv1d" in name["kernel"] else "state"
+        step = "convolution" if (rows.conv_channels > 0).any() else "state"
+        yield _group({**name, "step": step, "dtype": "bfloat16"}, rows)
 
 
 def _group(name: Name, rows: "pandas.DataFrame") -> Group:
-    stepped = name["phase"] in STEPPED
+    stepped, few = name["phase"] in STEPPED, len(rows) < FEWEST
     batch, new = (rows[column].to_numpy(np.float64) for column in ("batch", "seq_len"))
-    if step_of(name) == "convolution":
+    if name["step"] == "convolution":
         form = recurrent.CONVOLUTION_STEP if stepped else recurrent.CONVOLUTION
-        # Some collectors convolve keys, values and queries in calls of their own.
+        form = recurrent.CONVOLUTION_TOKEN if stepped and few else form
         channels, taps = (rows[c].to_numpy(np.float64) for c in ("conv_channels", "d_conv"))
         dims = recurrent.convolution_dims(batch, new, channels, taps)
     else:
         form = recurrent.STEP if stepped else recurrent.SCAN
+        form = recurrent.TOKEN if stepped and few else form
         dims = recurrent.state_dims(
             batch,
             new,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.bench import collective_rows, kernel_rows, linear_rows
+from roofline.bench import (
+    collective_rows,
+    encoder_rows,
+    kernel_rows,
+    layer_rows,
+    linear_rows,
+    recurrent_rows,
+)
 from roofline.bench.columns import Refused, prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
@@ -34,6 +41,10 @@ READERS: Final[Mapping[str, Reader]] = {
     "deepep": kernel_rows.exchange_groups,
     "quantize": linear_rows.quantise_groups,
     "pointwise": linear_rows.pass_groups,
+    "linear-attention": recurrent_rows.linear_attention_groups,
+    "attention-encoder": encoder_rows.encoder_groups,
+    "mhc": layer_rows.hyper_groups,
+    "mlp": layer_rows.mlp_groups,
 }
 """From a file of measurements to groups that one fit may hold, by kind of kernel."""
 APART: Final = (

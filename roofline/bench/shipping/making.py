@@ -45,6 +45,10 @@ FILES: Final[Mapping[str, str]] = {
     "deepep": "deepep",
     "quantize": "quantize",
     "pointwise": "elementwise",
+    "linear-attention": "linear_attention",
+    "attention-encoder": "attention_encoder",
+    "mhc": "mhc",
+    "mlp": "mlp",
 }
 """Name of the file of each kind."""
 SAMPLES: Final[Mapping[str, str]] = {"h200-sxm": "h100-sxm"}

@@ -1,6 +1,6 @@
 """Time of operators by measured kernels: a calibration of one device under one engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from roofline.cost.calibration.rows import sorted_out, together
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import exchange_of, library, payload_of, wire_seconds
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.cost.kernels import experts
+from roofline.cost.kernels import encoder, experts, recurrent
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
 from roofline.cost.kernels.form import Dims, Machine, machine
@@ -30,6 +30,12 @@ NARROW: Final = ("fp8", "fp8_block")
 COLD: Final = frozenset({"decode-attention", "latent-decode"})
 """Kernels measured on one cache again and again, which may have stayed in the last-level cache; in
 a step the weights and caches of all other layers come between."""
+SCHEDULES: Final[Mapping[str, Callable[[Dims, str, str], Dims]]] = {
+    "decode-attention": lambda dims, engine, generation: scheduled(dims, engine),
+    "encoder-attention": encoder.scheduled,
+    "linear-attention": recurrent.scheduled,
+}
+"""Columns by the kernel that a provider has on a generation of devices, by kind."""
 GUESS: Final = 0.25
 """Log standard deviation that is added where no kernel of these formats was measured; assumed."""
 
@@ -139,19 +145,21 @@ class GpuCalibration:
         if rate is None:
             return None
         device = machine(gpu, rate)
-        if wanted.kind in COLD:
+        if wanted.kind in COLD or wanted.cold:
             device = replace(device, l2_bytes=0.0)
         model = kernel.model
         if wanted.form is not None:
             model = replace(model, form=wanted.form)
         dims = wanted.dims
-        if wanted.kind == "decode-attention":
-            dims = scheduled(dims, kernel.label.provider)
+        if (schedule := SCHEDULES.get(wanted.kind)) is not None:
+            dims = schedule(dims, kernel.label.provider, gpu.architecture)
         time, own, known = predict(model, dims, device)
         if wanted.part:
             time = of_part(wanted.part, time, model, wanted.dims, device)
         if wanted.beside is not None:
             time = np.maximum(time, self._beside(wanted.beside, gpu, device))
+        if wanted.then is not None:
+            time = time + self._beside(wanted.then, gpu, device)
         time = np.maximum(time, _least(op, gpu))
         spread = np.hypot(own, found.spread)
         known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
@@ -165,7 +173,7 @@ class GpuCalibration:
         return replace(priced, found=found, assumed=wanted.assumed, start_s=start, kind=kind)
 
     def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
-        """Time of what a fused kernel does besides; it takes no less than that. [s]"""
+        """Time of what is done besides or after, 0 where none like it was measured. [s]"""
         found = self.find(gpu, wanted.kind, wanted.variants)
         return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
 

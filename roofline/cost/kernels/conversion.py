@@ -20,6 +20,12 @@ SEARCHED: Final = 2.0
 """Bytes per element: 16 bits read. [B]"""
 LANES: Final = (32.0, 256.0)
 """Width of a row of one warp, and of a row whose block has several to agree. [1]"""
+PASS: Final = 4096.0
+"""Elements of a row that a block takes at a time: 256 threads with 16 each. [1]"""
+RESIDENT: Final = {"hopper": 8.0, "ampere": 8.0}
+"""Blocks of 256 threads on a multiprocessor, by generation; `FEWER` on others: Ada holds 1536
+threads, and on Blackwell measured times step up with every 6 rows of a multiprocessor. [1]"""
+FEWER: Final = 6.0
 LEAST: Final = 0.1
 """Share of the launches that a difference is at least. [1]"""
 
@@ -30,20 +36,19 @@ _STARTED: Final = (
 )
 
 
-def _passed(
-    dims: Dims, machine: Machine, constants: Values, traffic: float
-) -> tuple[Array, Array]:
+def _passed(dims: Dims, machine: Machine, constants: Values, traffic: float) -> tuple[Array, Array]:
     """Start with rows, and traffic of each row, each by itself. [s]"""
     m, width = dims["m"], dims["width"]
     start = constants["start"] + constants["lane"] * width
     moved = m * width * traffic
     rows = constants["row"] * m / machine.multiprocessors
-    return start + rows, sum(through(moved, moved, machine, constants))
+    return start + rows, through(moved, moved, machine, constants)
 
 
 def _pass(kind: str, traffic: float) -> Form:
     def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-        return sum(_passed(dims, machine, constants, traffic))
+        start, moving = _passed(dims, machine, constants, traffic)
+        return start + moving
 
     def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
         """What takes longest: start or traffic."""
@@ -57,21 +62,34 @@ def _pass(kind: str, traffic: float) -> Form:
 def _roofs(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
     """Start of a search, and how much longer rows take that are searched and scaled. [s]
 
-    Rows that do not stay on chip are read twice.
+    Rows of the first wave are searched at once, those of the next after them; narrow ones come and
+    go one by one. Rows that do not stay on chip are read twice.
     """
     m, width, q = dims["m"], dims["width"], constants["sharpness"]
-    full = m / machine.multiprocessors
+    resident = dims["resident"]
+    start = constants["start"] + constants["lane"] * (np.ceil(width / PASS) - 1.0) * PASS
     narrow, wide = LANES
+    full = m / machine.multiprocessors
+    full = np.where(width < wide, full, resident * (np.ceil(full / resident) - 1.0))
     agreeing = np.clip(np.log2(width / narrow) / np.log2(wide / narrow), 0.0, 1.0)
     searched = (constants["row"] + constants["agree"] * agreeing) * full
     again = 1.0 / (1.0 + (constants["kept"] / width) ** 4)
     bytes_once = m * width * SCALED
     bytes_both = bytes_once + m * width * SEARCHED * again
-    once = sum(through(bytes_once, bytes_once, machine, constants))
-    both = sum(through(bytes_both, bytes_once, machine, constants))
+    once = through(bytes_once, bytes_once, machine, constants)
+    both = through(bytes_both, bytes_once, machine, constants)
     alone = ((constants["row"] * full) ** q + once**q) ** (1.0 / q)
     together = (searched**q + both**q) ** (1.0 / q)
-    return constants["start"] + constants["lane"] * width, together - alone
+    return start, together - alone
+
+
+def difference_dims(m: Array, width: Array, generation: str) -> dict[str, Array]:
+    """Columns of a difference: rows, their width, and blocks on a multiprocessor."""
+    return {
+        "m": m,
+        "width": width,
+        "resident": np.full_like(m, RESIDENT.get(generation, FEWER)),
+    }
 
 
 def _difference_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:

@@ -98,8 +98,8 @@ def encoder_dims(
 
 def scheduled(dims: Dims, engine: str, generation: str) -> dict[str, Array]:
     """Columns of the same attention by the kernel that an engine takes."""
-    shape = (dims[name] for name in ("batch", "seq", "heads", "head_dim"))
-    return encoder_dims(*shape, serving(engine, generation), generation)
+    batch, seq, heads, width = (dims[name] for name in ("batch", "seq", "heads", "head_dim"))
+    return encoder_dims(batch, seq, heads, width, serving(engine, generation), generation)
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
@@ -124,7 +124,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
     one = WIDTH * units * seq * dims["head_dim"]
     shared = np.clip(slots * machine.multiprocessors / units, 1.0, each)
     again = np.where(dims["interleaved"] > 0, each / shared, 1.0)
-    return blocks, sum(through(2.0 * one * (1.0 + again), 4.0 * one, machine, constants))
+    return blocks, through(2.0 * one * (1.0 + again), 4.0 * one, machine, constants)
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:

@@ -1,4 +1,4 @@
-"""Calibrated time of hyper-connections: residual streams that are mixed around each part of a layer.
+"""Calibrated time of hyper-connections: residual streams that are mixed around a layer's parts.
 
 Before a part, coefficients are computed from all streams, made doubly stochastic by Sinkhorn's
 iterations, and the streams are joined to the part's input; after it, the streams are mixed and the
@@ -45,7 +45,7 @@ def _moving(dims: Dims, machine: Machine, constants: Values) -> Array:
     """
     each = 2.0 * dims["streams"] + 1.0
     moved = WIDTH * dims["tokens"] * dims["hidden"] * each
-    return sum(through(moved, moved, machine, constants))
+    return through(moved, moved, machine, constants)
 
 
 def _before(dims: Dims, machine: Machine, constants: Values) -> Array:

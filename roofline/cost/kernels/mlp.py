@@ -42,7 +42,8 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Launches or work."""
-    work = sum(parts(dims, machine, constants))
+    compute, weights, moving = parts(dims, machine, constants)
+    work = np.maximum(compute, weights) + moving
     return np.asarray((work > constants["launch"]).astype(np.intp))
 
 

@@ -7,7 +7,7 @@ Symbols: B sequences of T new tokens, C channels of the convolution, h heads wit
 (key by value width), k heads that keys are made for, Q tokens of a chunk.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -42,7 +42,7 @@ def _convolved(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, 
     start = constants["start"] + constants["token"] * np.minimum(new, CONVOLVED)
     rows = constants["row"] * batch * channels / machine.multiprocessors
     moved = WIDTH * batch * channels * (2.0 * new + dims["taps"] - 1.0)
-    return start, rows, sum(through(moved, moved, machine, constants))
+    return start, rows, through(moved, moved, machine, constants)
 
 
 def _convolution_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -85,11 +85,12 @@ def _updated(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Ar
     windows = constants["window"] * (new - 1.0) * (dims["taps"] - 1.0)
     moved = WIDTH * batch * channels * (each + windows)
     touched = moved - WIDTH * batch * channels * (dims["taps"] - 1.0)
-    return start, sum(through(moved, touched, machine, constants))
+    return start, through(moved, touched, machine, constants)
 
 
 def _update_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    return sum(_updated(dims, machine, constants))
+    start, moving = _updated(dims, machine, constants)
+    return start + moving
 
 
 def _update_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
@@ -155,6 +156,21 @@ def state_dims(
     }
 
 
+def whole(engine: str, generation: str) -> bool:
+    """Whether an engine scans with one kernel, the state of a head on each multiprocessor.
+
+    Source: what collectors of measured rows say ran: FlashInfer and FlashKDA in vLLM, from Hopper.
+    """
+    return engine == "vllm" and generation not in ("ampere", "ada")
+
+
+def scheduled(dims: Dims, engine: str, generation: str) -> Dims:
+    """Columns of the same scan by the kernel that an engine has."""
+    if "alone" not in dims:
+        return dims
+    return {**dims, "alone": np.full_like(dims["batch"], float(whole(engine, generation)))}
+
+
 @dataclass(frozen=True, slots=True)
 class ScanTerms:
     """Terms of the time of a scan. [s]
@@ -184,8 +200,10 @@ def scan_flops(dims: Dims) -> Array:
     heads, key, value, chunk = dims["heads"], dims["key_dim"], dims["value_dim"], dims["chunk"]
     solved = dims["solved"]
     short = 2.0 ** np.ceil(np.log2(np.maximum(dims["new"], ROWS)))
-    rows = np.where(dims["new"] < chunk, np.minimum(short, chunk), np.ceil(dims["new"] / chunk) * chunk)
-    inside = 2.0 * (1.0 + solved) * np.minimum(rows, chunk) * (dims["key_heads"] * key + heads * value)
+    whole = np.ceil(dims["new"] / chunk) * chunk
+    rows = np.where(dims["new"] < chunk, np.minimum(short, chunk), whole)
+    met = np.minimum(rows, chunk)
+    inside = 2.0 * (1.0 + solved) * met * (dims["key_heads"] * key + heads * value)
     across = 2.0 * (2.0 + solved) * heads * key * value
     return dims["batch"] * rows * (inside + across)
 
@@ -203,7 +221,7 @@ def scan_terms(dims: Dims, machine: Machine, constants: Values) -> ScanTerms:
     operands = WIDTH * dims["batch"] * new * 2.0 * (dims["key_heads"] * key + heads * value)
     states = 2.0 * STATE * units * key * value
     moved = constants["passes"] * operands + states
-    moving = sum(through(moved, moved / 2.0, machine, constants))
+    moving = through(moved, moved / 2.0, machine, constants)
     blocks = constants["block"] * chunks * full
     return ScanTerms(start, serial, compute + blocks + moving)
 
@@ -258,11 +276,12 @@ def _stepped(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Ar
     moved = state * (1.0 + new) + operands
     touched = np.where(new > 1.0, state * (1.0 + new), state) + operands
     blocks = constants["block"] * units / machine.multiprocessors
-    return start, blocks + sum(through(moved, touched, machine, constants))
+    return start, blocks + through(moved, touched, machine, constants)
 
 
 def _step_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    return sum(_stepped(dims, machine, constants))
+    start, moving = _stepped(dims, machine, constants)
+    return start + moving
 
 
 def _step_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
@@ -285,3 +304,21 @@ STEP: Final = Form(
 )
 """Steps of the recurrence. Source: Yang et al. 2024 (arXiv 2412.06464), section 3; the fused
 recurrent kernel of flash-linear-attention."""
+
+
+def known(form: Form, **values: float) -> Form:
+    """A form some of whose constants are known: for kernels of which few rows were measured."""
+
+    def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+        return form.seconds(dims, machine, {**values, **constants})
+
+    def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+        return form.regime(dims, machine, {**values, **constants})
+
+    free = tuple(each for each in form.constants if each.name not in values)
+    return replace(form, constants=free, seconds=seconds, regime=regime)
+
+
+CONVOLUTION_TOKEN: Final = known(CONVOLUTION_STEP, token=1e-7, window=0.5, held=0.7)
+TOKEN: Final = known(STEP, token=1e-6, block=1e-8, held=0.7)
+"""Steps of one token each. What is known is what fits of many rows find on an H100."""

@@ -55,10 +55,8 @@ def warm_seconds(traffic: Array, machine: Machine, cache: float, memory: float) 
     return found + (traffic - kept) / (memory * machine.hbm_bytes_per_s)
 
 
-def through(
-    traffic: Array, footprint: Array, machine: Machine, constants: Values
-) -> tuple[Array, Array]:
-    """Times of the part of some traffic that a cache serves, and of the part that memory does. [s]
+def through(traffic: Array, footprint: Array, machine: Machine, constants: Values) -> Array:
+    """Time of traffic over a working set, from the last-level cache as far as it holds the set. [s]
 
     Parameters
     ----------
@@ -83,4 +81,5 @@ def through(
         kept = 1.0 / (1.0 + (footprint / (constants["held"] * machine.l2_bytes)) ** STEEP)
     cached = traffic * kept / (constants["cache"] * cache_bytes_per_s(machine))
     fetched = traffic * (1.0 - kept) / (constants["memory"] * machine.hbm_bytes_per_s)
-    return cached, fetched
+    found: Array = cached + fetched
+    return found
