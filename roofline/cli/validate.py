@@ -51,6 +51,10 @@ class Kind(StrEnum):
     DEEPEP = "deepep"
     QUANTIZE = "quantize"
     POINTWISE = "pointwise"
+    LINEAR_ATTENTION = "linear-attention"
+    ATTENTION_ENCODER = "attention-encoder"
+    MHC = "mhc"
+    MLP = "mlp"
     E2E = "e2e"
 
 

@@ -42,6 +42,7 @@ def _recurrent(name: Name) -> str:
     told = [name["op"], name["phase"], name["step"]]
     told += ["fused"] * any(word in kernel for word in FUSED)
     told += ["unpacked"] * (name["backend"] == "sglang" and kernel == UNPACKED)
+    told += ["eager"] * ((name["backend"], *told) in EAGER)
     return "-".join(told)
 
 
@@ -53,6 +54,9 @@ def _collective(name: Name) -> str:
 
 FUSED: Final = ("kda_fused_decode", "fused_kda_decode")
 """Kernels of convolution, step and gated norm together."""
+EAGER: Final = frozenset({("vllm", "kda", "prefill", "convolution")})
+"""Engine, layer, phase and step of kernels that were measured with the host's time, 0.4 ms of three
+launches: no price of what runs while the host is ahead."""
 UNPACKED: Final = "fused_recurrent_gated_delta_rule"
 """Kernel that SGLang replaced by one that takes queries, keys and values packed."""
 PROVIDERS: Final = {"nccl-tests": "nccl"}
