@@ -387,8 +387,10 @@ def test_an_encoder_is_priced_with_the_blocks_of_the_kernel_of_its_engine() -> N
         known, wanted = priced(given, op), asked(op, given.node.gpu)
         assert known is not None
         assert wanted is not None
-        shape = [wanted.dims[name] for name in ("batch", "seq", "heads", "head_dim")]
-        dims = encoder.encoder_dims(*shape, kernel=kernel, generation="hopper")
+        batch, seq, heads, width = (
+            wanted.dims[name] for name in ("batch", "seq", "heads", "head_dim")
+        )
+        dims = encoder.encoder_dims(batch, seq, heads, width, kernel, "hopper")
         priors = {constant.name: constant.prior for constant in encoder.FORM.constants}
         times[engine] = known.seconds
         expected = encoder.FORM.seconds(dims, machine(given.node.gpu, "bf16"), priors)[0]
