@@ -20,7 +20,7 @@ SHAPE: Final = ("conv_channels", "n_k_heads", "n_v_heads", "k_head_dim", "v_head
 WHOLE: Final = ("flashinfer", "flashkda")
 """Kernels of a whole scan, with the state of a head on each multiprocessor."""
 FEWEST: Final = 16
-"""Rows of decode steps that determine all constants of a form; of fewer, three. [1]"""
+"""Rows of decode steps that determine all constants of a form; of fewer, two. [1]"""
 STEPPED: Final = ("decode", "verify")
 """Phases of one token or a few."""
 
