@@ -16,6 +16,7 @@ from roofline.cost.kernels.latent_module import PLAIN
 from roofline.cost.kernels.loads import padding
 from roofline.cost.work import Array, Number, Op
 from roofline.hardware.machine import Gpu
+from roofline.model.architecture import STREAMS
 from roofline.model.precision import named
 
 
@@ -91,8 +92,6 @@ LAYERS: Final[Mapping[str, str]] = {
     "mamba2": "mamba2",
 }
 """Recurrent layers whose kernels were measured, as sources call them."""
-MIXED: Final = "streams"
-"""Product that makes the coefficients of hyper-connections."""
 VERIFIED: Final = "a few tokens at once were not measured: steps, one after the other"
 
 
@@ -134,7 +133,7 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
     stored = op.formats.get("weights", "bf16")
     if op.name.startswith(("q-absorb", "v-absorb")):
         return _heads(op, dims, stored)
-    if _base(op) == MIXED:
+    if _base(op) == STREAMS:
         return _mixed(dims)
     if op.arithmetic in SIXTEEN:
         if stored in SIXTEEN:

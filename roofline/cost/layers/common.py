@@ -147,7 +147,9 @@ def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -
     moved = (1 + streams) * d
     mine = p.tokens / p.tp if p.deployment.layout.sequence_parallel else p.tokens
     op = elementwise(p, name, moved, moved, layers, parameters=parameters, tokens=mine)
-    return op if streams == 1 else replace(op, dims={**op.dims, "streams": float(streams)})
+    if p.block is None or not p.block.hyper_connected:
+        return op
+    return replace(op, dims={**op.dims, "streams": float(streams)})
 
 
 def collective(name: str, moved: Transfer, payload: Number, ranks: Ranks, layers: int) -> Op:

@@ -298,6 +298,13 @@ def test_hyper_connections_ask_for_the_streams_of_one_part_of_a_layer() -> None:
     assert plain.kind == "pointwise"
 
 
+def test_attention_over_depth_is_no_hyper_connection() -> None:
+    given = deployment("kimi-k3", "h100-sxm", Layout(tp=8))
+    wanted = asked(one(given, decode(16.0, 2048.0), "norm"), given.node.gpu)
+    assert wanted is not None
+    assert wanted.kind == "pointwise"
+
+
 def test_an_encoder_asks_for_attention_without_a_mask() -> None:
     given = deployment("bert-large-uncased", "h100-sxm")
     wanted = asked(one(given, prefill(8.0, 512.0), "attention"), given.node.gpu)
