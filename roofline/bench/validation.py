@@ -62,6 +62,8 @@ APART: Final = (
     "node_num",
 )
 """Columns in which groups differ: what one part of them cannot be read for does not stop others."""
+MIXED: Final[Mapping[str, tuple[str, ...]]] = {"mhc": ("kernel",), "mlp": ("phase",)}
+"""Of them, those in which the rows of one group may differ, by kind."""
 LEFT: Final = "the kernel takes these rows for another operator, such as a prefill of one token"
 FIGURES: Final = ("median", "mean", "p90")
 
@@ -208,7 +210,7 @@ def validate(
 
 def _groups(kind: str, rows: "pandas.DataFrame", refused: list[Refused]) -> Iterator[Group]:
     """Groups of what can be read; what cannot is refused."""
-    key = [name for name in APART if name in rows]
+    key = [name for name in APART if name in rows and name not in MIXED.get(kind, ())]
     for values, part in rows.groupby(key, observed=True, dropna=False):
         name = _where(dict(zip(key, map(str, values), strict=True)))
         index = part.index.to_numpy().astype(np.int64)

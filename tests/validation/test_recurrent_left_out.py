@@ -63,6 +63,16 @@ def test_hyper_connections_of_an_octave_left_out_are_known() -> None:
         assert figures["p90"] <= 15.0, key
 
 
+@needs(file("mlp"))
+def test_gated_mlps_of_an_octave_left_out_are_known() -> None:
+    found = validate("mlp", measured("mlp"), left_out())
+    print()
+    shown("gated MLP", found)
+    assert found.figures()["coverage"] == 1.0
+    assert found.figures()["median"] <= 8.0
+    assert found.figures()["p90"] <= 25.0
+
+
 @needs(file("quantize"))
 def test_conversions_of_a_width_left_out_are_known() -> None:
     every = measured("quantize")
