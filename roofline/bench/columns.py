@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.kernels.gemm import PRODUCTS
+from roofline.cost.kernels.hyper import HYPER
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.catalog import gpu
@@ -160,6 +161,28 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         ("m", "k"),
         {"backend": "", "version": "", "op": "scale_matrix", "dtype": "fp8"},
         known={"op": tuple(QUANTIZE), "dtype": ("fp8",)},
+    ),
+    "linear-attention": Columns(
+        ("batch", "seq_len", "n_k_heads", "k_head_dim", "n_v_heads", "v_head_dim"),
+        {**LIBRARY, "d_conv": 4, "conv_channels": 0, "chunk": 0},
+        words=("gpu", "op", "phase"),
+        known={"op": ("gdn", "kda", "mamba2"), "phase": ("prefill", "decode", "verify")},
+    ),
+    "attention-encoder": Columns(
+        ("batch", "seq", "n_heads", "head_dim"),
+        LIBRARY,
+        known={"dtype": ("bfloat16",)},
+    ),
+    "mhc": Columns(
+        ("num_tokens", "hidden", "hc_mult"),
+        {**LIBRARY, "sites": 2},
+        words=("gpu", "op"),
+        known={"op": tuple(HYPER)},
+    ),
+    "mlp": Columns(
+        ("num_tokens", "hidden", "inter"),
+        LIBRARY,
+        known={"dtype": (*SIXTEEN, "fp8", "fp8_block")},
     ),
     "pointwise": Columns(
         ("num_tokens", "width"),

@@ -14,9 +14,11 @@ from roofline.bench.kernel_rows import Group
 from roofline.cost.attention import attention
 from roofline.cost.kernels.gemm import OUTPUT_WIDTH, PRODUCTS
 from roofline.cost.kernels.latent_module import LATENT, PLAIN, ROTATED, projections
+from roofline.cost.kernels.recurrent import STATE
 from roofline.cost.latent import absorbed_attention, expanded_attention
 from roofline.cost.linear import gemm, pointwise
 from roofline.cost.moe import experts_gemm
+from roofline.cost.recurrent import chunked_scan, recurrent_steps
 from roofline.cost.regimes import IN_SWITCH, PATHS, moved
 from roofline.cost.work import Array, Work
 
@@ -123,6 +125,55 @@ def _experts(d: Columns, name: Mapping[str, str]) -> Work:
     return first + experts_gemm(d["rows"], d["touched"], d["hidden"], d["inter"], **widths)
 
 
+def _convolution(d: Columns, name: Mapping[str, str]) -> Work:
+    kept = 2.0 * d["batch"] * (d["taps"] - 1.0) * d["channels"]
+    moved = 2.0 * d["batch"] * d["new"] * d["channels"]
+    return pointwise(moved + kept, reads=1.0, writes=0.0, width=2.0)
+
+
+def _state(d: Columns) -> dict[str, Any]:
+    names = ("heads", "key_dim", "value_dim", "key_heads")
+    return {name: d[name] for name in names} | {"width": 2.0, "state_width": STATE}
+
+
+def _scan(d: Columns, name: Mapping[str, str]) -> Work:
+    rule = "decay" if name["op"] == "mamba2" else "delta"
+    chunk = float(d["chunk"][0])
+    return chunked_scan(d["batch"], d["new"], rule=rule, chunk=chunk, **_state(d))
+
+
+def _steps(d: Columns, name: Mapping[str, str]) -> Work:
+    rule = "decay" if name["op"] == "mamba2" else "delta"
+    work = recurrent_steps(d["batch"], d["new"], rule=rule, **_state(d))
+    return Work(activation_bytes=work.activation_bytes, kv_bytes=work.kv_bytes)
+
+
+def _encoder(d: Columns, name: Mapping[str, str]) -> Work:
+    return attention(
+        d["batch"],
+        d["seq"],
+        d["seq"],
+        heads=d["heads"],
+        kv_heads=d["heads"],
+        head_dim=d["head_dim"],
+        width=2.0,
+        kv_width=2.0,
+        mask="square",
+    )
+
+
+def _hyper(d: Columns, name: Mapping[str, str]) -> Work:
+    tokens = d["sites"] * d["tokens"]
+    each = (2.0 * d["streams"] + 1.0) * d["hidden"]
+    return pointwise(tokens, reads=each, writes=0.0, width=2.0)
+
+
+def _mlp(d: Columns, name: Mapping[str, str]) -> Work:
+    widths = {"weight_width": d["weight_width"], "width": 2.0}
+    first = gemm(d["tokens"], 2.0 * d["inter"], d["hidden"], **widths)
+    return first + gemm(d["tokens"], d["hidden"], d["inter"], **widths)
+
+
 WORKS: Final[Mapping[str, Callable[[Columns, Mapping[str, str]], Work]]] = {
     "gemm": _linear,
     "quantize": _stream,
@@ -135,6 +186,14 @@ WORKS: Final[Mapping[str, Callable[[Columns, Mapping[str, str]], Work]]] = {
     "latent-module-prefill": lambda d, name: _expanded(d, name) + _projected(d, absorbed=False),
     "latent-heads": _heads,
     "moe": _experts,
+    "convolution": _convolution,
+    "convolution-step": _convolution,
+    "scan": _scan,
+    "recurrent-step": _steps,
+    "encoder-attention": _encoder,
+    "hyper-before": _hyper,
+    "hyper-after": _hyper,
+    "gated-mlp": _mlp,
 }
 """Work of a row by the kind of its form."""
 

@@ -130,9 +130,7 @@ def _decode(name: Name, rows: "pandas.DataFrame") -> Group:
     batch, new, context, heads, kv_heads, *rest = (*_columns(rows, ATTENTION), *_widths(rows))
     if name.get("heads") == "wide-group":
         kv_heads = heads
-    dims = decode.decode_dims(
-        batch, new, context, heads, kv_heads, *rest, kernel=name["kernel"]
-    )
+    dims = decode.decode_dims(batch, new, context, heads, kv_heads, *rest, kernel=name["kernel"])
     return _group(name, decode.FORM, dims, rows, SHAPE)
 
 

@@ -24,7 +24,8 @@ EPILOG = (
     "quantize), kv_dtype and gemm_dtype as dtype, n_kv_heads as n_heads, head_dim 128, window 0 "
     "for none, seq_q 1 in decoding and seq_kv in prefill, phase after seq_q, tp, ep and node_num "
     "1, sms 0, distribution balanced, mode normal, op scale_matrix for quantize, topology one "
-    "node; backend, version, kernel and model not stated. Unknown GPUs and formats, times and "
+    "node, d_conv 4, conv_channels and chunk 0 for none, sites 2; backend, version, kernel and "
+    "model not stated. Unknown GPUs and formats, times and "
     "dimensions that are not above 0 are refused with their reason and count against coverage. "
     "Shipped calibrations predict the rows; with --cross-validate fits of the file do, and a group "
     "that is a small sample of a device whose sibling is in the file is transferred from it: one "
@@ -51,6 +52,10 @@ class Kind(StrEnum):
     DEEPEP = "deepep"
     QUANTIZE = "quantize"
     POINTWISE = "pointwise"
+    LINEAR_ATTENTION = "linear-attention"
+    ATTENTION_ENCODER = "attention-encoder"
+    MHC = "mhc"
+    MLP = "mlp"
     E2E = "e2e"
 
 

@@ -46,6 +46,10 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "deepep": ("v2/deepep",),
     "quantize": ("v2/quantize",),
     "pointwise": ("elementwise",),
+    "linear-attention": ("v2/linear_attention",),
+    "attention-encoder": ("v2/attention_encoder",),
+    "mhc": ("v2/mhc",),
+    "mlp": ("v2/mlp",),
 }
 """Names of the files of each kind."""
 SOURCES: Final[Mapping[str, str]] = {
@@ -156,9 +160,7 @@ def main(measurements: Path, kinds: Sequence[str]) -> None:
     except (OSError, RooflineError):
         before = {}
     again = {KINDS[kind] for kind in wanted}
-    kept = [
-        (entry, fit_of(label)) for label, entry in before.items() if label.kind not in again
-    ]
+    kept = [(entry, fit_of(label)) for label, entry in before.items() if label.kind not in again]
     found = list(made(measurements, wanted))
     write([*kept, *found], folder())
     for entry, _ in sorted(found, key=lambda fit: fit[0].label.__repr__()):

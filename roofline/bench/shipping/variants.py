@@ -20,6 +20,10 @@ KINDS: Final[Mapping[str, str]] = {
     "deepep": "expert-exchange",
     "quantize": "quantize",
     "pointwise": "pointwise",
+    "linear-attention": "linear-attention",
+    "attention-encoder": "encoder-attention",
+    "mhc": "hyper-connections",
+    "mlp": "gated-mlp",
 }
 """Of kernel, by kind of measurements."""
 
@@ -32,12 +36,29 @@ def _experts(name: Name) -> str:
     return name["dtype"] + "-nongated" * ("nongated" in name["kernel"])
 
 
+def _recurrent(name: Name) -> str:
+    """Layer, phase and step; kernels that do more than the step, or less well, apart."""
+    kernel = name["kernel"]
+    told = [name["op"], name["phase"], name["step"]]
+    told += ["fused"] * any(word in kernel for word in FUSED)
+    told += ["unpacked"] * (name["backend"] == "sglang" and kernel == UNPACKED)
+    told += ["eager"] * ((name["backend"], *told) in EAGER)
+    return "-".join(told)
+
+
 def _collective(name: Name) -> str:
     """Operation; across nodes, or as one source lays ranks out, with the topology."""
     _, of_each, layout = name["topology"].rpartition("dgx_")
     return name["op"] + (f"-{layout}" + "-across" * bool(name["across"])) * bool(of_each)
 
 
+FUSED: Final = ("kda_fused_decode", "fused_kda_decode")
+"""Kernels of convolution, step and gated norm together."""
+EAGER: Final = frozenset({("vllm", "kda", "prefill", "convolution")})
+"""Engine, layer, phase and step of kernels that were measured with the host's time, 0.4 ms of three
+launches: no price of what runs while the host is ahead."""
+UNPACKED: Final = "fused_recurrent_gated_delta_rule"
+"""Kernel that SGLang replaced by one that takes queries, keys and values packed."""
 PROVIDERS: Final = {"nccl-tests": "nccl"}
 """Of kernels, by who measured them where that is called otherwise."""
 _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
@@ -54,6 +75,10 @@ _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
     "collective": _collective,
     "deepep": lambda name: f"{name['mode']}-{name['op']}",
     "quantize": lambda name: name["op"],
+    "linear-attention": _recurrent,
+    "attention-encoder": lambda name: name["dtype"],
+    "mhc": lambda name: name["op"],
+    "mlp": lambda name: name["dtype"],
     "pointwise": lambda name: name["op"] + "-layer-norm" * name["block"].startswith("layer"),
 }
 

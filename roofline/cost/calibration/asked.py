@@ -7,14 +7,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.calibration.rows import VERIFIED_TOKENS
 from roofline.cost.calibration.wires import OPERATIONS
-from roofline.cost.kernels import decode, latent, prefill
+from roofline.cost.kernels import decode, latent, prefill, recurrent
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.kernels.gemm import linear
 from roofline.cost.kernels.latent_module import PLAIN
 from roofline.cost.kernels.loads import padding
 from roofline.cost.work import Array, Number, Op
 from roofline.hardware.machine import Gpu
+from roofline.model.architecture import STREAMS
 from roofline.model.precision import named
 
 
@@ -40,6 +42,11 @@ class Asked:
         Another kernel that would do: whichever takes less time does it.
     beside
         What a fused kernel does besides: it takes at least as long.
+    then
+        Another kernel that runs after it: their times add up.
+    cold
+        Whether it was measured on a state that may have stayed in the last-level cache, which is
+        in memory in a step.
     rows
         Rows that ``assumed`` and ``instead`` are about; None for all.
     special
@@ -56,6 +63,8 @@ class Asked:
     part: str = ""
     instead: "Asked | None" = None
     beside: "Asked | None" = None
+    then: "Asked | None" = None
+    cold: bool = False
     rows: NDArray[np.bool_] | None = None
     special: tuple[tuple[str, NDArray[np.bool_], Dims], ...] = ()
 
@@ -93,6 +102,13 @@ NORM: Final = ("input_layernorm", 4.0)
 RESIDUAL: Final = ("norm", "embedding-norm", "final-norm")
 """Norms that add the residual first: each element is read and written twice."""
 ADD: Final = ("add", 6.0)
+LAYERS: Final[Mapping[str, str]] = {
+    "gated-delta": "gdn",
+    "kimi-delta": "kda",
+    "mamba2": "mamba2",
+}
+"""Recurrent layers whose kernels were measured, as sources call them."""
+VERIFIED: Final = "a few tokens at once were not measured: steps, one after the other"
 
 
 def asked(op: Op, gpu: Gpu) -> Asked | None:
@@ -134,6 +150,8 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
     if op.name.startswith(("q-absorb", "v-absorb")):
         return _heads(op, dims, stored)
     width = named(stored).width
+    if _base(op) == STREAMS:
+        return _mixed(dims)
     if op.arithmetic in SIXTEEN:
         if stored in SIXTEEN:
             return Asked("gemm", ("bfloat16",), dims, op.arithmetic)
@@ -161,6 +179,16 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
     return None
 
 
+def _mixed(dims: Dims) -> Asked:
+    """Coefficients of hyper-connections, and the streams joined to the input of one part.
+
+    From n streams of a width D, n·D wide, (2 + n)·n coefficients are made.
+    """
+    streams = np.sqrt(1.0 + dims["n"]) - 1.0
+    shape = columns(tokens=dims["m"], hidden=dims["k"] / streams, streams=streams, sites=1.0)
+    return Asked("hyper-connections", ("pre",), shape)
+
+
 def _heads(op: Op, dims: Dims, stored: str) -> Asked:
     """A matrix for each head, into the latent or out of it."""
     into = op.name.startswith("q-absorb")
@@ -181,6 +209,8 @@ def _heads(op: Op, dims: Dims, stored: str) -> Asked:
 
 def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     """Several new tokens of a sequence: blocks of query rows; on a longer context, split keys."""
+    if "square" in op.dims:
+        return _encoder(op)
     if not _plain(op):
         return None
     shape = _attention(op)
@@ -206,6 +236,17 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     split = decode.decode_dims(*shape.values())
     other = Asked("decode-attention", _pairs(op), split, assumed=unlike, rows=context > new)
     return replace(whole, instead=other)
+
+
+def _encoder(op: Op) -> Asked | None:
+    """Tokens that all see each other, with keys for every query head."""
+    d = op.dims
+    alike = ((d["context"], d["new"]), (d["heads"], d["kv_heads"]), (d["head_dim"], d["value_dim"]))
+    other = "naive" in d or "sharers" in d or np.any(np.asarray(d.get("window", 0.0)) > 0)
+    if other or any(np.any(np.asarray(one) != another) for one, another in alike):
+        return None
+    shape = columns(batch=d["count"], seq=d["new"], heads=d["heads"], head_dim=d["head_dim"])
+    return Asked("encoder-attention", ("bfloat16",), shape)
 
 
 def _decode(op: Op, gpu: Gpu) -> Asked | None:
@@ -315,7 +356,11 @@ def _pointwise(op: Op, gpu: Gpu) -> Asked | None:
     d = op.dims
     if "m" not in d:
         return None
+    if "taps" in d:
+        return _convolution(op)
     base = _base(op)
+    if "streams" in d and base in RESIDUAL:
+        return _streams(op)
     moved = (d["reads"] + d["writes"]) * 2.0
     if base in RESIDUAL:
         # With the residual: the traffic of an addition, and at least the norm of what it adds.
@@ -325,6 +370,66 @@ def _pointwise(op: Op, gpu: Gpu) -> Asked | None:
         return Asked("pointwise", (add,), dims, "fp16", beside=alone)
     like, traffic = NORM if base.endswith("norm") else PASSES.get(base, ADD)
     return Asked("pointwise", (like,), columns(m=d["m"], width=moved / traffic), "fp16")
+
+
+def _streams(op: Op) -> Asked:
+    """Residual streams mixed after one part, then the norm of what they are joined to."""
+    d = op.dims
+    hidden = d["writes"] / (1.0 + d["streams"])
+    shape = columns(tokens=d["m"], hidden=hidden, streams=d["streams"], sites=1.0)
+    norm = Asked("pointwise", (NORM[0],), columns(m=d["m"], width=hidden), "fp16")
+    return Asked("hyper-connections", ("post",), shape, then=norm)
+
+
+def _convolution(op: Op) -> Asked | None:
+    """Short convolution before a state: over a prompt, or with the last inputs of each sequence."""
+    d, layer = op.dims, LAYERS.get(op.formats["layer"])
+    if layer is None:
+        return None
+    shape = columns(batch=d["count"], new=d["new"], channels=d["channels"], taps=d["taps"])
+    phase = _phase(op)
+    variants = _of_layer(layer, phase, "convolution")
+    return Asked("linear-attention", variants, shape, cold=phase != "prefill")
+
+
+def _scan(op: Op, gpu: Gpu) -> Asked | None:
+    """State of a recurrent layer: chunk after chunk, or token after token.
+
+    The convolution is an operator of its own, and so is the gated norm: kernels that fuse them
+    stand for no operator.
+    """
+    d, layer = op.dims, LAYERS.get(op.formats["layer"])
+    if layer is None:
+        return None
+    shape = columns(
+        batch=d["count"],
+        new=d["new"],
+        key_heads=d["key_heads"],
+        heads=d["heads"],
+        key_dim=d["key_dim"],
+        value_dim=d["value_dim"],
+        chunk=d["chunk"],
+    )
+    phase = _phase(op)
+    variants = _of_layer(layer, phase, "state")
+    dims = recurrent.state_dims(*shape.values(), solved=layer != "mamba2")
+    unlike = VERIFIED if phase == "verify" and layer != "kda" else ""
+    return Asked("linear-attention", variants, dims, assumed=unlike, cold=phase != "prefill")
+
+
+def _phase(op: Op) -> str:
+    """Phase whose kernels the sequences of an operator run; all of them are of one."""
+    new = float(np.max(op.dims["new"]))
+    return "decode" if new <= 1.0 else "verify" if new <= VERIFIED_TOKENS else "prefill"
+
+
+def _of_layer(layer: str, phase: str, step: str) -> tuple[str, ...]:
+    """Variants that would do: without a kernel for verification, the one for a token."""
+    phases = ("verify", "decode") if phase == "verify" else (phase,)
+    found = [f"{layer}-{each}-{step}" for each in phases]
+    if phase != "prefill":
+        found += [f"{layer}-decode-{step}-unpacked"]
+    return tuple(found)
 
 
 def _base(op: Op) -> str:
@@ -397,5 +502,6 @@ _MAKERS: Final[Mapping[str, Callable[[Op, Gpu], Asked | None]]] = {
     "latent-attention": _latent,
     "pointwise": _pointwise,
     "lookup": _pointwise,
+    "scan": _scan,
     "moe": _experts,
 }

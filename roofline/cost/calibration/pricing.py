@@ -1,6 +1,6 @@
 """Time of operators by measured kernels: a calibration of one device under one engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from roofline.cost.calibration.rows import sorted_out, together
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import exchange_of, library, payload_of, wire_seconds
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.cost.kernels import experts
+from roofline.cost.kernels import encoder, experts, recurrent
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
 from roofline.cost.kernels.form import Dims, Machine, machine, take
@@ -30,6 +30,18 @@ NARROW: Final = ("fp8", "fp8_block")
 COLD: Final = frozenset({"decode-attention", "latent-decode"})
 """Kernels measured on one cache again and again, which may have stayed in the last-level cache; in
 a step the weights and caches of all other layers come between."""
+SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
+    "decode-attention": lambda dims, kernel, _: scheduled(
+        dims, kernel.name or kernel.label.provider
+    ),
+    "encoder-attention": lambda dims, kernel, generation: encoder.scheduled(
+        dims, kernel.label.provider, generation
+    ),
+    "linear-attention": lambda dims, kernel, generation: recurrent.scheduled(
+        dims, kernel.label.provider, generation
+    ),
+}
+"""Columns by the kernel that a provider has on a generation of devices, by kind."""
 GUESS: Final = 0.25
 """Log standard deviation that is added where no kernel of these formats was measured; assumed."""
 
@@ -139,24 +151,26 @@ class GpuCalibration:
         if rate is None:
             return None
         device = machine(gpu, rate)
-        if wanted.kind in COLD:
+        if wanted.kind in COLD or wanted.cold:
             device = replace(device, l2_bytes=0.0)
         model = kernel.model
         if wanted.form is not None:
             model = replace(model, form=wanted.form)
-        dims = _timed(wanted.dims, wanted, kernel)
+        dims = _timed(wanted.dims, kernel, gpu)
         time, own, known = predict(model, dims, device)
         for end, rows, columns in wanted.special:
             # Kernels of the same engine that take these shapes.
             ends = (f"{kernel.label.variant}-{end}",)
             other = self.find(gpu, wanted.kind, ends, kernel.label.provider) if rows.any() else None
             if other is not None and other.fit.label.device == kernel.label.device:
-                some = predict(other.fit.model, take(_timed(columns, wanted, kernel), rows), device)
+                some = predict(other.fit.model, take(_timed(columns, kernel, gpu), rows), device)
                 time[rows], own[rows], known[rows] = some
         if wanted.part:
             time = of_part(wanted.part, time, model, wanted.dims, device)
         if wanted.beside is not None:
             time = np.maximum(time, self._beside(wanted.beside, gpu, device))
+        if wanted.then is not None:
+            time = time + self._beside(wanted.then, gpu, device)
         time = np.maximum(time, _least(op, gpu))
         spread = np.hypot(own, found.spread)
         known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
@@ -170,7 +184,7 @@ class GpuCalibration:
         return replace(priced, found=found, assumed=wanted.assumed, start_s=start, kind=kind)
 
     def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
-        """Time of what a fused kernel does besides; it takes no less than that. [s]"""
+        """Time of what is done besides or after, 0 where none like it was measured. [s]"""
         found = self.find(gpu, wanted.kind, wanted.variants)
         return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
 
@@ -204,10 +218,10 @@ class GpuCalibration:
         return replace(_shaped(op, *columns), found=best.found)
 
 
-def _timed(dims: Dims, wanted: Asked, kernel: Kernel) -> Dims:
-    """Columns as the kernel's library schedules them."""
-    decoded = wanted.kind == "decode-attention"
-    return scheduled(dims, kernel.name or kernel.label.provider) if decoded else dims
+def _timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:
+    """Columns as the kernel that was found schedules them."""
+    schedule = SCHEDULES.get(kernel.label.kind)
+    return dims if schedule is None else schedule(dims, kernel, gpu.architecture)
 
 
 def _start(wanted: Asked, model: Calibrated, seconds: Number) -> Number:

@@ -17,6 +17,9 @@ from roofline.cost.work import Number, Op, distinct
 
 Rows: TypeAlias = NDArray[np.intp]
 Answers: TypeAlias = tuple[NDArray[np.bool_], ...]
+VERIFIED_TOKENS: Final = 8.0
+"""New tokens of a sequence up to which a recurrent layer steps, as it does to verify drafts; more
+are a prompt, computed in chunks. The most that were measured so."""
 FEW_TOKENS: Final = 128.0
 """Tokens of a device up to which the low-latency exchange is used: its usual buffers."""
 
@@ -82,9 +85,16 @@ def _latent(dims: Mapping[str, Number]) -> Answers:
     return (np.asarray(dims.get("window", 0.0)) > 0, np.asarray(dims["new"]) > 1.0)
 
 
+def _recurrent(dims: Mapping[str, Number]) -> Answers:
+    new = np.asarray(dims.get("new", 1.0))
+    return new > 1.0, new > VERIFIED_TOKENS
+
+
 _QUESTIONS: Final[Mapping[str, Callable[[Mapping[str, Number]], Answers]]] = {
     "collective": _collective,
     "prefill-attention": _prefill,
     "latent-attention": _latent,
+    "pointwise": _recurrent,
+    "scan": _recurrent,
 }
 """By kind of operator, what decides about its kernel."""

@@ -173,7 +173,9 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     arithmetic = 4.0 * ROWS * keys * HEAD_DIM * width ** constants["wide"] / per_sm
     # Rows of a group, of those a block has: kernels with tiles of few rows take several.
     group = np.minimum(dims["group"] * dims["new"], ROWS) / ROWS
-    tile = (constants["step"] + constants["row"] * group + arithmetic) * np.where(windowed, constants["masked"], 1.0)
+    tile = (constants["step"] + constants["row"] * group + arithmetic) * np.where(
+        windowed, constants["masked"], 1.0
+    )
     full = np.where(windowed, 1.0, dims["reach"] / (count * keys))
     start = constants["unit"] + constants["edge"] * width
     block = start + np.ceil(count / split) * tile * np.where(count > 1, 1.0, full)

@@ -8,13 +8,14 @@ import pytest
 from roofline.api.setting import deployed
 from roofline.cost.calibration.asked import asked
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.calibration.rows import sorted_out
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import calibrated
 from roofline.cost.kernels.form import machine
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, decode, prefill
+from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
@@ -188,3 +189,132 @@ def test_a_chunk_takes_no_leap_where_another_kernel_takes_over(
     ratios = np.array(times[1:]) / np.array(times[:-1])
     assert np.all(ratios < 2.1)
     assert np.all(ratios > 0.95)
+
+
+def one(given: Deployment, group: Group | list[Group], begin: str) -> Op:
+    ops = step(given, group)
+    return next(op for name, op in ops.items() if name.startswith(begin))
+
+
+@pytest.mark.parametrize(
+    ("model", "layer"),
+    [
+        ("qwen3-next-80b-a3b-instruct", "gdn"),
+        ("kimi-linear-48b-a3b-base", "kda"),
+        ("nemotron-h-8b", "mamba2"),
+    ],
+)
+@pytest.mark.parametrize(("new", "phase"), [(1.0, "decode"), (4.0, "verify"), (4096.0, "prefill")])
+def test_a_recurrent_layer_asks_for_both_kernels_of_its_phase(
+    model: str, layer: str, new: float, phase: str
+) -> None:
+    given = deployment(model, "h100-sxm")
+    ops = step(given, Group(16.0, new, 4096.0))
+    wanted = {
+        name: known
+        for name, op in ops.items()
+        if (op.kind == "scan" or "taps" in op.dims)
+        and (known := asked(op, given.node.gpu)) is not None
+    }
+    assert {each.kind for each in wanted.values()} == {"linear-attention"}
+    first = {each.variants[0] for each in wanted.values()}
+    assert first == {f"{layer}-{phase}-convolution", f"{layer}-{phase}-state"}
+    for each in wanted.values():
+        assert each.cold == (phase != "prefill")
+        assert each.dims["batch"].tolist() == [16.0]
+        assert each.dims["new"].tolist() == [new]
+    (state,) = (each for each in wanted.values() if "sequences" in each.dims)
+    assert bool(state.assumed) == (phase == "verify" and layer != "kda")
+
+
+def test_tensor_parallel_devices_ask_for_their_heads_and_channels() -> None:
+    whole, half = (
+        {
+            name: asked(op, gpu("h100-sxm"))
+            for name, op in step(
+                deployment("qwen3-next-80b-a3b-instruct", "h100-sxm", Layout(tp=tp)),
+                decode(16.0, 2048.0),
+            ).items()
+            if op.kind == "scan" or "taps" in op.dims
+        }
+        for tp in (1, 2)
+    )
+    assert len(whole) == 2
+    for name, each in whole.items():
+        other = half[name]
+        assert each is not None
+        assert other is not None
+        for column in ("heads", "key_heads", "channels", "sequences"):
+            if column in each.dims:
+                assert other.dims[column].tolist() == (each.dims[column] / 2).tolist(), column
+
+
+def test_prompts_and_tokens_of_one_step_are_convolved_apart() -> None:
+    given = deployment("qwen3-next-80b-a3b-instruct", "h100-sxm")
+    both = [Group(32.0, 1.0, 2049.0, "decode"), Group(1.0, 512.0, 512.0, "prefill")]
+    for name, phase in (("convolution-decode", "decode"), ("convolution-prefill", "prefill")):
+        wanted = asked(one(given, both, name), given.node.gpu)
+        assert wanted is not None
+        assert wanted.variants[0] == f"gdn-{phase}-convolution"
+        alone = asked(
+            one(given, replace(both[phase == "prefill"], name=""), "convolution"), gpu("h100-sxm")
+        )
+        assert alone is not None
+        assert {k: v.tolist() for k, v in alone.dims.items()} == {
+            k: v.tolist() for k, v in wanted.dims.items()
+        }
+
+
+def test_rows_of_a_recurrent_layer_are_sorted_by_phase() -> None:
+    given = deployment("qwen3-next-80b-a3b-instruct", "h100-sxm")
+    op = one(given, Group(4.0, np.array([1.0, 3.0, 8.0, 9.0, 100.0, 1.0]), 4096.0), "convolution")
+    parts = {tuple(rows.tolist()): asked(part, given.node.gpu) for rows, part in sorted_out(op)}
+    told = {rows: each.variants[0] for rows, each in parts.items() if each is not None}
+    assert told == {
+        (0, 5): "gdn-decode-convolution",
+        (1, 2): "gdn-verify-convolution",
+        (3, 4): "gdn-prefill-convolution",
+    }
+
+
+def test_hyper_connections_ask_for_the_streams_of_one_part_of_a_layer() -> None:
+    given = deployment("deepseek-v4-pro", "h100-sxm", Layout(tp=8))
+    ops = step(given, decode(16.0, 2048.0))
+    width, layers = given.architecture.d_model, len(given.architecture.layers)
+    for name, variant in (("streams", "pre"), ("norm", "post")):
+        wanted = asked(ops[name], given.node.gpu)
+        assert wanted is not None
+        assert (wanted.kind, wanted.variants) == ("hyper-connections", (variant,))
+        shape = {key: value.tolist() for key, value in wanted.dims.items()}
+        assert shape == {"tokens": [16], "hidden": [width], "streams": [4], "sites": [1]}
+        # Two parts a layer: twice the layers, each one site.
+        assert ops[name].repeat == 2 * layers
+    after = asked(ops["norm"], given.node.gpu)
+    assert after is not None
+    assert after.then is not None
+    assert after.then.dims["width"].tolist() == [width]
+    plain = asked(ops["final-norm"], given.node.gpu)
+    assert plain is not None
+    assert plain.kind == "pointwise"
+
+
+def test_attention_over_depth_is_no_hyper_connection() -> None:
+    given = deployment("kimi-k3", "h100-sxm", Layout(tp=8))
+    wanted = asked(one(given, decode(16.0, 2048.0), "norm"), given.node.gpu)
+    assert wanted is not None
+    assert wanted.kind == "pointwise"
+
+
+def test_an_encoder_asks_for_attention_without_a_mask() -> None:
+    given = deployment("bert-large-uncased", "h100-sxm")
+    wanted = asked(one(given, prefill(8.0, 512.0), "attention"), given.node.gpu)
+    assert wanted is not None
+    assert wanted.kind == "encoder-attention"
+    shape = {key: value.tolist() for key, value in wanted.dims.items()}
+    assert shape == {"batch": [8], "seq": [512], "heads": [16], "head_dim": [64]}
+    causal = asked(
+        one(deployment("llama-3.1-8b", "h100-sxm"), prefill(8.0, 512.0), "attention"),
+        gpu("h100-sxm"),
+    )
+    assert causal is not None
+    assert causal.kind == "prefill-attention"
