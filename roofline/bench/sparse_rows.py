@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from roofline.bench.held_out import Labels
 from roofline.bench.kernel_rows import WEIGHTS, WIDTHS, Group
 from roofline.cost.kernels import sparse, sparse_columns
 from roofline.cost.kernels.form import Form, machine
@@ -29,8 +30,13 @@ KEY: Final = (
 )  # fmt: skip
 DENSE: Final = "dense"
 """In the name of kernels that expand the latent and attend to all of it."""
+UNFUSED: Final = "default"
+"""TensorRT-LLM's attention to chosen blocks on devices that its kernels are not for."""
+PAGED: Final = "paged"
+"""In the name of scores whose every query is a block of its own."""
 FEW: Final = 6
-"""Families below which batches are left out apart too."""
+MOST: Final = 0.5
+"""Families below which, and share of the rows in one from which, batches are left out apart too."""
 Mixer = Attention | CompressedAttention | Mla
 
 
@@ -91,11 +97,12 @@ def _group(name: dict[str, str], rows: "pandas.DataFrame") -> Group:
     )
 
 
-def _families(rows: "pandas.DataFrame") -> "np.typing.NDArray[np.int64]":
-    """Networks and heads; where these are few, batches too."""
+def _families(rows: "pandas.DataFrame") -> Labels:
+    """Networks and heads; where these are few or one has most rows, batches too."""
     for names in (["model", "n_heads"], ["model", "n_heads", "batch"]):
         found = rows.groupby(names, observed=True).ngroup().to_numpy().astype(np.int64)
-        if len(np.unique(found)) >= FEW:
+        _, many = np.unique(found, return_counts=True)
+        if len(many) >= FEW and many.max() <= MOST * len(found):
             break
     return found
 
@@ -110,7 +117,11 @@ def form_of(op: str, name: dict[str, str]) -> Form:
         return sparse.ATTENTION
     if DENSE in name["kernel"]:
         return sparse.DENSE_MODULE
-    return sparse.STEP_MODULE if name["phase"] == "decode" else sparse.MODULE
+    if op == "msa" and name["kernel"] == UNFUSED:
+        return sparse.UNFUSED_MODULE
+    if name["phase"] == "decode":
+        return sparse.STEP_MODULE
+    return sparse.FOLDED_MODULE if op == "msa" else sparse.MODULE
 
 
 def _columns(
@@ -125,18 +136,23 @@ def _columns(
     whole = not op.endswith(("topk", "logits", "attn"))
     dense = DENSE in name["kernel"]
     own |= sparse.no_projections(batch)
+    own["hosted"] = np.full_like(batch, float(whole and name["phase"] != "decode"))
     if whole:
         own |= _projections(name["gemm_dtype"], part, d, own, heads, op, device, dense=dense)
     if (whole and "skip" not in op) or op.endswith(("topk", "logits")):
         own |= _index(part, own, heads, low)
         if op.endswith("topk"):
             own["index_macs"] = own["entry_bytes"] = np.zeros_like(batch)
-            own["chosen"] = np.ones_like(batch)
         if op.endswith("logits"):
             own["chooses"] = np.zeros_like(batch)
-            own["chosen"] = np.ones_like(batch)
+            own["busy"] = np.ones_like(batch)
+            own["judged"] = own["scored"]
+            if PAGED in name["kernel"]:
+                own["index_rows"] = np.full_like(batch, sparse.SCORED)
     if whole or op.endswith("attn"):
         own |= _attention(part, own, heads, WIDTHS[name["kv_dtype"]], dense=dense)
+    if op == "msa" and name["kernel"] == UNFUSED:
+        own["unfused"] = np.ones_like(batch)
     return {**own, "heads": heads}
 
 

@@ -31,6 +31,8 @@ SPLITS: Final = 32.0
 """Most parts that the keys of a block are split into."""
 SCORE: Final = 4.0
 """Bytes of a score of the index, which is written and read again."""
+SCORED: Final = 256.0
+"""Rows of a block of the index: four queries of 64 heads, the same source as `SCORES`."""
 SCORES: Final = 256.0
 """Entries of a tile of the index (DeepGEMM, ``fp8_mqa_logits``)."""
 
@@ -116,19 +118,26 @@ def indexed(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Scores of each query with all entries before it, then the best of each query. [s]"""
     queries, sms = dims["batch"] * dims["new"], machine.multiprocessors
     scored, q = dims["scored"], constants["sharpness"]
-    units = np.maximum(dims["batch"] * np.ceil(dims["new"] * dims["index_rows"] / ROWS), 1.0)
+    units = dims["batch"] * np.maximum(np.ceil(dims["new"] * dims["index_rows"] / SCORED), 1.0)
     tiles = np.ceil(dims["entries"] / SCORES)
     flops = 2.0 * queries * scored * dims["index_macs"]
     compute = flops / (constants["index"] * dims["index_faster"] * machine.flops_per_s)
     moved = dims["batch"] * dims["entries"] * dims["entry_bytes"]
-    moved = moved + 2.0 * SCORE * queries * dims["judged"] * dims["score_rows"]
+    moved = moved + 2.0 * SCORE * queries * dims["judged"] * dims["score_rows"] * dims["busy"]
     memory = moved / (constants["index_memory"] * machine.hbm_bytes_per_s)
-    walk = np.ceil(units * tiles / sms) * constants["index_step"] * (dims["index_macs"] > 0.0)
+    split = np.clip(sms / units, 1.0, np.minimum(np.maximum(tiles, 1.0), constants["spread"]))
+    waves = np.maximum(np.ceil(units * np.ceil(split) / sms), 1.0)
+    walk = waves * (constants["index_start"] + tiles / split * constants["index_step"])
+    walk = walk * (dims["index_macs"] > 0.0)
     scores = (compute**q + memory**q + walk**q) ** (1.0 / q)
-    rows = np.maximum(queries * dims["score_rows"] / (sms * constants["abreast"]), 1.0)
-    best = rows * (constants["row"] + constants["lane"] * dims["judged"]) * dims["chooses"]
-    share = np.where(dims["chosen"] > 0.0, 1.0, constants["idle"])
-    time: Array = share * (scores + best) + dims["chosen"] * dims["chooses"] * constants["choose"]
+    busy, idle = dims["busy"], 1.0 - dims["busy"]
+    lanes = dims["score_rows"] / (sms * constants["abreast"])
+    waves = np.where(busy > 0.0, np.maximum(queries * busy * lanes, 1.0), 0.0)
+    best = waves * (constants["row"] + constants["lane"] * dims["judged"])
+    best = best + np.maximum(queries * idle * lanes, idle) * constants["skip"]
+    share = busy + idle * constants["idle"]
+    chooses = dims["chooses"]
+    time: Array = share * scores + chooses * (best + (busy > 0.0) * constants["choose"])
     return time
 
 
@@ -136,8 +145,9 @@ def attended(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Blocks over tiles of the keys that were chosen, or their bytes. [s]"""
     queries, sms = dims["batch"] * dims["new"], machine.multiprocessors
     present = dims["attends"]
-    together, pad = dims["together"], constants["pad"]
-    rows = (dims["rows"] ** 4 + pad**4) ** 0.25
+    fold = np.minimum(dims["new"], constants["fold"])
+    together, pad = dims["together"] * fold, constants["pad"]
+    rows = ((dims["rows"] * fold) ** 4 + pad**4) ** 0.25
     units = np.maximum(queries / together * dims["groups"], 1.0)
     tiles = np.maximum(dims["met"] / KEYS, 1.0 / KEYS)
     split = np.clip(sms / units, 1.0, np.minimum(np.maximum(tiles, 1.0), SPLITS))
@@ -151,15 +161,29 @@ def attended(dims: Dims, machine: Machine, constants: Values) -> Array:
     moved = dims["batch"] * dims["unique"] * dims["key_bytes"]
     ends = queries * dims["heads"] * dims["ends"] * dims["width"]
     far = (moved + ends) / (constants["memory"] * machine.hbm_bytes_per_s)
+    far = far + swept(dims, machine, constants)
     q = constants["sharpness"]
     time: Array = present * (block**q + load**q + near**q + far**q) ** (1.0 / q)
+    return time
+
+
+def swept(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Copies of the cache, and scores of all pairs through memory, of kernels that are not fused.
+
+    One query of each sequence is scored with the keys of all sequences. [s]
+    """
+    batch, new, context = dims["batch"], dims["new"], dims["context"]
+    pool = batch * context * dims["key_bytes"] * dims["groups"] * constants["copies"]
+    every = batch * new * context * np.where(new == 1.0, batch, 1.0)
+    scores = SCORE * dims["heads"] * every * constants["sweeps"]
+    time: Array = dims["unfused"] * (pool + scores) / machine.hbm_bytes_per_s
     return time
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Times that the equation puts together."""
     return Parts(
-        dims["launches"] * constants["launch"],
+        dims["launches"] * (constants["launch"] + constants["each"] * dims["batch"]),
         projected(dims, machine, constants),
         indexed(dims, machine, constants),
         attended(dims, machine, constants),
@@ -167,10 +191,14 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Launches, projections, index and attention, one after the other. [s]"""
-    return parts(dims, machine, constants).seconds
+    """Kernels one after the other, or the host that launches them where that takes longer. [s]"""
+    host, device = constants["host"] * dims["hosted"], parts(dims, machine, constants).seconds
+    joined: Array = (host**HOST + device**HOST) ** (1.0 / HOST)
+    return joined
 
 
+HOST: Final = 6.0
+"""How sharply the host's time gives way to that of the device, as an exponent; assumed."""
 FEW: Final = 256.0
 """Tokens from which projections multiply rather than read their weights."""
 
@@ -185,7 +213,9 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 
 
 CONSTANTS: Final = (
-    Constant("launch", 1e-6, 5e-3, 2e-5, "s", "small kernels around, and host time where eager"),
+    Constant("launch", 1e-6, 3e-4, 2e-5, "s", "small kernels around"),
+    Constant("each", 1e-12, 5e-6, 1e-9, "s", "what is planned sequence by sequence"),
+    Constant("host", 1e-6, 1e-2, 5e-4, "s", "launching of eager kernels, beside the device"),
     Constant("gemm", 0.1, 1.0, 0.6, "1", "share of the tensor rate that projections reach"),
     Constant("weights", 0.1, 1.0, 0.6, "1", "share of memory bandwidth that their weights reach"),
     Constant("passes", 0.2, 10.0, 1.5, "1", "times that their inputs and outputs are passed over"),
@@ -193,12 +223,18 @@ CONSTANTS: Final = (
     Constant("index", 0.02, 1.0, 0.4, "1", "share of the tensor rate that scores reach"),
     Constant("index_memory", 0.05, 1.0, 0.5, "1", "share of memory bandwidth of index and scores"),
     Constant("index_step", 1e-8, 2e-5, 5e-7, "s", "a tile of 256 entries that is not hidden"),
+    Constant("index_start", 1e-8, 2e-5, 2e-7, "s", "start and end of a block of the index"),
+    Constant("spread", 1.0, 4096.0, 128.0, "1", "parts that the entries are split into at most"),
     Constant("choose", 1e-7, 1e-4, 8e-6, "s", "launches where a choice is made"),
-    Constant("row", 1e-7, 1e-4, 3e-6, "s", "choice of the best of a query: start and passes"),
-    Constant("lane", 1e-13, 1e-8, 5e-11, "s", "the same for each score that it looks at"),
-    Constant("abreast", 0.5, 16.0, 2.0, "1", "queries that an SM chooses for at the same time"),
-    Constant("idle", 1e-3, 1.0, 0.1, "1", "share of that where all keys are chosen anyway"),
+    Constant("row", 1e-7, 1e-4, 2e-6, "s", "choice of the best of a query: start and passes"),
+    Constant("lane", 2e-11, 1e-8, 2e-10, "s", "the same for each score that it looks at"),
+    Constant("abreast", 0.5, 16.0, 1.0, "1", "queries that an SM chooses for at the same time"),
+    Constant("skip", 1e-8, 1e-4, 5e-7, "s", "the same where all keys are chosen anyway"),
+    Constant("idle", 1e-3, 1.0, 0.1, "1", "share of scoring where all keys are chosen anyway"),
     Constant("pad", 1.0, 128.0, 32.0, "1", "query rows that a tile has at least"),
+    Constant("fold", 1.0, 128.0, 1.0, "1", "neighbouring queries that share the keys of a block"),
+    Constant("copies", 1.0, 500.0, 30.0, "1", "times a cache is passed over, where not fused"),
+    Constant("sweeps", 0.05, 500.0, 10.0, "1", "times scores are passed over, where not fused"),
     Constant("compute", 0.02, 1.0, 0.5, "1", "share of the tensor rate inside a tile"),
     Constant("step", 1e-9, 1e-5, 3e-7, "s", "latency of a tile of 64 keys that is not hidden"),
     Constant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
@@ -210,11 +246,17 @@ CONSTANTS: Final = (
 
 
 def _form(kind: str, names: Sequence[str], coordinates: tuple[str, ...]) -> Form:
-    """The equation with some of the constants free, the others at their priors."""
-    fixed = (Constant(c.name, c.prior, c.prior, c.prior, c.unit, c.meaning) for c in CONSTANTS)
-    free = {c.name: c for c in CONSTANTS if c.name in names}
-    constants = tuple(free.get(c.name, c) for c in fixed)
-    return Form(kind, constants, seconds, coordinates, regime, EQUATION)
+    """The equation with some of the constants fitted, the others at their priors."""
+    fixed = {c.name: c.prior for c in CONSTANTS if c.name not in names}
+
+    def time(dims: Dims, machine: Machine, constants: Values) -> Array:
+        return seconds(dims, machine, {**fixed, **constants})
+
+    def part(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+        return regime(dims, machine, {**fixed, **constants})
+
+    fitted = tuple(c for c in CONSTANTS if c.name in names)
+    return Form(kind, fitted, time, coordinates, part, EQUATION)
 
 
 EQUATION: Final = (
@@ -222,32 +264,42 @@ EQUATION: Final = (
     " · exp(residual)"
 )
 OF_INDEX: Final = (
-    "index", "index_memory", "index_step", "choose", "row", "lane", "abreast", "idle",
+    "index", "index_memory", "index_step", "index_start", "spread", "choose", "row", "lane", "abreast", "skip", "idle",
 )  # fmt: skip
 OF_ATTENTION: Final = ("pad", "compute", "step", "unit", "blocks", "l2", "memory", "sharpness")
 OF_PROJECTIONS: Final = ("gemm", "weights", "passes", "knee")
 
 MODULE: Final = _form(
     "sparse-module",
-    ("launch", *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION),
+    ("launch", "each", "host", *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION),
     ("context", "new", "batch", "heads"),
 )
 DENSE_MODULE: Final = _form(
     "sparse-module",
-    ("launch", *OF_PROJECTIONS, "idle", *OF_ATTENTION),
+    ("launch", "each", "host", *OF_PROJECTIONS, "idle", *OF_ATTENTION),
     ("context", "new", "batch", "heads"),
 )
 STEP_MODULE: Final = _form(
     "sparse-module",
-    ("launch", *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION),
+    ("launch", "each", *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION),
     ("context", "batch", "heads"),
 )
-ATTENTION: Final = _form("sparse-attention", ("launch", *OF_ATTENTION), ("context", "new", "batch"))
+FOLDED_MODULE: Final = _form(
+    "sparse-module",
+    ("launch", "each", "host", "fold", *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION),
+    ("context", "new", "batch", "heads"),
+)
+UNFUSED_MODULE: Final = _form(
+    "sparse-module",
+    ("launch", "each", "host", "copies", "sweeps", "gemm", "weights", "passes", "memory", "sharpness"),
+    ("context", "new", "batch", "heads"),
+)
+ATTENTION: Final = _form("sparse-attention", ("launch", "each", *OF_ATTENTION), ("context", "new", "batch"))
 SCORING: Final = _form(
     "index-scores",
-    ("launch", "index", "index_memory", "index_step", "sharpness"),
+    ("launch", "each", "index", "index_memory", "index_step", "index_start", "spread", "sharpness"),
     ("context", "new", "batch"),
 )
 CHOICE: Final = _form(
-    "index-choice", ("launch", "index_memory", "row", "lane", "abreast"), ("context", "new", "batch")
+    "index-choice", ("launch", "each", "choose", "row", "lane", "abreast", "skip"), ("context", "new", "batch")
 )

@@ -34,6 +34,7 @@ def tokens(batch: Array, new: Array, context: Array, width: float = 2.0) -> dict
         "tokens": one * batch * new,
         "width": one * width,
         "launches": one,
+        "hosted": zero,
         "heads": one,
         **dict.fromkeys(INDEX, zero),
         **dict.fromkeys(ATTENTION, zero),
@@ -44,10 +45,11 @@ def tokens(batch: Array, new: Array, context: Array, width: float = 2.0) -> dict
 
 INDEX: Final = (
     "entries", "scored", "judged", "index_macs", "index_rows", "index_faster", "entry_bytes",
-    "score_rows", "chosen", "chooses",
+    "score_rows", "busy", "chooses",
 )  # fmt: skip
 ATTENTION: Final = (
     "attends", "met", "unique", "rows", "groups", "together", "pair_macs", "key_bytes", "ends",
+    "unfused",
 )  # fmt: skip
 
 
@@ -87,16 +89,18 @@ def index(
     new, context = dims["new"], dims["context"]
     one = np.ones_like(new)
     scored = pairs(new, context) / new / ratio
+    # Queries with no more entries before them than are chosen have no choice to make.
+    first = np.clip(top_k * ratio, context - new, context)
     return {
         "entries": context / ratio,
         "scored": one * scored,
-        "judged": one * scored / blocks,
+        "judged": (context + first) / 2.0 / ratio / blocks,
         "index_macs": one * heads * head_dim,
         "index_rows": one * heads,
         "index_faster": one * faster,
         "entry_bytes": one * entry_bytes,
         "score_rows": one * rows,
-        "chosen": (context / ratio > top_k).astype(np.float64),
+        "busy": (context - first) / new,
         "chooses": one,
     }
 
