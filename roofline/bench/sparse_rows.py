@@ -34,7 +34,9 @@ UNFUSED: Final = "default"
 """TensorRT-LLM's attention to chosen blocks on devices that its kernels are not for."""
 PAGED: Final = "paged"
 """In the name of scores whose every query is a block of its own."""
-FEW: Final = 6
+FEW: Final = 5
+SMALL: Final = 16
+"""Sequences of a small batch."""
 MOST: Final = 0.5
 """Families below which, and share of the rows in one from which, batches are left out apart too."""
 Mixer = Attention | CompressedAttention | Mla
@@ -98,8 +100,10 @@ def _group(name: dict[str, str], rows: "pandas.DataFrame") -> Group:
 
 
 def _families(rows: "pandas.DataFrame") -> Labels:
-    """Networks and heads; where these are few or one has most rows, batches too."""
-    for names in (["model", "n_heads"], ["model", "n_heads", "batch"]):
+    """Networks and heads; where these are few or one has most rows, large and small batches too."""
+    rows = rows.assign(large=rows.batch > SMALL)
+    for more in ([], ["large"], ["batch"]):
+        names = ["model", "n_heads", *more]
         found = rows.groupby(names, observed=True).ngroup().to_numpy().astype(np.int64)
         _, many = np.unique(found, return_counts=True)
         if len(many) >= FEW and many.max() <= MOST * len(found):
@@ -156,9 +160,7 @@ def _columns(
     return {**own, "heads": heads}
 
 
-def _index(
-    part: Mixer, own: dict[str, Array], heads: Array, low: float
-) -> dict[str, Array]:
+def _index(part: Mixer, own: dict[str, Array], heads: Array, low: float) -> dict[str, Array]:
     index = part.index
     if index is None:
         return {}
@@ -252,9 +254,7 @@ def _projections(
         matrices.append((n, k))
     rate = ARITHMETIC[stored]
     faster = device.rate(rate) / device.rate("bf16") if rate in device.flops_per_s else 1.0
-    return sparse.projections(
-        matrices, heads, weight_width=MODULE_WEIGHTS[stored], faster=faster
-    )
+    return sparse.projections(matrices, heads, weight_width=MODULE_WEIGHTS[stored], faster=faster)
 
 
 MODULE_WEIGHTS: Final = {**WEIGHTS, "nvfp4": 0.5625}

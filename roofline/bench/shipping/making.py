@@ -40,6 +40,8 @@ FILES: Final[Mapping[str, str]] = {
     "mla-decode": "mla_decode",
     "mla-module": "mla_module",
     "mla-bmm": "mla_bmm",
+    "sparse-attention": "sparse_attention",
+    "msa": "msa",
     "moe": "moe",
     "collective": "collectives",
     "deepep": "deepep",

@@ -15,6 +15,8 @@ KINDS: Final[Mapping[str, str]] = {
     "mla-decode": "latent-decode",
     "mla-module": "latent-module",
     "mla-bmm": "latent-heads",
+    "sparse-attention": "sparse-attention",
+    "msa": "sparse-attention",
     "moe": "moe",
     "collective": "collective",
     "deepep": "expert-exchange",
@@ -30,6 +32,17 @@ def _pair(name: Name) -> str:
 
 def _experts(name: Name) -> str:
     return name["dtype"] + "-nongated" * ("nongated" in name["kernel"])
+
+
+def _sparse(name: Name) -> str:
+    """Module or kernel, phase, formats of attention, cache and projections, and the engine's name.
+
+    >>> _sparse({"kernel": "A.b", "phase": "decode", "dtype": "fp8", "kv_dtype": "fp8"})
+    'msa-decode-fp8-fp8-a_b'
+    """
+    keys = ("phase", "dtype", "kv_dtype", "gemm_dtype", "score_mode", "kernel")
+    words = [name.get("op") or "msa", *(name[key] for key in keys if name.get(key))]
+    return "-".join(words).lower().replace(".", "_")
 
 
 def _collective(name: Name) -> str:
@@ -50,6 +63,8 @@ _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
         (name["phase"], _pair(name), name["gemm_dtype"], name["kernel"].lower())
     ),
     "mla-bmm": lambda name: f"{name['op']}-{name['dtype']}",
+    "sparse-attention": _sparse,
+    "msa": _sparse,
     "moe": _experts,
     "collective": _collective,
     "deepep": lambda name: f"{name['mode']}-{name['op']}",

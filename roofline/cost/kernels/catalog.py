@@ -15,6 +15,7 @@ from roofline.cost.kernels import (
     prefill,
     processor,
     roofed,
+    sparse,
 )
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.gemm import GEMM, linear
@@ -43,6 +44,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "latent-absorbed": latent_module.ABSORBED,
     "latent-expanded": latent_module.EXPANDED,
     "latent-heads": latent_module.HEADS,
+    **sparse.FORMS,
     "experts": experts.FORM,
     "exchange": exchange.FORM,
     "memory": memory.FORM,

@@ -3,9 +3,9 @@
     t = launches + projections + [scores of the index + choice of the best] + attention
 
 One equation for a whole module and for its kernels: a column that is 0 takes its part away. What
-differs by network is a column too: multiplications for each pair, bytes of a key, keys that a query
-attends. DeepSeek's attention reads a latent that all heads share, compressed attention (DeepSeek-V4)
-entries and a window, MiniMax's blocks of keys of a group of heads.
+differs by network is a column too: multiplications for each pair, bytes of a key, keys that a
+query attends. DeepSeek's attention reads a latent that all heads share, compressed attention
+(DeepSeek-V4) entries and a window, MiniMax's blocks of keys of a group of heads.
 """
 
 from collections.abc import Sequence
@@ -264,42 +264,59 @@ EQUATION: Final = (
     " · exp(residual)"
 )
 OF_INDEX: Final = (
-    "index", "index_memory", "index_step", "index_start", "spread", "choose", "row", "lane", "abreast", "skip", "idle",
+    "index", "index_memory", "index_step", "index_start", "spread", "choose", "row", "lane",
+    "abreast", "skip", "idle",
 )  # fmt: skip
 OF_ATTENTION: Final = ("pad", "compute", "step", "unit", "blocks", "l2", "memory", "sharpness")
 OF_PROJECTIONS: Final = ("gemm", "weights", "passes", "knee")
 
-MODULE: Final = _form(
-    "sparse-module",
-    ("launch", "each", "host", *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION),
-    ("context", "new", "batch", "heads"),
-)
+
+MODULE_KIND: Final = "sparse-module"
+KINDS: Final = (MODULE_KIND, "sparse-attention", "index-scores", "index-choice")
+GRID: Final = ("context", "new", "batch", "heads")
+AROUND: Final = ("launch", "each")
+WHOLE: Final = (*AROUND, *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION)
+STEP_MODULE: Final = _form(MODULE_KIND, WHOLE, ("context", "batch", "heads"))
+"""A token of each sequence, as a graph of kernels."""
+MODULE: Final = _form(MODULE_KIND, ("host", *WHOLE), GRID)
+"""Several tokens, launched one by one or as a graph."""
+FOLDED_MODULE: Final = _form(MODULE_KIND, ("host", "fold", *WHOLE), GRID)
+"""The same where neighbouring queries may share the keys of a block."""
 DENSE_MODULE: Final = _form(
-    "sparse-module",
-    ("launch", "each", "host", *OF_PROJECTIONS, "idle", *OF_ATTENTION),
-    ("context", "new", "batch", "heads"),
+    MODULE_KIND, ("host", "idle", *AROUND, *OF_PROJECTIONS, *OF_ATTENTION), GRID
 )
-STEP_MODULE: Final = _form(
-    "sparse-module",
-    ("launch", "each", *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION),
-    ("context", "batch", "heads"),
-)
-FOLDED_MODULE: Final = _form(
-    "sparse-module",
-    ("launch", "each", "host", "fold", *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION),
-    ("context", "new", "batch", "heads"),
-)
+"""The same where all keys are attended, made of the latent for each head."""
 UNFUSED_MODULE: Final = _form(
-    "sparse-module",
-    ("launch", "each", "host", "copies", "sweeps", "gemm", "weights", "passes", "memory", "sharpness"),
-    ("context", "new", "batch", "heads"),
+    MODULE_KIND,
+    ("host", *AROUND, "copies", "sweeps", "gemm", "weights", "passes", "memory", "sharpness"),
+    GRID,
 )
-ATTENTION: Final = _form("sparse-attention", ("launch", "each", *OF_ATTENTION), ("context", "new", "batch"))
+"""The same, of kernels that score all pairs through memory."""
+ATTENTION: Final = _form("sparse-attention", (*AROUND, *OF_ATTENTION), GRID)
+"""Attention to chosen keys alone."""
 SCORING: Final = _form(
     "index-scores",
-    ("launch", "each", "index", "index_memory", "index_step", "index_start", "spread", "sharpness"),
+    (*AROUND, "index", "index_memory", "index_step", "index_start", "spread", "sharpness"),
     ("context", "new", "batch"),
 )
+"""Scores of the index alone."""
 CHOICE: Final = _form(
-    "index-choice", ("launch", "each", "choose", "row", "lane", "abreast", "skip"), ("context", "new", "batch")
+    "index-choice",
+    (*AROUND, "choose", "row", "lane", "abreast", "skip"),
+    ("context", "new", "batch"),
 )
+"""Choice of the best alone."""
+FORMS: Final = {
+    "sparse-step": STEP_MODULE,
+    "sparse-module": MODULE,
+    "sparse-folded": FOLDED_MODULE,
+    "sparse-dense": DENSE_MODULE,
+    "sparse-unfused": UNFUSED_MODULE,
+    "sparse-attention": ATTENTION,
+    "sparse-scores": SCORING,
+    "sparse-choice": CHOICE,
+}
+"""By the name that a calibration file has for them. Source: DeepSeek-AI 2025 (DeepSeek-V3.2),
+section 2.1, for index and choice; DeepSeek-AI 2026 (DeepSeek-V4), section 2.3; FlashMLA
+(https://github.com/deepseek-ai/FlashMLA) and DeepGEMM
+(https://github.com/deepseek-ai/DeepGEMM) for how they are scheduled."""

@@ -1,4 +1,4 @@
-"""Columns of `roofline.cost.kernels.sparse` by the kind of attention: what queries meet and read."""
+"""Columns of `roofline.cost.kernels.sparse`: what queries meet and read, by kind of attention."""
 
 from collections.abc import Mapping
 from typing import Final
