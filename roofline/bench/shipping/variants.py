@@ -35,14 +35,28 @@ def _experts(name: Name) -> str:
 
 
 def _sparse(name: Name) -> str:
-    """Module or kernel, phase, formats of attention, cache and projections, and the engine's name.
+    """Module or kernel, phase, formats of attention, cache and projections.
 
-    >>> _sparse({"kernel": "A.b", "phase": "decode", "dtype": "fp8", "kv_dtype": "fp8"})
-    'msa-decode-fp8-fp8-a_b'
+    The kernel's name is left out of the module that an engine takes as a rule.
     """
-    keys = ("phase", "dtype", "kv_dtype", "gemm_dtype", "score_mode", "kernel")
-    words = [name.get("op") or "msa", *(name[key] for key in keys if name.get(key))]
+    keys = ("phase", "dtype", "kv_dtype", "gemm_dtype")
+    words = [name.get("op") or "msa", *(name[key] for key in keys)]
+    if name["phase"] == "any":
+        words += [name["kernel"], *filter(None, [name.get("score_mode")])]
+    elif any(other(name) for other in _SECOND):
+        words.append(name["kernel"])
     return "-".join(words).lower().replace(".", "_")
+
+
+_SECOND: Final[tuple[Callable[[Name], bool], ...]] = (
+    lambda name: "dense" in name["kernel"],
+    lambda name: name["kernel"].endswith("topk_radix"),
+    lambda name: name["backend"] == "vllm" and name["kernel"] == "default",
+    lambda name: name["kernel"] == "FLASHINFER_MLA_SPARSE" and name["kv_dtype"] != "fp8",
+)
+"""Modules that an engine takes in some cases only: contexts that need no choice (SGLang), batches
+beyond what its split choice holds (SGLang), an older release, few heads with a cache in 16 bits
+(vLLM)."""
 
 
 def _collective(name: Name) -> str:

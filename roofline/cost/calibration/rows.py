@@ -86,5 +86,6 @@ _QUESTIONS: Final[Mapping[str, Callable[[Mapping[str, Number]], Answers]]] = {
     "collective": _collective,
     "prefill-attention": _prefill,
     "latent-attention": _latent,
+    "index": _latent,
 }
 """By kind of operator, what decides about its kernel."""
