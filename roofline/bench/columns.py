@@ -131,12 +131,15 @@ COLUMNS: Final[Mapping[str, Columns]] = {
     "mla-decode": replace(LATENT, usual={**LATENT.usual, **ONE}),
     "mla-module": replace(
         LATENT,
+        usual={**LIBRARY, "op": "module"},
         like={**LATENT.like, "gemm_dtype": "dtype"},
         words=("gpu", "phase"),
         known={
             **LATENT.known,
-            "gemm_dtype": (*CACHED, "fp8_block"),
-            "phase": ("prefill", "decode"),
+            "dtype": (*CACHED, "fp8_block"),
+            "op": ("module", "wideep"),
+            "gemm_dtype": PROJECTIONS,
+            "phase": PHASES,
         },
     ),
     "mla-bmm": Columns(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.held_out import Labels
-from roofline.bench.kernel_rows import WEIGHTS, WIDTHS, Group
+from roofline.bench.kernel_rows import PROJECTED, SIZES, WEIGHTS, WIDTHS, Group
 from roofline.cost.kernels import sparse, sparse_columns
 from roofline.cost.kernels.form import Form, machine
 from roofline.cost.work import Array
@@ -35,8 +35,6 @@ UNFUSED: Final = "default"
 PAGED: Final = "paged"
 """In the name of scores whose every query is a block of its own."""
 FEW: Final = 5
-SMALL: Final = 16
-"""Sequences of a small batch."""
 MOST: Final = 0.5
 """Families below which, and share of the rows in one from which, batches are left out apart too."""
 Mixer = Attention | CompressedAttention | Mla
@@ -100,9 +98,9 @@ def _group(name: dict[str, str], rows: "pandas.DataFrame") -> Group:
 
 
 def _families(rows: "pandas.DataFrame") -> Labels:
-    """Networks and heads; where these are few or one has most rows, large and small batches too."""
-    rows = rows.assign(large=rows.batch > SMALL)
-    for more in ([], ["large"], ["batch"]):
+    """Networks and heads; where these are few or one has most rows, sizes of batches too."""
+    rows = rows.assign(size=np.digitize(rows.batch, SIZES))
+    for more in ([], ["size"], ["batch"]):
         names = ["model", "n_heads", *more]
         found = rows.groupby(names, observed=True).ngroup().to_numpy().astype(np.int64)
         _, many = np.unique(found, return_counts=True)
@@ -252,17 +250,6 @@ def _projections(
         elif matrix.split == "row":
             k = k * share
         matrices.append((n, k))
-    rate = ARITHMETIC[stored]
+    rate = PROJECTED[stored]
     faster = device.rate(rate) / device.rate("bf16") if rate in device.flops_per_s else 1.0
-    return sparse.projections(matrices, heads, weight_width=MODULE_WEIGHTS[stored], faster=faster)
-
-
-MODULE_WEIGHTS: Final = {**WEIGHTS, "nvfp4": 0.5625}
-"""Bytes per weight of a projection; nvfp4 with a scale of 8 bits for each 16."""
-ARITHMETIC: Final = {
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "fp8": "fp8",
-    "fp8_block": "fp8",
-    "nvfp4": "fp4",
-}
+    return sparse.projections(matrices, heads, weight_width=WEIGHTS[stored], faster=faster)
