@@ -32,6 +32,9 @@ DENSE: Final = "dense"
 """In the name of kernels that expand the latent and attend to all of it."""
 UNFUSED: Final = "default"
 """TensorRT-LLM's attention to chosen blocks on devices that its kernels are not for."""
+GRAPHS: Final = 512.0
+"""Sequences of the largest step that engines keep as a graph of kernels (SGLang
+``cuda_graph_max_bs``, vLLM ``max_cudagraph_capture_size``)."""
 PAGED: Final = "paged"
 """In the name of scores whose every query is a block of its own."""
 FEW: Final = 5
@@ -138,7 +141,8 @@ def _columns(
     whole = not op.endswith(("topk", "logits", "attn"))
     dense = DENSE in name["kernel"]
     own |= sparse.no_projections(batch)
-    own["hosted"] = np.full_like(batch, float(whole and name["phase"] != "decode"))
+    eager = (batch > GRAPHS) if name["phase"] == "decode" else np.ones_like(batch)
+    own["hosted"] = eager * float(whole)
     if whole:
         own |= _projections(name["gemm_dtype"], part, d, own, heads, op, device, dense=dense)
     if (whole and "skip" not in op) or op.endswith(("topk", "logits")):

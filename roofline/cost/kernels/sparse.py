@@ -31,6 +31,9 @@ SPLITS: Final = 32.0
 """Most parts that the keys of a block are split into."""
 SCORE: Final = 4.0
 """Bytes of a score of the index, which is written and read again."""
+GRID_ROWS: Final = 65535.0
+"""Blocks of a grid along its second side (CUDA C++ Programming Guide, compute capabilities):
+kernels with a query for each need another schedule for more."""
 SCORED: Final = 256.0
 """Rows of a block of the index: four queries of 64 heads, the same source as `SCORES`."""
 SCORES: Final = 256.0
@@ -163,6 +166,7 @@ def attended(dims: Dims, machine: Machine, constants: Values) -> Array:
     far = (moved + ends) / (constants["memory"] * machine.hbm_bytes_per_s)
     far = far + swept(dims, machine, constants)
     q = constants["sharpness"]
+    present = present * np.where(queries > GRID_ROWS, constants["beyond"], 1.0)
     time: Array = present * (block**q + load**q + near**q + far**q) ** (1.0 / q)
     return time
 
@@ -233,6 +237,7 @@ CONSTANTS: Final = (
     Constant("idle", 1e-3, 1.0, 0.1, "1", "share of scoring where all keys are chosen anyway"),
     Constant("pad", 1.0, 128.0, 32.0, "1", "query rows that a tile has at least"),
     Constant("fold", 1.0, 128.0, 1.0, "1", "neighbouring queries that share the keys of a block"),
+    Constant("beyond", 0.25, 4.0, 1.0, "1", "attention of more queries than a grid has, over less"),
     Constant("copies", 1.0, 500.0, 30.0, "1", "times a cache is passed over, where not fused"),
     Constant("sweeps", 0.05, 500.0, 10.0, "1", "times scores are passed over, where not fused"),
     Constant("compute", 0.02, 1.0, 0.5, "1", "share of the tensor rate inside a tile"),
@@ -276,9 +281,9 @@ KINDS: Final = (MODULE_KIND, "sparse-attention", "index-scores", "index-choice")
 GRID: Final = ("context", "new", "batch", "heads")
 AROUND: Final = ("launch", "each")
 WHOLE: Final = (*AROUND, *OF_PROJECTIONS, *OF_INDEX, *OF_ATTENTION)
-STEP_MODULE: Final = _form(MODULE_KIND, WHOLE, ("context", "batch", "heads"))
+STEP_MODULE: Final = _form(MODULE_KIND, ("host", *WHOLE), ("context", "batch", "heads"))
 """A token of each sequence, as a graph of kernels."""
-MODULE: Final = _form(MODULE_KIND, ("host", *WHOLE), GRID)
+MODULE: Final = _form(MODULE_KIND, ("host", "beyond", *WHOLE), GRID)
 """Several tokens, launched one by one or as a graph."""
 FOLDED_MODULE: Final = _form(MODULE_KIND, ("host", "fold", *WHOLE), GRID)
 """The same where neighbouring queries may share the keys of a block."""
