@@ -146,7 +146,8 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
     vLLM absorbs short prefills too, where it names the kernel that decodes.
     """
-    for name, rows in _parts(frame, (*KEY, "op", "phase", "gemm_dtype")):
+    key = tuple(name for name in (*KEY, "op", "phase", "gemm_dtype") if name in frame)
+    for name, rows in _parts(frame, key):
         absorbed = name["phase"] == "decode" or "MLA" in name["kernel"]
         wide = rows.replace({"dtype": {"fp8_block": "bfloat16"}})  # of the projections only
         columns = (*_columns(rows, LATENT), *_widths(wide))

@@ -35,6 +35,8 @@ UNFUSED: Final = "default"
 GRAPHS: Final = 512.0
 """Sequences of the largest step that engines keep as a graph of kernels (SGLang
 ``cuda_graph_max_bs``, vLLM ``max_cudagraph_capture_size``)."""
+COPIES: Final = "msa_fmha"
+"""TensorRT-LLM's kernel that decodes from a copy of the cache where a device has one key head."""
 PAGED: Final = "paged"
 """In the name of scores whose every query is a block of its own."""
 FEW: Final = 5
@@ -125,7 +127,7 @@ def form_of(op: str, name: dict[str, str]) -> Form:
     if op == "msa" and name["kernel"] == UNFUSED:
         return sparse.UNFUSED_MODULE
     if name["phase"] == "decode":
-        return sparse.STEP_MODULE
+        return sparse.COPIED_MODULE if COPIES in name["kernel"] else sparse.STEP_MODULE
     return sparse.FOLDED_MODULE if op == "msa" else sparse.MODULE
 
 
@@ -158,7 +160,9 @@ def _columns(
     if whole or op.endswith("attn"):
         own |= _attention(part, own, heads, WIDTHS[name["kv_dtype"]], dense=dense)
     if op == "msa" and name["kernel"] == UNFUSED:
-        own["unfused"] = np.ones_like(batch)
+        own["unfused"] = own["copied"] = np.ones_like(batch)
+    if COPIES in name["kernel"] and name["phase"] == "decode":
+        own["copied"] = (own["groups"] == 1.0).astype(np.float64)
     return {**own, "heads": heads}
 
 

@@ -29,6 +29,8 @@ KEYS: Final = 64.0
 """Keys of a tile (FlashMLA, ``sm90/prefill/sparse``)."""
 SPLITS: Final = 32.0
 """Most parts that the keys of a block are split into."""
+HELD: Final = 8192.0
+"""Scores of a query that a choice keeps on chip (SGLang, ``topk_v1.cuh``: 32 KiB)."""
 SCORE: Final = 4.0
 """Bytes of a score of the index, which is written and read again."""
 GRID_ROWS: Final = 65535.0
@@ -137,6 +139,7 @@ def indexed(dims: Dims, machine: Machine, constants: Values) -> Array:
     lanes = dims["score_rows"] / (sms * constants["abreast"])
     waves = np.where(busy > 0.0, np.maximum(queries * busy * lanes, 1.0), 0.0)
     best = waves * (constants["row"] + constants["lane"] * dims["judged"])
+    best = best + waves * constants["long"] * (dims["judged"] > HELD)
     best = best + np.maximum(queries * idle * lanes, idle) * constants["skip"]
     share = busy + idle * constants["idle"]
     chooses = dims["chooses"]
@@ -179,8 +182,9 @@ def swept(dims: Dims, machine: Machine, constants: Values) -> Array:
     batch, new, context = dims["batch"], dims["new"], dims["context"]
     pool = batch * context * dims["key_bytes"] * dims["groups"] * constants["copies"]
     every = batch * new * context * np.where(new == 1.0, batch, 1.0)
-    scores = SCORE * dims["heads"] * every * constants["sweeps"]
-    time: Array = dims["unfused"] * (pool + scores) / machine.hbm_bytes_per_s
+    scores = SCORE * every * dims["groups"] ** constants["grouping"] * constants["sweeps"]
+    moved = dims["copied"] * pool + dims["unfused"] * scores
+    time: Array = moved / machine.hbm_bytes_per_s
     return time
 
 
@@ -232,14 +236,16 @@ CONSTANTS: Final = (
     Constant("choose", 1e-7, 1e-4, 8e-6, "s", "launches where a choice is made"),
     Constant("row", 1e-7, 1e-4, 2e-6, "s", "choice of the best of a query: start and passes"),
     Constant("lane", 2e-11, 1e-8, 2e-10, "s", "the same for each score that it looks at"),
+    Constant("long", 1e-8, 1e-4, 1e-6, "s", "the same where its scores do not fit on chip"),
     Constant("abreast", 0.5, 16.0, 1.0, "1", "queries that an SM chooses for at the same time"),
     Constant("skip", 1e-8, 1e-4, 5e-7, "s", "the same where all keys are chosen anyway"),
     Constant("idle", 1e-3, 1.0, 0.1, "1", "share of scoring where all keys are chosen anyway"),
     Constant("pad", 1.0, 128.0, 32.0, "1", "query rows that a tile has at least"),
     Constant("fold", 1.0, 128.0, 1.0, "1", "neighbouring queries that share the keys of a block"),
     Constant("beyond", 0.25, 4.0, 1.0, "1", "attention of more queries than a grid has, over less"),
-    Constant("copies", 1.0, 500.0, 30.0, "1", "times a cache is passed over, where not fused"),
-    Constant("sweeps", 0.05, 500.0, 10.0, "1", "times scores are passed over, where not fused"),
+    Constant("copies", 1.0, 500.0, 10.0, "1", "times a cache is passed over, where it is copied"),
+    Constant("sweeps", 0.1, 9e3, 100.0, "1", "times scores are passed over, where not fused"),
+    Constant("grouping", 0.5, 2.5, 1.5, "1", "growth of that with groups of heads, as an exponent"),
     Constant("compute", 0.02, 1.0, 0.5, "1", "share of the tensor rate inside a tile"),
     Constant("step", 1e-9, 1e-5, 3e-7, "s", "latency of a tile of 64 keys that is not hidden"),
     Constant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
@@ -269,7 +275,7 @@ EQUATION: Final = (
     " · exp(residual)"
 )
 OF_INDEX: Final = (
-    "index", "index_memory", "index_step", "index_start", "spread", "choose", "row", "lane",
+    "index", "index_memory", "index_step", "index_start", "spread", "choose", "row", "lane", "long",
     "abreast", "skip", "idle",
 )  # fmt: skip
 OF_ATTENTION: Final = ("pad", "compute", "step", "unit", "blocks", "l2", "memory", "sharpness")
@@ -293,10 +299,12 @@ DENSE_MODULE: Final = _form(
 """The same where all keys are attended, made of the latent for each head."""
 UNFUSED_MODULE: Final = _form(
     MODULE_KIND,
-    ("host", *AROUND, "copies", "sweeps", "gemm", "weights", "passes", "memory", "sharpness"),
+    ("host", *AROUND, *OF_PROJECTIONS, "copies", "sweeps", "grouping", "memory", "sharpness"),
     GRID,
 )
 """The same, of kernels that score all pairs through memory."""
+COPIED_MODULE: Final = _form(MODULE_KIND, ("host", "copies", *WHOLE), STEP_MODULE.coordinates)
+"""A token of each sequence, of kernels that copy the cache first."""
 ATTENTION: Final = _form("sparse-attention", (*AROUND, *OF_ATTENTION), GRID)
 """Attention to chosen keys alone."""
 SCORING: Final = _form(
@@ -307,7 +315,7 @@ SCORING: Final = _form(
 """Scores of the index alone."""
 CHOICE: Final = _form(
     "index-choice",
-    (*AROUND, "choose", "row", "lane", "abreast", "skip"),
+    (*AROUND, "choose", "row", "lane", "long", "abreast", "skip"),
     ("context", "new", "batch"),
 )
 """Choice of the best alone."""
@@ -317,6 +325,7 @@ FORMS: Final = {
     "sparse-folded": FOLDED_MODULE,
     "sparse-dense": DENSE_MODULE,
     "sparse-unfused": UNFUSED_MODULE,
+    "sparse-copied": COPIED_MODULE,
     "sparse-attention": ATTENTION,
     "sparse-scores": SCORING,
     "sparse-choice": CHOICE,

@@ -49,7 +49,7 @@ INDEX: Final = (
 )  # fmt: skip
 ATTENTION: Final = (
     "attends", "met", "unique", "rows", "groups", "together", "pair_macs", "key_bytes", "ends",
-    "unfused",
+    "unfused", "copied",
 )  # fmt: skip
 
 

@@ -68,6 +68,10 @@ CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
         sparse.UNFUSED_MODULE,
         lambda: projected(grouped(tokens())) | {"unfused": np.ones(COUNT)},
     ),
+    "copied": (
+        sparse.COPIED_MODULE,
+        lambda: projected(grouped(tokens(new=np.ones(COUNT)))) | {"copied": np.ones(COUNT)},
+    ),
     "attention": (sparse.ATTENTION, lambda: compressed(tokens())),
     "scores": (sparse.SCORING, lambda: index(tokens()) | {"chooses": np.zeros(COUNT)}),
     "choice": (sparse.CHOICE, lambda: index(tokens()) | {"index_macs": np.zeros(COUNT)}),
