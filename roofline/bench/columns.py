@@ -112,6 +112,13 @@ LATENT: Final = Columns(
     known={"dtype": CACHED, "kv_dtype": CACHED},
     most=(("seq_q", "seq_kv"),),
 )
+PHASES: Final = ("prefill", "decode")
+PROJECTIONS: Final = (*CACHED, "fp8_block", "nvfp4")
+"""Formats of the matrices around attention."""
+PARTS_OF_SPARSE: Final = (
+    "csa_topk", "csa_indexer_logits", "hca_attn", "dsa_topk", "dsa_indexer_logits", "dsa_attn",
+)  # fmt: skip
+"""Kernels of sparse attention that are measured by themselves."""
 PREFILLED: Final = {"seq_q": "seq_kv"}
 """A prefill from an empty cache."""
 ONE: Final = {"seq_q": 1}
@@ -125,12 +132,15 @@ COLUMNS: Final[Mapping[str, Columns]] = {
     "mla-decode": replace(LATENT, usual={**LATENT.usual, **ONE}),
     "mla-module": replace(
         LATENT,
+        usual={**LIBRARY, "op": "module"},
         like={**LATENT.like, "gemm_dtype": "dtype"},
         words=("gpu", "phase"),
         known={
             **LATENT.known,
-            "gemm_dtype": (*CACHED, "fp8_block"),
-            "phase": ("prefill", "decode"),
+            "dtype": (*CACHED, "fp8_block"),
+            "op": ("module", "wideep"),
+            "gemm_dtype": PROJECTIONS,
+            "phase": PHASES,
         },
     ),
     "mla-bmm": Columns(
@@ -138,6 +148,27 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         LIBRARY,
         words=("gpu", "op"),
         known={"dtype": CACHED, "op": ("mla_gen_pre", "mla_gen_post")},
+    ),
+    "sparse-attention": Columns(
+        ("batch", "seq_q", "seq_kv", "n_heads"),
+        {**LIBRARY, "score_mode": "", "compress_ratio": 1, "phase": "any"},
+        {"kv_dtype": "dtype", "gemm_dtype": "dtype"},
+        words=("gpu", "op", "model"),
+        known={
+            **LATENT.known,
+            "gemm_dtype": PROJECTIONS,
+            "phase": (*PHASES, "any"),
+            "op": ("dsa", "dsa_skip_indexer", "csa", "hca", *PARTS_OF_SPARSE),
+        },
+        most=(("seq_q", "seq_kv"),),
+    ),
+    "msa": Columns(
+        ("batch", "seq_q", "seq_kv", "n_heads"),
+        LIBRARY,
+        {"kv_dtype": "dtype", "gemm_dtype": "dtype"},
+        words=("gpu", "phase", "model"),
+        known={**LATENT.known, "gemm_dtype": PROJECTIONS, "phase": PHASES},
+        most=(("seq_q", "seq_kv"),),
     ),
     "moe": Columns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),

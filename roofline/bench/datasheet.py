@@ -12,6 +12,7 @@ import numpy as np
 
 from roofline.bench.kernel_rows import Group
 from roofline.cost.attention import attention
+from roofline.cost.kernels import sparse
 from roofline.cost.kernels.gemm import OUTPUT_WIDTH, PRODUCTS
 from roofline.cost.kernels.latent_module import LATENT, PLAIN, ROTATED, projections
 from roofline.cost.kernels.recurrent import STATE
@@ -174,6 +175,21 @@ def _mlp(d: Columns, name: Mapping[str, str]) -> Work:
     return first + gemm(d["tokens"], d["hidden"], d["inter"], **widths)
 
 
+def _sparse(d: Columns, name: Mapping[str, str]) -> Work:
+    """Projections, scores and attention, each as far as the row has it, at the machine's rate."""
+    tokens = d["batch"] * d["new"]
+    shapes = [(d[f"n{i}"], d[f"k{i}"]) for i in range(sparse.MOST)]
+    weights = sum(n * k for n, k in shapes)
+    scores = 2.0 * tokens * d["scored"] * d["index_macs"]
+    attended = 2.0 * tokens * d["heads"] * d["met"] * d["pair_macs"] * d["attends"]
+    return Work(
+        flops=2.0 * tokens * weights / d["faster"] + scores / d["index_faster"] + attended,
+        weight_bytes=weights * d["weight_width"],
+        activation_bytes=tokens * d["heads"] * d["ends"] * d["width"],
+        kv_bytes=d["batch"] * (d["unique"] * d["key_bytes"] + d["entries"] * d["entry_bytes"]),
+    )
+
+
 WORKS: Final[Mapping[str, Callable[[Columns, Mapping[str, str]], Work]]] = {
     "gemm": _linear,
     "quantize": _stream,
@@ -185,6 +201,7 @@ WORKS: Final[Mapping[str, Callable[[Columns, Mapping[str, str]], Work]]] = {
     "latent-module-decode": lambda d, name: _absorbed(d, name) + _projected(d, absorbed=True),
     "latent-module-prefill": lambda d, name: _expanded(d, name) + _projected(d, absorbed=False),
     "latent-heads": _heads,
+    **dict.fromkeys(sparse.KINDS, _sparse),
     "moe": _experts,
     "convolution": _convolution,
     "convolution-step": _convolution,

@@ -24,14 +24,23 @@ if TYPE_CHECKING:
 
 WIDTHS: Final[Mapping[str, float]] = {"bfloat16": 2.0, "float16": 2.0, "fp8": 1.0}
 """Bytes per element of activations and caches."""
+PROJECTED: Final[Mapping[str, str]] = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "fp8": "fp8",
+    "fp8_block": "fp8",
+    "nvfp4": "fp4",
+}
+"""Arithmetic of the projections of a module by their format."""
 WEIGHTS: Final[Mapping[str, float]] = {
     "bfloat16": 2.0,
     "float16": 2.0,
     "fp8": 1.0,
     "fp8_block": 1.0,
     "w4a16_mxfp4": 0.53125,
+    "nvfp4": 0.5625,
 }
-"""Bytes per weight of an expert; mxfp4 with a scale of 8 bits for each 32."""
+"""Bytes per weight; mxfp4 with a scale of 8 bits for each 32, nvfp4 for each 16."""
 EXPONENTS: Final[Mapping[str, float]] = {
     "balanced": 0.0,
     "power_law_1.01": 1.01,
@@ -39,6 +48,8 @@ EXPONENTS: Final[Mapping[str, float]] = {
 }
 SINGLE: Final = "flash_attn"
 """Kernels that take a prefill of one token for a decode step."""
+SIZES: Final = (8.0, 64.0)
+"""Sequences from which a batch is medium, and large."""
 FEW: Final = 4
 """Families that a fit needs at least; where shapes are fewer, how they are split counts too."""
 ATTENTION: Final = ("batch", "seq_q", "seq_kv", "n_heads", "n_kv_heads", "head_dim", "window")
@@ -154,12 +165,14 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
     vLLM absorbs short prefills too, where it names the kernel that decodes.
     """
-    for name, rows in _parts(frame, (*KEY, "phase", "gemm_dtype")):
+    key = tuple(name for name in (*KEY, "op", "phase", "gemm_dtype") if name in frame)
+    for name, rows in _parts(frame, key):
         absorbed = name["phase"] == "decode" or "MLA" in name["kernel"]
-        columns = (*_columns(rows, LATENT), *_widths(rows))
+        wide = rows.replace({"dtype": {"fp8_block": "bfloat16"}})  # of the projections only
+        columns = (*_columns(rows, LATENT), *_widths(wide))
         device = gpu(name["gpu"])
-        low = "fp8" in name["gemm_dtype"] and "fp8" in device.flops_per_s
-        faster = device.rate("fp8") / device.rate("bf16") if low else 1.0
+        narrow = PROJECTED[name["gemm_dtype"]]
+        faster = device.rate(narrow) / device.rate("bf16") if narrow in device.flops_per_s else 1.0
         own = (
             _columns(rows, ("n_heads",))[0],
             _mapped(rows, "gemm_dtype", WEIGHTS),
@@ -170,7 +183,7 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             dims = latent_module.with_projections(inside, *own)
             yield _group(name, latent_module.ABSORBED, dims, rows, ("n_heads",))
         else:
-            dims = latent_module.with_projections(latent.expanded_dims(*columns), *own)
+            dims = latent_module.expanded_dims(*columns[:-1], *own[1:])
             yield _group(name, latent_module.EXPANDED, dims, rows, ("n_heads",))
 
 
@@ -301,8 +314,12 @@ def _group(
     device = gpu(name["gpu"])
     arithmetic = "fp8" if low and "fp8" in device.flops_per_s else "bf16"
     families = rows.groupby(list(family), observed=True).ngroup().to_numpy().astype(np.int64)
-    if len(np.unique(families)) < FEW:
-        more = [*family, *(("tp", "ep") if "ep" in rows else ("batch",))]
+    if len(np.unique(families)) < FEW and "batch" in rows:
+        sized = rows.assign(size=np.digitize(rows.batch, SIZES))
+        more = [*family, "size"]
+        families = sized.groupby(more, observed=True).ngroup().to_numpy().astype(np.int64)
+    if len(np.unique(families)) < FEW and "ep" in rows:
+        more = [*family, "tp", "ep"]
         families = rows.groupby(more, observed=True).ngroup().to_numpy().astype(np.int64)
     return Group(
         name,

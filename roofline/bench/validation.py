@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+<<<<<<< HEAD
 from roofline.bench import (
     collective_rows,
     encoder_rows,
@@ -15,6 +16,9 @@ from roofline.bench import (
     linear_rows,
     recurrent_rows,
 )
+=======
+from roofline.bench import collective_rows, kernel_rows, linear_rows, sparse_rows
+>>>>>>> sparse
 from roofline.bench.columns import Refused, prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
@@ -36,6 +40,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "mla-decode": kernel_rows.latent_decode_groups,
     "mla-module": kernel_rows.module_groups,
     "mla-bmm": kernel_rows.head_groups,
+    "sparse-attention": sparse_rows.sparse_groups,
+    "msa": sparse_rows.sparse_groups,
     "moe": kernel_rows.expert_groups,
     "collective": collective_rows.collective_groups,
     "deepep": kernel_rows.exchange_groups,

@@ -47,6 +47,8 @@ class Kind(StrEnum):
     MLA_DECODE = "mla-decode"
     MLA_MODULE = "mla-module"
     MLA_BMM = "mla-bmm"
+    SPARSE_ATTENTION = "sparse-attention"
+    MSA = "msa"
     MOE = "moe"
     COLLECTIVE = "collective"
     DEEPEP = "deepep"

@@ -43,6 +43,12 @@ def module(dims: Dims) -> Dims:
     return latent_module.with_projections(dims, sizes(0, 8), np.full(ROWS, 2.0), np.ones(ROWS))
 
 
+def expanded_module() -> Dims:
+    new, two = sizes(4, 12), np.full(ROWS, 2.0)
+    heads = sizes(0, 8)
+    return latent_module.expanded_dims(sizes(0, 6), new, new, heads, two, two, np.ones(ROWS))
+
+
 def routed() -> Dims:
     rows, one = sizes(0, 12), np.ones(ROWS)
     loads = {
@@ -80,7 +86,7 @@ FORMS: dict[str, tuple[Form, Dims]] = {
     "latent decode": (latent.DECODE, latents(latent.latent_dims)),
     "latent prefill": (latent.PREFILL, latents(latent.expanded_dims)),
     "module decode": (latent_module.ABSORBED, module(latents(latent.latent_dims))),
-    "module prefill": (latent_module.EXPANDED, module(latents(latent.expanded_dims))),
+    "module prefill": (latent_module.EXPANDED, expanded_module()),
     "heads": (latent_module.HEADS, HEADS),
     "experts": (experts.FORM, routed()),
     "exchange": (exchange.FORM, SENT),

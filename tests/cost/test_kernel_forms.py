@@ -93,6 +93,12 @@ def module(columns: Columns) -> Columns:
     return latent_module.with_projections(columns, heads, np.full(COUNT, 2.0), np.ones(COUNT))
 
 
+def whole_module() -> Columns:
+    drawn = whole(shapes())
+    named = (drawn[name] for name in ("batch", "new", "context", "heads", "width"))
+    return latent_module.expanded_dims(*named, np.full(COUNT, 2.0), np.ones(COUNT))
+
+
 CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
     "prefill": (prefill.FORM, lambda: filling(whole(shapes()))),
     "windowed": (prefill.FORM, lambda: filling(whole(shapes(window=128.0)))),
@@ -101,7 +107,7 @@ CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
     "latent": (latent.DECODE, latents),
     "expanded": (latent.PREFILL, expanded),
     "module": (latent_module.ABSORBED, lambda: module(latents())),
-    "module prefill": (latent_module.EXPANDED, lambda: module(expanded())),
+    "module prefill": (latent_module.EXPANDED, whole_module),
     "experts": (experts.FORM, some_experts),
     "exchange": (exchange.FORM, some_exchange),
 }

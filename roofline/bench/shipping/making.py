@@ -41,6 +41,8 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "mla-decode": ("v2/mla_decode",),
     "mla-module": ("v2/mla_module",),
     "mla-bmm": ("v2/mla_bmm",),
+    "sparse-attention": ("v2/sparse_attention",),
+    "msa": ("v2/msa",),
     "moe": ("v2/moe",),
     "collective": ("v2/collectives", "vidur_collectives"),
     "deepep": ("v2/deepep",),

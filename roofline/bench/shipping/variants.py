@@ -15,6 +15,8 @@ KINDS: Final[Mapping[str, str]] = {
     "mla-decode": "latent-decode",
     "mla-module": "latent-module",
     "mla-bmm": "latent-heads",
+    "sparse-attention": "sparse-attention",
+    "msa": "sparse-attention",
     "moe": "moe",
     "collective": "collective",
     "deepep": "expert-exchange",
@@ -46,6 +48,31 @@ def _recurrent(name: Name) -> str:
     return "-".join(told)
 
 
+def _sparse(name: Name) -> str:
+    """Module or kernel, phase, formats of attention, cache and projections.
+
+    The kernel's name is left out of the module that an engine takes as a rule.
+    """
+    keys = ("phase", "dtype", "kv_dtype", "gemm_dtype")
+    words = [name.get("op") or "msa", *(name[key] for key in keys)]
+    if name["phase"] == "any":
+        words += [name["kernel"], *filter(None, [name.get("score_mode")])]
+    elif any(other(name) for other in _SECOND):
+        words.append(name["kernel"])
+    return "-".join(words).lower().replace(".", "_")
+
+
+_SECOND: Final[tuple[Callable[[Name], bool], ...]] = (
+    lambda name: "dense" in name["kernel"],
+    lambda name: name["kernel"].endswith("topk_radix"),
+    lambda name: name["backend"] == "vllm" and name["kernel"] == "default",
+    lambda name: name["kernel"] == "FLASHINFER_MLA_SPARSE" and name["kv_dtype"] != "fp8",
+)
+"""Modules that an engine takes in some cases only: contexts that need no choice (SGLang), batches
+beyond what its split choice holds (SGLang), an older release, few heads with a cache in 16 bits
+(vLLM)."""
+
+
 def _collective(name: Name) -> str:
     """Operation; across nodes, or as one source lays ranks out, with the topology."""
     _, of_each, layout = name["topology"].rpartition("dgx_")
@@ -71,6 +98,8 @@ _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
         (name["phase"], _pair(name), name["gemm_dtype"], name["kernel"].lower())
     ),
     "mla-bmm": lambda name: f"{name['op']}-{name['dtype']}",
+    "sparse-attention": _sparse,
+    "msa": _sparse,
     "moe": _experts,
     "collective": _collective,
     "deepep": lambda name: f"{name['mode']}-{name['op']}",

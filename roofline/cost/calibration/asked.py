@@ -7,7 +7,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+<<<<<<< HEAD
 from roofline.cost.calibration.rows import VERIFIED_TOKENS
+=======
+from roofline.cost.calibration import sparse
+>>>>>>> sparse
 from roofline.cost.calibration.wires import OPERATIONS
 from roofline.cost.kernels import decode, latent, prefill, recurrent
 from roofline.cost.kernels.form import Dims, Form
@@ -40,6 +44,8 @@ class Asked:
         Which part of a fused kernel the operator is; empty for the whole.
     instead
         Another kernel that would do: whichever takes less time does it.
+    otherwise
+        Kernel that is asked for where none like this one was measured.
     beside
         What a fused kernel does besides: it takes at least as long.
     then
@@ -62,6 +68,7 @@ class Asked:
     assumed: str = ""
     part: str = ""
     instead: "Asked | None" = None
+    otherwise: "Asked | None" = None
     beside: "Asked | None" = None
     then: "Asked | None" = None
     cold: bool = False
@@ -122,7 +129,21 @@ def asked(op: Op, gpu: Gpu) -> Asked | None:
         The device.
     """
     make = _MAKERS.get("moe" if "tokens" in op.dims else op.kind)
-    return None if make is None else make(op, gpu)
+    found = None if make is None else make(op, gpu)
+    return _sparse(op, gpu, found) if sparse.is_sparse(op) else found
+
+
+def _sparse(op: Op, gpu: Gpu, otherwise: Asked | None) -> Asked | None:
+    """A part of a module of sparse attention; what is like it otherwise where none was measured."""
+    if "square" in op.dims or "naive" in op.dims:
+        return otherwise
+    return Asked(
+        sparse.KIND,
+        sparse.variants(op),
+        sparse.columns(op, gpu),
+        assumed=sparse.unlike(op),
+        otherwise=otherwise,
+    )
 
 
 def alike(op: Op) -> str:

@@ -120,6 +120,9 @@ class GpuCalibration:
         while wanted is not None:
             found = self.find(gpu, wanted.kind, wanted.variants)
             priced = None if found is None else self._priced(op, gpu, wanted, found)
+            if priced is None and wanted.otherwise is not None:
+                wanted = wanted.otherwise
+                continue
             if priced is not None:
                 held = priced if best is None else _held(priced, best, op, gpu)
                 best = held if best is None else _faster(best, held, wanted.rows)
@@ -252,7 +255,10 @@ def _least(op: Op, gpu: Gpu) -> Number:
     """
     if "tokens" in op.dims:
         return 0.0  # a part of a whole that was measured
-    compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
+    arithmetic = op.arithmetic
+    if op.kind == "index" and "fp8" in gpu.flops_per_s:
+        arithmetic = "fp8"  # keys of an index are kept, and scored, in 8 bits
+    compute = op.work.flops / gpu.rate(arithmetic) if arithmetic else 0.0
     moved = plus(op.work.weight_bytes, op.work.kv_bytes) / gpu.hbm_bytes_per_s
     least: Number = np.maximum(np.maximum(compute, moved), op.wire_s)
     return least

@@ -20,6 +20,7 @@ from roofline.cost.kernels import (
     processor,
     recurrent,
     roofed,
+    sparse,
 )
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.gemm import GEMM, linear
@@ -48,6 +49,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "latent-absorbed": latent_module.ABSORBED,
     "latent-expanded": latent_module.EXPANDED,
     "latent-heads": latent_module.HEADS,
+    **sparse.FORMS,
     "experts": experts.FORM,
     "exchange": exchange.FORM,
     "convolution": recurrent.CONVOLUTION,

@@ -142,9 +142,7 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 DECODE: Final = Form(
     "latent-decode",
     (
-        Constant(
-            "launch", 1e-6, 2e-4, 8e-6, "s", "launch of the kernel, or its host time"
-        ),
+        Constant("launch", 1e-6, 2e-4, 8e-6, "s", "launch of the kernel, or its host time"),
         Constant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
         Constant("edge", 1e-8, 5e-5, 1e-6, "s", "its queries and outputs, at 64 rows"),
         Constant("step", 1e-8, 2e-5, 5e-7, "s", "latency of a tile that no other work hides"),
