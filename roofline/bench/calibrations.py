@@ -15,12 +15,11 @@ from roofline.cost.calibration.kernel import (
     CUBLAS,
     IDEAL,
     NCCL,
-    ORDER,
     PASSES,
     Kernel,
     Label,
     devices,
-    generation,
+    known,
 )
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels
@@ -126,7 +125,7 @@ def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
 
 def _auto(gpu: Gpu, engine: str, switched: bool) -> GpuCalibration | None:
     """What the user measured of the device, and what is shipped of it or of those like it."""
-    near = devices(gpu) if generation(gpu) in ORDER else ()
+    near = devices(gpu) if known(gpu) else ()
     return _gathered(gpu.name, near, engine, files_of(gpu.name), switched)
 
 

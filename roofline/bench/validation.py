@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
 from roofline.bench import (
     collective_rows,
     encoder_rows,
@@ -15,10 +14,8 @@ from roofline.bench import (
     layer_rows,
     linear_rows,
     recurrent_rows,
+    sparse_rows,
 )
-=======
-from roofline.bench import collective_rows, kernel_rows, linear_rows, sparse_rows
->>>>>>> sparse
 from roofline.bench.columns import Refused, prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors

@@ -7,11 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-<<<<<<< HEAD
-from roofline.cost.calibration.rows import VERIFIED_TOKENS
-=======
 from roofline.cost.calibration import sparse
->>>>>>> sparse
+from roofline.cost.calibration.rows import VERIFIED_TOKENS
 from roofline.cost.calibration.wires import OPERATIONS
 from roofline.cost.kernels import decode, latent, prefill, recurrent
 from roofline.cost.kernels.form import Dims, Form

@@ -154,6 +154,11 @@ def generation(gpu: Gpu) -> str:
     return "blackwell-gddr" if gddr else gpu.architecture
 
 
+def known(gpu: Gpu) -> bool:
+    """Whether kernels of a device, or of one like it, were measured."""
+    return generation(gpu) in ORDER
+
+
 def devices(gpu: Gpu) -> tuple[str, ...]:
     """Measured devices that may stand for one, itself first, then by generation and bandwidth."""
     order = ORDER.get(generation(gpu), ())

@@ -94,11 +94,8 @@ _QUESTIONS: Final[Mapping[str, Callable[[Mapping[str, Number]], Answers]]] = {
     "collective": _collective,
     "prefill-attention": _prefill,
     "latent-attention": _latent,
-<<<<<<< HEAD
     "pointwise": _recurrent,
     "scan": _recurrent,
-=======
     "index": _latent,
->>>>>>> sparse
 }
 """By kind of operator, what decides about its kernel."""
