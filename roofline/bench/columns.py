@@ -96,7 +96,23 @@ LIBRARY: Final[Mapping[str, str]] = {
 """Not stated: rows of the same device and formats are then one library's."""
 SIXTEEN: Final = ("bfloat16", "float16")
 CACHED: Final = (*SIXTEEN, "fp8")
-WEIGHTS: Final = (*CACHED, "fp8_block", "w4a16_mxfp4")
+WEIGHTS: Final = (
+    *CACHED,
+    "fp8_block",
+    "nvfp4",
+    "w4a16_mxfp4",
+    "w4a8_mxfp4_mxfp8",
+    "int4_wo",
+    "w4afp8",
+)
+WIDE: Final = (
+    "uniform",
+    "power_law_0.6",
+    "power_law_0.8",
+    "power_law_1.01",
+    "power_law_1.02",
+    "power_law_1.2",
+)
 ATTENTION: Final = Columns(
     ("batch", "seq_q", "seq_kv", "n_heads", "n_kv_heads", "head_dim"),
     {**LIBRARY, "head_dim": 128, "window": 0},
@@ -143,6 +159,17 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         {**LIBRARY, "distribution": "balanced", "tp": 1, "ep": 1},
         known={"dtype": WEIGHTS, "distribution": ("balanced", "power_law_1.01", "power_law_1.2")},
         most=(("topk", "experts"), ("ep", "experts")),
+    ),
+    "moe-wideep": Columns(
+        ("num_tokens", "hidden", "inter", "topk", "experts", "slots", "tp", "ep"),
+        {**LIBRARY, "distribution": "uniform", "tp": 1, "phase": "any", "rank_tokens": 0},
+        {"slots": "experts"},
+        known={
+            "dtype": WEIGHTS,
+            "distribution": (*WIDE, *(f"{each}_eplb" for each in WIDE)),
+            "phase": ("any", "decode", "prefill"),
+        },
+        most=(("topk", "experts"), ("ep", "experts"), ("experts", "slots")),
     ),
     "collective": Columns(
         ("n_ranks", "bytes"),

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.bench import collective_rows, kernel_rows, linear_rows
+from roofline.bench import (
+    collective_rows,
+    exchange_rows,
+    expert_rows,
+    kernel_rows,
+    linear_rows,
+    wide_rows,
+)
 from roofline.bench.columns import Refused, prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
@@ -29,9 +36,10 @@ READERS: Final[Mapping[str, Reader]] = {
     "mla-decode": kernel_rows.latent_decode_groups,
     "mla-module": kernel_rows.module_groups,
     "mla-bmm": kernel_rows.head_groups,
-    "moe": kernel_rows.expert_groups,
+    "moe": expert_rows.expert_groups,
+    "moe-wideep": wide_rows.wide_groups,
     "collective": collective_rows.collective_groups,
-    "deepep": kernel_rows.exchange_groups,
+    "deepep": exchange_rows.exchange_groups,
     "quantize": linear_rows.quantise_groups,
     "pointwise": linear_rows.pass_groups,
 }

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.calibration.wires import OPERATIONS
 from roofline.cost.kernels import decode, latent, prefill
+from roofline.cost.kernels.experts import GATED, expert_dims, tallest
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.kernels.gemm import linear
 from roofline.cost.kernels.latent_module import PLAIN
@@ -63,6 +64,15 @@ EXPANDED: Final = (192.0, 128.0)
 """Of a key and a value made of it."""
 NONE: Final = 1e-12
 """Rows of experts that get none, whose time is not used."""
+MEASURED_EXPERTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "mxfp4": ("w4a16_mxfp4", "w4a8_mxfp4_mxfp8"),
+    "int4": ("int4_wo", "w4afp8"),
+}
+"""Measured mixtures of experts whose weights are stored alike, by the begin of the format."""
+NARROW_EXPERTS: Final = frozenset({"w4a8_mxfp4_mxfp8", "w4afp8"})
+"""Those of them that multiply in 8 bits."""
+BITS: Final[Mapping[str, float]] = {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
+"""Bits of an activation by arithmetic."""
 PASSES: Final[Mapping[str, tuple[str, float]]] = {
     "rotary": ("attn_rope", 4.0),
     "kv-store": ("attn_rope", 4.0),
@@ -292,7 +302,7 @@ def _experts(op: Op, gpu: Gpu) -> Asked | None:
     stored = op.formats["weights"]
     width, activations = named(stored).width, named(op.formats["activations"]).width
     rows, touched = np.asarray(d["rows"]), np.asarray(d["touched"])
-    tiles, padded = padding(rows, touched)
+    variants, arithmetic, assumed = _expert_formats(stored, activations, gpu)
     shape = columns(
         tokens=d["tokens"],
         hidden=d["hidden"],
@@ -302,16 +312,16 @@ def _experts(op: Op, gpu: Gpu) -> Asked | None:
         matrices=d["matrices"],
         weight_width=width,
         width=2.0,
+        highest=tallest(named(stored).bits, BITS[arithmetic]),
         rows=np.maximum(rows, NONE),
         touched=np.maximum(touched, NONE),
-        tiles=tiles,
-        padded=padded,
     )
-    variants, arithmetic, assumed = _expert_formats(stored, activations, gpu)
-    if float(np.mean(d["matrices"])) < 3.0:
+    tiles = padding(shape["rows"], shape["touched"])
+    if float(np.mean(d["matrices"])) < GATED:
         plain = tuple(f"{variant}-nongated" for variant in variants)
         variants = (*plain, *variants)
-    return Asked("moe", variants, shape, arithmetic, assumed=assumed, part=_part(op))
+    made = expert_dims(**shape, tiles=tiles)
+    return Asked("moe", variants, made, arithmetic, assumed=assumed, part=_part(op))
 
 
 def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[str, ...], str, str]:
@@ -319,18 +329,24 @@ def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[st
     if stored in SIXTEEN:
         return ("bfloat16",), "bf16", ""
     low = ("fp8", "fp8_block")
+    measured = MEASURED_EXPERTS.get(stored, ())
     if activations < 1.0 and "fp4" in gpu.flops_per_s:
-        return low, "fp4", _unlike(stored)
+        own = ("nvfp4",) if stored == "nvfp4" else ()
+        return (*own, *low), "fp4", "" if own else _unlike(stored)
     if activations < 2.0 and "fp8" in gpu.flops_per_s:
+        own = tuple(each for each in measured if each in NARROW_EXPERTS)
         if stored == "fp8-block":
             return low[::-1], "fp8", ""
+        if own:
+            return (*own, *low), "fp8", ""
         return low, "fp8", _unlike(stored) * (named(stored).bits < 8)
     if activations < 2.0 and "int8" in gpu.flops_per_s:
         return low, "int8", _unlike(stored)
     if named(stored).bits >= 8:
         return ("bfloat16",), "bf16", _unlike(stored)
-    mx = stored.startswith("mxfp4")
-    return ("w4a16_mxfp4", "bfloat16"), "bf16", "" if mx else _unlike(stored)
+    own = tuple(each for each in measured if each not in NARROW_EXPERTS)
+    fallback = ("w4a16_mxfp4", "bfloat16")
+    return (*dict.fromkeys((*own, *fallback)),), "bf16", "" if own else _unlike(stored)
 
 
 def _unlike(stored: str) -> str:

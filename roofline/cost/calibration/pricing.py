@@ -27,8 +27,8 @@ INTERPOLATED: Final = BASES.index("interpolated")
 TRANSFERRED: Final = BASES.index("transferred")
 NARROW: Final = ("fp8", "fp8_block")
 """Products that were measured with the conversion of their inputs."""
-COLD: Final = frozenset({"decode-attention", "latent-decode"})
-"""Kernels measured on one cache again and again, which may have stayed in the last-level cache; in
+COLD: Final = frozenset({"decode-attention", "latent-decode", "moe"})
+"""Kernels measured on one cache or the same weights again and again, which may have stayed in the last-level cache; in
 a step the weights and caches of all other layers come between."""
 GUESS: Final = 0.25
 """Log standard deviation that is added where no kernel of these formats was measured; assumed."""
