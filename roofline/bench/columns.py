@@ -105,6 +105,13 @@ WEIGHTS: Final = (
     "int4_wo",
     "w4afp8",
 )
+DISTRIBUTIONS: Final = ("balanced", "power_law_1.01", "power_law_1.2")
+ALLTOALL: Final = (
+    "alltoall_prepare",
+    "alltoall_dispatch",
+    "alltoall_combine",
+    "alltoall_combine_low_precision",
+)
 WIDE: Final = (
     "uniform",
     "power_law_0.6",
@@ -157,7 +164,7 @@ COLUMNS: Final[Mapping[str, Columns]] = {
     "moe": Columns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
         {**LIBRARY, "distribution": "balanced", "tp": 1, "ep": 1},
-        known={"dtype": WEIGHTS, "distribution": ("balanced", "power_law_1.01", "power_law_1.2")},
+        known={"dtype": WEIGHTS, "distribution": DISTRIBUTIONS},
         most=(("topk", "experts"), ("ep", "experts")),
     ),
     "moe-wideep": Columns(
@@ -170,6 +177,23 @@ COLUMNS: Final[Mapping[str, Columns]] = {
             "phase": ("any", "decode", "prefill"),
         },
         most=(("topk", "experts"), ("ep", "experts"), ("experts", "slots")),
+    ),
+    "moe-mega": Columns(
+        ("num_tokens", "hidden", "inter", "topk", "experts", "ep"),
+        {**LIBRARY, "distribution": "balanced", "phase": "any"},
+        known={
+            "dtype": WEIGHTS,
+            "distribution": (*DISTRIBUTIONS, "power_law_sampled_1.9"),
+            "phase": ("any", "decode", "prefill"),
+        },
+        most=(("topk", "experts"), ("ep", "experts")),
+    ),
+    "moe-alltoall": Columns(
+        ("num_tokens", "hidden", "topk", "experts", "ep"),
+        LIBRARY,
+        words=("gpu", "op"),
+        known={"dtype": ("bfloat16", "fp8", "nvfp4"), "op": ALLTOALL},
+        most=(("topk", "experts"), ("ep", "experts")),
     ),
     "collective": Columns(
         ("n_ranks", "bytes"),

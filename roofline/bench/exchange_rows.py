@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from roofline.bench.held_out import octaves
 from roofline.bench.expert_rows import families, numbers, parts
 from roofline.bench.kernel_rows import Group
 from roofline.cost.kernels import exchange
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 KEY: Final = ("gpu", "backend", "version", "mode", "op", "node_num")
 SHAPE: Final = ("hidden", "topk", "experts")
+ALLTOALL: Final = ("gpu", "backend", "version", "kernel", "op", "dtype")
+SENT: Final = {"bfloat16": 2.0, "fp8": 1.0, "nvfp4": 0.5625}
+"""Bytes per number of a dispatch, scales included. [B]"""
+CHOICE: Final = 4.0
+"""Bytes of the number of an expert that a token chose. [B]"""
 NARROW: Final = 1.0
 """Bytes per number that DeepEP dispatches, as fp8; combination is in 16 bits. [B]"""
 WIDE: Final = 2.0
@@ -59,6 +65,46 @@ def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             rows.index.to_numpy().astype(np.int64),
             "bf16",
         )
+
+
+def alltoall_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """All-to-all of TensorRT-LLM over NVLink; a family is an octave of tokens.
+
+    What is prepared are the experts that tokens chose; a token is sent once to each device.
+    """
+    for name, rows in parts(frame, ALLTOALL):
+        sizes = ("num_tokens", "hidden", "topk", "experts", "ep")
+        tokens, hidden, active, every, ep = (numbers(rows, each) for each in sizes)
+        device, op = gpu(name["gpu"]), name["op"].removeprefix("alltoall_")
+        width = _width(op, name["dtype"])
+        _, rate = joined(device, 1.0)
+        dims = exchange.exchange_dims(
+            tokens,
+            hidden,
+            np.minimum(active, ep),
+            every,
+            np.zeros_like(tokens),
+            active * CHOICE / hidden if op == "prepare" else np.full_like(tokens, width),
+            np.full_like(tokens, rate),
+        )
+        yield Group(
+            {**name, "op": op},
+            exchange.ALLTOALL,
+            machine(device, "bf16"),
+            {**dims, "ranks": ep},
+            rows.time_s.to_numpy(np.float64),
+            octaves(tokens),
+            rows.index.to_numpy().astype(np.int64),
+            "bf16",
+        )
+
+
+def _width(op: str, dtype: str) -> float:
+    """Bytes per number that is sent: a dispatch in the experts' format, a combination in 16 bits
+    unless it is one of low precision, in 8. [B]"""
+    if op == "dispatch":
+        return SENT[dtype]
+    return NARROW if op.endswith("low_precision") else WIDE
 
 
 def met(every: Array, active: Array, ranks: Array | float) -> Array:

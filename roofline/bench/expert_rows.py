@@ -12,7 +12,7 @@ import numpy as np
 from roofline.bench.held_out import Labels
 from roofline.bench.kernel_rows import Group, Name
 from roofline.cost.kernels import experts, routing
-from roofline.cost.kernels.form import machine
+from roofline.cost.kernels.form import Form, machine
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 from roofline.hardware.machine import Gpu
@@ -141,13 +141,14 @@ def made(
     tiles: Mapping[int, Array],
     rows: "pandas.DataFrame",
     family: tuple[str, ...],
+    form: Form = experts.FORM,
 ) -> Group:
     """Group of rows, from columns and tiles of each height."""
     device = gpu(name["gpu"])
     arithmetic = arithmetic_of(name["dtype"], device)
     return Group(
         name,
-        experts.FORM,
+        form,
         machine(device, arithmetic),
         experts.expert_dims(**dims, tiles=tiles),
         rows.time_s.to_numpy(np.float64),

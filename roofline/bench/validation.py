@@ -13,6 +13,7 @@ from roofline.bench import (
     expert_rows,
     kernel_rows,
     linear_rows,
+    mega_rows,
     wide_rows,
 )
 from roofline.bench.columns import Refused, prepared
@@ -38,6 +39,8 @@ READERS: Final[Mapping[str, Reader]] = {
     "mla-bmm": kernel_rows.head_groups,
     "moe": expert_rows.expert_groups,
     "moe-wideep": wide_rows.wide_groups,
+    "moe-mega": mega_rows.mega_groups,
+    "moe-alltoall": exchange_rows.alltoall_groups,
     "collective": collective_rows.collective_groups,
     "deepep": exchange_rows.exchange_groups,
     "quantize": linear_rows.quantise_groups,

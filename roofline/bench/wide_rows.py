@@ -27,9 +27,6 @@ ROUNDED: Final = 128
 (``expert_alignment`` of ``Buffer.dispatch``)."""
 DRAWN: Final = 24
 """Draws among which that with the stated tokens is looked for."""
-SAMPLED: Final = 2
-"""Devices that the source ran on while it stood for more: where tokens are few, a device gets what
-it would get of as many."""
 
 
 def wide_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -54,7 +51,9 @@ def wide_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             rows,
         )
         dims |= {"rows": chosen, "touched": np.array([each.touched for each in found])}
-        yield made(name, dims, dict(zip(experts.HEIGHTS, tiles, strict=True)), rows, SHAPE)
+        form = experts.EAGER if name["phase"] == "prefill" else experts.FORM
+        high = dict(zip(experts.HEIGHTS, tiles, strict=True))
+        yield made(name, dims, high, rows, SHAPE, form)
 
 
 @cache
@@ -73,17 +72,20 @@ def _loads(
     if stated:
         placed = distribution.endswith(BALANCED)
         return _stated(tokens, every, active, groups, slots, stated, exponent, placed)
-    held = every // groups
+    held, prefill = every // groups, phase == "prefill"
     if exponent:
         drawn = [loads[:held] for loads in _draws(tokens, every, active, groups, exponent)]
-    elif tokens * active >= every:
-        drawn = [np.full(held, tokens * active // every)]
+        if prefill:
+            drawn = [-(-loads // ROUNDED) * ROUNDED for loads in drawn]
     else:
-        drawn = [np.ones(min(held, max(1, tokens * active // SAMPLED)), dtype=np.int64)]
-    if phase == "prefill":
-        rounded = [-(-loads // ROUNDED) * ROUNDED for loads in drawn]
-        return _mean([routing.summed(loads, tokens) for loads in rounded])
-    return _mean([routing.summed(loads, int(loads.sum()) // active) for loads in drawn])
+        each = tokens * active // every
+        # Even rows were given without rounding: a block of 128 is one expert's.
+        few = held * each // ROUNDED if prefill else tokens * active // groups
+        busy = held if each >= (ROUNDED if prefill else 1) else min(held, max(1, few))
+        drawn = [np.full(busy, max(1, held * each // busy))]
+    if prefill:
+        return routing.mean([routing.summed(loads, tokens) for loads in drawn])
+    return routing.mean([routing.summed(loads, int(loads.sum()) // active) for loads in drawn])
 
 
 @cache
@@ -91,15 +93,6 @@ def _draws(
     tokens: int, every: int, active: int, groups: int, exponent: float
 ) -> tuple[routing.Rows, ...]:
     return tuple(routing.power_law(tokens, every, active, groups, exponent))
-
-
-def _mean(found: list[Loads]) -> Loads:
-    return Loads(
-        float(np.mean([each.tokens for each in found])),
-        float(np.mean([each.rows for each in found])),
-        float(np.mean([each.touched for each in found])),
-        tuple(np.mean([each.tiles for each in found], axis=0).tolist()),
-    )
 
 
 def _stated(

@@ -94,3 +94,43 @@ FORM: Final = Form(
 )
 """Start, messages and bytes. Source: the two kinds of kernels of DeepEP
 (https://github.com/deepseek-ai/DeepEP, ``csrc/kernels/internode_ll.cu`` and README)."""
+
+def alltoall_parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
+    """Start, and what tokens and links need. [s]"""
+    sent = dims["tokens"] * dims["copies"]
+    moved = sent * dims["hidden"] * dims["width"]
+    link = constants["link"] * dims["bytes_per_s"]
+    start = constants["start"] + constants["rank"] * dims["ranks"]
+    return start, constants["message"] * sent + constants["token"] * dims["tokens"] + moved / link
+
+
+def alltoall_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Start, beside the copies that hide it; [s]."""
+    start, rest = alltoall_parts(dims, machine, constants)
+    q = constants["sharpness"]
+    return (start**q + rest**q) ** (1.0 / q)
+
+
+def alltoall_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """Start or copies."""
+    found: Regimes = np.argmax(np.stack(alltoall_parts(dims, machine, constants)), axis=0)
+    return found
+
+
+ALLTOALL: Final = Form(
+    "moe-alltoall",
+    (
+        Constant("start", 1e-6, 2e-4, 1e-5, "s", "launch, and waiting for the other devices"),
+        Constant("rank", 1e-9, 1e-5, 1e-7, "s", "each device that is waited for"),
+        Constant("message", 1e-13, 1e-7, 1e-9, "s", "a copy of a token"),
+        Constant("token", 1e-13, 1e-7, 1e-9, "s", "a token, however often it is sent"),
+        Constant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate, if all copies took it"),
+        Constant("sharpness", 1.0, 8.0, 1.5, "1", "exponent that joins start and copies"),
+    ),
+    alltoall_seconds,
+    ("tokens", "copies", "ranks"),
+    alltoall_regime,
+    "(start beside message·copies + token·tokens + bytes / (link·W)) · exp(residual)",
+)
+"""One-sided and two-sided all-to-all over NVLink. Source: ``moeAlltoAllKernels.cu`` and
+``fusedMoeCommKernels.cu`` of TensorRT-LLM (https://github.com/NVIDIA/TensorRT-LLM)."""

@@ -32,6 +32,12 @@ MIXED: Final = 256.0
 """Highest tile where 8-bit activations meet 4-bit weights (MXFP8 × MXFP4)."""
 
 
+OVERLAP: Final = 8.0
+"""Exponent that joins host and device, of which one waits for the other."""
+HOST: Final = 4
+"""Regime of rows that the host's launches take."""
+
+
 def tallest(weight_bits: float, activation_bits: float) -> float:
     """Rows of the highest tile that kernels of these formats have. [1]
 
@@ -238,3 +244,46 @@ FORM: Final = Form(
 """Grouped GEMMs over touched experts and padded rows. Source: the tiling of grouped GEMM kernels,
 as in CUTLASS (https://github.com/NVIDIA/cutlass, ``examples/57_hopper_grouped_gemm``) and
 MegaBlocks, Gale et al. 2022 (arXiv 2211.15841)."""
+
+
+def eager_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Time of the device, or of the host that launches its kernels one by one. [s]"""
+    device: Array = seconds(dims, machine, constants)
+    return (device**OVERLAP + constants["host"] ** OVERLAP) ** (1.0 / OVERLAP)
+
+
+def eager_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """As `regime`, or the host."""
+    waits = seconds(dims, machine, constants) < constants["host"]
+    return np.where(waits, HOST, regime(dims, machine, constants))
+
+
+EAGER: Final = Form(
+    "moe",
+    (*CONSTANTS, Constant("host", 1e-5, 2e-3, 3e-4, "s", "launches of the host, outside a graph")),
+    eager_seconds,
+    FORM.coordinates,
+    eager_regime,
+    "the larger of (its time in a graph) and the host's launches · exp(residual)",
+)
+"""Experts of a prefill, outside a CUDA graph."""
+
+
+def mega_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Launch, then experts and links at the same time: the larger of both. [s]"""
+    alone: Array = seconds(dims, machine, constants) - constants["launch"]
+    links = dims["exchanged"] / (constants["link"] * dims["bytes_per_s"])
+    return constants["launch"] + (alone**OVERLAP + links**OVERLAP) ** (1.0 / OVERLAP)
+
+
+MEGA: Final = Form(
+    "moe-mega",
+    (*CONSTANTS, Constant("link", 0.05, 1.0, 0.6, "1", "share of the link's rate in a direction")),
+    mega_seconds,
+    FORM.coordinates,
+    regime,
+    "(launch + the larger of experts and links) · exp(residual)",
+)
+"""Dispatch, experts and combination in one kernel; columns ``exchanged`` [B] and ``bytes_per_s``
+beside the others. Source: ``fp8_fp4_mega_moe`` of DeepGEMM
+(https://github.com/deepseek-ai/DeepGEMM)."""

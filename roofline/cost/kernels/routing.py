@@ -4,7 +4,7 @@ A kernel's time depends on loads one by one: weights are read of experts that ha
 each are rounded up to tiles. So loads are summed up in the numbers that decide it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
@@ -192,6 +192,11 @@ def busiest(
             own = chosen[(chosen < held).any(axis=1)]
             rows = np.bincount(np.where(own < held, own, 0).ravel(), minlength=held)
             found.append(summed(rows, len(own)))
+    return mean(found)
+
+
+def mean(found: Sequence[Loads]) -> Loads:
+    """Mean of what decides the time of several loads."""
     return Loads(
         float(np.mean([each.tokens for each in found])),
         float(np.mean([each.rows for each in found])),
