@@ -46,14 +46,21 @@ def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         held, rate = joined(device, nodes)
         ranks = held * nodes
         once = name["mode"] == "normal"
+        copies = met(every, active, ranks) if once else active
+        crossing = copies
+        if nodes > 1.0:
+            # A token crosses once to each other node that has any of its experts, or as often as
+            # it has experts there.
+            crossing = (met(every, active, nodes) if once else active) * (1.0 - 1.0 / nodes)
         dims = exchange.exchange_dims(
             tokens,
             hidden,
-            met(every, active, ranks) if once else active,
+            copies,
             every,
             sms,
             np.full_like(tokens, NARROW if name["op"] == "dispatch" else WIDE),
             np.full_like(tokens, rate),
+            crossing,
         )
         yield Group(
             {**name, "dtype": "bfloat16"},
@@ -61,7 +68,7 @@ def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             machine(device, "bf16"),
             dims,
             rows.time_s.to_numpy(np.float64),
-            families(rows, SHAPE, ("sms",)),
+            families(rows.assign(octave=octaves(tokens)), SHAPE, ("sms", "octave")),
             rows.index.to_numpy().astype(np.int64),
             "bf16",
         )

@@ -22,6 +22,7 @@ def exchange_dims(
     sms: Array,
     width: Array,
     bytes_per_s: Array,
+    crossing: Array | None = None,
 ) -> dict[str, Array]:
     """Columns of the form.
 
@@ -41,6 +42,9 @@ def exchange_dims(
         Bytes per number: 1 where dispatch quantises to fp8, 2 of what is combined. [B]
     bytes_per_s
         Published rate of a device's link in one direction. [B/s]
+    crossing
+        Copies of a token that take the link: all of them if not stated, of an exchange between
+        nodes those that leave the node. [1]
     """
     return {
         "tokens": tokens,
@@ -50,6 +54,7 @@ def exchange_dims(
         "sms": sms,
         "width": width,
         "bytes_per_s": bytes_per_s,
+        "crossing": copies if crossing is None else crossing,
     }
 
 
@@ -61,7 +66,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
     moved = sent * dims["hidden"] * dims["width"]
     copy = (constants["message"] * sent + moved / constants["per_sm"]) / sms
     start = constants["start"] + constants["expert"] * dims["experts"]
-    return start, copy, moved / (constants["link"] * dims["bytes_per_s"])
+    crossed = dims["tokens"] * dims["crossing"] * dims["hidden"] * dims["width"]
+    return start, copy, crossed / (constants["link"] * dims["bytes_per_s"])
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
