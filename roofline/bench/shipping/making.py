@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from roofline.bench import profile
-from roofline.bench.collective_rows import CUSTOM_ENDS
+from roofline.bench.collective_rows import CUSTOM_ENDS, release
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.fit import cross_validate, fit
@@ -76,7 +76,7 @@ def made(folder: Path, kind: str) -> Iterator[tuple[Label, Profile]]:
     latest: dict[Label, Group] = {}
     for group in READERS[kind](frame):
         label, version = label_of(kind, group.name), group.name.get("version", "")
-        if label not in latest or version >= latest[label].name.get("version", ""):
+        if label not in latest or release(version) >= release(latest[label].name["version"]):
             latest[label] = whole(group)
     for label, group in sorted(latest.items(), key=lambda each: each[0].device in SAMPLES):
         base = replace(label, device=SAMPLES.get(label.device, label.device))
@@ -94,7 +94,7 @@ def made(folder: Path, kind: str) -> Iterator[tuple[Label, Profile]]:
 
 def whole(group: Group) -> Group:
     """A group whose form has a name: a collective's has all the algorithms of its library."""
-    if group.form.kind != "collective":
+    if group.form.kind != "collective" or group.form in FORMS.values():
         return group
     library = "custom-" * group.name["backend"].endswith(CUSTOM_ENDS)
     return replace(group, form=FORMS[f"collective-{library}{group.name['op'].replace('_', '-')}"])

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from roofline.bench.collective_rows import CUSTOM_ENDS
 from roofline.bench.kernel_rows import Name
 from roofline.cost.calibration.kernel import Label
 from roofline.hardware.catalog import gpu
@@ -33,9 +34,14 @@ def _experts(name: Name) -> str:
 
 
 def _collective(name: Name) -> str:
-    """Operation; across nodes, or as one source lays ranks out, with the topology."""
+    """Operation; across nodes, or as one source lays ranks out, with the topology.
+
+    Kernels of engines that were launched one by one are apart: in a graph the host costs nothing.
+    """
     _, of_each, layout = name["topology"].rpartition("dgx_")
-    return name["op"] + (f"-{layout}" + "-across" * bool(name["across"])) * bool(of_each)
+    eager = name["mode"] == "eager" and name["backend"].endswith(CUSTOM_ENDS)
+    shape = (f"-{layout}" + "-across" * bool(name["across"])) * bool(of_each)
+    return name["op"] + shape + "-eager" * eager
 
 
 PROVIDERS: Final = {"nccl-tests": "nccl"}

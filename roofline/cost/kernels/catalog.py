@@ -44,7 +44,10 @@ FORMS: Final[Mapping[str, Form]] = {
     "latent-expanded": latent_module.EXPANDED,
     "latent-heads": latent_module.HEADS,
     "experts": experts.FORM,
+    "experts-eager": experts.EAGER,
+    "experts-mega": experts.MEGA,
     "exchange": exchange.FORM,
+    "alltoall": exchange.ALLTOALL,
     "memory": memory.FORM,
     "roof": roofed.FORM,
     "launching": launching.FORM,
@@ -56,8 +59,13 @@ FORMS: Final[Mapping[str, Form]] = {
         for op, paths in collective.NCCL.items()
     },
     **{
-        f"collective-custom-{_dashed(op)}": collective.form(op, paths)
-        for op, paths in collective.CUSTOM.items()
+        f"collective-{library}{_dashed(op)}": collective.form(op, paths)
+        for library, each in (
+            ("custom-", collective.CUSTOM),
+            ("few-", collective.FEW_NCCL),
+            ("custom-few-", collective.FEW_CUSTOM),
+        )
+        for op, paths in each.items()
     },
 }
 """``gemm-…``: linear layers by what is multiplied, fp8 with its quantisation. ``product-…``: the
