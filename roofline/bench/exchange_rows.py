@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.held_out import octaves
 from roofline.bench.expert_rows import families, numbers, parts
+from roofline.bench.held_out import octaves
 from roofline.bench.kernel_rows import Group
 from roofline.cost.kernels import exchange
 from roofline.cost.kernels.form import machine
@@ -107,8 +107,7 @@ def alltoall_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 
 def _width(op: str, dtype: str) -> float:
-    """Bytes per number that is sent: a dispatch in the experts' format, a combination in 16 bits
-    unless it is one of low precision, in 8. [B]"""
+    """Bytes per number that is sent: of a combination 2, or 1 in low precision. [B]"""
     if op == "dispatch":
         return SENT[dtype]
     return NARROW if op.endswith("low_precision") else WIDE

@@ -92,8 +92,9 @@ def expert_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         gates = gate_of(name, hidden, every)
         for gate in np.unique(gates):
             some = gates == gate
-            keys = (each[some] for each in (tokens, every, active, ep, skew))
-            met[some], chosen[some], touched[some], found = routing.columns(*keys, gate=str(gate))
+            met[some], chosen[some], touched[some], found = routing.columns(
+                tokens[some], every[some], active[some], ep[some], skew[some], gate=str(gate)
+            )
             for height, each in found.items():
                 tiles[height][some] = each
         dims = columns_of(name["dtype"], met, hidden, inter / tp, active, np.ceil(every / ep), rows)

@@ -87,5 +87,7 @@ def _sampled(
         most = int(np.bincount((chosen // held).ravel(), minlength=groups).argmax())
         if most:
             own, first = chosen // held == most, chosen // held == 0
-            chosen = np.where(own, chosen - most * held, np.where(first, chosen + most * held, chosen))
+            chosen = np.where(
+                own, chosen - most * held, np.where(first, chosen + most * held, chosen)
+            )
         yield tokens / some, chosen

@@ -17,6 +17,9 @@ KINDS: Final[Mapping[str, str]] = {
     "mla-module": "latent-module",
     "mla-bmm": "latent-heads",
     "moe": "moe",
+    "moe-wideep": "moe-wideep",
+    "moe-mega": "moe-mega",
+    "moe-alltoall": "moe-alltoall",
     "collective": "collective",
     "deepep": "expert-exchange",
     "quantize": "quantize",
@@ -29,8 +32,40 @@ def _pair(name: Name) -> str:
     return f"{name['dtype']}-{name['kv_dtype']}"
 
 
+NONGATED: Final = frozenset(
+    {
+        ("sglang_flashinfer_trtllm_moe", "bfloat16"),
+        ("sglang_flashinfer_cutlass_moe", "bfloat16"),
+    }
+)
+"""Kernels of SGLang that take experts without a gate, beside Triton's for the others."""
+SOME_SHAPES: Final[Mapping[tuple[str, str], str]] = {
+    ("sglang_flashinfer_trtllm_moe", "fp8_block"): "limited",
+    ("sglang_mxfp4_flashinfer_trtllm_moe", "w4a8_mxfp4_mxfp8"): "unbiased",
+    ("vllm_fp8moe_flashinfer_cutlass_flashinferexperts", "fp8_block"): "spread",
+    ("vllm_fp8moe_flashinfer_trtllm_trtllmfp8expertsmodular", "fp8_block"): "modular",
+    ("moe_torch_flow_min_latency", "nvfp4"): "min-latency",
+}
+"""What kernels are for that an engine has beside another one of the format: a gate limited to
+groups (SGLang's default for DeepSeek-V3 on Blackwell), experts without biases, experts spread over
+devices, routing outside the kernel, few tokens."""
+
+
 def _experts(name: Name) -> str:
-    return name["dtype"] + "-nongated" * ("nongated" in name["kernel"])
+    kernel = name["kernel"], name["dtype"]
+    plain = "nongated" in name["kernel"] or kernel in NONGATED
+    some = SOME_SHAPES.get(kernel, "")
+    return name["dtype"] + f"-{some}" * bool(some) + "-nongated" * plain
+
+
+def _wide(name: Name) -> str:
+    return name["dtype"] + f"-{name['phase']}" * (name["phase"] != "any")
+
+
+def _alltoall(name: Name) -> str:
+    """What is done and in which format; the one-sided kind is told apart."""
+    op = name["op"].replace("_", "-")
+    return f"{op}-{name['dtype']}" + "-one-sided" * ("OneSided" in name["kernel"])
 
 
 def _collective(name: Name) -> str:
@@ -57,6 +92,9 @@ _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
     ),
     "mla-bmm": lambda name: f"{name['op']}-{name['dtype']}",
     "moe": _experts,
+    "moe-wideep": _wide,
+    "moe-mega": lambda name: name["dtype"],
+    "moe-alltoall": _alltoall,
     "collective": _collective,
     "deepep": lambda name: f"{name['mode']}-{name['op']}",
     "quantize": lambda name: name["op"],

@@ -101,6 +101,7 @@ FORM: Final = Form(
 """Start, messages and bytes. Source: the two kinds of kernels of DeepEP
 (https://github.com/deepseek-ai/DeepEP, ``csrc/kernels/internode_ll.cu`` and README)."""
 
+
 def alltoall_parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
     """Start, and what tokens and links need. [s]"""
     sent = dims["tokens"] * dims["copies"]

@@ -273,7 +273,8 @@ def mega_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launch, then experts and links at the same time: the larger of both. [s]"""
     alone: Array = seconds(dims, machine, constants) - constants["launch"]
     links = dims["exchanged"] / (constants["link"] * dims["bytes_per_s"])
-    return constants["launch"] + (alone**OVERLAP + links**OVERLAP) ** (1.0 / OVERLAP)
+    longer: Array = (alone**OVERLAP + links**OVERLAP) ** (1.0 / OVERLAP)
+    return constants["launch"] + longer
 
 
 MEGA: Final = Form(
