@@ -225,7 +225,8 @@ def test_a_gate_limited_to_groups_loads_the_first_of_them_only() -> None:
     loads = routing.limited(routing.balanced(64, 256, 8), 256)
     assert loads.sum() == 64 * 8
     assert loads[128:].sum() == 0
-    assert (loads[4:128].max(), loads[:4].min()) == (2, 64)
+    assert loads[:4].tolist() == [64] * 4
+    assert loads[4:128].min() == 2
 
 
 def test_a_device_alone_counts_other_choices_for_its_first_expert() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from roofline.api.setting import deployed
-from roofline.cost.calibration.asked import asked
+from roofline.cost.calibration.asked import Asked, asked
+from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
@@ -188,3 +189,66 @@ def test_a_chunk_takes_no_leap_where_another_kernel_takes_over(
     ratios = np.array(times[1:]) / np.array(times[:-1])
     assert np.all(ratios < 2.1)
     assert np.all(ratios > 0.95)
+
+
+def routed(model: str, device: str, layout: Layout, group: Group, **given: str) -> Asked:
+    """Kernel that the first matrix of a mixture of experts asks for."""
+    made = deployed(architecture(model), gpu(device), None, layout, calibration="auto", **given)
+    ops = first_stage(made, group)
+    wanted = asked(ops["experts-gate-up"], made.node.gpu)
+    assert wanted is not None
+    return wanted
+
+
+@pytest.mark.parametrize(
+    ("device", "weights", "variant", "arithmetic"),
+    [
+        ("b200-sxm", "nvfp4", "nvfp4", "fp4"),
+        ("b200-sxm", "mxfp4", "w4a8_mxfp4_mxfp8", "fp8"),
+        ("b200-sxm", "mxfp4-w4a16", "w4a16_mxfp4", "bf16"),
+        ("b200-sxm", "int4-awq", "int4_wo", "bf16"),
+        ("h100-sxm", "int4-awq", "int4_wo", "bf16"),
+        ("h100-sxm", "int4-w4a8", "w4afp8", "fp8"),
+        ("h100-sxm", "fp8-block", "fp8_block", "fp8"),
+        ("h100-sxm", "bf16", "bfloat16", "bf16"),
+    ],
+)
+def test_experts_ask_for_the_kernels_of_their_own_format(
+    device: str, weights: str, variant: str, arithmetic: str
+) -> None:
+    group = decode(512.0, 2048.0)
+    wanted = routed("qwen3-235b-a22b", device, Layout(tp=8), group, weights=weights)
+    while wanted.otherwise is not None:
+        wanted = wanted.otherwise
+    plain = [each for each in wanted.variants if "-" not in each]
+    assert (plain[0], wanted.arithmetic, wanted.assumed) == (variant, arithmetic, "")
+    assert wanted.kind == "moe"
+
+
+def test_few_tokens_and_spread_experts_ask_for_kernels_that_are_for_them() -> None:
+    few, many = decode(16.0, 2048.0), decode(1024.0, 2048.0)
+    whole, spread = Layout(tp=8), Layout(tp=8, ep=8)
+
+    def first(layout: Layout, group: Group) -> tuple[str, ...]:
+        return routed("qwen3-235b-a22b", "b200-sxm", layout, group, weights="nvfp4").variants
+
+    assert "nvfp4-min-latency" in first(whole, few)
+    assert "nvfp4-min-latency" not in first(whole, many)
+    assert "nvfp4-spread" in first(spread, many)
+    assert "nvfp4-spread" not in first(whole, many)
+
+
+def test_a_kernel_of_some_shapes_is_for_the_engine_that_has_it() -> None:
+    labels = (
+        Label("b200-sxm", "trtllm", "moe", "nvfp4-min-latency"),
+        Label("b200-sxm", "trtllm", "moe", "nvfp4"),
+        Label("b200-sxm", "vllm", "moe", "nvfp4"),
+    )
+    kernels = {label: Kernel(label, "fp4", None) for label in labels}  # type: ignore[arg-type]
+    found = {}
+    for engine in ("trtllm", "vllm"):
+        given = GpuCalibration("test", engine, labels, kernels.__getitem__)
+        one = given.find(gpu("b200-sxm"), "moe", ("nvfp4-min-latency", "nvfp4"))
+        assert one is not None
+        found[engine] = one.fit.label
+    assert found == {"trtllm": labels[0], "vllm": labels[2]}
