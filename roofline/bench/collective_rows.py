@@ -15,6 +15,7 @@ import numpy as np
 from roofline.bench.collectives import CUSTOM, NCCL, algorithms
 from roofline.bench.held_out import octaves
 from roofline.bench.kernel_rows import Group
+from roofline.bench.releases import newest
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.collective import collective_dims, form
 from roofline.cost.kernels.form import machine
@@ -68,24 +69,6 @@ def collective_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
                 hint=f"known are {', '.join(library)}",
             )
         yield _group(name, rows, library)
-
-
-def newest(versions: "pandas.Series") -> str:
-    """Latest of some releases.
-
-    >>> newest(["0.5.9", "0.5.14", "0.5.6.post2"])
-    '0.5.14'
-    """
-    return max(map(str, versions), key=release)
-
-
-def release(version: str) -> tuple[int, ...]:
-    """Numbers of a release, in whose order releases follow one another.
-
-    >>> release("1.3.0rc20")
-    (1, 3, 0, 20)
-    """
-    return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
 def _group(

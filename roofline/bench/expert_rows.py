@@ -11,6 +11,7 @@ import numpy as np
 
 from roofline.bench.held_out import Labels
 from roofline.bench.kernel_rows import Group, Name
+from roofline.bench.releases import newest
 from roofline.cost.kernels import experts, routing
 from roofline.cost.kernels.form import Form, machine
 from roofline.cost.work import Array
@@ -62,6 +63,7 @@ EXPONENTS: Final[Mapping[str, float]] = {
 }
 WIDTH: Final = 2.0
 """Bytes per activation on the way in and out."""
+SIZES: Final = ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep")
 SHAPE: Final = ("hidden", "inter", "experts", "topk")
 SPLIT: Final = ("tp", "ep")
 FEW: Final = 5
@@ -82,10 +84,15 @@ KEY: Final = ("gpu", "backend", "version", "kernel", "dtype")
 
 
 def expert_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
-    """Mixtures of experts, as the most loaded device sees them; a family is a network's shape."""
-    for name, rows in parts(frame, KEY):
-        sizes = ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep")
-        tokens, hidden, inter, active, every, tp, ep = (numbers(rows, each) for each in sizes)
+    """Mixtures of experts, as the most loaded device sees them; a family is a network's shape.
+
+    Shapes that only an older release was measured on are taken as those of the latest.
+    """
+    others = [key for key in KEY if key != "version"]
+    latest = frame.groupby(others, observed=True).version.transform(newest)
+    again = frame.duplicated([*others, *SIZES, "distribution"], keep=False)
+    for name, rows in parts(frame.assign(version=frame.version.where(again, latest)), KEY):
+        tokens, hidden, inter, active, every, tp, ep = (numbers(rows, each) for each in SIZES)
         skew = np.array([EXPONENTS[str(each)] for each in rows.distribution])
         met, chosen, touched = np.empty((3, len(rows)))
         tiles = {height: np.empty(len(rows)) for height in experts.HEIGHTS}

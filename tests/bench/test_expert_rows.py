@@ -168,3 +168,14 @@ def test_a_row_of_each_kind_is_read_through_its_columns(kind: str) -> None:
     assert not refused
     (group,) = READERS[kind](rows)
     assert len(group) == 1
+
+
+def test_shapes_of_an_older_release_stand_beside_those_of_the_latest() -> None:
+    rows = frame(
+        EXPERTS,
+        {"version": "1.3.0rc9"},
+        {"version": "1.3.0rc9", "hidden": 2880},
+        {"version": "1.3.0rc20"},
+    )
+    found = {group.name["version"]: group.dims["hidden"].tolist() for group in expert_groups(rows)}
+    assert found == {"1.3.0rc9": [4096], "1.3.0rc20": [2880, 4096]}

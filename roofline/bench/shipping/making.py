@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from roofline.bench import profile
-from roofline.bench.collective_rows import CUSTOM_ENDS, release
+from roofline.bench.collective_rows import CUSTOM_ENDS
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.fit import cross_validate, fit
@@ -22,6 +22,7 @@ from roofline.bench.fitted import Fitted
 from roofline.bench.held_out import coverage, errors
 from roofline.bench.kernel_rows import Group
 from roofline.bench.profile import Profile
+from roofline.bench.releases import release
 from roofline.bench.shipping.files import path_of
 from roofline.bench.shipping.variants import label_of
 from roofline.bench.transfer import cross_transfer, transfer

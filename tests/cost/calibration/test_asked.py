@@ -11,8 +11,10 @@ from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
-from roofline.cost.kernels import calibrated
+from roofline.cost.kernels import calibrated, exchange
+from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import machine
+from roofline.cost.kernels.residual import Hull
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, decode, prefill
@@ -252,3 +254,51 @@ def test_a_kernel_of_some_shapes_is_for_the_engine_that_has_it() -> None:
         assert one is not None
         found[engine] = one.fit.label
     assert found == {"trtllm": labels[0], "vllm": labels[2]}
+
+
+@pytest.mark.parametrize(("batch", "phase"), [(64.0, "decode"), (65536.0, "prefill")])
+def test_experts_whose_tokens_come_from_others_ask_for_the_kernel_of_that(
+    batch: float, phase: str
+) -> None:
+    """Where this engine has none on the device, they ask for that of experts at home."""
+    wanted = routed("deepseek-v3", "h200-sxm", Layout(dp=8, ep=8), decode(batch, 1.0))
+    assert (wanted.kind, wanted.variants) == ("moe-wideep", (f"fp8_block-{phase}", "fp8_block"))
+    assert wanted.otherwise is not None
+    assert wanted.otherwise.kind == "moe"
+    if phase == "decode":
+        np.testing.assert_allclose(wanted.dims["tokens"] * 8, wanted.dims["rows"])
+    at_home = routed("deepseek-v3", "h200-sxm", Layout(tp=8, ep=8), decode(batch, 1.0))
+    assert at_home.kind == "moe"
+
+
+def test_tensorrt_llm_exchanges_tokens_by_kernels_of_its_own() -> None:
+    """By one-sided stores where those were measured, else a kernel prepares the dispatch."""
+    made = deployed(
+        architecture("deepseek-v3"),
+        gpu("gb200"),
+        None,
+        Layout(dp=4, ep=4),
+        calibration="auto",
+        weights="nvfp4",
+    )
+    ops = first_stage(made, decode(512.0, 1.0))
+    two = ("dispatch-nvfp4", "prepare-nvfp4", "combine-bfloat16")
+    model = Calibrated(
+        exchange.ALLTOALL,
+        {c.name: c.prior for c in exchange.ALLTOALL.constants},
+        None,
+        {},
+        0.1,
+        Hull(np.zeros(3), np.full(3, 40.0), np.full((1, 3), 20.0), 40.0),
+    )
+    seconds = {}
+    for variants in (two, (*two, "dispatch-nvfp4-one-sided")):
+        labels = tuple(Label("gb200", "trtllm", "moe-alltoall", each) for each in variants)
+        kernels = {label: Kernel(label, "bf16", model) for label in labels}
+        for engine in ("trtllm", "vllm"):
+            given = GpuCalibration("test", engine, labels, kernels.__getitem__)
+            known = given.price(ops["dispatch"], gpu("gb200"))
+            assert (known is not None) == (engine == "trtllm")
+            if known is not None:
+                seconds[len(variants)] = float(np.max(known.seconds))
+    assert seconds[3] > seconds[4] > 0.0
