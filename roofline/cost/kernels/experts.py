@@ -249,7 +249,8 @@ MegaBlocks, Gale et al. 2022 (arXiv 2211.15841)."""
 def eager_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Time of the device, or of the host that launches its kernels one by one. [s]"""
     device: Array = seconds(dims, machine, constants)
-    return (device**OVERLAP + constants["host"] ** OVERLAP) ** (1.0 / OVERLAP)
+    longer: Array = (device**OVERLAP + constants["host"] ** OVERLAP) ** (1.0 / OVERLAP)
+    return longer
 
 
 def eager_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:

@@ -193,9 +193,17 @@ def test_a_chunk_takes_no_leap_where_another_kernel_takes_over(
     assert np.all(ratios > 0.95)
 
 
-def routed(model: str, device: str, layout: Layout, group: Group, **given: str) -> Asked:
+def routed(model: str, device: str, layout: Layout, group: Group, weights: str = "") -> Asked:
     """Kernel that the first matrix of a mixture of experts asks for."""
-    made = deployed(architecture(model), gpu(device), None, layout, calibration="auto", **given)
+    stored = {"weights": weights} if weights else {}
+    made = deployed(
+        architecture(model),
+        gpu(device),
+        None,
+        layout,
+        calibration="auto",
+        **stored,  # type: ignore[arg-type]
+    )
     ops = first_stage(made, group)
     wanted = asked(ops["experts-gate-up"], made.node.gpu)
     assert wanted is not None
