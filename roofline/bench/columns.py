@@ -97,7 +97,30 @@ LIBRARY: Final[Mapping[str, str]] = {
 """Not stated: rows of the same device and formats are then one library's."""
 SIXTEEN: Final = ("bfloat16", "float16")
 CACHED: Final = (*SIXTEEN, "fp8")
-WEIGHTS: Final = (*CACHED, "fp8_block", "w4a16_mxfp4")
+WEIGHTS: Final = (
+    *CACHED,
+    "fp8_block",
+    "nvfp4",
+    "w4a16_mxfp4",
+    "w4a8_mxfp4_mxfp8",
+    "int4_wo",
+    "w4afp8",
+)
+DISTRIBUTIONS: Final = ("balanced", "power_law_1.01", "power_law_1.2")
+ALLTOALL: Final = (
+    "alltoall_prepare",
+    "alltoall_dispatch",
+    "alltoall_combine",
+    "alltoall_combine_low_precision",
+)
+WIDE: Final = (
+    "uniform",
+    "power_law_0.6",
+    "power_law_0.8",
+    "power_law_1.01",
+    "power_law_1.02",
+    "power_law_1.2",
+)
 ATTENTION: Final = Columns(
     ("batch", "seq_q", "seq_kv", "n_heads", "n_kv_heads", "head_dim"),
     {**LIBRARY, "head_dim": 128, "window": 0},
@@ -173,7 +196,35 @@ COLUMNS: Final[Mapping[str, Columns]] = {
     "moe": Columns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
         {**LIBRARY, "distribution": "balanced", "tp": 1, "ep": 1},
-        known={"dtype": WEIGHTS, "distribution": ("balanced", "power_law_1.01", "power_law_1.2")},
+        known={"dtype": WEIGHTS, "distribution": DISTRIBUTIONS},
+        most=(("topk", "experts"), ("ep", "experts")),
+    ),
+    "moe-wideep": Columns(
+        ("num_tokens", "hidden", "inter", "topk", "experts", "slots", "tp", "ep"),
+        {**LIBRARY, "distribution": "uniform", "tp": 1, "phase": "any", "rank_tokens": 0},
+        {"slots": "experts"},
+        known={
+            "dtype": WEIGHTS,
+            "distribution": (*WIDE, *(f"{each}_eplb" for each in WIDE)),
+            "phase": ("any", "decode", "prefill"),
+        },
+        most=(("topk", "experts"), ("ep", "experts"), ("experts", "slots")),
+    ),
+    "moe-mega": Columns(
+        ("num_tokens", "hidden", "inter", "topk", "experts", "ep"),
+        {**LIBRARY, "distribution": "balanced", "phase": "any"},
+        known={
+            "dtype": WEIGHTS,
+            "distribution": (*DISTRIBUTIONS, "power_law_sampled_1.9"),
+            "phase": ("any", "decode", "prefill"),
+        },
+        most=(("topk", "experts"), ("ep", "experts")),
+    ),
+    "moe-alltoall": Columns(
+        ("num_tokens", "hidden", "topk", "experts", "ep"),
+        LIBRARY,
+        words=("gpu", "op"),
+        known={"dtype": ("bfloat16", "fp8", "nvfp4"), "op": ALLTOALL},
         most=(("topk", "experts"), ("ep", "experts")),
     ),
     "collective": Columns(

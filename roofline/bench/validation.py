@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 from roofline.bench import (
     collective_rows,
     encoder_rows,
+    exchange_rows,
+    expert_rows,
     kernel_rows,
     layer_rows,
     linear_rows,
+    mega_rows,
     recurrent_rows,
     sparse_rows,
+    wide_rows,
 )
 from roofline.bench.columns import Refused, prepared
 from roofline.bench.datasheet import datasheet
@@ -39,9 +43,12 @@ READERS: Final[Mapping[str, Reader]] = {
     "mla-bmm": kernel_rows.head_groups,
     "sparse-attention": sparse_rows.sparse_groups,
     "msa": sparse_rows.sparse_groups,
-    "moe": kernel_rows.expert_groups,
+    "moe": expert_rows.expert_groups,
+    "moe-wideep": wide_rows.wide_groups,
+    "moe-mega": mega_rows.mega_groups,
+    "moe-alltoall": exchange_rows.alltoall_groups,
     "collective": collective_rows.collective_groups,
-    "deepep": kernel_rows.exchange_groups,
+    "deepep": exchange_rows.exchange_groups,
     "quantize": linear_rows.quantise_groups,
     "pointwise": linear_rows.pass_groups,
     "linear-attention": recurrent_rows.linear_attention_groups,

@@ -1,6 +1,7 @@
 """What holds of every calibrated form, whatever it is of."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,14 +52,22 @@ def expanded_module() -> Dims:
 
 def routed() -> Dims:
     rows, one = sizes(0, 12), np.ones(ROWS)
-    loads = {
+    loads: dict[str, Any] = {
         "rows": rows,
         "touched": np.minimum(rows, 8),
-        "tiles": 1 + rows / 128,
-        "padded": rows + 16,
+        "tiles": {height: 8 + rows / height for height in experts.HEIGHTS},
     }
     return experts.expert_dims(
-        rows, sizes(10, 13), sizes(8, 12), 8 * one, 8 * one, 3 * one, one, 2 * one, **loads
+        rows,
+        sizes(10, 13),
+        sizes(8, 12),
+        8 * one,
+        8 * one,
+        3 * one,
+        one,
+        2 * one,
+        128 * one,
+        **loads,
     )
 
 

@@ -8,12 +8,19 @@ from typing import Final
 import numpy as np
 import pytest
 
+from roofline.bench import exchange_rows, expert_rows, kernel_rows
 from roofline.bench.fit import cross_validate
 from roofline.bench.held_out import Errors, coverage, errors
-from roofline.bench.kernel_rows import READERS, Group
+from roofline.bench.kernel_rows import Group
 from roofline.errors import InputError
 from tests.validation.measurements import SAMPLE, measured
 
+READERS: Final = {
+    **kernel_rows.READERS,
+    "moe": expert_rows.expert_groups,
+    "deepep": exchange_rows.exchange_groups,
+}
+"""By the file that the rows are in."""
 ROWS: Final = 400
 """Of a group that a test fits: a random sample, from a fixed seed."""
 EXPERT_ROWS: Final = 6000

@@ -24,6 +24,7 @@ from roofline.bench.fit import fit_and_score
 from roofline.bench.held_out import DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group
 from roofline.bench.left_out import processors
+from roofline.bench.releases import release
 from roofline.bench.rows import checked
 from roofline.bench.shipping.archive import pack, unpack
 from roofline.bench.shipping.files import Entry, entries, fit_of, folder, write
@@ -44,6 +45,9 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "sparse-attention": ("v2/sparse_attention",),
     "msa": ("v2/msa",),
     "moe": ("v2/moe",),
+    "moe-wideep": ("v2/moe_wideep",),
+    "moe-mega": ("v2/moe_mega",),
+    "moe-alltoall": ("v2/moe_alltoall",),
     "collective": ("v2/collectives", "vidur_collectives"),
     "deepep": ("v2/deepep",),
     "quantize": ("v2/quantize",),
@@ -91,14 +95,14 @@ def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]
         yield from latest.items()
 
 
-def _release(group: Group) -> tuple[int, str]:
+def _release(group: Group) -> tuple[tuple[int, ...], int]:
     """What tells a group from others of its label: release, then rows."""
-    return len(group), group.name.get("version", "")
+    return release(group.name.get("version", "")), len(group)
 
 
 def whole(group: Group) -> Group:
     """A group whose form has a name: a collective's has all the algorithms of its library."""
-    if group.form.kind != "collective":
+    if group.form.kind != "collective" or group.form in FORMS.values():
         return group
     library = "custom-" * group.name["backend"].endswith(CUSTOM_ENDS)
     return replace(group, form=FORMS[f"collective-{library}{group.name['op'].replace('_', '-')}"])

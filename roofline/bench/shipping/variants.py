@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from roofline.bench.collective_rows import CUSTOM_ENDS
 from roofline.bench.kernel_rows import Name
 from roofline.cost.calibration.kernel import Label
 from roofline.hardware.catalog import gpu
@@ -18,6 +19,9 @@ KINDS: Final[Mapping[str, str]] = {
     "sparse-attention": "sparse-attention",
     "msa": "sparse-attention",
     "moe": "moe",
+    "moe-wideep": "moe-wideep",
+    "moe-mega": "moe-mega",
+    "moe-alltoall": "moe-alltoall",
     "collective": "collective",
     "deepep": "expert-exchange",
     "quantize": "quantize",
@@ -34,8 +38,40 @@ def _pair(name: Name) -> str:
     return f"{name['dtype']}-{name['kv_dtype']}"
 
 
+NONGATED: Final = frozenset(
+    {
+        ("sglang_flashinfer_trtllm_moe", "bfloat16"),
+        ("sglang_flashinfer_cutlass_moe", "bfloat16"),
+    }
+)
+"""Kernels of SGLang that take experts without a gate, beside Triton's for the others."""
+SOME_SHAPES: Final[Mapping[tuple[str, str], str]] = {
+    ("sglang_flashinfer_trtllm_moe", "fp8_block"): "limited",
+    ("sglang_mxfp4_flashinfer_trtllm_moe", "w4a8_mxfp4_mxfp8"): "unbiased",
+    ("vllm_fp8moe_flashinfer_cutlass_flashinferexperts", "fp8_block"): "spread",
+    ("vllm_fp8moe_flashinfer_trtllm_trtllmfp8expertsmodular", "fp8_block"): "modular",
+    ("moe_torch_flow_min_latency", "nvfp4"): "min-latency",
+}
+"""What kernels are for that an engine has beside another one of the format: a gate limited to
+groups (SGLang's default for DeepSeek-V3 on Blackwell), experts without biases, experts spread over
+devices, routing outside the kernel, few tokens."""
+
+
 def _experts(name: Name) -> str:
-    return name["dtype"] + "-nongated" * ("nongated" in name["kernel"])
+    kernel = name["kernel"], name["dtype"]
+    plain = "nongated" in name["kernel"] or kernel in NONGATED
+    some = SOME_SHAPES.get(kernel, "")
+    return name["dtype"] + f"-{some}" * bool(some) + "-nongated" * plain
+
+
+def _wide(name: Name) -> str:
+    return name["dtype"] + f"-{name['phase']}" * (name["phase"] != "any")
+
+
+def _alltoall(name: Name) -> str:
+    """What is done and in which format; the one-sided kind is told apart."""
+    op = name["op"].replace("_", "-")
+    return f"{op}-{name['dtype']}" + "-one-sided" * ("OneSided" in name["kernel"])
 
 
 def _recurrent(name: Name) -> str:
@@ -74,9 +110,14 @@ beyond what its split choice holds (SGLang), an older release, few heads with a 
 
 
 def _collective(name: Name) -> str:
-    """Operation; across nodes, or as one source lays ranks out, with the topology."""
+    """Operation; across nodes, or as one source lays ranks out, with the topology.
+
+    Kernels of engines that were launched one by one are apart: in a graph the host costs nothing.
+    """
     _, of_each, layout = name["topology"].rpartition("dgx_")
-    return name["op"] + (f"-{layout}" + "-across" * bool(name["across"])) * bool(of_each)
+    eager = name["mode"] == "eager" and name["backend"].endswith(CUSTOM_ENDS)
+    shape = (f"-{layout}" + "-across" * bool(name["across"])) * bool(of_each)
+    return name["op"] + shape + "-eager" * eager
 
 
 FUSED: Final = ("kda_fused_decode", "fused_kda_decode")
@@ -101,6 +142,9 @@ _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
     "sparse-attention": _sparse,
     "msa": _sparse,
     "moe": _experts,
+    "moe-wideep": _wide,
+    "moe-mega": lambda name: name["dtype"],
+    "moe-alltoall": _alltoall,
     "collective": _collective,
     "deepep": lambda name: f"{name['mode']}-{name['op']}",
     "quantize": lambda name: name["op"],

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration import sparse
-from roofline.cost.calibration.rows import VERIFIED_TOKENS
+from roofline.cost.calibration.rows import FEW_TOKENS, VERIFIED_TOKENS
 from roofline.cost.calibration.wires import OPERATIONS
 from roofline.cost.kernels import decode, latent, prefill, recurrent
+from roofline.cost.kernels.experts import GATED, expert_dims, tallest
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.kernels.gemm import linear
 from roofline.cost.kernels.latent_module import PLAIN
@@ -43,6 +44,8 @@ class Asked:
         Another kernel that would do: whichever takes less time does it.
     otherwise
         Kernel that is asked for where none like this one was measured.
+    own
+        Whether only a kernel of this engine, measured on this device, would do.
     beside
         What a fused kernel does besides: it takes at least as long.
     then
@@ -66,6 +69,7 @@ class Asked:
     part: str = ""
     instead: "Asked | None" = None
     otherwise: "Asked | None" = None
+    own: bool = False
     beside: "Asked | None" = None
     then: "Asked | None" = None
     cold: bool = False
@@ -83,6 +87,17 @@ EXPANDED: Final = (192.0, 128.0)
 """Of a key and a value made of it."""
 NONE: Final = 1e-12
 """Rows of experts that get none, whose time is not used."""
+NARROW_EXPERTS: Final[Mapping[str, tuple[str, str]]] = {
+    "nvfp4": ("nvfp4", "fp4"),
+    "mxfp4": ("w4a8_mxfp4_mxfp8", "fp8"),
+    "int4": ("w4afp8", "fp8"),
+}
+"""Measured mixtures of experts of 4-bit weights and narrow activations, and their arithmetic, by
+how the format of the weights begins; engines multiply MXFP4 by MXFP8."""
+WIDENED_EXPERTS: Final[Mapping[str, str]] = {"mxfp4": "w4a16_mxfp4", "int4": "int4_wo"}
+"""Those whose weights are widened to 16 bits in the kernel."""
+BITS: Final[Mapping[str, float]] = {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
+"""Bits of an activation by arithmetic."""
 PASSES: Final[Mapping[str, tuple[str, float]]] = {
     "rotary": ("attn_rope", 4.0),
     "kv-store": ("attn_rope", 4.0),
@@ -456,12 +471,15 @@ def _base(op: Op) -> str:
 
 
 def _experts(op: Op, gpu: Gpu) -> Asked | None:
-    """A part of a fused mixture of experts."""
+    """A part of a fused mixture of experts; of one whose tokens come from others, its own kernel.
+
+    Kernels that only one engine has for some shapes are named by what they are for: TensorRT-LLM's
+    for few tokens, vLLM's for spread experts, SGLang's for a gate that is limited to groups.
+    """
     d = op.dims
     stored = op.formats["weights"]
     width, activations = named(stored).width, named(op.formats["activations"]).width
-    rows, touched = np.asarray(d["rows"]), np.asarray(d["touched"])
-    tiles, padded = padding(rows, touched)
+    variants, arithmetic, assumed = _expert_formats(stored, activations, gpu)
     shape = columns(
         tokens=d["tokens"],
         hidden=d["hidden"],
@@ -471,23 +489,43 @@ def _experts(op: Op, gpu: Gpu) -> Asked | None:
         matrices=d["matrices"],
         weight_width=width,
         width=2.0,
-        rows=np.maximum(rows, NONE),
-        touched=np.maximum(touched, NONE),
-        tiles=tiles,
-        padded=padded,
+        highest=tallest(named(stored).bits, BITS[arithmetic]),
+        rows=np.maximum(np.asarray(d["rows"]), NONE),
+        touched=np.maximum(np.asarray(d["touched"]), NONE),
     )
-    variants, arithmetic, assumed = _expert_formats(stored, activations, gpu)
-    if float(np.mean(d["matrices"])) < 3.0:
+    tiles = padding(shape["rows"], shape["touched"])
+    own = variants[0]
+    special = (
+        (f"{own}-limited", bool(d["limited"])),
+        (f"{own}-spread", bool(np.all(np.asarray(d["local"]) < d["experts"]))),
+        (f"{own}-min-latency", bool(np.all(np.asarray(d["tokens"]) <= FEW_TOKENS))),
+    )
+    variants = (*(each for each, fits in special if fits), *variants)
+    if float(np.mean(d["matrices"])) < GATED:
         plain = tuple(f"{variant}-nongated" for variant in variants)
         variants = (*plain, *variants)
-    return Asked("moe", variants, shape, arithmetic, assumed=assumed, part=_part(op))
+    made = expert_dims(**shape, tiles=tiles)
+    whole = Asked("moe", variants, made, arithmetic, assumed=assumed, part=_part(op))
+    if assumed or not np.all(np.asarray(d["apart"]) > 0):
+        return whole
+    few = bool(np.all(np.asarray(d["own"]) <= FEW_TOKENS))
+    phase = "decode" if few else "prefill"
+    if few:
+        # A mask tells how many rows of each expert are tokens: nothing is sorted.
+        made = expert_dims(**{**shape, "tokens": shape["rows"] / shape["active"]}, tiles=tiles)
+    wide = Asked("moe-wideep", (f"{own}-{phase}", own), made, arithmetic, part=_part(op))
+    return replace(wide, own=True, otherwise=whole)
 
 
 def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[str, ...], str, str]:
     """Variants that would do, the rate they are given, and why none is quite it."""
     if stored in SIXTEEN:
         return ("bfloat16",), "bf16", ""
-    low = ("fp8", "fp8_block")
+    low, begin = ("fp8", "fp8_block"), stored.split("-")[0]
+    if activations < 2.0 and begin in NARROW_EXPERTS:
+        variant, arithmetic = NARROW_EXPERTS[begin]
+        if arithmetic in gpu.flops_per_s:
+            return (variant, *low), arithmetic, ""
     if activations < 1.0 and "fp4" in gpu.flops_per_s:
         return low, "fp4", _unlike(stored)
     if activations < 2.0 and "fp8" in gpu.flops_per_s:
@@ -498,8 +536,9 @@ def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[st
         return low, "int8", _unlike(stored)
     if named(stored).bits >= 8:
         return ("bfloat16",), "bf16", _unlike(stored)
-    mx = stored.startswith("mxfp4")
-    return ("w4a16_mxfp4", "bfloat16"), "bf16", "" if mx else _unlike(stored)
+    own = WIDENED_EXPERTS.get(begin, "w4a16_mxfp4")
+    unlike = "" if begin in WIDENED_EXPERTS else _unlike(stored)
+    return tuple(dict.fromkeys((own, "w4a16_mxfp4", "bfloat16"))), "bf16", unlike
 
 
 def _unlike(stored: str) -> str:

@@ -32,7 +32,8 @@ def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
     op
         Of a step, over a scenario axis or of a single scenario.
     """
-    questions = _QUESTIONS.get(op.kind)
+    routed = "touched" in op.dims
+    questions = _experts if routed else _QUESTIONS.get(op.kind)
     if questions is None:
         return
     answers = questions(op.dims)
@@ -88,6 +89,16 @@ def _latent(dims: Mapping[str, Number]) -> Answers:
 def _recurrent(dims: Mapping[str, Number]) -> Answers:
     new = np.asarray(dims.get("new", 1.0))
     return new > 1.0, new > VERIFIED_TOKENS
+
+
+def _experts(dims: Mapping[str, Number]) -> Answers:
+    """Whether there are few tokens, together and of a device, and whether experts are spread."""
+    return (
+        np.asarray(dims["tokens"]) <= FEW_TOKENS,
+        np.asarray(dims["own"]) <= FEW_TOKENS,
+        np.asarray(dims["local"]) < dims["experts"],
+        np.asarray(dims["apart"]) > 0,
+    )
 
 
 _QUESTIONS: Final[Mapping[str, Callable[[Mapping[str, Number]], Answers]]] = {

@@ -51,6 +51,8 @@ FORMS: Final[Mapping[str, Form]] = {
     "latent-heads": latent_module.HEADS,
     **sparse.FORMS,
     "experts": experts.FORM,
+    "experts-eager": experts.EAGER,
+    "experts-mega": experts.MEGA,
     "exchange": exchange.FORM,
     "convolution": recurrent.CONVOLUTION,
     "convolution-step": recurrent.CONVOLUTION_STEP,
@@ -62,6 +64,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "gated-mlp": mlp.FORM,
     **{f"hyper-{op}": form for op, form in hyper.HYPER.items()},
     **{f"conversion-{_dashed(op)}": form for op, form in conversion.CONVERSION.items()},
+    "alltoall": exchange.ALLTOALL,
     "memory": memory.FORM,
     "roof": roofed.FORM,
     "launching": launching.FORM,
@@ -73,8 +76,13 @@ FORMS: Final[Mapping[str, Form]] = {
         for op, paths in collective.NCCL.items()
     },
     **{
-        f"collective-custom-{_dashed(op)}": collective.form(op, paths)
-        for op, paths in collective.CUSTOM.items()
+        f"collective-{library}{_dashed(op)}": collective.form(op, paths)
+        for library, each in (
+            ("custom-", collective.CUSTOM),
+            ("few-", collective.FEW_NCCL),
+            ("custom-few-", collective.FEW_CUSTOM),
+        )
+        for op, paths in each.items()
     },
 }
 """``gemm-…``: linear layers by what is multiplied, fp8 with its quantisation. ``product-…``: the

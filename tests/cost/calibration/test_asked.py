@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from roofline.api.setting import deployed
-from roofline.cost.calibration.asked import asked
+from roofline.cost.calibration.asked import Asked, asked
+from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.rows import sorted_out
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
-from roofline.cost.kernels import calibrated
+from roofline.cost.kernels import calibrated, exchange
+from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import machine
+from roofline.cost.kernels.residual import Hull
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.roof import roof
 from roofline.cost.step import Group, decode, prefill, step
@@ -318,3 +321,122 @@ def test_an_encoder_asks_for_attention_without_a_mask() -> None:
     )
     assert causal is not None
     assert causal.kind == "prefill-attention"
+
+
+def routed(model: str, device: str, layout: Layout, group: Group, weights: str = "") -> Asked:
+    """Kernel that the first matrix of a mixture of experts asks for."""
+    stored = {"weights": weights} if weights else {}
+    made = deployed(
+        architecture(model),
+        gpu(device),
+        None,
+        layout,
+        calibration="auto",
+        **stored,  # type: ignore[arg-type]
+    )
+    ops = first_stage(made, group)
+    wanted = asked(ops["experts-gate-up"], made.node.gpu)
+    assert wanted is not None
+    return wanted
+
+
+@pytest.mark.parametrize(
+    ("device", "weights", "variant", "arithmetic"),
+    [
+        ("b200-sxm", "nvfp4", "nvfp4", "fp4"),
+        ("b200-sxm", "mxfp4", "w4a8_mxfp4_mxfp8", "fp8"),
+        ("b200-sxm", "mxfp4-w4a16", "w4a16_mxfp4", "bf16"),
+        ("b200-sxm", "int4-awq", "int4_wo", "bf16"),
+        ("h100-sxm", "int4-awq", "int4_wo", "bf16"),
+        ("h100-sxm", "int4-w4a8", "w4afp8", "fp8"),
+        ("h100-sxm", "fp8-block", "fp8_block", "fp8"),
+        ("h100-sxm", "bf16", "bfloat16", "bf16"),
+    ],
+)
+def test_experts_ask_for_the_kernels_of_their_own_format(
+    device: str, weights: str, variant: str, arithmetic: str
+) -> None:
+    group = decode(512.0, 2048.0)
+    wanted = routed("qwen3-235b-a22b", device, Layout(tp=8), group, weights=weights)
+    while wanted.otherwise is not None:
+        wanted = wanted.otherwise
+    plain = [each for each in wanted.variants if "-" not in each]
+    assert (plain[0], wanted.arithmetic, wanted.assumed) == (variant, arithmetic, "")
+    assert wanted.kind == "moe"
+
+
+def test_few_tokens_and_spread_experts_ask_for_kernels_that_are_for_them() -> None:
+    few, many = decode(16.0, 2048.0), decode(1024.0, 2048.0)
+    whole, spread = Layout(tp=8), Layout(tp=8, ep=8)
+
+    def first(layout: Layout, group: Group) -> tuple[str, ...]:
+        return routed("qwen3-235b-a22b", "b200-sxm", layout, group, weights="nvfp4").variants
+
+    assert "nvfp4-min-latency" in first(whole, few)
+    assert "nvfp4-min-latency" not in first(whole, many)
+    assert "nvfp4-spread" in first(spread, many)
+    assert "nvfp4-spread" not in first(whole, many)
+
+
+def test_a_kernel_of_some_shapes_is_for_the_engine_that_has_it() -> None:
+    labels = (
+        Label("b200-sxm", "trtllm", "moe", "nvfp4-min-latency"),
+        Label("b200-sxm", "trtllm", "moe", "nvfp4"),
+        Label("b200-sxm", "vllm", "moe", "nvfp4"),
+    )
+    kernels = {label: Kernel(label, "fp4", None) for label in labels}  # type: ignore[arg-type]
+    found = {}
+    for engine in ("trtllm", "vllm"):
+        given = GpuCalibration("test", engine, labels, kernels.__getitem__)
+        one = given.find(gpu("b200-sxm"), "moe", ("nvfp4-min-latency", "nvfp4"))
+        assert one is not None
+        found[engine] = one.fit.label
+    assert found == {"trtllm": labels[0], "vllm": labels[2]}
+
+
+@pytest.mark.parametrize(("batch", "phase"), [(64.0, "decode"), (65536.0, "prefill")])
+def test_experts_whose_tokens_come_from_others_ask_for_the_kernel_of_that(
+    batch: float, phase: str
+) -> None:
+    """Where this engine has none on the device, they ask for that of experts at home."""
+    wanted = routed("deepseek-v3", "h200-sxm", Layout(dp=8, ep=8), decode(batch, 1.0))
+    assert (wanted.kind, wanted.variants) == ("moe-wideep", (f"fp8_block-{phase}", "fp8_block"))
+    assert wanted.otherwise is not None
+    assert wanted.otherwise.kind == "moe"
+    if phase == "decode":
+        np.testing.assert_allclose(wanted.dims["tokens"] * 8, wanted.dims["rows"])
+    at_home = routed("deepseek-v3", "h200-sxm", Layout(tp=8, ep=8), decode(batch, 1.0))
+    assert at_home.kind == "moe"
+
+
+def test_tensorrt_llm_exchanges_tokens_by_kernels_of_its_own() -> None:
+    """By one-sided stores where those were measured, else a kernel prepares the dispatch."""
+    made = deployed(
+        architecture("deepseek-v3"),
+        gpu("gb200"),
+        None,
+        Layout(dp=4, ep=4),
+        calibration="auto",
+        weights="nvfp4",
+    )
+    ops = first_stage(made, decode(512.0, 1.0))
+    two = ("dispatch-nvfp4", "prepare-nvfp4", "combine-bfloat16")
+    model = Calibrated(
+        exchange.ALLTOALL,
+        {c.name: c.prior for c in exchange.ALLTOALL.constants},
+        None,
+        {},
+        0.1,
+        Hull(np.zeros(3), np.full(3, 40.0), np.full((1, 3), 20.0), 40.0),
+    )
+    seconds = {}
+    for variants in (two, (*two, "dispatch-nvfp4-one-sided")):
+        labels = tuple(Label("gb200", "trtllm", "moe-alltoall", each) for each in variants)
+        kernels = {label: Kernel(label, "bf16", model) for label in labels}
+        for engine in ("trtllm", "vllm"):
+            given = GpuCalibration("test", engine, labels, kernels.__getitem__)
+            known = given.price(ops["dispatch"], gpu("gb200"))
+            assert (known is not None) == (engine == "trtllm")
+            if known is not None:
+                seconds[len(variants)] = float(np.max(known.seconds))
+    assert seconds[3] > seconds[4] > 0.0
