@@ -79,7 +79,7 @@ def unpack(label: Label, stored: bytes) -> Kernel:
         head["rows"],
         head["source"],
     )
-    return Kernel(label, head["arithmetic"], model, head["kernel"])
+    return Kernel(label, head["arithmetic"], model, head.get("kernel", ""))
 
 
 def _arrays(shapes: list[list[int]], stored: bytes) -> Iterator[Array]:
