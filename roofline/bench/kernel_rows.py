@@ -173,7 +173,7 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             dims = latent_module.with_projections(inside, *own)
             yield _group(name, latent_module.ABSORBED, dims, rows, ("n_heads",))
         else:
-            dims = latent_module.expanded_dims(*columns[:-1], *own[1:])
+            dims = latent_module.expanded_dims(*columns[:-1], weight_width=own[1], faster=own[2])
             yield _group(name, latent_module.EXPANDED, dims, rows, ("n_heads",))
 
 

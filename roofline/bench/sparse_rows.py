@@ -105,6 +105,7 @@ def _group(name: dict[str, str], rows: "pandas.DataFrame") -> Group:
 def _families(rows: "pandas.DataFrame") -> Labels:
     """Networks and heads; where these are few or one has most rows, sizes of batches too."""
     rows = rows.assign(size=np.digitize(rows.batch, SIZES))
+    found = np.zeros(len(rows), dtype=np.int64)
     for more in ([], ["size"], ["batch"]):
         names = ["model", "n_heads", *more]
         found = rows.groupby(names, observed=True).ngroup().to_numpy().astype(np.int64)
@@ -143,8 +144,8 @@ def _columns(
     whole = not op.endswith(("topk", "logits", "attn"))
     dense = DENSE in name["kernel"]
     own |= sparse.no_projections(batch)
-    eager = (batch > GRAPHS) if name["phase"] == "decode" else np.ones_like(batch)
-    own["hosted"] = eager * float(whole)
+    eager = (name["phase"] != "decode") | (batch > GRAPHS)
+    own["hosted"] = (eager & whole).astype(np.float64)
     if whole:
         own |= _projections(name["gemm_dtype"], part, d, own, heads, op, device, dense=dense)
     if (whole and "skip" not in op) or op.endswith(("topk", "logits")):

@@ -47,7 +47,8 @@ def module(dims: Dims) -> Dims:
 def expanded_module() -> Dims:
     new, two = sizes(4, 12), np.full(ROWS, 2.0)
     heads = sizes(0, 8)
-    return latent_module.expanded_dims(sizes(0, 6), new, new, heads, two, two, np.ones(ROWS))
+    shape = (sizes(0, 6), new, new, heads, two)
+    return latent_module.expanded_dims(*shape, weight_width=two, faster=np.ones(ROWS))
 
 
 def routed() -> Dims:

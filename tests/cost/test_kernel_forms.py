@@ -100,7 +100,9 @@ def module(columns: Columns) -> Columns:
 def whole_module() -> Columns:
     drawn = whole(shapes())
     named = (drawn[name] for name in ("batch", "new", "context", "heads", "width"))
-    return latent_module.expanded_dims(*named, np.full(COUNT, 2.0), np.ones(COUNT))
+    return latent_module.expanded_dims(
+        *named, weight_width=np.full(COUNT, 2.0), faster=np.ones(COUNT)
+    )
 
 
 CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {

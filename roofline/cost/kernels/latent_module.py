@@ -42,12 +42,12 @@ def projections(heads: Array, *, absorbed: bool) -> list[tuple[Array, Array]]:
 def with_projections(
     dims: Dims, heads: Array, weight_width: Array, faster: Array
 ) -> dict[str, Array]:
-    """Columns of `ABSORBED` or `EXPANDED`.
+    """Columns of `ABSORBED`.
 
     Parameters
     ----------
     dims
-        Of the attention in it: `latent.latent_dims` or `latent.expanded_dims`.
+        Of the attention in it: `latent.latent_dims`.
     heads
         On the device. [1]
     weight_width
@@ -64,12 +64,24 @@ def expanded_dims(
     context: Array,
     heads: Array,
     width: Array,
+    *,
     weight_width: Array,
     faster: Array,
 ) -> dict[str, Array]:
     """Columns of `EXPANDED`, by the names of `roofline.cost.kernels.sparse`: no key is left out.
 
     Keys and values are made of every token of the context, as many as are new or more.
+
+    Parameters
+    ----------
+    batch, new, context
+        Sequences [1], new tokens and context [token].
+    heads
+        On the device. [1]
+    width, weight_width
+        Bytes per element of activations, and per weight of a projection. [B]
+    faster
+        Rate of the projections' arithmetic over that of the attention. [1]
     """
     own = sparse_columns.tokens(batch, new, context, 2.0)
     down, query, (up, depth), out = projections(heads, absorbed=False)

@@ -29,6 +29,8 @@ KEYS: Final = 64.0
 """Keys of a tile (FlashMLA, ``sm90/prefill/sparse``)."""
 SPLITS: Final = 32.0
 """Most parts that the keys of a block are split into."""
+LEAST: Final = 8.0
+"""Heads whose scores are made together at least, where not fused."""
 HELD: Final = 8192.0
 """Scores of a query that a choice keeps on chip (SGLang, ``topk_v1.cuh``: 32 KiB)."""
 SCORE: Final = 4.0
@@ -182,7 +184,9 @@ def swept(dims: Dims, machine: Machine, constants: Values) -> Array:
     batch, new, context = dims["batch"], dims["new"], dims["context"]
     pool = batch * context * dims["key_bytes"] * dims["groups"] * constants["copies"]
     every = batch * new * context * np.where(new == 1.0, batch, 1.0)
-    scores = SCORE * every * dims["groups"] ** constants["grouping"] * constants["sweeps"]
+    wide = np.maximum(dims["heads"], LEAST) / LEAST
+    wide = np.where(new == 1.0, dims["groups"] ** constants["grouping"], wide)
+    scores = SCORE * every * wide * constants["sweeps"]
     moved = dims["copied"] * pool + dims["unfused"] * scores
     time: Array = moved / machine.hbm_bytes_per_s
     return time

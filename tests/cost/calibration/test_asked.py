@@ -90,9 +90,9 @@ def test_a_window_of_wide_keys_is_not_taken_for_latent_attention_without_one() -
     assert roof(decoded, given).measured is not None
 
 
-def test_expanded_keys_that_are_chosen_cost_what_is_chosen() -> None:
+def test_keys_that_are_chosen_cost_what_is_chosen() -> None:
     given = deployment("deepseek-v3.2", "h200-sxm", Layout(tp=8))
-    op, over = attention_of(given, prefill(1.0, 65536.0), "attention-expanded")
+    op, over = attention_of(given, prefill(1.0, 65536.0), "attention-absorbed")
     known = roof(op, given).measured
     assert known is not None
     assert "chosen" in known.assumed

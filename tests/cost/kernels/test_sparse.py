@@ -20,7 +20,7 @@ Columns = dict[str, Array]
 NEW: Final = np.floor(2.0 ** RANDOM.uniform(0, 9, COUNT))
 CONTEXT: Final = NEW + np.floor(2.0 ** RANDOM.uniform(0, 13, COUNT)) - 1.0
 BATCH: Final = np.floor(2.0 ** RANDOM.uniform(0, 7, COUNT))
-HEADS: Final = 2.0 ** RANDOM.integers(2, 8, COUNT)
+HEADS: Final[Array] = np.exp2(RANDOM.integers(2, 8, COUNT).astype(np.float64))
 
 
 def tokens(batch: Array = BATCH, new: Array = NEW, context: Array = CONTEXT) -> Columns:
