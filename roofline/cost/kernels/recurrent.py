@@ -320,5 +320,5 @@ def known(form: Form, **values: float) -> Form:
 
 
 CONVOLUTION_TOKEN: Final = known(CONVOLUTION_STEP, token=1e-7, window=0.5, cache=0.35, held=0.7)
-TOKEN: Final = known(STEP, token=1e-6, block=1e-8, cache=0.6, held=0.7)
+TOKEN: Final = known(STEP, token=8e-7, block=1e-8, cache=0.6, held=0.7)
 """Steps of one token each. What is known is what fits of many rows find on an H100."""

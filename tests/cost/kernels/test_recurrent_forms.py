@@ -259,5 +259,5 @@ def test_a_known_constant_is_not_fitted_and_has_its_value() -> None:
     names = {c.name for c in recurrent.TOKEN.constants}
     assert names == {"start", "memory"}
     dims = states(full(1.0))
-    same = times(recurrent.STEP, dims, token=1e-6, block=1e-8, cache=0.6, held=0.7)
+    same = times(recurrent.STEP, dims, token=8e-7, block=1e-8, cache=0.6, held=0.7)
     np.testing.assert_array_equal(times(recurrent.TOKEN, dims), same)
