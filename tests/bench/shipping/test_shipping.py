@@ -68,9 +68,10 @@ def test_a_stored_fit_is_the_fit(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         files.write(fits, tmp_path / name)
     stored = [
-        {path.relative_to(tmp_path / name): path.read_bytes() for path in sorted(
-            (tmp_path / name).rglob("*.*")
-        )}
+        {
+            path.relative_to(tmp_path / name): path.read_bytes()
+            for path in sorted((tmp_path / name).rglob("*.*"))
+        }
         for name in ("one", "two")
     ]
     assert stored[0] == stored[1]
