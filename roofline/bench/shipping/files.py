@@ -63,6 +63,11 @@ class Entry:
         return Label(self.device, self.provider, self.kind, self.variant)
 
 
+WORDS: Final = ("device", "provider", "kind", "variant", "kernel", "version")
+FIGURES: Final = ("median", "mean", "p90", "inside", "datasheet")
+"""Columns of the index beside ``rows``."""
+
+
 def folder() -> Path:
     """Where they are."""
     return shipped("hwspecs") / FOLDER
@@ -87,8 +92,9 @@ def entries() -> Mapping[Label, Entry]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                words = [row[each.name] for each in fields(Entry)]
-                entry = Entry(*words[:6], int(words[6]), *map(float, words[7:]))
+                numbers = {name: float(row[name]) for name in FIGURES}
+                words = {name: row[name] for name in WORDS}
+                entry = Entry(**words, rows=int(row["rows"]), **numbers)
                 found[entry.label] = entry
     except (KeyError, TypeError, ValueError) as error:
         raise DocumentError(

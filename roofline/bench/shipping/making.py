@@ -150,11 +150,11 @@ def made(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Entry, Kernel]]:
     _JOBS[:] = sorted(jobs_of(folder, kinds), key=lambda job: -len(job[1]))
     with ProcessPoolExecutor(processors(), get_context("fork")) as pool:
         for first, second in pool.map(fitted, range(len(_JOBS))):
-            if isinstance(first, Entry):
-                assert isinstance(second, bytes)
+            if isinstance(second, bytes):
+                assert isinstance(first, Entry)
                 yield first, unpack(first.label, second)
             else:
-                sys.stderr.write(f"{first}: left out: {second}\n")
+                sys.stderr.write(f"{first}: left out: {second!s}\n")
 
 
 def main(measurements: Path, kinds: Sequence[str]) -> None:
