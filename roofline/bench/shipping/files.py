@@ -92,9 +92,11 @@ def entries() -> Mapping[Label, Entry]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                numbers = {name: float(row[name]) for name in FIGURES}
-                words = {name: row[name] for name in WORDS}
-                entry = Entry(**words, rows=int(row["rows"]), **numbers)
+                device, provider, kind, variant, kernel, version = (row[name] for name in WORDS)
+                figures = [float(row[name]) for name in FIGURES]
+                entry = Entry(
+                    device, provider, kind, variant, kernel, version, int(row["rows"]), *figures
+                )
                 found[entry.label] = entry
     except (KeyError, TypeError, ValueError) as error:
         raise DocumentError(
