@@ -22,15 +22,24 @@ def shipped(folder: Folder) -> Path:
 
 def home() -> Path:
     """Folder for what the user has measured: ``ROOFLINE_HOME``, else where programs keep data."""
-    if own := os.environ.get("ROOFLINE_HOME"):
+    return _own("ROOFLINE_HOME", "XDG_DATA_HOME", "~/.local/share", "Application Support")
+
+
+def cache() -> Path:
+    """Folder for what can be made again: ``ROOFLINE_CACHE``, else where programs keep caches."""
+    return _own("ROOFLINE_CACHE", "XDG_CACHE_HOME", "~/.cache", "Caches")
+
+
+def _own(ours: str, standard: str, usual: str, mac: str) -> Path:
+    if own := os.environ.get(ours):
         return Path(own).expanduser()
     if sys.platform == "win32":
-        data = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+        parent = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":
-        data = "~/Library/Application Support"
+        parent = f"~/Library/{mac}"
     else:
-        data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "roofline"
+        parent = os.environ.get(standard) or usual
+    return Path(parent).expanduser() / "roofline"
 
 
 def label(path: Path) -> str:

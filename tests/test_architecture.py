@@ -11,7 +11,7 @@ import roofline
 ROOMS = (
     {"errors"},
     {"units", "content", "files"},
-    {"schema", "table"},
+    {"schema", "table", "kept"},
     {"hardware"},
     {"model"},
     {"cost"},

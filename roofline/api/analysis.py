@@ -1,6 +1,7 @@
 """What a deployment costs, and why."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import roofline
 from roofline.api.setting import (
@@ -22,22 +23,22 @@ from roofline.api.setting import (
     roomiest,
 )
 from roofline.bench.calibrations import AUTO
+from roofline.cost.layout import DEGREES
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.offload import Offload
 from roofline.errors import UnknownNameError
 from roofline.hardware.machine import Gpu, Node
 from roofline.model import precision
 from roofline.model.architecture import Architecture
-from roofline.serving import denoising, lecture
 from roofline.serving.asking import check_parts, one_of, refuse_unused
-from roofline.serving.diffusion import denoise
 from roofline.serving.result import result_of
 from roofline.serving.room import enough
 from roofline.serving.static import static_batch
 from roofline.serving.workload import Workload
-from roofline.study.choice import Objective, choose
-from roofline.study.layouts import DEGREES
 from roofline.table import Derivation, Result
+
+if TYPE_CHECKING:
+    from roofline.study.choice import Objective
 
 
 def analyze(
@@ -47,7 +48,7 @@ def analyze(
     node: str | Node | None = None,
     gpus: int | None = None,
     layout: str = "",
-    objective: Objective = "latency",
+    objective: "Objective" = "latency",
     tp: int | None = None,
     pp: int | None = None,
     ep: int | None = None,
@@ -182,6 +183,8 @@ def analyze(
     )
     reason = ""
     if degrees.automatic:
+        from roofline.study.choice import choose
+
         refuse_unused(
             "--layout auto",
             {"--convention textbook": convention == "textbook", "an offload": moved}
@@ -234,6 +237,8 @@ def analyze(
                 "--denoising-steps": denoising_steps != 0,
             },
         )
+        from roofline.serving import lecture
+
         held = precision.named(weights or default_format(network))
         cache = held if kv == "auto" else precision.named(kv)
         return lecture.analyze(network, device, workload, held, cache, int(arranged.tp))
@@ -252,6 +257,9 @@ def analyze(
     if not denoising_steps:
         refuse_unused("decoding token by token", {"--block": block != 0})
     if denoising_steps:
+        from roofline.serving import denoising
+        from roofline.serving.diffusion import denoise
+
         refuse_unused("--denoising-steps", unpriced)
         denoised = denoise(
             deployment,

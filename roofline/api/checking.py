@@ -12,7 +12,8 @@ from roofline.bench.calibrations import AUTO, calibration_of
 from roofline.bench.gpu import nvml
 from roofline.bench.gpu.environment import WHEELS, installed, require_device
 from roofline.bench.gpu.sku import called
-from roofline.bench.profile_file import folders, load
+from roofline.bench.own import folders
+from roofline.bench.profile_file import load
 from roofline.content import Folder, home, shipped
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.errors import MissingEnvironmentError, RooflineError

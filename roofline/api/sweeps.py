@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from roofline.api.lanes import Lanes
 from roofline.bench.calibrations import AUTO, NONE, own_files
 from roofline.bench.engine_profiles import shipped_profile
-from roofline.bench.profile_file import find
+from roofline.bench.own import find
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine

@@ -4,12 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from roofline.bench.fitted import Fitted
-from roofline.bench.own import Stamp, files_of, read, stamped
-from roofline.bench.profile import Profile
-from roofline.bench.profile_file import path_of
+from roofline.bench.own import Stamp, files_of, path_of, read, stamped
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import (
     CUBLAS,
@@ -31,6 +28,10 @@ from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.engine import engine_names
 from roofline.hardware.machine import Gpu, Node
+
+if TYPE_CHECKING:
+    from roofline.bench.fitted import Fitted
+    from roofline.bench.profile import Profile
 
 NAMED: Final = ("gemm", "pointwise", "quantize")
 """Kinds with a form for each variant."""
@@ -173,7 +174,7 @@ def _new(label: Label, fits: Iterable[Label]) -> bool:
     return asked and not any(replace(each, mine=label.mine) == label for each in fits)
 
 
-def _fits(found: Profile, device: str) -> dict[Label, Kernel]:
+def _fits(found: "Profile", device: str) -> dict[Label, Kernel]:
     """Fits of a calibration file by what they are of, on the device that is asked about."""
     out: dict[Label, Kernel] = {}
     for name in sorted(found.fits, key=lambda name: ORDER.get(name, len(ORDER))):
@@ -185,7 +186,7 @@ def _fits(found: Profile, device: str) -> dict[Label, Kernel]:
     return out
 
 
-def _variant(name: str, fitted: Fitted) -> str:
+def _variant(name: str, fitted: "Fitted") -> str:
     """Formats or operator of a fit: as its form is called, else as the fit is."""
     kind, _, variant = fitted.form.partition("-")
     return variant if kind in NAMED else name

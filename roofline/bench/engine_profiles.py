@@ -6,15 +6,19 @@ what one engine needs, for those who price a deployment.
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from roofline.bench.end_to_end.engines import CONSTANTS, FOLDER, KERNELS, PROFILES, SHARED
 from roofline.content import shipped
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.hardware.engine import engine
-from roofline.schema import Document, quantity, read
+from roofline.hardware.engine import Engine, engine
+from roofline.kept import kept
+
+if TYPE_CHECKING:
+    from roofline.schema import Document
 
 CLOSED: Final = "steady_concurrency"
 """Mode of a closed loop, in the keys of spreads."""
@@ -37,7 +41,15 @@ def shipped_profile(name: str) -> EngineProfile:
     known = engine(name)
     if known.profile not in PROFILES:
         return NO_ENGINE
-    files = [read(shipped("hwspecs") / FOLDER / f"{each}.yaml") for each in (SHARED, known.profile)]
+    paths = [shipped("hwspecs") / FOLDER / f"{each}.yaml" for each in (SHARED, known.profile)]
+    return kept(lambda: _read(known, paths), f"constants of {known.name}", paths)
+
+
+def _read(known: Engine, paths: list[Path]) -> EngineProfile:
+    """Constants of an engine, from the file of all engines and its own."""
+    from roofline.schema import read
+
+    files = [read(path) for path in paths]
     common, own = files
     kernels = {
         key: _value(common, key, each.unit) if known.graph_kernels else each.prior
@@ -83,13 +95,15 @@ def misses(
         yield kind, first, between
 
 
-def _value(document: Document, name: str, unit: str) -> float:
+def _value(document: "Document", name: str, unit: str) -> float:
     """A constant as the fit has it, which holds logarithms."""
+    from roofline.schema import quantity
+
     value = quantity(document, "s" if unit == "s" else "", "constants", name, "value")
     return float(np.exp(np.log(value)))
 
 
-def _spreads(files: list[Document]) -> dict[tuple[str, ...], float]:
+def _spreads(files: "list[Document]") -> dict[tuple[str, ...], float]:
     """Log standard deviations by what rows are, of several files. [1]"""
     return {
         tuple(str(word) for word in each["of"]): float(each["spread"])

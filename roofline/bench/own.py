@@ -1,15 +1,57 @@
-"""The user's own calibrations, by the device that they are of."""
+"""Calibrations by name, and the user's own by the device that they are of."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from roofline.bench.profile import Profile
-from roofline.bench.profile_file import folders, load
+from roofline.content import home, shipped
+from roofline.errors import UnknownNameError
 
+if TYPE_CHECKING:
+    from roofline.bench.profile import Profile
+
+FOLDER: Final = "calibrations"
 Stamp: TypeAlias = tuple[Path, int]
 """A file, and when it last changed. [ns]"""
+
+
+def folders() -> tuple[Path, Path]:
+    """Where calibrations are: the user's own, then those shipped."""
+    return home() / FOLDER, shipped("hwspecs") / FOLDER
+
+
+def find(name: str) -> "Profile":
+    """A calibration by name, the user's own before one that is shipped, or by path.
+
+    Raises
+    ------
+    UnknownNameError
+        There is none of that name.
+    DocumentError
+        It cannot be read.
+    """
+    return _load(path_of(name))
+
+
+def path_of(name: str) -> Path:
+    """File of a calibration, as `find` takes it.
+
+    Raises
+    ------
+    UnknownNameError
+        There is none of that name.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    for folder in folders():
+        if (folder / f"{name}.yaml").is_file():
+            return folder / f"{name}.yaml"
+    known = sorted({path.stem for folder in folders() for path in folder.glob("*.yaml")})
+    raise UnknownNameError(
+        f"there is no calibration {name!r}",
+        hint=f"there are {', '.join(known)}" if known else "make one: roofline calibrate",
+    )
 
 
 def files_of(device: str) -> tuple[Stamp, ...]:
@@ -28,7 +70,7 @@ def stamped(path: Path) -> Stamp:
         return path, 0
 
 
-def read(files: Sequence[Stamp]) -> list[Profile]:
+def read(files: Sequence[Stamp]) -> "list[Profile]":
     """Calibrations of some files, the latest first.
 
     Raises
@@ -41,6 +83,12 @@ def read(files: Sequence[Stamp]) -> list[Profile]:
 
 
 @lru_cache(maxsize=16)
-def _read_once(path: Path, changed: int) -> Profile:
+def _read_once(path: Path, changed: int) -> "Profile":
     """A calibration as it was when it last changed; sweeps ask again and again."""
+    return _load(path)
+
+
+def _load(path: Path) -> "Profile":
+    from roofline.bench.profile_file import load
+
     return load(path)

@@ -1,4 +1,4 @@
-"""Find a calibration file, hold it to its schema and to the bounds of its forms, and read it."""
+"""Read a calibration file, and hold it to its schema and to the bounds of its forms."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -9,16 +9,14 @@ from pydantic import Field
 from roofline.bench.fitted import Fitted
 from roofline.bench.held_out import Errors
 from roofline.bench.profile import DIGEST, Profile
-from roofline.content import home, shipped
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Form, Machine
 from roofline.cost.kernels.residual import Hull, Residual, Steps
-from roofline.errors import DocumentError, UnknownNameError
+from roofline.errors import DocumentError
 from roofline.schema import Document, Strict, quantity, read, validate
 from roofline.units import show
 
-FOLDER: Final = "calibrations"
 ROUNDED: Final = 0.0001
 """By which a constant may stand outside its bounds."""
 
@@ -116,44 +114,6 @@ class ProfileFile(Strict):
     environment: dict[str, str]
     machine: MachineFile
     fits: dict[str, FitFile]
-
-
-def folders() -> tuple[Path, Path]:
-    """Where calibrations are: the user's own, then those shipped."""
-    return home() / FOLDER, shipped("hwspecs") / FOLDER
-
-
-def find(name: str) -> Profile:
-    """A calibration by name, the user's own before one that is shipped, or by path.
-
-    Raises
-    ------
-    UnknownNameError
-        There is none of that name.
-    DocumentError
-        It cannot be read.
-    """
-    return load(path_of(name))
-
-
-def path_of(name: str) -> Path:
-    """File of a calibration, as `find` takes it.
-
-    Raises
-    ------
-    UnknownNameError
-        There is none of that name.
-    """
-    if name.endswith((".yaml", ".yml")):
-        return Path(name)
-    for folder in folders():
-        if (folder / f"{name}.yaml").is_file():
-            return folder / f"{name}.yaml"
-    known = sorted({path.stem for folder in folders() for path in folder.glob("*.yaml")})
-    raise UnknownNameError(
-        f"there is no calibration {name!r}",
-        hint=f"there are {', '.join(known)}" if known else "make one: roofline calibrate",
-    )
 
 
 def load(path: Path) -> Profile:

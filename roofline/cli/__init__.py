@@ -3,65 +3,43 @@
 Commands import what they need when they run, so that ``--help`` stays light.
 """
 
+import gc
 import os
 import sys
 from functools import cache
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 
 from roofline import __version__
-from roofline.cli import (
-    analyze,
-    bench,
-    calibrate,
-    compare,
-    compare_measured,
-    disaggregate,
-    doctor,
-    gpus,
-    layouts,
-    models,
-    paging,
-    parse_command,
-    plan,
-    report,
-    schema,
-    serve_command,
-    simulate,
-    speculate,
-    sweep,
-    validate,
-)
+from roofline.cli.values import take_plain
 from roofline.errors import RooflineError, StoppedError
 
-app = typer.Typer(
-    name="roofline",
-    help="Predict and explain the cost of LLM inference: FLOPs, bytes, KV cache, TTFT, latency.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+COMMANDS: Final = (
+    "analyze",
+    "compare",
+    "compare-measured",
+    "layouts",
+    "disaggregate",
+    "speculate",
+    "paging",
+    "simulate",
+    "plan",
+    "report",
+    "serve-command",
+    "parse-command",
+    "sweep",
+    "schema",
+    "calibrate",
+    "validate",
+    "doctor",
+    "gpus",
+    "bench",
+    "models",
 )
-app.command()(analyze.analyze)
-app.command()(compare.compare)
-app.command(epilog=compare_measured.EPILOG)(compare_measured.compare_measured)
-app.command()(layouts.layouts)
-app.command()(disaggregate.disaggregate)
-app.command()(speculate.speculate)
-app.command()(paging.paging)
-app.command()(simulate.simulate)
-app.command()(plan.plan)
-app.command()(report.report)
-app.command()(serve_command.serve_command)
-app.command()(parse_command.parse_command)
-app.command(epilog=sweep.EPILOG)(sweep.sweep)
-app.command()(schema.schema)
-app.command()(calibrate.calibrate)
-app.command(epilog=validate.EPILOG)(validate.validate)
-app.command()(doctor.doctor)
-app.add_typer(gpus.app, name="gpus")
-app.add_typer(bench.app, name="bench")
-app.add_typer(models.app, name="models")
+"""In the order of the help. Each is a module, which has an ``app`` where it has commands below it,
+else a function of its name and perhaps an ``EPILOG``."""
 
 _UsageError = typer.BadParameter.__mro__[1]  # Typer carries its own copy of Click
 _ClickError: Any = _UsageError.__mro__[1]
@@ -73,7 +51,6 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
@@ -84,13 +61,20 @@ def _root(
 
 def main() -> None:
     """Run a command; a user's mistake becomes two lines on stderr and an exit code."""
-    sys.exit(run(sys.argv[1:]))
+    # Nearly all that a command makes stays until it ends: to collect garbage sooner, or to take
+    # everything apart at the end, takes a tenth of its time.
+    gc.set_threshold(100_000)
+    code = run(sys.argv[1:])
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code."""
     try:
-        code = _commands()(
+        # To make all commands with their options takes longer than most of them run.
+        named = [name for name in COMMANDS if arguments[:1] == [name]]
+        code = _commands(*named or COMMANDS)(
             arguments or ["--help"], prog_name="roofline", standalone_mode=False, obj=arguments
         )
         sys.stdout.flush()
@@ -113,9 +97,26 @@ def run(arguments: list[str]) -> int:
 
 
 @cache
-def _commands() -> Any:
-    """All commands with their options; to make them takes longer than most of them run."""
-    return typer.main.get_command(app)
+def _commands(*names: str) -> Any:
+    """Command line that has some of the commands, with their options."""
+    app = typer.Typer(
+        name="roofline",
+        help=_root.__doc__,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_root)
+    for name in names:
+        function = name.replace("-", "_")
+        module = import_module(f"roofline.cli.{function}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(epilog=getattr(module, "EPILOG", None))(getattr(module, function))
+    command = typer.main.get_command(app)
+    take_plain(command)
+    return command
 
 
 def fail(message: str, hint: str, code: int) -> int:

@@ -197,8 +197,9 @@ def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], P
     """
     from roofline.bench.calibrating import fit_records
     from roofline.bench.capacity import as_measured
+    from roofline.bench.own import folders
     from roofline.bench.profile import profile, write
-    from roofline.bench.profile_file import folders, load
+    from roofline.bench.profile_file import load
     from roofline.bench.published import of_run
     from roofline.units import show_binary
 

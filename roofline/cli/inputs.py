@@ -4,12 +4,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofline import schema
 from roofline.cost.moe import Routing
 from roofline.errors import DocumentError, InputError, QuantityError
 from roofline.model import catalog
 from roofline.model.architecture import Architecture
-from roofline.model.huggingface import from_config
 from roofline.units import parse
 
 if TYPE_CHECKING:
@@ -22,6 +20,9 @@ def network(name: str) -> Architecture:
     """Network by name, hub id or path; ``-`` reads a ``config.json`` from standard input."""
     if name != "-":
         return catalog.architecture(name)
+    from roofline import schema
+    from roofline.model.huggingface import from_config
+
     text = sys.stdin.buffer.read(_MOST_STDIN)
     return from_config(schema.parse_json(schema.decode(text, "<stdin>"), "<stdin>"), "stdin")
 
@@ -33,22 +34,24 @@ def scenario(name: str) -> "str | Scenario":
     """
     if name != "-":
         return name
+    from roofline import schema
     from roofline.study.scenario.reading import scenario_of
 
     text = schema.decode(sys.stdin.buffer.read(_MOST_STDIN), "stdin")
     return scenario_of(schema.parse_yaml(text, "stdin"), Path())
 
 
-class LoadsFile(schema.Strict):
-    """Measured load of each expert, in any unit."""
-
-    loads: tuple[float, ...]
-
-
 def routing(skew: float, path: Path | None) -> Routing:
     """How tokens spread over experts: a power law, or the loads in a file."""
     if path is None:
         return Routing(skew=skew)
+    from roofline import schema
+
+    class LoadsFile(schema.Strict):
+        """Measured load of each expert, in any unit."""
+
+        loads: tuple[float, ...]
+
     document = schema.read(path)
     loads = schema.validate(LoadsFile, document).loads
     try:

@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from roofline import __version__
 
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     from roofline.table import Table
 
 WIDTH = 100
+NARROW: Final = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u22ff]*")
+"""Printable text whose characters all take one column of a terminal."""
+STYLED: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
+"""Settings by which a terminal is assumed where there is none."""
 
 
 class Format(StrEnum):
@@ -129,12 +135,28 @@ def _markdown(rows: Sequence[Sequence[str]], header: Sequence[str], title: str) 
     return "\n".join(lines) + ("\n" if title else "")
 
 
-def _escaped(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
-
-
 def _aligned(rows: Sequence[Sequence[str]], header: Sequence[str], title: str, whole: int) -> str:
-    """Columns as wide as their cells; the last text column is cut to the page."""
+    """Columns as wide as their cells, which are broken where all together exceed the page."""
+    numeric = _numeric(rows, len(header))
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    across = sum(widths) + 3 * (len(widths) - 1)
+    text = "".join([title, *header, *(cell for row in rows for cell in row)])
+    plain = not (sys.stdout.isatty() or STYLED & os.environ.keys())
+    if plain and max(len(title), 1) <= across <= WIDTH and NARROW.fullmatch(text):
+        lines = [
+            "   ".join(
+                cell.rstrip().rjust(width) if right else cell.ljust(width)
+                for cell, width, right in zip(row, widths, numeric, strict=True)
+            )
+            for row in (header, *rows)
+        ]
+        lines = [*([title] if title else []), lines[0], "─" * across, *lines[1:]]
+        return "\n".join(line.rstrip() for line in lines) + "\n"
+    return _fitted(rows, header, title, whole)
+
+
+def _fitted(rows: Sequence[Sequence[str]], header: Sequence[str], title: str, whole: int) -> str:
+    """Columns of a terminal, or of a page that some cells are too long for."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

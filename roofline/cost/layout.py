@@ -15,6 +15,7 @@ import numpy as np
 from roofline.cost.work import Number
 from roofline.errors import InputError
 
+DEGREES: Final = ("tp", "cp", "dp", "ep", "pp")
 MOST: Final = 2**20
 """Largest degree that is read."""
 _SPELLED: Final = re.compile(r"(tp|cp|dp|ep|pp)(\d{1,7})|(sp)")

@@ -1,32 +1,55 @@
 """Nodes around a GPU: as a file describes them, or put together where none does."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from roofline.hardware.files import NetworkFile, NodeFile
 from roofline.hardware.links import below, completed, host_link, kind, stated, under
 from roofline.hardware.machine import Fact, Gpu, Host, Link, Node
 
 
-def described(file: NodeFile, facts: Mapping[str, Fact], gpu: Gpu) -> Node | None:
+@dataclass(frozen=True, slots=True)
+class NodeEntry:
+    """Node as its file describes it, without its GPU.
+
+    Attributes
+    ----------
+    name, title, gpu
+        Catalog name and title of the node; its GPU, by name.
+    link, topology, network
+        Kinds of link between its GPUs and out of it; how they are joined. Empty where not stated.
+    facts
+        Figures by dotted path.
+    """
+
+    name: str
+    title: str
+    gpu: str
+    link: str
+    topology: str
+    network: str
+    facts: Mapping[str, Fact]
+
+
+def described(entry: NodeEntry, gpu: Gpu) -> Node | None:
     """Node of a file around a GPU; None if it is joined by a link without a rate.
 
     Parameters
     ----------
-    file, facts
-        As `read_node` gives them.
+    entry
+        The file.
     gpu
         What is in it. Figures of the link that the node's file leaves out are those of the GPU,
         else those of the kind of link.
     """
+    facts = entry.facts
     gpus = int(facts["gpus"].value)
-    link, of_link = _between(file, facts, gpu, gpus)
+    link, of_link = _between(entry, gpu, gpus)
     if not link.bytes_per_s:
         return None
-    network, of_network = _out(file.network, facts)
+    network, of_network = _out(entry)
     host, of_host = _host(facts, gpu)
     every = {"gpus": facts["gpus"], **of_link, **of_network, **of_host}
-    return Node(file.name, file.title, gpu, gpus, link, network, every, host)
+    return Node(entry.name, entry.title, gpu, gpus, link, network, every, host)
 
 
 def improvised(gpu: Gpu, gpus: int, link: Link | None) -> Node:
@@ -51,33 +74,29 @@ def improvised(gpu: Gpu, gpus: int, link: Link | None) -> Node:
     return Node(f"{gpu.name}-x{gpus}", title, gpu, gpus, link, None, facts)
 
 
-def _between(
-    file: NodeFile, facts: Mapping[str, Fact], gpu: Gpu, gpus: int
-) -> tuple[Link, dict[str, Fact]]:
+def _between(entry: NodeEntry, gpu: Gpu, gpus: int) -> tuple[Link, dict[str, Fact]]:
     """Link between the GPUs, which may be slower than the GPU's own."""
-    name, own = file.link.kind, below(facts, "link")
+    name, own = entry.link, below(entry.facts, "link")
     general, inherited = kind(name)
     if name in gpu.links:
         general, inherited = gpu.links[name], below(gpu.facts, f"links.{name}")
     link = stated(general, own)
     if "bandwidth" in own:
         link = replace(link, title="")  # not all the wires that the name stands for
-    if file.link.topology:
-        link = replace(link, topology=file.link.topology)
+    if entry.topology:
+        link = replace(link, topology=entry.topology)
     if link.topology == "mesh":
         link = replace(link, devices=link.devices or gpus)
     return link, under(completed(own, inherited), "link")
 
 
-def _out(
-    file: NetworkFile | None, facts: Mapping[str, Fact]
-) -> tuple[Link | None, dict[str, Fact]]:
+def _out(entry: NodeEntry) -> tuple[Link | None, dict[str, Fact]]:
     """Network out of the node; none of a GPU's links, even of the same kind."""
-    if file is None:
+    if not entry.network:
         return None, {}
-    general, inherited = kind(file.kind)
+    general, inherited = kind(entry.network)
     full = Fact("1", 1.0, "assumed", note="no file says otherwise: a spine as fast as its leaves")
-    every = completed(below(facts, "network"), {**inherited, "oversubscription": full})
+    every = completed(below(entry.facts, "network"), {**inherited, "oversubscription": full})
     return stated(general, every), under(every, "network")
 
 

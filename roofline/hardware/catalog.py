@@ -9,11 +9,9 @@ from typing import Final, Literal
 
 from roofline.content import shipped
 from roofline.errors import DocumentError, InputError, LayoutError, UnknownNameError
-from roofline.hardware.assembly import described, improvised
-from roofline.hardware.files import NodeFile
-from roofline.hardware.machine import Fact, Gpu, Node
-from roofline.hardware.reading import read_gpu, read_node
-from roofline.schema import decode, parse_yaml
+from roofline.hardware.assembly import NodeEntry, described, improvised
+from roofline.hardware.machine import Gpu, Node
+from roofline.kept import kept
 
 Shelf = Literal["gpus", "nodes"]
 
@@ -49,7 +47,7 @@ def gpu(name_or_path: str) -> Gpu:
     'NVIDIA H100 SXM5 80GB'
     """
     path = _path("gpus", name_or_path)
-    return _shipped_gpu(path.stem) if path.parent == _folder("gpus") else read_gpu(path)
+    return _shipped_gpu(path.stem) if path.parent == _folder("gpus") else _read_gpu(path)
 
 
 def gpu_names() -> list[str]:
@@ -77,12 +75,12 @@ def node(name_or_path: str) -> Node:
     >>> node("hgx-h100-8").gpus
     8
     """
-    file, facts = read_node(_path("nodes", name_or_path))
-    found = gpu(file.gpu)
-    if (built := described(file, facts, found)) is None:
+    entry = _read_node(_path("nodes", name_or_path))
+    found = gpu(entry.gpu)
+    if (built := described(entry, found)) is None:
         has = ", ".join(found.links) or "none"
         raise InputError(
-            f"node {file.name} is joined by {file.link.kind}, which {found.name} does not have",
+            f"node {entry.name} is joined by {entry.link}, which {found.name} does not have",
             hint=f"give the link a bandwidth, or use one of the GPU's links: {has}",
         )
     return built
@@ -148,8 +146,7 @@ def default_node(gpu: Gpu, gpus: int) -> Node:
 
 def _nodes_of(gpu: Gpu) -> list[Node]:
     """Nodes of the catalog that have a GPU of that name, built around this one."""
-    files = [_shipped_node(name) for name in _nodes_with(gpu.name)]
-    built = [described(file, facts, gpu) for file, facts in files]
+    built = [described(_shipped_node(name), gpu) for name in _nodes_with().get(gpu.name, ())]
     return [entry for entry in built if entry is not None]
 
 
@@ -190,7 +187,7 @@ def _stems(shelf: Shelf) -> tuple[str, ...]:
 @cache
 def _shipped_gpu(stem: str) -> Gpu:
     path = _folder("gpus") / f"{stem}.yaml"
-    found = read_gpu(path)
+    found = kept(lambda: _read_gpu(path), "gpu", _with_links(path))
     if found.name != stem:
         raise DocumentError(
             f"name is {found.name!r} but the file is called {path.name!r}",
@@ -201,28 +198,65 @@ def _shipped_gpu(stem: str) -> Gpu:
 
 
 @cache
-def _shipped_node(stem: str) -> tuple[NodeFile, dict[str, Fact]]:
-    return read_node(_folder("nodes") / f"{stem}.yaml")
+def _shipped_node(stem: str) -> NodeEntry:
+    path = _folder("nodes") / f"{stem}.yaml"
+    return kept(lambda: _read_node(path), "node", [path])
+
+
+def _read_gpu(path: Path) -> Gpu:
+    from roofline.hardware.reading import read_gpu
+
+    return read_gpu(path)
+
+
+def _read_node(path: Path) -> NodeEntry:
+    from roofline.hardware.reading import read_node
+
+    return read_node(path)
+
+
+def _with_links(path: Path) -> list[Path]:
+    """File of a GPU, and those of the kinds of links that complete it."""
+    return [path, *sorted((shipped("hwspecs") / "links").glob("*.yaml"))]
 
 
 @cache
 def _called(shelf: Shelf) -> Mapping[str, str]:
     """File stem by bare name and alias."""
-    out = {}
-    for stem in _stems(shelf):
-        out[_bare(stem)] = stem
-        aliases = _head(shelf, stem).get("aliases")
-        for alias in aliases if isinstance(aliases, list) else []:
-            out.setdefault(_bare(str(alias)), stem)
-    return out
+
+    def read() -> dict[str, str]:
+        out = {}
+        for stem in _stems(shelf):
+            out[_bare(stem)] = stem
+            aliases = _head(shelf, stem).get("aliases")
+            for alias in aliases if isinstance(aliases, list) else []:
+                out.setdefault(_bare(str(alias)), stem)
+        return out
+
+    return kept(read, "names", _files(shelf))
 
 
 @cache
-def _nodes_with(gpu: str) -> tuple[str, ...]:
-    return tuple(stem for stem in _stems("nodes") if _head("nodes", stem).get("gpu") == gpu)
+def _nodes_with() -> Mapping[str, tuple[str, ...]]:
+    """Nodes of each GPU, by its name."""
+
+    def read() -> dict[str, tuple[str, ...]]:
+        out: dict[str, tuple[str, ...]] = {}
+        for stem in _stems("nodes"):
+            inside = str(_head("nodes", stem).get("gpu"))
+            out[inside] = (*out.get(inside, ()), stem)
+        return out
+
+    return kept(read, "nodes by GPU", _files("nodes"))
+
+
+def _files(shelf: Shelf) -> list[Path]:
+    return [_folder(shelf) / f"{stem}.yaml" for stem in _stems(shelf)]
 
 
 def _head(shelf: Shelf, stem: str) -> dict[str, object]:
+    from roofline.schema import decode, parse_yaml
+
     path = _folder(shelf) / f"{stem}.yaml"
     text = decode(path.read_bytes(), str(path))
     head = ""

@@ -7,14 +7,12 @@ releases and other engines that published measurements were made with.
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import Field
-
-from roofline import content, schema
-from roofline.errors import DocumentError, QuantityError, UnknownNameError
+from roofline import content
+from roofline.errors import UnknownNameError
 from roofline.hardware.machine import Gpu
-from roofline.units import parse
+from roofline.kept import kept
 
 Policy = Literal["chunked", "continuous"]
 First = Literal["decode", "prefill"]
@@ -163,62 +161,6 @@ class Engine:
         return self.memory_utilization.on(gpu) * max(left, 0.0)
 
 
-class _RuleFile(schema.Strict):
-    value: str | float | int
-    memory_below: str = ""
-    title_has: str = ""
-
-
-class _DefaultFile(schema.Sourced):
-    """Default with exceptions by device, which are of the same place of the same source."""
-
-    devices: tuple[_RuleFile, ...] = ()
-
-
-class _MemoryFile(_DefaultFile):
-    of: MemoryShare = "device"
-
-
-class _PolicyFile(schema.Sourced):
-    value: Policy
-
-
-class _FirstFile(schema.Sourced):
-    value: First
-
-
-_Release = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
-
-
-class _VersionsFile(schema.Strict):
-    of: str
-    since: _Release = "0.0"
-    before: _Release | None = None
-    note: str = ""
-
-
-class _EngineFile(schema.Strict):
-    schema_version: Literal[1]
-    name: str
-    title: str
-    versions: _VersionsFile | None = None
-    aliases: tuple[str, ...] = ()
-    profile: str = ""
-    policy: _PolicyFile
-    first: _FirstFile
-    reservation: schema.Sourced
-    sequences: _DefaultFile
-    step_tokens: _DefaultFile
-    memory_utilization: _MemoryFile
-    memory_reserved: _DefaultFile = _DefaultFile(value="0 B", source="assumed")
-    runtime_memory: schema.Sourced
-    graph_memory: schema.Sourced
-    block_tokens: schema.Sourced
-    graph_kernels: bool = False
-    decode_reach: schema.Sourced | None = None
-    sources: dict[str, schema.SourceEntry] = Field(default_factory=dict)
-
-
 def _folder() -> Path:
     return content.shipped("hwspecs") / "engines"
 
@@ -253,75 +195,13 @@ def engine(name: str) -> Engine:
     path = _folder() / f"{plain}.yaml"
     if not path.is_file():
         path = _folder() / _UNLISTED / f"{plain}.yaml"
-    document = schema.read(path)
-    file = schema.validate(_EngineFile, document)
-    schema.check_sources(document)
 
-    def number(value: str | float, unit: str, *place: str | int) -> float:
-        try:
-            found = parse(str(value), unit)
-        except QuantityError as error:
-            where = document.where(*place)
-            raise DocumentError(error.message, hint=error.hint, where=where) from None
-        if found < 0:
-            where = document.where(*place)
-            raise DocumentError(f"{place[0]} is negative", hint="give zero or more", where=where)
-        return found
+    def read() -> Engine:
+        from roofline.hardware.engine_file import read_engine
 
-    def sourced(field: str, unit: str) -> float:
-        return number(getattr(file, field).value, unit, field, "value")
+        return read_engine(path)
 
-    def default(field: str, unit: str) -> DeviceDefault:
-        entry: _DefaultFile = getattr(file, field)
-        rules = tuple(
-            DeviceRule(
-                number(rule.value, unit, field, "devices", place, "value"),
-                number(rule.memory_below, "B", field, "devices", place, "memory_below")
-                if rule.memory_below
-                else float("inf"),
-                rule.title_has,
-            )
-            for place, rule in enumerate(entry.devices)
-        )
-        return DeviceDefault(number(entry.value, unit, field, "value"), rules)
-
-    versions = file.versions or _VersionsFile(of="")
-    return Engine(
-        name=file.name,
-        title=file.title,
-        memory_utilization=default("memory_utilization", ""),
-        runtime_bytes=sourced("runtime_memory", "B"),
-        graph_bytes=sourced("graph_memory", "B"),
-        step_tokens=default("step_tokens", ""),
-        block_tokens=sourced("block_tokens", ""),
-        sequences=default("sequences", ""),
-        memory_of=file.memory_utilization.of,
-        memory_reserved=default("memory_reserved", "B"),
-        policy=file.policy.value,
-        first=file.first.value,
-        reservation=sourced("reservation", ""),
-        graph_kernels=file.graph_kernels,
-        decode_reach_bytes_per_s=sourced("decode_reach", "B/s")
-        if file.decode_reach
-        else float("inf"),
-        profile=file.profile or file.name,
-        aliases=file.aliases,
-        family=versions.of,
-        since=_release(versions.since),
-        version=_in_words(versions),
-        notes=tuple(
-            f"{field.replace('_', ' ')}: {entry.note}"
-            for field in (
-                "sequences",
-                "step_tokens",
-                "memory_utilization",
-                "memory_reserved",
-                "runtime_memory",
-                "graph_memory",
-            )
-            if (entry := getattr(file, field)).note
-        ),
-    )
+    return kept(read, "engine", [path])
 
 
 def engine_of(name: str, version: str = "") -> Engine:
@@ -356,19 +236,3 @@ def _registers() -> tuple[dict[str, list[Engine]], dict[str, Engine]]:
         if each.family:
             families.setdefault(each.family, []).append(each)
     return families, {alias: each for each in every for alias in each.aliases}
-
-
-def _release(written: str) -> tuple[int, int]:
-    """Major and minor number of a release."""
-    major, minor = written.split(".")
-    return int(major), int(minor)
-
-
-def _in_words(versions: _VersionsFile) -> str:
-    """Range of releases, as a reader would say it."""
-    words = []
-    if versions.since != "0.0":
-        words.append(f"{versions.since} and later")
-    if versions.before:
-        words.append(f"before {versions.before}")
-    return ", ".join(words)

@@ -3,15 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from roofline.content import shipped
-from roofline.errors import DocumentError
-from roofline.hardware.facts import facts_of
-from roofline.hardware.files import LinkKindFile
 from roofline.hardware.machine import Fact, Gpu, Link
-from roofline.schema import check_sources, read, validate
+from roofline.kept import kept
 
 Facts = Mapping[str, Fact]
 
@@ -21,32 +17,6 @@ _FIELDS: Final = {
     "peer": "per_peer_s",
     "oversubscription": "oversubscription",
 }
-
-
-def read_kind(path: Path) -> tuple[Link, Facts]:
-    """Read a kind of link: one that has what all of them have, and its figures by name.
-
-    Parameters
-    ----------
-    path
-        A YAML file with the shape of those in ``hwspecs/links/``.
-
-    Raises
-    ------
-    DocumentError
-        The file cannot be read, a figure has no source, no such unit, or cannot be.
-    """
-    document = read(path)
-    file = validate(LinkKindFile, document)
-    check_sources(document)
-    if file.name != path.stem:
-        raise DocumentError(
-            f"name is {file.name!r} but the file is called {path.name!r}",
-            hint="call the file after the kind",
-            where=document.where("name"),
-        )
-    facts = dict(facts_of(document, file, file.sources))
-    return stated(Link(file.name, 0.0), facts), facts
 
 
 @cache
@@ -59,7 +29,14 @@ def kind(name: str) -> tuple[Link, Facts]:
     >>> link.latency_s, facts["latency"].text
     (1e-06, '1 µs')
     """
-    return read_kind(shipped("hwspecs") / "links" / f"{name}.yaml")
+    path = shipped("hwspecs") / "links" / f"{name}.yaml"
+
+    def read() -> tuple[Link, Facts]:
+        from roofline.hardware.reading import read_kind
+
+        return read_kind(path)
+
+    return kept(read, "kind of link", [path])
 
 
 def stated(link: Link, facts: Facts) -> Link:

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from roofline.errors import DocumentError
+from roofline.hardware.assembly import NodeEntry
 from roofline.hardware.facts import facts_of
-from roofline.hardware.files import GpuFile, LinkFile, NodeFile
+from roofline.hardware.files import GpuFile, LinkFile, LinkKindFile, NodeFile
 from roofline.hardware.links import Facts, below, completed, kind, stated, under
 from roofline.hardware.machine import Fact, Gpu, Link
 from roofline.schema import Document, check_sources, read, validate
@@ -34,8 +35,8 @@ def read_gpu(path: Path) -> Gpu:
     return _gpu(file, _with_kinds(file, _with_products(facts)))
 
 
-def read_node(path: Path) -> tuple[NodeFile, dict[str, Fact]]:
-    """Read one node: the file, and its figures by dotted path.
+def read_node(path: Path) -> NodeEntry:
+    """Read one node.
 
     Parameters
     ----------
@@ -50,7 +51,41 @@ def read_node(path: Path) -> tuple[NodeFile, dict[str, Fact]]:
     document = read(path)
     file = validate(NodeFile, document)
     check_sources(document)
-    return file, dict(facts_of(document, file, file.sources))
+    return NodeEntry(
+        file.name,
+        file.title,
+        file.gpu,
+        file.link.kind,
+        file.link.topology or "",
+        file.network.kind if file.network else "",
+        dict(facts_of(document, file, file.sources)),
+    )
+
+
+def read_kind(path: Path) -> tuple[Link, Facts]:
+    """Read a kind of link: one that has what all of them have, and its figures by name.
+
+    Parameters
+    ----------
+    path
+        A YAML file with the shape of those in ``hwspecs/links/``.
+
+    Raises
+    ------
+    DocumentError
+        The file cannot be read, a figure has no source, no such unit, or cannot be.
+    """
+    document = read(path)
+    file = validate(LinkKindFile, document)
+    check_sources(document)
+    if file.name != path.stem:
+        raise DocumentError(
+            f"name is {file.name!r} but the file is called {path.name!r}",
+            hint="call the file after the kind",
+            where=document.where("name"),
+        )
+    facts = dict(facts_of(document, file, file.sources))
+    return stated(Link(file.name, 0.0), facts), facts
 
 
 def _check(document: Document, facts: Mapping[str, Fact]) -> None:

@@ -8,25 +8,16 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from roofline import schema
 from roofline.content import shipped
 from roofline.errors import DocumentError, UnknownNameError
+from roofline.kept import kept
 from roofline.model.architecture import Architecture
-from roofline.model.huggingface import from_config
-from roofline.model.patches import ModelSource, PatchFile, apply_patch
 
-
-class ModelFile(schema.Strict):
-    """One file of the catalog: a network and the fields of its config that shape it."""
-
-    schema_version: Literal[1]
-    name: str
-    hub: str
-    aliases: tuple[str, ...] = ()
-    source: ModelSource
-    config: dict[str, Any]
+if TYPE_CHECKING:
+    from roofline import schema
+    from roofline.model.patches import ModelFile, PatchFile
 
 
 _PATCHES: Final = re.compile(r"(?m)^base:")
@@ -85,7 +76,7 @@ def _architecture(name_or_path: str, depth: int) -> Architecture:
     raise _unknown(name_or_path)
 
 
-def entry(name: str) -> tuple[ModelFile, schema.Document]:
+def entry(name: str) -> "tuple[ModelFile, schema.Document]":
     """One file of the catalog by short name, as written.
 
     Raises
@@ -95,6 +86,8 @@ def entry(name: str) -> tuple[ModelFile, schema.Document]:
     DocumentError
         The file is not one of the catalog's.
     """
+    from roofline.model.patches import PatchFile
+
     path = _find(name.strip().lower())
     if path is None:
         raise _unknown(name)
@@ -121,8 +114,8 @@ def _find(name: str) -> Path | None:
         # A file that does not contain the text cannot have it as an alias: no need to parse it.
         if name in path.read_text(encoding="utf-8").lower():
             model, _ = _read(path)
-            hub = (model.hub,) if isinstance(model, ModelFile) else ()
-            if name in (alias.lower() for alias in (*hub, *model.aliases)):
+            hub: str = getattr(model, "hub", "")  # which a patch has not
+            if name in (alias.lower() for alias in (hub, *model.aliases)):
                 return path
     return None
 
@@ -132,7 +125,10 @@ def _stems() -> frozenset[str]:
     return frozenset(path.stem for path in _folder().glob("*.yaml"))
 
 
-def _read(path: Path) -> tuple[ModelFile | PatchFile, schema.Document]:
+def _read(path: Path) -> "tuple[ModelFile | PatchFile, schema.Document]":
+    from roofline import schema
+    from roofline.model.patches import ModelFile, PatchFile
+
     document = schema.read(path)
     model: ModelFile | PatchFile
     if _is_patch(document.data):
@@ -161,18 +157,26 @@ def _from_catalog(path: Path, depth: int) -> Architecture:
 
 
 @cache
-def _shipped(path: Path) -> Architecture | tuple[PatchFile, schema.Document]:
+def _shipped(path: Path) -> "Architecture | tuple[PatchFile, schema.Document]":
     """A file of the catalog, which does not change while the program runs."""
-    model, document = _read(path)
-    if isinstance(model, PatchFile):
-        return model, document
-    return from_config(document, model.name, path=("config",))
+
+    def read() -> "Architecture | tuple[PatchFile, schema.Document]":
+        from roofline.model.huggingface import from_config
+        from roofline.model.patches import PatchFile
+
+        model, document = _read(path)
+        if isinstance(model, PatchFile):
+            return model, document
+        return from_config(document, model.name, path=("config",))
+
+    return kept(read, "network", [path])
 
 
 def _patched(
-    patch: PatchFile, document: schema.Document, path: Path, name: str, depth: int
+    patch: "PatchFile", document: "schema.Document", path: Path, name: str, depth: int
 ) -> Architecture:
     """A patch, whose base is a name of the catalog or a path from the patch's folder."""
+    from roofline.model.patches import apply_patch
 
     def find(base: str) -> Architecture:
         if depth >= _DEEPEST:
@@ -184,6 +188,10 @@ def _patched(
 
 
 def _from_file(path: Path, name: str, depth: int) -> Architecture:
+    from roofline import schema
+    from roofline.model.huggingface import from_config
+    from roofline.model.patches import ModelFile, PatchFile
+
     document = schema.read(path, infinity=True)
     data = document.data
     if _is_patch(data) and "model_type" not in data:

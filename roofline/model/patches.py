@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Literal
+from typing import Any, Literal
 
 from roofline import schema
 from roofline.errors import DocumentError, RooflineError
@@ -36,6 +36,17 @@ class PatchFile(schema.Strict):
     source: ModelSource
     base: str
     patch: dict[str, bool | int | float | str]
+
+
+class ModelFile(schema.Strict):
+    """One file of the catalog: a network and the fields of its config that shape it."""
+
+    schema_version: Literal[1]
+    name: str
+    hub: str
+    aliases: tuple[str, ...] = ()
+    source: ModelSource
+    config: dict[str, Any]
 
 
 def apply_patch(

@@ -57,7 +57,9 @@ def changes(batch: StaticBatch) -> tuple[Change, ...]:
         try:
             if changed.offload.least:
                 deployment = room.enough(changed, workload, batch.utilization)
-            other = static_batch(deployment, workload, utilization=batch.utilization)
+            other = static_batch(
+                deployment, workload, utilization=batch.utilization, operators=False
+            )
         except RooflineError:
             continue
         out.append(
@@ -139,17 +141,21 @@ def shares(ops: dict[str, OpTime]) -> dict[str, float]:
     return {name: value / total for name, value in out.items()} if total else out
 
 
-def sentences(batch: StaticBatch, priced: tuple[Change, ...], reason: str = "") -> tuple[str, ...]:
+def sentences(
+    batch: StaticBatch, priced: tuple[Change, ...], most: int, reason: str = ""
+) -> tuple[str, ...]:
     """What a reader should take away: whether it fits, what binds, what would help most.
 
     Parameters
     ----------
     batch, priced
         What was asked, and changes of it.
+    most
+        Sequences of the largest batch that fits. [1]
     reason
         Why the layout was taken, where it was chosen.
     """
-    out = [*([reason] if reason else []), _memory_sentence(batch)]
+    out = [*([reason] if reason else []), _memory_sentence(batch, most)]
     for phase, ops in (("Prefill", batch.prefill), ("Decode", batch.decode)):
         if ops:
             out.append(f"{phase} is bound by {listed(shares(ops))}.")
@@ -187,10 +193,9 @@ def listed(parts: dict[str, float]) -> str:
     return f"{lead} ({share:.0%} of its time{''.join(f', {other}' for other in others)})"
 
 
-def _memory_sentence(batch: StaticBatch) -> str:
+def _memory_sentence(batch: StaticBatch, most: int) -> str:
     deployment, memory, work = batch.deployment, batch.memory, batch.workload
     where = "the device" if batch.devices == 1 else f"each of {batch.devices} devices"
-    most = room.largest_batch(deployment, work, batch.utilization)
     if memory.fits:
         return (
             f"Fits on {where} with {show_binary(memory.free)} to spare; "

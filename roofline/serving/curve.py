@@ -5,15 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from roofline.cost.work import distinct
-from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch, micro, static_batches
 from roofline.table import Table, table
 
 
-def curve(batch: StaticBatch) -> Table:
-    """TTFT, TPOT and throughput against batch, powers of two to beyond what fits."""
+def curve(batch: StaticBatch, most: int) -> Table:
+    """TTFT, TPOT and throughput against batch, powers of two to beyond the most that fits."""
     deployment, work = batch.deployment, batch.workload
-    most = room.largest_batch(deployment, work, batch.utilization)
     last = max(4 * work.batch, 2 * most, 16)
     batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
     batches = distinct(np.append(batches, work.batch))

@@ -29,6 +29,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
     except RooflineError as error:
         no_steady = error.message
     changes = advice.changes(batch)
+    most = room.largest_batch(deployment, work, batch.utilization)
     derivations = explain_all(batch, replicas, steady)
     prefix = "static_" if steady else ""
     given = {
@@ -49,10 +50,10 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "headline": tables.headline(batch, steady, replicas, derivations),
             "static_batch": tables.static_table(batch, replicas, derivations, prefix),
             "memory": tables.memory(batch),
-            "capacity": tables.capacity(batch),
+            "capacity": tables.capacity(batch, most),
             "ops": tables.operators(batch),
             "what_if": tables.what_if(changes),
-            "batch_curve": curve(batch),
+            "batch_curve": curve(batch, most),
             "roofs": grounds.roofs(batch),
             "assumptions": grounds.assumptions(batch, given),
             "kernels": kernels(batch),
@@ -92,6 +93,6 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             "offload_weights": deployment.offload.weights,
             "offload_kv": deployment.offload.kv,
             "host_bytes": batch.memory.host,
-            "summary": advice.sentences(batch, changes, reason),
+            "summary": advice.sentences(batch, changes, most, reason),
         },
     )

@@ -1,7 +1,6 @@
 """A static batch: all prompts arrive together, are prefilled, then decode in step to the end."""
 
 from dataclasses import dataclass, field, fields, replace
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -30,8 +29,8 @@ from roofline.serving.workload import Workload
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
-CENTRAL: Final = NormalDist().inv_cdf(0.9)
-"""Standard deviations from the median to either end of the central 80 %."""
+CENTRAL: Final = 1.2815515655446008
+"""Standard deviations from the median to either end of the central 80 %: the quantile 0.9."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,11 @@ class StaticBatch:
 
 
 def static_batch(
-    deployment: Deployment, workload: Workload, *, utilization: float | None = None
+    deployment: Deployment,
+    workload: Workload,
+    *,
+    utilization: float | None = None,
+    operators: bool = True,
 ) -> StaticBatch:
     """Price a static batch at datasheet rates.
 
@@ -197,6 +200,8 @@ def static_batch(
         Batch and lengths.
     utilization
         Share of device memory the engine takes; None for its default. [1]
+    operators
+        Whether it says what each operator takes, too.
 
     Raises
     ------
@@ -227,14 +232,18 @@ def static_batch(
         software = tpot - gain * kernels
         tpot_sd = float(costs.log_sd(spread, 1.0 - software / tpot))
         decoding = tuple(gain * _mean(each, weights) for each in steps.step.seconds())
-        rest = operator_times(slowest(steps.step.stages), weights, gain)
-        rest |= engine_time(software, costs)
-    prompts = operator_times(slowest(first.full.stages), gain=costs.prefill_gain)
+        if operators:
+            rest = operator_times(slowest(steps.step.stages), weights, gain)
+            rest |= engine_time(software, costs)
+    prompts: dict[str, OpTime] = {}
+    if operators:
+        prompts = operator_times(slowest(first.full.stages), gain=costs.prefill_gain)
+        prompts |= engine_time(costs.prefill_step_s, costs)
     return StaticBatch(
         deployment=deployment,
         workload=work,
         memory=memory_of(deployment, work, utilization),
-        prefill=prompts | engine_time(costs.prefill_step_s, costs),
+        prefill=prompts,
         decode=rest,
         prefill_stages=tuple(costs.prefill_gain * float(each) for each in first.full.seconds()),
         decode_stages=decoding,

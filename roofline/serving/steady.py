@@ -22,7 +22,12 @@ SPREAD: Final = 0.1
 
 Any spread breaks the waves of equal lengths: from ±10 % to ±50 % TTFT and TPOT move by under 3 %.
 """
-SAMPLE: Final = 32
+ORDER: Final = (
+    *(2, 11, 25, 21, 10, 4, 29, 16, 23, 6, 18, 26, 3, 30, 8, 0),
+    *(19, 12, 20, 13, 7, 5, 17, 14, 27, 22, 9, 28, 24, 1, 15, 31),
+)
+"""A random order, drawn once: to load NumPy's generators takes longer than all else here."""
+SAMPLE: Final = len(ORDER)
 """Requests whose lengths stand for those of all."""
 
 
@@ -169,7 +174,7 @@ def _with_spreads(state: SteadyState, batch: StaticBatch) -> SteadyState:
 def _around(prompt: int, output: int) -> Requests:
     """Requests of about these lengths: evenly spread, long prompts with answers of any length."""
     evenly = (np.arange(SAMPLE) + 0.5) / SAMPLE * 2.0 - 1.0
-    mixed = evenly[np.random.default_rng(0).permutation(SAMPLE)]
+    mixed = evenly[list(ORDER)]
     none = np.zeros(SAMPLE, np.int64)
     return Requests(
         arrival=np.zeros(SAMPLE),

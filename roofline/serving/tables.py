@@ -6,7 +6,6 @@ from math import exp
 from typing import Any, Final
 
 from roofline.cost import hierarchy
-from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.serving import room
 from roofline.serving.advice import Change
@@ -32,7 +31,7 @@ def headline(
     """
     other = steady
     if batch.calibrated:
-        compared = static_batch(_bare(batch), batch.workload, utilization=batch.utilization)
+        compared = _at_published_rates(batch)
         other = steady and steady_state(compared)
     else:
         compared = batch
@@ -65,7 +64,7 @@ def static_table(
     ]
     if not batch.calibrated:
         return _shown(batch, rows, [row.serial for row in rows], derivations)
-    least = static_batch(_bare(batch), batch.workload, utilization=batch.utilization)
+    least = _at_published_rates(batch)
     roofs = [row.value for row in _metrics(least, replicas)]
     return _shown(batch, rows, roofs, derivations)
 
@@ -74,9 +73,10 @@ RATES: Final = frozenset({"throughput", "cost", "energy"})
 """Derivations of which there are two: of the steady state and of the static batch."""
 
 
-def _bare(batch: StaticBatch) -> Deployment:
-    """The deployment at datasheet rates."""
-    return replace(batch.deployment, calibration=None)
+def _at_published_rates(batch: StaticBatch) -> StaticBatch:
+    """The same at datasheet rates, without what each operator takes."""
+    bare = replace(batch.deployment, calibration=None)
+    return static_batch(bare, batch.workload, utilization=batch.utilization, operators=False)
 
 
 def _shown(
@@ -320,15 +320,15 @@ def memory(batch: StaticBatch) -> Table:
     return table(rows, {"bytes": "B"})
 
 
-def capacity(batch: StaticBatch) -> Table:
-    """Largest batch at this context, and largest context at this batch."""
+def capacity(batch: StaticBatch, most: int) -> Table:
+    """Largest batch at this context, which is known, and largest context at this batch."""
     deployment, work = batch.deployment, batch.workload
     limit = deployment.architecture.max_context
     longest = room.largest_context(deployment, work, batch.utilization)
     rows = [
         {
             "limit": "largest batch",
-            "value": room.largest_batch(deployment, work, batch.utilization),
+            "value": most,
             "unit": "sequence",
             "at": f"context {work.longest}",
             "set by": "memory",

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.layout import Layout
+from roofline.cost.layout import DEGREES, Layout
 from roofline.cost.work import Array
 from roofline.errors import LayoutError
 from roofline.serving.asking import one_of
 from roofline.serving.workload import Workload
-from roofline.study.layouts import DEGREES, Layouts, filled, price
+from roofline.study.layouts import Layouts, filled, price
 from roofline.units import MILLION, SECONDS_PER_HOUR, show, show_binary, significant
 
 Objective = Literal["latency", "throughput", "cost"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.layout import Layout
+from roofline.cost.layout import DEGREES, Layout
 from roofline.cost.memory import Held, held, memory_budget
 from roofline.cost.work import Array, Number
 from roofline.errors import LayoutError
@@ -17,8 +17,6 @@ from roofline.serving.room import step_tokens
 from roofline.serving.static import check_context, static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.study.enumeration import candidates
-
-DEGREES: Final = ("tp", "cp", "dp", "ep", "pp")
 
 MANY: Final = 2000
 """Layouts of which a table shows some."""

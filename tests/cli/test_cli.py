@@ -1,6 +1,7 @@
 """The command line as a person meets it."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -257,6 +258,31 @@ def test_help_imports_nothing_heavy() -> None:
     )
     assert done.stderr == ""
     assert done.returncode == 0
+
+
+def test_an_analysis_loads_no_more_than_it_uses(tmp_path: Path) -> None:
+    program = (
+        "import sys; from roofline.cli import run;"
+        "code = run(['analyze', 'llama-3.1-8b', '--gpu', 'h100-sxm', '--batch', '8']);"
+        "unused = {'numba', 'numpy.random', 'pandas', 'plotly', 'pyarrow', 'pydantic', 'rich',"
+        " 'scipy', 'yaml', 'roofline.cli.plan', 'roofline.model.huggingface',"
+        " 'roofline.serving.diffusion', 'roofline.study.layouts'} & set(sys.modules);"
+        "print(*sorted(unused), file=sys.stderr); sys.exit(code)"
+    )
+    environment = os.environ | {"ROOFLINE_CACHE": str(tmp_path)}
+    first, again = (
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for _ in range(2)
+    )
+    assert "pydantic" in first.stderr
+    assert again.stderr == "\n"
+    assert again.stdout == first.stdout
 
 
 def test_the_version_is_printed(capsys: Captured) -> None:

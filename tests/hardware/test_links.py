@@ -11,7 +11,7 @@ from roofline.errors import DocumentError
 from roofline.hardware import catalog, links
 from roofline.hardware.files import LinkKind
 from roofline.hardware.machine import TOPOLOGIES, Link, Node
-from roofline.hardware.reading import read_node
+from roofline.hardware.reading import read_kind, read_node
 from roofline.units import parse
 
 KINDS = sorted((shipped("hwspecs") / "links").glob("*.yaml"), key=lambda path: path.stem)
@@ -37,7 +37,7 @@ def gpu_with(folder: Path, name: str, old: str, new: str) -> Path:
 
 @pytest.mark.parametrize("path", KINDS, ids=lambda path: path.stem)
 def test_a_kind_loads_and_every_figure_of_it_has_a_source(path: Path) -> None:
-    link, facts = links.read_kind(path)
+    link, facts = read_kind(path)
     assert (link, facts) == links.kind(path.stem)
     assert link.kind == path.stem
     assert link.topology == TOPOLOGIES[path.stem]
@@ -88,7 +88,7 @@ def test_a_mistake_in_a_kind_is_refused_where_it_is(
     path = tmp_path / "nvlink.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DocumentError) as caught:
-        links.read_kind(path)
+        read_kind(path)
     offset = text.index(at)
     line, column = text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
     assert caught.value.where == f"{path}:{line}:{column}"

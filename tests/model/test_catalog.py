@@ -64,7 +64,8 @@ def test_names_aliases_and_hub_ids_resolve_in_any_case(name: str) -> None:
     assert architecture(name).name == "llama-3.1-8b"
 
 
-def test_a_plain_name_reads_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_name_reads_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ROOFLINE_CACHE", str(tmp_path))
     read: list[str] = []
 
     def spy(path: Path) -> schema.Document:

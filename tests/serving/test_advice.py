@@ -12,6 +12,7 @@ from roofline.cost.layout import Layout
 from roofline.hardware.catalog import default_node
 from roofline.model.precision import resolve
 from roofline.serving.advice import changes, sentences, shares
+from roofline.serving.room import largest_batch
 from roofline.serving.static import static_batch
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from tests.serving.deployments import on
@@ -104,7 +105,8 @@ def test_the_way_out_of_a_full_memory_is_one_that_fits(model: str, tp: int, work
     deployment = on(model, tp=tp)
     batch = static_batch(deployment, work)
     assert not batch.memory.fits
-    sentence = sentences(batch, changes(batch))[0]
+    most = largest_batch(deployment, work, None)
+    sentence = sentences(batch, changes(batch), most)[0]
     assert sentence.startswith("Does not fit")
     if "A batch of" in sentence:
         most = int(sentence.split("A batch of ")[1].split(" ")[0].replace(",", ""))

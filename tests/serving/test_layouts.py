@@ -13,6 +13,7 @@ from roofline.cost.work import Number
 from roofline.hardware.engine import DeviceDefault
 from roofline.hardware.machine import Link
 from roofline.serving.curve import curve
+from roofline.serving.room import largest_batch
 from roofline.serving.stages import through
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.workload import Workload
@@ -173,7 +174,7 @@ def test_every_batch_of_the_curve_is_answered_as_if_it_were_asked(
     deployment = laid(NETWORKS[kind], layout)
     little = replace(deployment.engine, memory_utilization=DeviceDefault(1e-4))
     deployment = replace(deployment, engine=little)
-    for row in curve(static_batch(deployment, work)).rows():
+    for row in curve(static_batch(deployment, work), largest_batch(deployment, work, None)).rows():
         if row["batch"] > 40:
             break
         alone = static_batch(deployment, replace(work, batch=row["batch"]))

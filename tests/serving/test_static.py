@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from roofline.serving import tables
 from roofline.serving.curve import curve
 from roofline.serving.explain import explain_all
 from roofline.serving.room import largest_batch, largest_context
-from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload
 from tests.cost.networks import dense, deployed, networks
@@ -31,6 +32,16 @@ WORKLOADS = st.builds(
     prefix_hit=st.floats(0, 0.99),
     kv_cache=st.booleans(),
 )
+
+
+def test_the_central_interval_holds_four_fifths() -> None:
+    assert NormalDist().inv_cdf(0.9) == CENTRAL
+
+
+def test_a_batch_has_the_same_times_without_its_operators() -> None:
+    batch = static_batch(on(), Workload(12, 512, 64))
+    plain = static_batch(on(), Workload(12, 512, 64), operators=False)
+    assert plain == replace(batch, prefill={}, decode={})
 
 
 @SEVERAL
@@ -253,7 +264,7 @@ def test_without_a_steady_state_the_headline_has_the_static_batch() -> None:
 @pytest.mark.parametrize("together", [0, 4])
 def test_the_curve_passes_through_the_batch_itself(together: int) -> None:
     batch = static_batch(on(), Workload(12, 512, 64, prefill_batch=together))
-    row = next(row for row in curve(batch).rows() if row["batch"] == 12)
+    row = next(row for row in curve(batch, 100).rows() if row["batch"] == 12)
     assert row["ttft_s"] == pytest.approx(batch.ttft_s, rel=1e-12)
     assert row["tpot_s"] == pytest.approx(batch.tpot_s, rel=1e-12)
     assert row["throughput_tok_s"] == pytest.approx(batch.throughput_tok_s, rel=1e-12)

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from roofline.bench.profile_file import FOLDER
+from roofline.bench.own import FOLDER
 from roofline.bench.shipping.archive import pack, unpack
 from roofline.content import shipped
 from roofline.cost.calibration.kernel import Kernel, Label

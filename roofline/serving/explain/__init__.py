@@ -55,10 +55,12 @@ def explain_all(
     """
     from roofline.serving.explain import steady
 
-    every = {name: derive(batch) for name, derive in METRICS.items()}
-    rates = {"throughput": throughput, "cost": cost, "energy": energy}
+    rate = throughput(batch, replicas)
+    rates = {"throughput": rate}
+    rates |= {"cost": cost(batch, replicas, rate), "energy": energy(batch, replicas, rate)}
+    every = {name: rates.get(name) or derive(batch) for name, derive in METRICS.items()}
     prefix = "static_" if state else ""
-    every |= {prefix + name: derive(batch, replicas) for name, derive in rates.items()}
+    every |= {prefix + name: derived for name, derived in rates.items()}
     every["ttft_idle"] = idle = steady.ttft_idle(batch, state)
     if state is not None:
         every["ttft_steady"] = first = steady.ttft_steady(state, idle)

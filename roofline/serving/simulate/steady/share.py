@@ -52,6 +52,8 @@ class Share:
     chunk
         Tokens of the longest chunk of a prompt; those of the longest prompt where none is cut.
         [token]
+    cuts
+        Chunks of a prompt, mean of all. [1]
     full
         Prompts for which a step has room. [1]
     attention_s
@@ -82,6 +84,7 @@ class Share:
     decode_s: Array
     beside_s: Array
     chunk: Array
+    cuts: Array
     full: Array
     attention_s: Array
     others_s: Array
@@ -116,8 +119,7 @@ class Share:
 
     def chunks(self, batch: Array) -> Array:
         """Steps that a prompt is spread over where it is alone, mean of all. [1]"""
-        cut = np.ceil(self.lengths[:, None] / self.chunk).mean(axis=0)
-        return self.at(cut, batch)
+        return self.at(self.cuts, batch)
 
 
 def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
@@ -173,6 +175,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         decode_s=decode_s,
         beside_s=_row(table.contexts, table.mixed[rows], context) + seen,
         chunk=chunk,
+        cuts=np.ceil(lengths[:, None] / chunk).mean(axis=0),
         full=full,
         attention_s=np.array([_attention_s(table, lengths, size) for size in chunk]),
         others_s=table.others,

@@ -1,0 +1,58 @@
+"""Options that take a plain value, or their default, as it is.
+
+Typer has pydantic make a converter for each option of a command, which takes longer than to
+compute most answers.
+"""
+
+import re
+from enum import EnumType
+from functools import partial
+from types import NoneType
+from typing import Any, Final, get_args, get_type_hints
+
+NUMBERS: Final = {
+    int: re.compile(r"0|-?[1-9][0-9]{0,14}"),
+    float: re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?"),
+}
+"""How numbers are usually written; other spellings are left to the converter."""
+
+
+def take_plain(command: Any) -> None:
+    """Have the options of a command of Typer's, and of those below it, take plain values."""
+    for below in getattr(command, "commands", {}).values():
+        take_plain(below)
+    command.get_params = partial(_options, command, command.get_params)
+
+
+def _options(command: Any, options: Any, context: Any) -> list[Any]:
+    """Options of a command, also the one for help, which is made when it is asked for."""
+    found: list[Any] = options(context)
+    if new := [each for each in found if "process_value" not in vars(each)]:
+        function = getattr(command.callback, "__wrapped__", None)
+        hints = get_type_hints(function, include_extras=True) if function else {}
+        for each in new:
+            hint = hints.get(each.name, Any)
+            (info,) = getattr(hint, "__metadata__", (None,))
+            kind = getattr(hint, "__origin__", hint)
+            kinds = [one for one in get_args(kind) or (kind,) if one is not NoneType]
+            bounds = [getattr(info, name, None) for name in ("min", "max", "parser")]
+            several = each.nargs != 1 or getattr(each, "multiple", False)
+            convert = each.process_value
+            if not (each.required or several or any(bound is not None for bound in bounds)):
+                convert = partial(_process, each, convert, kinds[0])
+            each.process_value = convert
+    return found
+
+
+def _process(option: Any, convert: Any, kind: Any, context: Any, value: Any) -> Any:
+    """Value of an option as its command takes it, passed through its callback."""
+    plain = value is None or (type(value) is kind and kind is not str)
+    if type(value) is str and value.isascii():
+        members: Any = kind if isinstance(kind, EnumType) else ()
+        listed = any(member.value == value for member in members)
+        if listed or (kind in NUMBERS and NUMBERS[kind].fullmatch(value)):
+            value, plain = kind(value), True
+        plain = plain or kind is str
+    if not plain:
+        return convert(context, value)
+    return option.callback(context, option, value) if option.callback else value

@@ -1,0 +1,84 @@
+"""Records that files were read into, kept from one run of the program to the next.
+
+To parse and check the files of a question takes longer than to answer it. A record is kept in the
+folder `roofline.content.cache`, and holds as long as its files and this package are as they were.
+Where that folder cannot be written, every run reads the files.
+"""
+
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from roofline.content import cache as folder
+
+Record = TypeVar("Record")
+
+
+def kept(read: Callable[[], Record], name: str, files: Iterable[Path]) -> Record:
+    """Record that is read from files, or that an earlier run has read from the same ones.
+
+    Parameters
+    ----------
+    read
+        Reads the files. What it raises is raised, and not kept.
+    name
+        Says what is read, where the same files are read into several records.
+    files
+        All that the record depends on.
+    """
+    try:
+        place, key = _place(name, list(files))
+    except (OSError, RuntimeError):  # a file that is not there, a user without a home
+        return read()
+    with suppress(Exception):  # whatever is wrong with it, the files are still there
+        content = place.read_bytes()
+        pickled = content[2 * len(key) :]
+        if content[: 2 * len(key)] == key + _digest(pickled):
+            record: Record = pickle.loads(pickled)
+            return record
+    record = read()
+    with suppress(OSError):
+        pickled = pickle.dumps(record, pickle.HIGHEST_PROTOCOL)
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        beside = place.with_suffix(f".{os.getpid()}")
+        try:
+            beside.write_bytes(key + _digest(pickled) + pickled)
+            beside.replace(place)
+        finally:
+            beside.unlink(missing_ok=True)
+    return record
+
+
+def _place(name: str, paths: list[Path]) -> tuple[Path, bytes]:
+    """Where a record of files is, and what it is valid for."""
+    place = _digest("\0".join([name, *map(str, paths)]).encode()).hex()
+    key = _digest(_package(), *(path.read_bytes() for path in paths))
+    return folder() / "kept" / f"{place[:32]}.record", key
+
+
+def _digest(*parts: bytes) -> bytes:
+    found = sha256()
+    for part in parts:
+        found.update(len(part).to_bytes(8, "big") + part)
+    return found.digest()
+
+
+@cache
+def _package() -> bytes:
+    """Fingerprint of the modules of this package, by their sizes and times of change."""
+    stamps = sorted(_modules(os.fspath(Path(__file__).parent)))
+    return _digest(repr(stamps).encode())
+
+
+def _modules(folder: str) -> Iterator[tuple[str, int, int]]:
+    for entry in os.scandir(folder):
+        if entry.name.endswith(".py"):
+            status = entry.stat()
+            yield entry.path, status.st_size, status.st_mtime_ns
+        elif entry.is_dir() and entry.name not in ("__pycache__", "_content"):
+            yield from _modules(entry.path)
