@@ -76,6 +76,8 @@ LIMITED: Final = (7168, 256)
 """Width and experts of the network whose gate is limited to groups: DeepSeek-V3."""
 LIMITING: Final = frozenset({"sglang", "vllm"})
 """Engines that were measured with a network's own gate."""
+UNLIMITED: Final = frozenset({("vllm", "0.14.0")})
+"""Engines and releases that were measured with a free gate before that."""
 LATENCY: Final = "min_latency"
 """Kernels of TensorRT-LLM that were measured with that gate for every network."""
 ALONE: Final = ("sglang", "0.5.10")
@@ -114,6 +116,8 @@ def gate_of(name: Name, hidden: Array, every: Array) -> "np.typing.NDArray[np.st
         return np.full(len(hidden), routing.LIMITED)
     if (name["backend"], name["version"]) == ALONE:
         return np.full(len(hidden), routing.ALONE)
+    if (name["backend"], name["version"]) in UNLIMITED:
+        return np.full(len(hidden), routing.FREE)
     own = (hidden == LIMITED[0]) & (every == LIMITED[1]) & (name["backend"] in LIMITING)
     return np.where(own, routing.LIMITED, routing.FREE)
 

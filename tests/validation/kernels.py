@@ -64,6 +64,9 @@ def thinned(group: Group, rows: int = ROWS) -> Group:
 
 def report(group: Group, *, table: bool) -> Report:
     some = thinned(group)
+    families = len(np.unique(some.families))
+    # Of few families each is left out alone, so that enough others are left.
+    folds = FOLDS if families >= 2 * FOLDS else families
 
     def errors_of(*, residual: bool) -> tuple[Errors, float]:
         predicted, spread = cross_validate(
@@ -72,7 +75,7 @@ def report(group: Group, *, table: bool) -> Report:
             some.machine,
             some.measured,
             families=some.families,
-            folds=FOLDS,
+            folds=folds,
             residual=residual,
         )
         found = errors(predicted, some.measured)
