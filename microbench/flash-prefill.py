@@ -1,7 +1,7 @@
 """Causal attention of a prompt, or of a chunk of one after a cached prefix, fused, in bf16."""
 
 from roofline.bench.gpu.attention import prefill_attention
-from roofline.bench.gpu.shapes import HEADS
+from roofline.bench.gpu.torch_attention import HEADS
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.attention import attention
 from roofline.cost.work import Work

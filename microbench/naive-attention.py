@@ -6,7 +6,7 @@ products smaller, only add a pass.
 
 from roofline.bench.gpu.calls import Multiply
 from roofline.bench.gpu.pointwise import softmax
-from roofline.bench.gpu.shapes import HEADS
+from roofline.bench.gpu.torch_attention import HEADS
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.attention import naive_attention
 from roofline.cost.work import Work

@@ -3,7 +3,7 @@
 from math import prod
 
 from roofline.bench.gpu.attention import decode_attention, decode_splits
-from roofline.bench.gpu.shapes import HEADS, pages, same
+from roofline.bench.gpu.torch_attention import HEADS, pages, same
 from roofline.bench.probe import Maker, Probe, Shape
 from roofline.cost.attention import attention
 from roofline.cost.work import Work

@@ -5,8 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roofline.api.amounts import headroom_of, prices_of, share_of
-from roofline.api.plan_checks import check_contexts, check_number, meant
+from roofline.api.amounts import (
+    check_contexts,
+    check_number,
+    headroom_of,
+    meant,
+    prices_of,
+    share_of,
+)
+from roofline.api.plan_command import simulation
 from roofline.api.setting import (
     DEFAULT_MODEL,
     Form,
@@ -179,6 +186,7 @@ def plan(
         chain(accepted, length)  # refused before anything is priced
         speculation = Speculation(Drafts(draft, calibration), length, seed)
     refused: list[str] = []
+    formats: dict[str, tuple[str | None, str]] = {}
 
     def kinds(most: int, narrower: str | None) -> tuple[Kind, ...]:
         """Kinds with room for so many devices, that can be."""
@@ -204,15 +212,15 @@ def plan(
                         continue
                     if speculation is not None:
                         speculation.draft(base)  # that there can be none is told at once
-                    out.append(
-                        Kind(
-                            base,
-                            device.usd_per_hour,
-                            memory_utilization,
-                            _uncertainty(base),
-                            speculation,
-                        )
+                    kind = Kind(
+                        base,
+                        device.usd_per_hour,
+                        memory_utilization,
+                        _uncertainty(base),
+                        speculation,
                     )
+                    formats[kind.name] = stored, cache
+                    out.append(kind)
         if not out:
             raise errors[0]
         refused.extend(f"Left out: {error.message}." for error in errors)
@@ -227,6 +235,30 @@ def plan(
         pools=disaggregated,
         tell=progress or (lambda _: None),
     )
+    asked = {
+        "--workload": workload,
+        "--trace": trace,
+        "--rate": rate,
+        "--cv": cv,
+        "--prompt": prompt,
+        "--output": output,
+        "--requests": wanted.requests,
+        "--warmup": warmup,
+        "--slo": slo,
+        "--seed": seed or None,
+        "--engine": engine,
+        "--calibration": calibration if calibration != AUTO else None,
+        "--draft": draft,
+        "--acceptance": acceptance,
+        "--draft-length": draft_length or None,
+        "--mla": mla if mla != "auto" else None,
+        "--routing-skew": routing.skew if not routing.loads else routing,
+        "--overlap": overlap or None,
+        "--no-cuda-graphs": None if cuda_graphs else True,
+        "--memory-utilization": memory_utilization,
+    }
+    if not routing.skew and not routing.loads:
+        del asked["--routing-skew"]
     given = {
         "model": network.name,
         "gpus_allowed": gpus,
@@ -247,6 +279,7 @@ def plan(
         "spares": spares,
         "seed": seed,
         "training_tokens": training_tokens,
+        "simulation": simulation(found, network.name, asked, formats),
     }
     result = result_of(
         found,

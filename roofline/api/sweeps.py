@@ -18,6 +18,7 @@ from roofline.bench.own import find
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine
+from roofline.study.best_rows import Best
 from roofline.study.executors import Name, cores
 from roofline.study.executors import executor as executing
 from roofline.study.found import Sweep
@@ -30,7 +31,6 @@ from roofline.study.scenario.scenario import Scenario
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
 from roofline.study.store.running import Progress, Task, run
-from roofline.study.sweep.best import Best
 from roofline.study.sweep.keep import ALL
 
 if TYPE_CHECKING:

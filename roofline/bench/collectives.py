@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.bench.rows import beginnings, least
 from roofline.cost.kernels.collective import CUSTOM as CUSTOM
 from roofline.cost.kernels.collective import NCCL as NCCL
 from roofline.cost.kernels.collective import SHARPNESS, prior
@@ -25,11 +26,6 @@ from roofline.errors import InputError
 
 WEIGHT: Final = 0.05
 """A constant a factor of e from the values above weighs as much as a row that is 5 % off."""
-ERROR_SCALE: Final = 0.1
-"""Relative errors beyond this count linearly, not squared."""
-SEED: Final = 0
-SPREAD: Final = 0.7
-"""Of random beginnings around those values, in natural logarithms."""
 TOLERANCE: Final = 1e-4
 """Relative, of constants and cost; also how far from its bounds a search begins."""
 
@@ -108,29 +104,11 @@ def fit(
     InputError
         Fewer rows than constants, or a size, rank count or time that has no meaning.
     """
-    from scipy.optimize import least_squares
-
     problem = _Problem(rows, op, paths, bytes_per_s)
     low, high = problem.bounds
-    random = np.random.default_rng(SEED)
-    best = None
-    for start in range(starts):
-        begin = problem.prior + (random.normal(0, SPREAD, low.shape) if start else 0.0)
-        found = least_squares(
-            problem.residuals,
-            np.clip(begin, low + TOLERANCE, high - TOLERANCE),
-            problem.jacobian,
-            bounds=(low, high),
-            loss="soft_l1",
-            f_scale=ERROR_SCALE,
-            ftol=TOLERANCE,
-            xtol=TOLERANCE,
-            gtol=TOLERANCE,
-        )
-        if best is None or found.cost < best.cost:
-            best = found
-    assert best is not None, "no start"
-    return problem.constants(best.x)
+    begins = beginnings(problem.prior, low, high, starts, TOLERANCE)
+    found = least(problem.residuals, problem.jacobian, begins, problem.bounds, TOLERANCE)
+    return problem.constants(found)
 
 
 class _Problem:
@@ -204,11 +182,11 @@ def check(rows: Rows, constants: int) -> None:
             f"{len(rows)} measured collectives cannot fit {constants} constants",
             hint=f"measure at least {constants} sizes, from below 1 KiB to above 100 MiB",
         )
-    for name, least in (("payload", 0.0), ("ranks", 1.0), ("measured", 0.0)):
+    for name, low in (("payload", 0.0), ("ranks", 1.0), ("measured", 0.0)):
         values = getattr(rows, name)
-        wrong = ~(np.isfinite(values) & (values > least))
+        wrong = ~(np.isfinite(values) & (values > low))
         if wrong.any():
             raise InputError(
                 f"row {int(wrong.argmax())} has {name} = {values[wrong][0]:g}",
-                hint=f"leave out rows whose {name} is not above {least:g}",
+                hint=f"leave out rows whose {name} is not above {low:g}",
             )

@@ -1,15 +1,55 @@
 """Where a campaign runs: this processor with NumPy, or a GPU with CuPy."""
 
+import platform
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Final, Protocol
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
 
-from roofline.bench import clock, environment, processor
+import numpy as np
+
+from roofline.bench import clock, processor
 from roofline.bench.backend import Backend
 from roofline.bench.capacity import HAD
+from roofline.bench.processor import Processor
 from roofline.bench.published import Published, of_processor
 from roofline.errors import InputError, MissingEnvironmentError
+
+
+def describe(processor: Processor, threads: int, clock: str) -> dict[str, str]:
+    """Machine, libraries and date of measurements with NumPy.
+
+    Parameters
+    ----------
+    processor
+        Of this machine.
+    threads
+        That BLAS uses. [1]
+    clock
+        What was read: ``"processor"`` or ``"wall"``.
+    """
+    return {
+        "machine": processor.name,
+        "processor": processor.title,
+        "cores": str(processor.cores),
+        "cache": str(int(processor.cache_bytes)),
+        "memory": str(int(processor.memory_bytes)),
+        "threads": str(threads),
+        "clock": clock,
+        "blas": blas(),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def blas() -> str:
+    """BLAS library that NumPy was built with."""
+    config: Any = np.show_config(mode="dicts")
+    found = (config or {}).get("Build Dependencies", {}).get("blas", {})
+    return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()
 
 
 class Noise(Protocol):
@@ -58,7 +98,7 @@ def numpy_place() -> Place:
         backend,
         of_processor(here, backend.threads),
         {
-            **environment.describe(here, backend.threads, kind),
+            **describe(here, backend.threads, kind),
             HAD: str(round(backend.cache_bytes)),
         },
         lambda: clock.noise(backend),

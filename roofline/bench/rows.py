@@ -1,6 +1,6 @@
 """Measurements of one form on one device, and the search for its constants."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -57,8 +57,6 @@ class Rows:
 
 def search(rows: Rows, starts: int, begin: Mapping[str, float] | None = None) -> dict[str, float]:
     """Best of some searches, in the logarithms of the constants."""
-    from scipy.optimize import least_squares
-
     every = rows.form.constants
     low, high, prior = np.log([(c.low, c.high, c.prior) for c in every]).T
     free = high > low
@@ -87,25 +85,64 @@ def search(rows: Rows, starts: int, begin: Mapping[str, float] | None = None) ->
     first = prior if begin is None else np.log([begin[c.name] for c in every])
     if not free.any():
         return values(first[free])
+    begins = beginnings(first, low, high, starts, TOLERANCE)[:, free]
+    return values(least(residuals, jacobian, begins, (low[free], high[free]), TOLERANCE))
+
+
+def beginnings(first: Array, low: Array, high: Array, starts: int, tolerance: float) -> Array:
+    """Where searches begin, one row each: at the first values, then around them at random.
+
+    Parameters
+    ----------
+    first, low, high
+        Logarithms of the constants and of their bounds. [1]
+    starts
+        Rows. [1]
+    tolerance
+        How far from its bounds a search begins. [1]
+    """
     random = np.random.default_rng(SEED)
-    best = None
-    for start in range(starts):
-        at = first + (random.normal(0.0, SPREAD, prior.shape) if start else 0.0)
-        found = least_squares(
+    begins = [first, *(first + random.normal(0.0, SPREAD, first.shape) for _ in range(1, starts))]
+    return np.clip(np.array(begins), low + tolerance, high - tolerance)
+
+
+def least(
+    residuals: Callable[[Array], Array],
+    jacobian: Callable[[Array], Array],
+    begins: Array,
+    bounds: tuple[Array, Array],
+    tolerance: float,
+) -> Array:
+    """Where residuals are least, robustly, of searches from several beginnings.
+
+    Parameters
+    ----------
+    residuals, jacobian
+        Of the logarithms of the constants. [1]
+    begins
+        One row for each search. [1]
+    bounds
+        The least and the largest values. [1]
+    tolerance
+        Relative, of constants and cost. [1]
+    """
+    from scipy.optimize import least_squares
+
+    searches = [
+        least_squares(
             residuals,
-            np.clip(at, low + TOLERANCE, high - TOLERANCE)[free],
+            begin,
             jacobian,
-            bounds=(low[free], high[free]),
+            bounds=bounds,
             loss="soft_l1",
             f_scale=ERROR_SCALE,
-            ftol=TOLERANCE,
-            xtol=TOLERANCE,
-            gtol=TOLERANCE,
+            ftol=tolerance,
+            xtol=tolerance,
+            gtol=tolerance,
         )
-        if best is None or found.cost < best.cost:
-            best = found
-    assert best is not None, "no start"
-    return values(best.x)
+        for begin in begins
+    ]
+    return np.asarray(min(searches, key=lambda found: float(found.cost)).x)
 
 
 def _each(rows: Rows, names: list[str], values: Array) -> Array:

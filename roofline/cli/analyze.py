@@ -68,50 +68,9 @@ def analyze(
 ) -> None:
     """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it."""
     from roofline import api
-    from roofline.cli.inputs import network, numbers, routing
+    from roofline.cli.inputs import asked
 
-    result = api.analyze(
-        network(model),
-        gpu,
-        node=node,
-        gpus=gpus,
-        layout=layout,
-        objective=objective.value,
-        tp=tp,
-        pp=pp,
-        ep=ep,
-        dp=dp,
-        cp=cp,
-        sequence_parallel=sp,
-        stages=numbers("--stages", stages),
-        microbatches=microbatches,
-        ring_attention=ring_attention,
-        overlap=overlap,
-        offload_weights=offload_weights,
-        offload_kv=offload_kv,
-        offload_to=offload_to.value,
-        prefetch=prefetch,
-        batch=batch,
-        prefill_batch=prefill_batch,
-        prompt=prompt,
-        prefix_hit=prefix_hit,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        convention=convention.value,
-        calibration=calibration,
-        kv_cache=kv_cache,
-        attention=attention.value,
-        mask=mask.value,
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        denoising_steps=denoising_steps,
-        block=block,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price,
-    )
+    result = api.analyze(**asked(context))
     derivation = api.explain(result, explain) if explain else None
     if report is not None:
         from roofline.api.exploring import around

@@ -11,10 +11,10 @@ from roofline.cli.render import (
     clean,
     echo,
     print_columns,
+    print_heading,
     print_json,
     print_notes,
     print_rows,
-    print_sentences,
     wrap,
 )
 
@@ -92,15 +92,12 @@ def print_result(result: "Result", style: Format) -> None:
     meta, tables = result.metadata, result.tables
     if style is Format.TABLE:
         lengths = f"{meta['prompt']}" + (f" → {meta['output']}" if "output" in meta else "")
-        echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
-                f"{lengths} tokens, {meta['convention']} convention"
-            )
+        asked = (
+            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
+            f"{lengths} tokens, {meta['convention']} convention",
         )
-        echo("")
-        print_sentences(meta["summary"])
+        print_heading(asked, meta["summary"])
     _print_headline(tables["headline"], style)
     if style is Format.CSV:
         return

@@ -70,35 +70,9 @@ def compare(
     Exits with 1 if neither the base nor any variant fits.
     """
     from roofline import api
-    from roofline.cli.inputs import network, routing
+    from roofline.cli.inputs import asked
 
-    result = api.compare(
-        network(model),
-        with_ or [],
-        gpu,
-        training_tokens=training_tokens,
-        gpus=gpus,
-        tp=tp,
-        batch=batch,
-        prefill_batch=prefill_batch,
-        prompt=prompt,
-        prefix_hit=prefix_hit,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        convention=convention.value,
-        calibration=calibration,
-        kv_cache=kv_cache,
-        attention=attention.value,
-        mask=mask.value,
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price,
-        rank="static" if static else "steady",
-    )
+    result = api.compare(changes=with_ or [], **asked(context, "with_"))
     write_page(context, result, report)
     if format_ is Format.JSON:
         print_json("compare", _json(result), result.notes)

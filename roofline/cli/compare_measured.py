@@ -93,26 +93,12 @@ def compare_measured(
     Exits with 1 if no run can be predicted.
     """
     from roofline.api import compare_measured as ask
+    from roofline.cli.inputs import asked
 
     result = ask(
         [*files],
+        **asked(context, "files", "format_as", "outside", "fail_above", "profile"),
         format_=format_as,
-        model=model,
-        gpu=gpu,
-        gpus=gpus,
-        tp=tp,
-        pp=pp,
-        ep=ep,
-        dp=dp,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        engine_version=engine_version,
-        prompt=prompt,
-        output=output,
-        concurrency=concurrency,
-        rate=rate,
-        every=every,
         profile=profile or "",
     )
     write_page(context, result, report)

@@ -10,12 +10,10 @@ from roofline.cli.answer import answered
 from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
-    echo,
     print_columns,
+    print_heading,
     print_notes,
     print_rows,
-    print_sentences,
-    wrap,
 )
 
 if TYPE_CHECKING:
@@ -91,35 +89,9 @@ def disaggregate(
     """
     from roofline import api
     from roofline.api.disaggregation import disaggregate as ask
-    from roofline.cli.inputs import network, routing
+    from roofline.cli.inputs import asked
 
-    result = ask(
-        network(model),
-        gpu,
-        prefill=prefill,
-        decode=decode,
-        node=node,
-        decode_gpu=decode_gpu,
-        decode_node=decode_node,
-        gpus=gpus,
-        over=over.value,
-        overlapped=overlapped,
-        prefill_batch=prefill_batch,
-        batch=batch,
-        prompt=prompt,
-        prefix_hit=prefix_hit,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        calibration=calibration,
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        overlap=overlap,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price,
-    )
+    result = ask(**asked(context))
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     answered("disaggregate", result, derivation, format_, _print)
@@ -138,15 +110,12 @@ def _print(result: "Result", style: Format) -> None:
                 f"{first['instances'] * first['gpus']} × {meta['gpu_title']} (prefill) and "
                 f"{rest['instances'] * rest['gpus']} × {meta['decode_gpu_title']} (decode)"
             )
-        echo(wrap(f"{meta['model']}, prefill and decode apart, on {where}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, decode batch {meta['batch']}, "
-                f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention"
-            )
+        asked = (
+            f"{meta['model']}, prefill and decode apart, on {where}",
+            f"{meta['weights']} weights, {meta['kv']} KV cache, decode batch {meta['batch']}, "
+            f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
         )
-        echo("")
-        print_sentences(meta["summary"])
+        print_heading(asked, meta["summary"])
     _print_headline(tables["headline"], style)
     _print_pools(tables["pools"], style)
     _print_transfer(tables["transfer"], style)

@@ -1,8 +1,11 @@
 """What a command line names: catalog entries, files, or standard input."""
 
 import sys
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
 
 from roofline.cost.moe import Routing
 from roofline.errors import DocumentError, InputError, QuantityError
@@ -39,6 +42,45 @@ def scenario(name: str) -> "str | Scenario":
 
     text = schema.decode(sys.stdin.buffer.read(_MOST_STDIN), "stdin")
     return scenario_of(schema.parse_yaml(text, "stdin"), Path())
+
+
+_ASKED_AS: Final = {
+    "price": "usd_per_hour",
+    "ramp_up": "ramp_s",
+    "sp": "sequence_parallel",
+    "timeout": "timeout_s",
+}
+"""Parameters of a question that an option is called otherwise than."""
+_ANSWERED: Final = frozenset({"explain", "format_", "report"})
+"""Options about the answer, which no question has."""
+
+
+def asked(context: typer.Context, *own: str) -> dict[str, Any]:
+    """Parameters of a question by name, as the options of a command were given.
+
+    Parameters
+    ----------
+    context
+        Of the command.
+    own
+        Options that the command sees to itself, beside those about the answer.
+    """
+    out: dict[str, Any] = {}
+    for name, value in context.params.items():
+        if name in _ANSWERED or name in own:
+            continue
+        given = value.value if isinstance(value, Enum) else value
+        out[_ASKED_AS.get(name, name)] = None if given == () else given
+    if out["model"] == "-":
+        out["model"] = network("-")
+    if "routing_skew" in out:
+        out["routing"] = routing(out.pop("routing_skew"), out.pop("expert_loads"))
+    if "static" in out:
+        out["rank"] = "static" if out.pop("static") else "steady"
+    for name in ("stages", "tree"):
+        if name in out:
+            out[name] = numbers(f"--{name}", out[name])
+    return out
 
 
 def routing(skew: float, path: Path | None) -> Routing:

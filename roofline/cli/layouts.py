@@ -9,13 +9,11 @@ from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
-    echo,
     print_columns,
+    print_heading,
     print_json,
     print_notes,
     print_rows,
-    print_sentences,
-    wrap,
 )
 
 if TYPE_CHECKING:
@@ -56,35 +54,9 @@ def layouts(
 ) -> None:
     """Price every layout of a network on a number of GPUs, and say which is best for what."""
     from roofline import api
-    from roofline.cli.inputs import network, routing
+    from roofline.cli.inputs import asked
 
-    result = api.layouts(
-        network(model),
-        gpu,
-        gpus=gpus,
-        node=node,
-        objective=objective.value,
-        batch=batch,
-        prefill_batch=prefill_batch,
-        prompt=prompt,
-        prefix_hit=prefix_hit,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        calibration=calibration,
-        kv_cache=kv_cache,
-        attention=attention.value,
-        mask=mask.value,
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        ring_attention=ring_attention,
-        overlap=overlap,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price,
-        rank="static" if static else "steady",
-    )
+    result = api.layouts(**asked(context, "top"))
     write_page(context, result, report)
     if format_ is Format.JSON:
         tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
@@ -101,15 +73,12 @@ def _print(result: "Result", style: Format, top: int) -> None:
         print_columns(every, style)
         return
     if style is Format.TABLE:
-        echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']} in each "
-                f"replica, {meta['prompt']} → {meta['output']} tokens"
-            )
+        asked = (
+            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']} in each "
+            f"replica, {meta['prompt']} → {meta['output']} tokens",
         )
-        echo("")
-        print_sentences(meta["summary"])
+        print_heading(asked, meta["summary"])
     shown = [row for row in every.rows() if row["fits"] or not meta["fits"]]
     shown = shown[:top] if top > 0 else list(every.rows())
     title = (

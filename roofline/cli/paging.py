@@ -9,12 +9,10 @@ from roofline.cli.answer import answered
 from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
-    echo,
     print_columns,
+    print_heading,
     print_notes,
     print_rows,
-    print_sentences,
-    wrap,
 )
 
 if TYPE_CHECKING:
@@ -55,27 +53,9 @@ def paging(
     """
     from roofline import api
     from roofline.api.pages import paging as ask
-    from roofline.cli.inputs import network
+    from roofline.cli.inputs import asked
 
-    result = ask(
-        network(model),
-        gpu,
-        samples=samples,
-        page=page,
-        reserved=reserved,
-        node=node,
-        gpus=gpus,
-        layout=layout,
-        batch=batch,
-        prompt=prompt,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        calibration=calibration,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-    )
+    result = ask(**asked(context))
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     answered("paging", result, derivation, format_, _print)
@@ -100,15 +80,12 @@ def _print(result: "Result", style: Format) -> None:
         return
     if style is Format.TABLE:
         many = f", {meta['samples']} answers to each prompt" if meta["samples"] > 1 else ""
-        echo(wrap(f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, "
-                f"{meta['prompt']} → {meta['output']} tokens{many}"
-            )
+        asked = (
+            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+            f"{meta['weights']} weights, {meta['kv']} KV cache, "
+            f"{meta['prompt']} → {meta['output']} tokens{many}",
         )
-        echo("")
-        print_sentences(meta["summary"])
+        print_heading(asked, meta["summary"])
     rows = [
         [
             LABELS[row["metric"]],

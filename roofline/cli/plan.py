@@ -90,7 +90,7 @@ def plan(
 
     from roofline import api
     from roofline.cli.answer import print_derivation
-    from roofline.cli.inputs import network, routing, tokens
+    from roofline.cli.inputs import asked, tokens
     from roofline.cli.planned import print_plan, to_json
     from roofline.study.plan.explain import check
     from roofline.units import counted
@@ -99,36 +99,8 @@ def plan(
         check(explain)
     began = time.monotonic()
     result = api.plan(
-        network(model),
-        gpu or None,
-        gpus=gpus,
-        workload=workload,
-        trace=trace,
-        rate=rate,
-        cv=cv,
-        prompt=prompt,
-        output=output,
-        requests=requests,
-        warmup=warmup,
-        slo=slo,
-        headroom=headroom,
-        confidence=confidence,
-        seed=seed,
-        node=node,
-        weights=weights or None,
+        **asked(context, "kv", "training_tokens"),
         kv=kv or "auto",
-        engine=engine,
-        calibration=calibration,
-        disaggregated=disaggregated,
-        draft=draft,
-        acceptance=acceptance,
-        draft_length=draft_length,
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        overlap=overlap,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price or None,
         training_tokens=tokens("--training-tokens", training_tokens),
         progress=_progress(),
     )

@@ -97,6 +97,14 @@ def print_sentences(sentences: Sequence[str]) -> None:
         echo("")
 
 
+def print_heading(asked: Sequence[str], sentences: Sequence[str]) -> None:
+    """Print what was asked, a line of space, and what the answer says in words."""
+    for line in asked:
+        echo(wrap(line))
+    echo("")
+    print_sentences(sentences)
+
+
 def print_notes(notes: Sequence[str], style: Format) -> None:
     """Print what a reader has to know beside the tables."""
     for note in notes:

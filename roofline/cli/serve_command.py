@@ -42,6 +42,7 @@ class Draft(StrEnum):
 
 
 def serve_command(
+    context: typer.Context,
     model: options.Model = "llama-3.1-8b",
     gpu: options.Gpu = None,
     target: Annotated[
@@ -100,42 +101,11 @@ def serve_command(
     What an engine cannot be told is said on stderr. Exits with 1 if no cache fits.
     """
     from roofline import api
-    from roofline.cli.inputs import network, numbers
+    from roofline.cli.inputs import asked
 
-    asked = network(model) if model == "-" else model
+    question = asked(context, "target", "draft")
     results = [
-        api.serve_command(
-            asked,
-            gpu,
-            target=each.value,
-            engine=engine.value if engine else None,
-            node=node,
-            gpus=gpus,
-            layout=layout,
-            tp=tp,
-            pp=pp,
-            ep=ep,
-            dp=dp,
-            cp=cp,
-            stages=numbers("--stages", stages),
-            weights=weights,
-            kv=kv,
-            cuda_graphs=cuda_graphs,
-            memory_utilization=memory_utilization,
-            max_sequences=max_sequences,
-            max_context=max_context,
-            token_budget=token_budget,
-            chunked_prefill=chunked_prefill,
-            prefix_caching=prefix_caching,
-            offload_weights=offload_weights,
-            draft=draft.value if draft else "",
-            draft_tokens=draft_tokens,
-            draft_model=draft_model,
-            prompt=prompt,
-            output=output,
-            concurrency=concurrency,
-            port=port,
-        )
+        api.serve_command(target=each.value, draft=draft.value if draft else "", **question)
         for each in target or [Target.VLLM]
     ]
     if format_ is Format.JSON:

@@ -136,60 +136,15 @@ def simulate(
     """
     from roofline import api
     from roofline.cli import requests_out
-    from roofline.cli.inputs import network, routing
+    from roofline.cli.inputs import asked
 
     if out is not None:
         requests_out.check(out)
     if timeline is not None:
         requests_out.check_folder(timeline)
     result = api.simulate(
-        network(model),
-        gpu,
-        workload=workload,
-        trace=trace,
-        rate=rate,
-        cv=cv,
-        concurrency=concurrency,
-        prompt=prompt,
-        output=output,
-        requests=requests,
-        warmup=warmup,
-        length_spread=length_spread,
-        ramp_s=ramp_up,
-        prompt_pool=prompt_pool,
-        slo=slo,
-        seed=seed,
-        policy=policy.value if policy else None,
-        first=first.value if first else None,
-        max_sequences=max_sequences,
-        token_budget=token_budget,
-        timeout_s=timeout,
-        preemption=preemption.value,
-        contiguous=contiguous,
-        prefix_caching=prefix_caching,
-        host_cache=host_cache,
-        draft=draft,
-        acceptance=acceptance,
-        draft_length=draft_length,
-        node=node,
-        gpus=gpus,
-        layout=layout,
-        tp=tp,
-        pp=pp,
-        ep=ep,
-        dp=dp,
-        cp=cp,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        calibration=calibration,
+        **asked(context, "profile", "intervals", "out", "timeline"),
         profile=profile or "",
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        overlap=overlap,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price,
         with_intervals=intervals,
         with_requests=out is not None or timeline is not None,
         progress=_progress(),

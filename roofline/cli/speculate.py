@@ -9,12 +9,10 @@ from roofline.cli.answer import answered
 from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
-    echo,
     print_columns,
+    print_heading,
     print_notes,
     print_rows,
-    print_sentences,
-    wrap,
 )
 
 if TYPE_CHECKING:
@@ -86,37 +84,9 @@ def speculate(
     """
     from roofline import api
     from roofline.api.speculation import speculate as ask
-    from roofline.cli.inputs import network, numbers, routing
+    from roofline.cli.inputs import asked
 
-    result = ask(
-        network(model),
-        gpu,
-        draft=draft,
-        acceptance=acceptance,
-        length=length,
-        tree=numbers("--tree", tree),
-        tokens=tokens,
-        draft_weights=draft_weights,
-        draft_tp=draft_tp,
-        node=node,
-        gpus=gpus,
-        layout=layout,
-        batch=batch,
-        prefill_batch=prefill_batch,
-        prompt=prompt,
-        prefix_hit=prefix_hit,
-        output=output,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        calibration=calibration,
-        mla=mla.value,
-        routing=routing(routing_skew, expert_loads),
-        overlap=overlap,
-        cuda_graphs=cuda_graphs,
-        memory_utilization=memory_utilization,
-        usd_per_hour=price,
-    )
+    result = ask(**asked(context))
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     answered("speculate", result, derivation, format_, _print)
@@ -130,15 +100,12 @@ def _print(result: "Result", style: Format) -> None:
     if style is Format.TABLE:
         where = f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"
         drafts = "draft" if meta["draft_kind"] in ("medusa", "ngram") else "drafts"
-        echo(wrap(f"{where}, {meta['draft']} {drafts} {meta['tree']}"))
-        echo(
-            wrap(
-                f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
-                f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention"
-            )
+        asked = (
+            f"{where}, {meta['draft']} {drafts} {meta['tree']}",
+            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
+            f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
         )
-        echo("")
-        print_sentences(meta["summary"])
+        print_heading(asked, meta["summary"])
     _print_headline(tables["headline"], style)
     _print_drafts(tables["drafts"], style)
     _print_batches(tables["batches"], style)

@@ -19,6 +19,8 @@ from roofline.model.feedforward import Moe
 SHUFFLES: Final = 16
 """Placements of experts at random that the busiest group is averaged over."""
 _GRID: Final = 96
+BLOCK: Final = 8192
+"""Tokens times groups that are integrated at once. [1]"""
 
 
 def groups_met(part: Moe, groups: Number) -> Number:
@@ -143,34 +145,51 @@ def busiest(
     for number in _different(spread):
         there = spread == number
         counts, where = np.unique(many[there], return_inverse=True)
-        found = np.array([_busiest(float(count), part, int(number), routing) for count in counts])
-        rows[there], met[there] = found[where].T
+        known = _BUSIEST.setdefault((part, int(number), routing), {})
+        new = [count for count in counts.tolist() if count not in known]
+        size = max(BLOCK // int(number), 1)
+        for start in range(0, len(new), size):
+            some = new[start : start + size]
+            found = _busiest(np.array(some), part, int(number), routing)
+            known |= zip(some, found.tolist(), strict=True)
+        rows[there], met[there] = np.array([known[count] for count in counts.tolist()])[where].T
     return rows[()], met[()]
 
 
-@cache
-def _busiest(tokens: float, part: Moe, groups: int, routing: Routing) -> tuple[float, float]:
+_BUSIEST: Final[dict[tuple[Moe, int, Routing], dict[float, list[float]]]] = {}
+"""Rows and experts that `busiest` has found, by tokens."""
+
+
+def _busiest(tokens: Array, part: Moe, groups: int, routing: Routing) -> Array:
+    """Rows and experts for each number of tokens, of shape (tokens, 2)."""
     if groups == 1:
-        return tokens * part.active, float(touched(tokens, part.experts, part.active, routing))
+        met = np.asarray(touched(tokens, part.experts, part.active, routing))
+        return np.stack([tokens * part.active, met], axis=1)
     every, most = part.active * tokens, ceil(part.experts / groups)
     uniform = not routing.skew and not routing.loads
-    rows, met = [], []
-    for held in _placed(part, groups, routing):
+    found, placed = np.zeros((len(tokens), 2)), _placed(part, groups, routing)
+    for held in placed:
+        # Groups of one load need one distribution function.
+        alike = groups if uniform and part.experts % groups == 0 else 1
+        held = held[: groups // alike]
         share = held.sum(axis=1)
         # Experts of one token exclude each other: k draws without replacement.
         apart = share * (1 - share / part.active) * _correction(part) * groups / (groups - 1)
-        largest = _largest(tokens * share, tokens * np.maximum(apart, 0.0))
-        rows.append(min(max(largest, min(every, 1.0)), tokens * min(part.active, most)))
-        seen = 1.0 - (1.0 - held) ** tokens
-        spread = np.sum(seen * (1 - seen), axis=1)
+        spread = np.outer(tokens, np.maximum(apart, 0.0))
+        largest = _largest(np.outer(tokens, share), spread, alike)
+        rows = np.maximum(largest, np.minimum(every, 1.0))
+        rows = np.minimum(rows, tokens * min(part.active, most))
+        seen = 1.0 - (1.0 - held) ** tokens[:, None, None]
+        spread = np.sum(seen * (1 - seen), axis=2)
         if uniform:
-            spread = np.full(groups, _spread(tokens, part, groups))
-        largest = _largest(seen.sum(axis=1), spread)
-        met.append(min(max(largest, min(every, 1.0)), rows[-1], most))
-    return float(np.mean(rows)), float(np.mean(met))
+            spread = np.broadcast_to(_spread(tokens, part, groups)[:, None], spread.shape)
+        largest = _largest(seen.sum(axis=2), spread, alike)
+        met = np.minimum(np.minimum(np.maximum(largest, np.minimum(every, 1.0)), rows), most)
+        found += np.stack([rows, met], axis=1) / len(placed)
+    return found
 
 
-def _spread(tokens: float, part: Moe, groups: int) -> float:
+def _spread(tokens: Array, part: Moe, groups: int) -> Array:
     """Variance of the experts touched in a group, less their covariance with those of another.
 
     Whether two experts are missed is not independent: (E − k)(E − k − 1) / (E(E − 1)) of the
@@ -181,7 +200,8 @@ def _spread(tokens: float, part: Moe, groups: int) -> float:
     both = ((e - k) * max(e - k - 1, 0) / (e * max(e - 1, 1))) ** tokens
     held, covariance = e / groups, both - missed * missed
     own = held * missed * (1 - missed) + held * (held - 1) * covariance
-    return float(max(own - held * held * covariance, 0.0))
+    found: Array = np.maximum(own - held * held * covariance, 0.0)
+    return found
 
 
 @cache
@@ -216,15 +236,16 @@ def _orders(experts: int, routing: Routing) -> list[NDArray[np.int64]]:
     return [draw.permutation(experts) for _ in range(SHUFFLES)]
 
 
-def _largest(means: Array, variances: Array) -> float:
-    """Expected largest of independent normal variables."""
-    low, high = float(np.max(means)), float(np.max(means + 6 * np.sqrt(variances)))
-    if high == low:
-        return low
-    start = float(np.max(means - 6 * np.sqrt(variances)))
+def _largest(means: Array, variances: Array, alike: int) -> Array:
+    """Expected largest of independent normal variables, so many of each; of shape (tokens,)."""
     from scipy.special import ndtr
 
-    grid = np.linspace(start, high, _GRID)
+    far = 6 * np.sqrt(variances)
+    low, high = means.max(axis=1), (means + far).max(axis=1)
+    start = (means - far).max(axis=1)
+    grid = np.linspace(start, high, _GRID, axis=1)
     spread = np.sqrt(np.maximum(variances, 1e-300))
-    below = ndtr((grid[:, None] - means) / spread)
-    return max(start + float(np.trapezoid(1.0 - np.prod(below, axis=1), grid)), low)
+    below = ndtr((grid[:, :, None] - means[:, None, :]) / spread[:, None, :])
+    beyond = 1.0 - np.prod(below, axis=2) ** alike
+    found: Array = np.maximum(start + np.trapezoid(beyond, grid, axis=1), low)
+    return found

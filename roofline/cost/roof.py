@@ -26,24 +26,47 @@ HOST: Final = "host"
 BOUNDS = ("compute", "memory", "wire", HOST)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Time:
     """Time of an operator at datasheet rates, and as measured where it is known.
 
+    Limits are computed when they are asked for: nobody asks for most of what was measured.
+
     Attributes
     ----------
-    compute, memory, wire, host
-        If that were the only limit: arithmetic, device memory, wires between devices, and those to
-        the host. [s]
+    op, gpu, executions
+        What runs, where, and how often. [1]
     measured
         What measurements say of it; None where they say nothing.
     """
 
-    compute: Number
-    memory: Number
-    wire: Number
-    host: Number = 0.0
+    op: Op = field(repr=False)
+    gpu: Gpu = field(repr=False)
+    executions: float
     measured: Measured | None = None
+
+    @cached_property
+    def compute(self) -> Number:
+        """Time of the arithmetic, if that were the only limit. [s]"""
+        op = self.op
+        if not op.arithmetic:
+            return 0.0
+        return op.work.flops * (self.executions / self.gpu.rate(op.arithmetic))
+
+    @cached_property
+    def memory(self) -> Number:
+        """Time of the traffic with device memory, likewise. [s]"""
+        return self.op.work.hbm_bytes * (self.executions / self.gpu.hbm_bytes_per_s)
+
+    @cached_property
+    def wire(self) -> Number:
+        """Time of the wires between devices, likewise. [s]"""
+        return 0.0 if self.op.kind == HOST else self.op.wire_s * self.executions
+
+    @cached_property
+    def host(self) -> Number:
+        """Time of the wires to the host, likewise. [s]"""
+        return self.op.wire_s * self.executions if self.op.kind == HOST else 0.0
 
     @property
     def seconds(self) -> Number:
@@ -119,16 +142,14 @@ def roofed(
     gains
         Factors on it where an engine runs it.
     """
-    work = op.work
-    compute = work.flops * (executions / gpu.rate(op.arithmetic)) if op.arithmetic else 0.0
-    memory = work.hbm_bytes * (executions / gpu.hbm_bytes_per_s)
-    wired = op.wire_s * executions
+    if op.arithmetic:
+        gpu.rate(op.arithmetic)  # a device without it is refused whether or not anybody asks
     if op.kind == HOST:
-        return Time(compute, memory, 0.0, wired)
+        return Time(op, gpu, executions)
     if known is not None:
         took = gains.seconds(op, known) * executions
         known = Measured(took, known.log_sd, known.basis, known.found, known.assumed)
-    return Time(compute, memory, wired, measured=known)
+    return Time(op, gpu, executions, known)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,10 @@
 """Options that a question does not take: refused by name, never ignored."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
+import roofline
+from roofline.cost.deployment import Deployment
 from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Mla, Moe
@@ -34,6 +37,21 @@ def refuse_unused(question: str, given: Mapping[str, bool]) -> None:
             f"{question} does not take {', '.join(unused)}",
             hint="leave out what would change nothing, or ask without it",
         )
+
+
+def asked_of(deployment: Deployment) -> dict[str, Any]:
+    """Metadata of a result about a deployment: what answered, and what was asked about."""
+    return {
+        "version": roofline.__version__,
+        "model": deployment.architecture.name,
+        "gpu": deployment.node.gpu.name,
+        "gpu_title": deployment.node.gpu.title,
+        "gpus": deployment.devices,
+        "layout": deployment.layout.spelled,
+        "engine": deployment.engine.name,
+        "weights": deployment.precision.weights.name,
+        "kv": deployment.precision.kv.name,
+    }
 
 
 def check_parts(network: Architecture, mla: str, routing: Routing) -> None:

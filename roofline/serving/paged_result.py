@@ -3,8 +3,8 @@
 from math import exp
 from typing import Any, Final
 
-import roofline
 from roofline.cost.work import Work
+from roofline.serving.asking import asked_of
 from roofline.serving.explain.memory import kv
 from roofline.serving.paged import Paged, Scheme
 from roofline.serving.static import CENTRAL, static_batch
@@ -23,15 +23,7 @@ def result_of(made: Paged) -> Result:
         derivations=explain_all(made),
         notes=notes(made),
         metadata={
-            "version": roofline.__version__,
-            "model": deployment.architecture.name,
-            "gpu": deployment.node.gpu.name,
-            "gpu_title": deployment.node.gpu.title,
-            "gpus": deployment.devices,
-            "layout": deployment.layout.spelled,
-            "engine": deployment.engine.name,
-            "weights": deployment.precision.weights.name,
-            "kv": deployment.precision.kv.name,
+            **asked_of(deployment),
             "batch": work.batch,
             "prompt": work.prompt,
             "output": work.output,

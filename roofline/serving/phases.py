@@ -4,7 +4,7 @@ Rows are batches, or layouts; a single batch has no axis of rows. Every other st
 deployment, of a sweep or of every layout, is made of these two.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -23,7 +23,8 @@ from roofline.cost.roof import BOUNDS
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, plus
 from roofline.errors import RooflineError
-from roofline.serving.quadrature import Answers, ContextSums
+from roofline.model.architecture import Architecture, Attention, Block
+from roofline.serving.quadrature import Answers, ContextSums, between_nodes, context_nodes
 from roofline.serving.room import prompts_in_a_step
 from roofline.serving.stages import LaidOut, Priced, laid_out
 
@@ -431,6 +432,50 @@ class DecodeSteps:
 
     def _of(self, values: Array) -> ContextSums:
         return ContextSums.of(self.contexts, values)
+
+
+def decode_between(
+    deployment: Deployment, batch: Number, low: float, high: float, *, kv_cache: bool = True
+) -> DecodeSteps:
+    """Decode steps of batches from one context to another.
+
+    Parameters
+    ----------
+    deployment
+        What runs.
+    batch
+        Sequences: a number, or an array of shape (rows, 1). [1]
+    low, high
+        The shortest prompt, and the longest context of a step. [token]
+    kv_cache
+        False to compute the whole context again for every token.
+
+    Notes
+    -----
+    A window that no step fills is as long as the next node: it bends no time and adds no node, so
+    that a window as long as the context is none, to the last bit.
+    """
+    network = deployment.architecture
+    unfilled = [window for window in between_nodes(network) if window >= high]
+    if unfilled:
+        longer = {window: int(context_nodes(None, low, window)[-1]) for window in unfilled}
+        network = _with_windows(network, longer)
+        deployment = replace(deployment, architecture=network)
+    contexts = context_nodes(network, low, high, cached=kv_cache)
+    return decode_steps(deployment, batch, contexts, kv_cache=kv_cache)
+
+
+def _with_windows(network: Architecture, longer: Mapping[int, int]) -> Architecture:
+    """The network with other windows, by those that it has."""
+
+    def changed(block: Block) -> Block:
+        part = block.mixer
+        if not isinstance(part, Attention) or part.window is None or part.window not in longer:
+            return block
+        return replace(block, mixer=replace(part, window=longer[part.window]))
+
+    kinds = {block: changed(block) for block in network.kinds}
+    return replace(network, layers=tuple(kinds[block] for block in network.layers))
 
 
 def decode_steps(

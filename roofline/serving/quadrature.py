@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array, distinct
-from roofline.model.architecture import Architecture
+from roofline.model.architecture import Architecture, Attention
 
 PER_OCTAVE: Final = 8
 """Contexts that are priced between one and twice as many, whatever the workload, beside both sides
@@ -66,7 +66,22 @@ def mean(price: Callable[[Array], Array], first: int, last: int) -> float:
     return float(weights @ price(points))
 
 
-def context_nodes(network: Architecture, low: float, high: float, *, cached: bool = True) -> Array:
+def between_nodes(network: Architecture) -> list[int]:
+    """Windows of a network that end between two contexts priced for any workload, shortest first.
+
+    Parameters
+    ----------
+    network
+        Whose windows.
+    """
+    mixers = [block.mixer for block in network.kinds]
+    windows = {mixer.window for mixer in mixers if isinstance(mixer, Attention) and mixer.window}
+    return sorted(windows.difference(_octaves(PER_OCTAVE).tolist()))
+
+
+def context_nodes(
+    network: Architecture | None, low: float, high: float, *, cached: bool = True
+) -> Array:
     """Contexts at which decode steps are priced: the same few of every octave for any workload.
 
     Time is taken as linear between them, so that an answer costs the same whatever it is priced
@@ -75,7 +90,7 @@ def context_nodes(network: Architecture, low: float, high: float, *, cached: boo
     Parameters
     ----------
     network
-        Whose windows and chunks.
+        Whose windows and chunks; None for one without.
     low, high
         Contexts that are to lie between the first node and the last. [token]
     cached
@@ -86,7 +101,7 @@ def context_nodes(network: Architecture, low: float, high: float, *, cached: boo
     last = max(int(np.searchsorted(base, high)), first + 1)
     points = base[first : last + 1]
     bends: list[Array] = []
-    for block in network.kinds:
+    for block in network.kinds if network else ():
         index = getattr(block.mixer, "index", None)
         for full in (getattr(block.mixer, "window", None), index and index.top_k):
             bends += [np.array([float(full)])] if full else []

@@ -1,15 +1,148 @@
 """A priced static batch as a result: what the command line prints, JSON carries, reports draw."""
 
-import roofline
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from roofline.cost.calibration.kernel import Found
+from roofline.cost.measured import Measured
+from roofline.cost.work import distinct
 from roofline.errors import RooflineError
 from roofline.serving import advice, grounds, room, tables
-from roofline.serving.curve import curve
+from roofline.serving.asking import asked_of
 from roofline.serving.explain import explain_all
-from roofline.serving.kernels import kernels
+from roofline.serving.explain.parts import worst
 from roofline.serving.notes import notes, steady_notes
-from roofline.serving.static import StaticBatch
+from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
+from roofline.serving.static_columns import static_batches
 from roofline.serving.steady import steady_state
-from roofline.table import Result
+from roofline.table import Result, Table, table
+
+SOFTWARE: Final = "scheduling, sampling, launches: fitted to serving measured end to end"
+UNMEASURED: Final = "nothing like it was measured: the least that published rates allow"
+SHARED: Final = "its time is in the kernel of another operator"
+COLUMNS: Final = (
+    "kernel",
+    "of",
+    "measured on",
+    "note",
+    "source",
+    "basis",
+    "operators",
+    "prefill",
+    "decode",
+)
+
+
+def kernels(batch: StaticBatch) -> Table:
+    """Fits by what they price, those that take most time first; no rows at datasheet rates.
+
+    Columns ``prefill`` and ``decode`` are shares of the time of a step.
+    """
+    units = dict.fromkeys(COLUMNS, "")
+    if not batch.calibrated:
+        return table([], units)
+    phases = {"prefill": batch.prefill, "decode": batch.decode}
+    totals = {name: sum(e.seconds for e in ops.values()) for name, ops in phases.items()}
+    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    for phase, ops in phases.items():
+        for name, entry in ops.items():
+            told = _told(entry)
+            row = rows.setdefault(
+                tuple(told.values()),
+                {**told, "basis": "", "operators": [], "prefill": 0.0, "decode": 0.0},
+            )
+            row["basis"] = worst([row["basis"], entry.basis])
+            row["operators"] = list(dict.fromkeys([*row["operators"], name]))
+            row[phase] += entry.seconds / totals[phase] if totals[phase] else 0.0
+    ordered = sorted(rows.values(), key=lambda row: -max(row["prefill"], row["decode"]))
+    return table([{**row, "operators": ", ".join(row["operators"])} for row in ordered], units)
+
+
+def _told(entry: OpTime) -> Mapping[str, str]:
+    """What a fit is of, and how far it is from what was asked for."""
+    if entry.op.kind == "engine":
+        told = dict.fromkeys(("kernel", "of", "measured on", "source"), "")
+        return {**told, "kernel": "engine", "note": SOFTWARE}
+    known = entry.measured
+    found = known.found if known else None
+    if known is None or found is None:
+        note = UNMEASURED if known is None else SHARED
+        return {"kernel": "", "of": "", "measured on": "", "note": note, "source": ""}
+    label = found.fit.label
+    return {
+        "kernel": f"{label.kind} {label.variant}",
+        "of": label.provider,
+        "measured on": label.device,
+        "note": _distance(known, found),
+        "source": _rows(found),
+    }
+
+
+def _distance(known: Measured, found: Found) -> str:
+    """Why the fit may be off, in words; empty where it is of this very kernel."""
+    parts = []
+    if found.foreign:
+        alike = "another generation" if found.far else "a device of the same generation"
+        parts.append(f"carried over from {alike} by published rates")
+    elif found.fit.model.transferred:
+        parts.append("form of a like device, scaled to a sample of this one")
+    if found.borrowed:
+        parts.append("another engine's, in place of one that was not measured")
+    return "; ".join([*parts, known.assumed] if known.assumed else parts)
+
+
+def _rows(found: Found) -> str:
+    """Which measurements a fit rests on."""
+    return found.fit.model.source
+
+
+def curve(batch: StaticBatch, most: int) -> Table:
+    """TTFT, TPOT and throughput against batch, powers of two to beyond the most that fits."""
+    deployment, work = batch.deployment, batch.workload
+    last = max(4 * work.batch, 2 * most, 16)
+    batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
+    batches = distinct(np.append(batches, work.batch))
+    asked = work.prefill_batch
+    if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
+        asked = 0  # nobody said how many prompts go together
+    found = static_batches(deployment, work, batches, asked)
+    rows = [
+        {
+            "batch": int(b),
+            "ttft_s": float(start),
+            "tpot_s": float(each),
+            "latency_s": float(whole),
+            "throughput_tok_s": float(b) * work.output / float(whole),
+            "user_tok_s": 1 / float(each) if each else 0.0,
+            "fits": bool(b <= most),
+        }
+        for b, start, each, whole in zip(
+            batches, found.ttft_s, found.tpot_s, found.latency_s, strict=True
+        )
+    ]
+    if batch.calibrated:
+        for place, row in enumerate(rows):
+            for name, sds in (
+                ("ttft_s", found.ttft_log_sd),
+                ("tpot_s", found.tpot_log_sd),
+                ("throughput_tok_s", found.latency_log_sd),
+            ):
+                factor = float(np.exp(CENTRAL * sds[place]))
+                row[f"{name}_low"], row[f"{name}_high"] = row[name] / factor, row[name] * factor
+    units = {
+        "ttft_s": "s",
+        "tpot_s": "s",
+        "latency_s": "s",
+        "throughput_tok_s": "token/s",
+        "user_tok_s": "token/s",
+    }
+    for name in tuple(units):
+        if f"{name}_low" in rows[0]:
+            units |= {f"{name}_low": units[name], f"{name}_high": units[name]}
+    return table(rows, units, basis="interpolated" if batch.calibrated else "datasheet")
 
 
 def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
@@ -33,7 +166,6 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
     derivations = explain_all(batch, replicas, steady)
     prefix = "static_" if steady else ""
     given = {
-        "model": deployment.architecture.name,
         "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
         "layout": str(deployment.layout) + (f" × {replicas} replicas" if replicas > 1 else ""),
         "weights, KV cache": f"{deployment.precision.weights.name}, {deployment.precision.kv.name}",
@@ -66,19 +198,12 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
             *deployment.architecture.notes,
         ),
         metadata={
-            "version": roofline.__version__,
-            "model": deployment.architecture.name,
-            "gpu": deployment.node.gpu.name,
-            "gpu_title": deployment.node.gpu.title,
+            **asked_of(deployment),
             "node": deployment.node.name,
             "gpus": replicas * deployment.devices,
             "tp": int(deployment.tp),
-            "layout": deployment.layout.spelled,
             "layout_title": str(deployment.layout),
             "replicas": replicas,
-            "engine": deployment.engine.name,
-            "weights": deployment.precision.weights.name,
-            "kv": deployment.precision.kv.name,
             "arithmetic": deployment.precision.linear_arithmetic,
             "batch": work.batch,
             "prefill_batch": work.together,

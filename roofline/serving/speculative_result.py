@@ -2,12 +2,12 @@
 
 from typing import Final
 
-import roofline
 from roofline.cost.moe import touched
 from roofline.model.architecture import Moe
 from roofline.serving import speculative_tables as tables
 from roofline.serving.acceptance import published
 from roofline.serving.advice import listed, shares
+from roofline.serving.asking import asked_of
 from roofline.serving.drafts import MTP, rolls_back
 from roofline.serving.explain.speculative import explain_all
 from roofline.serving.speculative import Speculation
@@ -42,8 +42,7 @@ def result_of(made: Speculation) -> Result:
         derivations=derivations,
         notes=tuple(dict.fromkeys(notes(made))),
         metadata={
-            "version": roofline.__version__,
-            "model": target.architecture.name,
+            **asked_of(target),
             "draft": made.draft.title,
             "draft_kind": made.draft.kind,
             "draft_weights": "" if drafting is None else drafting.precision.weights.name,
@@ -57,14 +56,7 @@ def result_of(made: Speculation) -> Result:
             "turns": [{"batch": turn.batch, "gains": turn.gains} for turn in made.turns],
             "largest_batch": made.most,
             "least_acceptance": made.least_acceptance,
-            "gpu": target.node.gpu.name,
-            "gpu_title": target.node.gpu.title,
             "node": target.node.name,
-            "gpus": target.devices,
-            "layout": target.layout.spelled,
-            "engine": target.engine.name,
-            "weights": target.precision.weights.name,
-            "kv": target.precision.kv.name,
             "batch": work.batch,
             "prompt": work.prompt,
             "output": work.output,

@@ -16,13 +16,11 @@ from roofline.errors import InputError
 from roofline.serving.phases import (
     ENGINE,
     FirstTokens,
-    decode_steps,
+    decode_between,
     first_tokens,
-    remembering,
     together,
-    wires,
 )
-from roofline.serving.quadrature import Answers, context_nodes
+from roofline.serving.quadrature import Answers
 from roofline.serving.room import memory_of
 from roofline.serving.stages import Priced, slowest
 from roofline.serving.workload import Workload
@@ -218,16 +216,15 @@ def static_batch(
     tpot = tpot_serial = tpot_sd = 0.0
     decoding: tuple[float, ...] = ()
     if work.output > 1:
-        contexts = context_nodes(
-            deployment.architecture, prompt, float(work.longest), cached=work.kv_cache
+        steps = decode_between(
+            deployment, float(work.batch), prompt, float(work.longest), kv_cache=work.kv_cache
         )
-        steps = decode_steps(deployment, float(work.batch), contexts, kv_cache=work.kv_cache)
-        answer = Answers.of(contexts, np.array([prompt]), np.array([float(work.output)]))
+        answer = Answers.of(steps.contexts, np.array([prompt]), np.array([float(work.output)]))
         kernels, serial, spread = (
             float(np.asarray(steps.mean(name, answer, np.zeros(1, np.intp)))[0])
             for name in ("seconds", "serial", "log_sd")
         )
-        batch, gain, weights = float(work.batch), costs.decode_gain, answer.weights(contexts)
+        batch, gain, weights = float(work.batch), costs.decode_gain, answer.weights(steps.contexts)
         tpot, tpot_serial = (float(costs.decode_step(each, batch)) for each in (kernels, serial))
         software = tpot - gain * kernels
         tpot_sd = float(costs.log_sd(spread, 1.0 - software / tpot))
@@ -257,86 +254,6 @@ def static_batch(
         ttft_log_sd=float(first.log_sd),
         tpot_log_sd=tpot_sd,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class StaticBatches:
-    """Static batches of the same lengths, an entry of every array for each.
-
-    Attributes
-    ----------
-    ttft_s, tpot_s, latency_s
-        As of `StaticBatch`. [s]
-    ttft_log_sd, tpot_log_sd
-        Standard deviations of their logarithms. [1]
-    wires
-        Share of the time of a decode step, or of the only step, that collectives take. [1]
-    """
-
-    ttft_s: Array
-    tpot_s: Array
-    latency_s: Array
-    ttft_log_sd: Array
-    tpot_log_sd: Array
-    wires: Array
-
-    @property
-    def latency_log_sd(self) -> Array:
-        """Log standard deviation of the latency; errors of both phases are fully correlated. [1]"""
-        rest = self.latency_s - self.ttft_s
-        spread = self.ttft_s * self.ttft_log_sd + rest * self.tpot_log_sd
-        return np.asarray(spread / self.latency_s)
-
-
-def static_batches(
-    deployment: Deployment, work: Workload, batch: Array, prefill_batch: int | None = None
-) -> StaticBatches:
-    """Static batches of several sizes, or on several layouts: each as `static_batch` prices it.
-
-    Parameters
-    ----------
-    deployment
-        What runs; degrees of its layout may be arrays.
-    work
-        Lengths.
-    batch
-        Sequences of each. [1]
-    prefill_batch
-        Prompts prefilled in one step, 0 for as many as go together; None for what the workload
-        says. [1]
-
-    Notes
-    -----
-    Batches are the rows of a grid whose columns are contexts: what does not depend on the context
-    is priced once for each.
-    """
-    costs, layout, rows = deployment.engine_costs, deployment.layout, np.arange(len(batch))
-    if layout.is_axis:
-        degrees = (layout.tp, layout.cp, layout.dp, layout.ep)
-        down = (np.broadcast_to(np.asarray(each, float), batch.shape)[:, None] for each in degrees)
-        tp, cp, dp, ep = down
-        deployment = replace(deployment, layout=replace(layout, tp=tp, cp=cp, dp=dp, ep=ep))
-    known, down_batch, prompt = remembering(deployment), batch[:, None], float(work.prompt)
-    asked = work.prefill_batch if prefill_batch is None else prefill_batch
-    first = first_tokens(known, down_batch, prompt, float(work.cached), asked)
-    ttft = first.seconds[:, 0]
-    if work.output == 1:
-        none, shared = np.zeros_like(batch), first.full.wide(wires(first.full))[:, 0]
-        return StaticBatches(ttft, none, ttft, first.log_sd[:, 0], none, shared)
-    contexts = context_nodes(
-        deployment.architecture, prompt, float(work.longest), cached=work.kv_cache
-    )
-    steps = decode_steps(known, down_batch, contexts, kv_cache=work.kv_cache)
-    answer = Answers.of(contexts, np.array([prompt]), np.array([float(work.output)]))
-    answers = answer.taken(0 * rows)
-    kernels, log_sd, shared = (
-        np.asarray(steps.mean(name, answers, rows)) for name in ("seconds", "log_sd", "wires")
-    )
-    tpot = np.asarray(costs.decode_step(kernels, batch))
-    part = costs.decode_gain * kernels / tpot
-    spread = np.asarray(costs.log_sd(log_sd, part))
-    latency = ttft + tpot * (work.output - 1)
-    return StaticBatches(ttft, tpot, latency, first.log_sd[:, 0], spread, shared * part)
 
 
 def _mean_ttft(first: FirstTokens, work: Workload) -> float:

@@ -1,24 +1,28 @@
 """Layouts as a result: what the command line prints and JSON carries."""
 
 from collections.abc import Sequence
-from math import exp, isfinite
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-import roofline
 from roofline.cost.deployment import Deployment
+from roofline.cost.layout import DEGREES
+from roofline.cost.work import Array
+from roofline.serving.asking import asked_of
 from roofline.serving.static import CENTRAL
-from roofline.serving.steady_columns import SteadyColumns
 from roofline.serving.workload import Workload
 from roofline.study.choice import OBJECTIVES, Objective, ranked, reason
 from roofline.study.layouts import MANY, Layouts, filled, price
-from roofline.study.steady_layouts import steady_layouts
-from roofline.table import Result, table
+from roofline.table import Column, Result, Table, table
 from roofline.units import MILLION, SECONDS_PER_HOUR, show_binary
 
 __all__ = ["Objective", "layouts"]
 
+STEADY: Final = ("ttft_idle_s", "tpot_steady_s", "steady_tok_s")
+"""Figures of a server that is kept full."""
+TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
+"""Figures that have an interval."""
 UNITS: Final = {
     "weight_bytes": "B",
     "kv_bytes": "B",
@@ -30,10 +34,7 @@ UNITS: Final = {
     "ttft_s": "s",
     "tpot_s": "s",
     "latency_s": "s",
-    **dict.fromkeys(
-        (f"{name}_{end}" for name in ("ttft_s", "tpot_s", "latency_s") for end in ("low", "high")),
-        "s",
-    ),
+    **{f"{name}_{end}": "s" for name in TIMES for end in ("low", "high")},
     "throughput_tok_s": "token/s",
     "throughput_tok_s_per_gpu": "token/s",
     "usd_per_mtok": "$",
@@ -69,8 +70,9 @@ def layouts(
     objective
         What the order is by.
     rank
-        Whether figures of a replica that is kept full are beside those of static batches; the
-        order is the same, see `roofline.study.steady_layouts.steady_layouts`.
+        Whether figures of a replica that is kept full are beside those of static batches. The
+        order is the same: every answer sees every prompt's prefill once, before its own tokens or
+        among them.
 
     Raises
     ------
@@ -80,9 +82,9 @@ def layouts(
     priced = price(base, workload, gpus, utilization)
     if objective != "latency" or len(priced) <= MANY:
         priced = filled(base, priced, workload, utilization)
-    lasting = None
-    if rank == "steady" and workload.kv_cache and base.architecture.causal and workload.output > 1:
-        lasting = steady_layouts(base, priced, workload)
+    steady = (
+        rank == "steady" and workload.kv_cache and base.architecture.causal and workload.output > 1
+    )
     usd, calibrated = base.node.gpu.usd_per_hour, base.calibration is not None
     full = bool(np.all(np.isfinite(priced.largest)))
     known = [name for name in OBJECTIVES if full or name == "latency"]
@@ -103,11 +105,7 @@ def layouts(
     return Result(
         kind="layouts",
         tables={
-            "layouts": table(
-                _rows(priced, [*order, *rest], usd, calibrated, lasting),
-                UNITS,
-                "interpolated" if calibrated else "assumed",
-            ),
+            "layouts": _table(priced, np.array([*order, *rest]), usd, calibrated, steady),
             "best": table(best, {"objective": "", "layout": "", "reason": ""} if not best else {}),
         },
         notes=(
@@ -116,7 +114,7 @@ def layouts(
                 "sequences in each replica that are kept full, the prompts of the others among the "
                 "steps of an answer. Throughput is with as many sequences as fit, whatever latency "
                 "that has."
-                if lasting
+                if steady
                 else f"TTFT, TPOT and latency are of a static batch of {workload.batch} in each "
                 "replica; throughput is with as many sequences as fit, whatever latency that has."
             ),
@@ -124,15 +122,9 @@ def layouts(
             MEASURED if calibrated else DATASHEET,
         ),
         metadata={
-            "version": roofline.__version__,
-            "model": base.architecture.name,
-            "gpu": base.node.gpu.name,
-            "gpu_title": base.node.gpu.title,
+            **{key: value for key, value in asked_of(base).items() if key != "layout"},
             "node": base.node.name,
             "gpus": gpus,
-            "engine": base.engine.name,
-            "weights": base.precision.weights.name,
-            "kv": base.precision.kv.name,
             "batch": workload.batch,
             "prompt": workload.prompt,
             "output": workload.output,
@@ -159,68 +151,66 @@ def _summary(
     return (first["reason"], *reversed(others.values()))
 
 
-def _rows(
-    priced: Layouts,
-    order: list[int],
-    usd_per_hour: float,
-    calibrated: bool,
-    lasting: SteadyColumns | None,
-) -> list[dict[str, Any]]:
-    spreads = {
-        "ttft_s": priced.ttft_log_sd,
-        "tpot_s": priced.tpot_log_sd,
-        "latency_s": priced.latency_log_sd,
+def _table(
+    priced: Layouts, order: NDArray[np.intp], usd_per_hour: float, calibrated: bool, steady: bool
+) -> Table:
+    """Layouts in an order, a row for each."""
+
+    def figures(name: str) -> list[float]:
+        return getattr(priced, name)[order].tolist()  # type: ignore[no-any-return]
+
+    def whole(values: Array) -> list[int]:
+        return values[order].astype(int).tolist()  # type: ignore[no-any-return]
+
+    def known(values: Array, there: bool) -> list[float | None]:
+        return values[order].tolist() if there else [None] * len(order)
+
+    used = priced.devices * priced.replicas
+    usd = usd_per_hour / SECONDS_PER_HOUR * used
+    rate, full = priced.throughput_tok_s, priced.filled_tok_s
+    asked = bool(np.all(np.isfinite(full)))
+    columns: dict[str, Sequence[Any]] = {
+        "layout": [priced.layout(number).spelled for number in order],
+        **{name: whole(getattr(priced, name)) for name in DEGREES},
+        "sequence_parallel": priced.sequence_parallel[order].astype(bool).tolist(),
+        "devices": whole(priced.devices),
+        "replicas": whole(priced.replicas),
+        "gpus_used": whole(used),
+        "fits": priced.fits[order].tolist(),
+        "weight_bytes": figures("weights"),
+        "kv_bytes": figures("kv"),
+        "memory_bytes": figures("taken"),
+        "free_bytes": figures("free"),
     }
-
-    def ends(number: int) -> dict[str, float]:
-        out: dict[str, float] = {}
-        for name, spread in spreads.items() if calibrated else ():
-            value, wide = float(getattr(priced, name)[number]), exp(CENTRAL * spread[number])
-            out |= {f"{name}_low": value / wide, f"{name}_high": value * wide}
-        return out
-
-    kept = {}
-    if lasting is not None:
-        kept = {
-            "ttft_idle_s": lasting.ttft_idle_s,
-            "tpot_steady_s": lasting.tpot_s,
-            "steady_tok_s": lasting.output_tok_s,
+    if steady:
+        columns |= {name: figures(name) for name in STEADY}
+    columns |= {name: figures(name) for name in TIMES}
+    for name in TIMES if calibrated else ():
+        value = getattr(priced, name)
+        wide = np.exp(CENTRAL * getattr(priced, name.replace("_s", "_log_sd")))
+        columns[f"{name}_low"] = (value / wide)[order].tolist()
+        columns[f"{name}_high"] = (value * wide)[order].tolist()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns |= {
+            "throughput_tok_s": figures("throughput_tok_s"),
+            "throughput_tok_s_per_gpu": (rate / used)[order].tolist(),
+            "usd_per_mtok": known(usd / rate * MILLION, usd_per_hour > 0),
+            "largest_batch": whole(priced.largest) if asked else known(full, there=False),
+            "filled_tok_s_per_gpu": known(full / used, asked),
+            "filled_usd_per_mtok": [
+                each if rate else None
+                for each, rate in zip(
+                    known(usd / full * MILLION, asked and usd_per_hour > 0),
+                    full[order],
+                    strict=True,
+                )
+            ],
+            "wire_share": figures("wires"),
         }
-
-    def row(number: int) -> dict[str, Any]:
-        layout, replicas = priced.layout(number), int(priced.replicas[number])
-        used = replicas * int(layout.devices)
-        rate, full = float(priced.throughput_tok_s[number]), float(priced.filled_tok_s[number])
-        asked = isfinite(full)
-        usd = usd_per_hour / SECONDS_PER_HOUR * used
-        return {
-            "layout": layout.spelled,
-            "tp": int(layout.tp),
-            "cp": int(layout.cp),
-            "dp": int(layout.dp),
-            "ep": int(layout.ep),
-            "pp": layout.pp,
-            "sequence_parallel": layout.sequence_parallel,
-            "devices": int(layout.devices),
-            "replicas": replicas,
-            "gpus_used": used,
-            "fits": bool(priced.fits[number]),
-            "weight_bytes": float(priced.weights[number]),
-            "kv_bytes": float(priced.kv[number]),
-            "memory_bytes": float(priced.taken[number]),
-            "free_bytes": float(priced.free[number]),
-            **{name: float(np.asarray(column)[number]) for name, column in kept.items()},
-            "ttft_s": float(priced.ttft_s[number]),
-            "tpot_s": float(priced.tpot_s[number]),
-            "latency_s": float(priced.latency_s[number]),
-            **ends(number),
-            "throughput_tok_s": rate,
-            "throughput_tok_s_per_gpu": rate / used,
-            "usd_per_mtok": usd / rate * MILLION if usd else None,
-            "largest_batch": int(priced.largest[number]) if asked else None,
-            "filled_tok_s_per_gpu": full / used if asked else None,
-            "filled_usd_per_mtok": usd / full * MILLION if asked and usd and full else None,
-            "wire_share": float(priced.wires[number]),
+    basis = "interpolated" if calibrated else "assumed"
+    return Table(
+        {
+            name: Column(tuple(values), UNITS.get(name, ""), basis if name in UNITS else "")
+            for name, values in columns.items()
         }
-
-    return [row(number) for number in order]
+    )

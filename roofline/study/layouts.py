@@ -1,6 +1,5 @@
 """Layouts of a network on a number of GPUs: all that can be, priced together, and the best one."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -12,9 +11,10 @@ from roofline.cost.layout import DEGREES, Layout
 from roofline.cost.memory import Held, held, memory_budget
 from roofline.cost.work import Array, Number
 from roofline.errors import LayoutError
-from roofline.serving.phases import together
+from roofline.serving.phases import ask_together, together
 from roofline.serving.room import step_tokens
-from roofline.serving.static import check_context, static_batches
+from roofline.serving.static import check_context
+from roofline.serving.static_columns import StaticBatches, static_batches
 from roofline.serving.workload import MOST_SEQUENCES, Workload
 from roofline.study.enumeration import candidates
 
@@ -42,6 +42,10 @@ class Layouts:
         Standard deviation of their logarithms; 0 at datasheet rates. [1]
     wires
         Share of the time of a decode step, or of the only step, that collectives take. [1]
+    ttft_idle_s, tpot_steady_s
+        TTFT of one prompt on an idle server; time between tokens with the batch kept full. [s]
+    steady_tok_s
+        Output tokens of all replicas, their batches kept full. [token/s]
     largest
         Most sequences of a replica that fit; nan where nobody asked. [1]
     filled_tok_s
@@ -67,6 +71,9 @@ class Layouts:
     ttft_log_sd: Array
     tpot_log_sd: Array
     wires: Array
+    ttft_idle_s: Array
+    tpot_steady_s: Array
+    steady_tok_s: Array
     largest: Array
     filled_tok_s: Array
 
@@ -121,7 +128,15 @@ def price(
             f"{base.architecture.name} cannot be laid out on {gpus} × {base.node.gpu.name}",
             hint="give another number of GPUs, or degrees of a layout to see what is in the way",
         )
-    priced = [_price(base, layout, workload, gpus, utilization) for layout in groups]
+    times = [
+        static_batches(replace(base, layout=each), workload, _batch(each, workload))
+        for each in groups
+    ]
+    ask_together([step for each in times for step in (*each.steps, *each.idle.steps)])
+    priced = [
+        _figures(base, layout, workload, each, gpus, utilization)
+        for layout, each in zip(groups, times, strict=True)
+    ]
     return Layouts(
         *(
             np.concatenate([getattr(part, field.name) for part in priced])
@@ -130,13 +145,21 @@ def price(
     )
 
 
-def _price(
-    base: Deployment, layout: Layout, work: Workload, gpus: int, utilization: float | None
+def _batch(layout: Layout, work: Workload) -> Array:
+    """Sequences of a replica of each layout. [1]"""
+    return np.full_like(np.asarray(layout.tp, float), float(work.batch))
+
+
+def _figures(
+    base: Deployment,
+    layout: Layout,
+    work: Workload,
+    times: StaticBatches,
+    gpus: int,
+    utilization: float | None,
 ) -> Layouts:
     """Figures of layouts that have their stages in common."""
-    like = np.asarray(layout.tp, float)
-    batch = np.full_like(like, float(work.batch))
-    times = static_batches(replace(base, layout=layout), work, batch)
+    like, batch, steady = np.asarray(layout.tp, float), times.batch, times.steady
     devices = np.asarray(layout.devices, float)
     replicas = np.floor(gpus / devices)
     parts = _held(replace(base, layout=layout), work, batch)
@@ -165,6 +188,9 @@ def _price(
         ttft_log_sd=times.ttft_log_sd,
         tpot_log_sd=times.tpot_log_sd,
         wires=times.wires,
+        ttft_idle_s=column(steady.ttft_idle_s),
+        tpot_steady_s=column(steady.tpot_s),
+        steady_tok_s=column(steady.output_tok_s) * replicas,
         largest=np.full_like(like, np.nan),
         filled_tok_s=np.full_like(like, np.nan),
     )
@@ -183,28 +209,6 @@ def _held(deployment: Deployment, work: Workload, batch: Array) -> Held:
     )
 
 
-def alike(priced: Layouts) -> Iterator[tuple[NDArray[np.intp], Layout]]:
-    """Places of layouts that have their stages in common, and these as one with arrays of degrees.
-
-    Parameters
-    ----------
-    priced
-        The layouts.
-    """
-    kinds = np.stack([priced.pp, priced.sequence_parallel])
-    for pp, parallel in np.unique(kinds, axis=1).T:
-        here = np.flatnonzero((priced.pp == pp) & (priced.sequence_parallel == parallel))
-        layout = Layout(
-            priced.tp[here],
-            priced.cp[here],
-            priced.dp[here],
-            priced.ep[here],
-            pp=int(pp),
-            sequence_parallel=bool(parallel),
-        )
-        yield here, layout
-
-
 def filled(
     base: Deployment, priced: Layouts, work: Workload, utilization: float | None = None
 ) -> Layouts:
@@ -218,10 +222,20 @@ def filled(
         The layouts.
     """
     batches, rates = np.zeros(len(priced)), np.zeros(len(priced))
-    for here, layout in alike(priced):
-        found = _most(replace(base, layout=layout), work, utilization)
-        batches[here] = found
-        times = static_batches(replace(base, layout=layout), work, np.maximum(found, 1.0))
+    kinds = np.stack([priced.pp, priced.sequence_parallel])
+    for pp, parallel in np.unique(kinds, axis=1).T:
+        here = np.flatnonzero((priced.pp == pp) & (priced.sequence_parallel == parallel))
+        layout = Layout(
+            priced.tp[here],
+            priced.cp[here],
+            priced.dp[here],
+            priced.ep[here],
+            pp=int(pp),
+            sequence_parallel=bool(parallel),
+        )
+        laid = replace(base, layout=layout)
+        batches[here] = found = _most(laid, work, utilization)
+        times = static_batches(laid, work, np.maximum(found, 1.0))
         rates[here] = priced.replicas[here] * found * work.output / times.latency_s
     return replace(priced, largest=batches, filled_tok_s=rates)
 

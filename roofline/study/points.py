@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from roofline.errors import DocumentError
 from roofline.study.grounds import notes
-from roofline.study.scenario.limits import Objective
 from roofline.study.store.merging import KEY
+from roofline.study.sweep.keep import Objective
 from roofline.study.wording import counted, figure, quantity
 from roofline.table import Column, Result, Table
 

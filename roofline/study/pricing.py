@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
@@ -20,11 +21,42 @@ from roofline.study.sweep import lane as tabular
 from roofline.study.sweep.columns import Columns, price
 from roofline.study.sweep.keep import ALL, MEMORY, Kept, Rows
 from roofline.study.sweep.keep import FEASIBLE as KEPT
-from roofline.study.sweep.listed import Listed
 from roofline.study.sweep.prices import Prices, ahead, priced, within
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """Columns of points, as `roofline.study.sweep.columns.Columns` has them.
+
+    Attributes
+    ----------
+    names
+        What tells the lane from other lanes, by column.
+    columns
+        Figures, ``index`` and ``fits`` among them.
+    """
+
+    names: Mapping[str, str | int]
+    columns: Mapping[str, NDArray[Any]]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Values of one column; of one that is not there, none."""
+        if name in self.columns:
+            return self.columns[name]
+        return np.full(self.rows, self.names.get(name, np.nan))
+
+    @property
+    def rows(self) -> int:
+        """Points."""
+        return len(self.columns["index"])
+
+    def taken(self, rows: NDArray[np.intp]) -> "Listed":
+        """Some of the points."""
+        return Listed(self.names, {name: values[rows] for name, values in self.columns.items()})
+
 
 FEASIBLE: Final = "feasible"
 """Under which configurations are counted that miss nothing."""
@@ -198,7 +230,7 @@ class _Part:
 
 
 def _part(prices: Prices, numbers: Mapping[str, Array]) -> _Part:
-    inside = within(prices.lane, numbers["prompt"], numbers["output"])
+    inside = within(prices.lane.deployment.architecture, numbers["prompt"], numbers["output"])
     beyond = columns = None
     if not inside.all():
         rest = {name: values[~inside] for name, values in numbers.items()}

@@ -1,12 +1,16 @@
-"""Rows of a sweep: configurations with their names, numbers, figures and what they miss."""
+"""Rows of a sweep: configurations with their names, numbers, figures and what they miss.
 
-from collections.abc import Mapping
+``pyarrow.array`` would do, but looks whether it was given something of pandas, and imports all of
+pandas to know: in every worker of a sweep, longer than many a chunk takes.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.serving.phases import LIMITS
-from roofline.study import arrow
 from roofline.study.scenario.limits import FIGURES, Figure, missed
 from roofline.study.scenario.scenario import Scenario
 from roofline.study.sweep.keep import MEMORY, Rows
@@ -14,6 +18,59 @@ from roofline.table import BASES
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def numbers(values: NDArray[Any]) -> "pa.Array":
+    """Column of integers, or of floating-point numbers of which nan is missing.
+
+    Examples
+    --------
+    >>> numbers(np.array([1.0, np.nan])).to_pylist()
+    [1.0, None]
+    """
+    import pyarrow as pa
+
+    found = np.ascontiguousarray(values)
+    known = None
+    if found.dtype.kind == "f" and (missing := np.isnan(found)).any():
+        known = pa.py_buffer(_bits(~missing))
+    kind = pa.from_numpy_dtype(found.dtype)
+    return pa.Array.from_buffers(kind, len(found), [known, pa.py_buffer(found)])
+
+
+def truths(values: NDArray[np.bool_]) -> "pa.Array":
+    """Column of booleans.
+
+    Examples
+    --------
+    >>> truths(np.array([True, False])).to_pylist()
+    [True, False]
+    """
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(_bits(values))])
+
+
+def words(codes: NDArray[Any], names: Sequence[str]) -> "pa.DictionaryArray":
+    """Column of words by their places in a list.
+
+    Examples
+    --------
+    >>> words(np.array([1, 0, 1]), ["", "vllm"]).to_pylist()
+    ['vllm', '', 'vllm']
+    """
+    import pyarrow as pa
+
+    text = [name.encode() for name in names]
+    ends = np.cumsum([0, *map(len, text)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(text))]
+    known = pa.Array.from_buffers(pa.string(), len(text), buffers)
+    return pa.DictionaryArray.from_arrays(numbers(np.asarray(codes, np.int32)), known)
+
+
+def _bits(values: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return np.packbits(values, bitorder="little")
+
 
 DEGREES: Final = ("tp", "pp", "dp", "ep", "cp")
 _WHOLE: Final = ("index", "gpus", *DEGREES, "batch", "prompt", "output", "concurrency")
@@ -82,16 +139,16 @@ class _Figures(dict[str, Any]):
 
 def _column(name: str, points: Rows, special: Mapping[str, Any]) -> "pa.Array":
     if name in ("fits", "feasible"):
-        return arrow.truths(special[name])
+        return truths(special[name])
     if name == "limit":
-        words, codes = np.unique(special[name], return_inverse=True)
-        return arrow.words(codes, words.tolist())
+        limits, codes = np.unique(special[name], return_inverse=True)
+        return words(codes, limits.tolist())
     if name in points.names and name != "gpus":
         value = points.names[name]
         if isinstance(value, str):
-            return arrow.words(np.zeros(points.rows), [value])
-        return arrow.numbers(np.full(points.rows, value, np.int64))
+            return words(np.zeros(points.rows), [value])
+        return numbers(np.full(points.rows, value, np.int64))
     values = np.asarray(points[name], np.float64)
     if name in _WORDS:
-        return arrow.words(np.nan_to_num(values, nan=-1.0) + 1.0, ["", *_WORDS[name]])
-    return arrow.numbers(values.astype(np.int64) if name in _WHOLE else values)
+        return words(np.nan_to_num(values, nan=-1.0) + 1.0, ["", *_WORDS[name]])
+    return numbers(values.astype(np.int64) if name in _WHOLE else values)

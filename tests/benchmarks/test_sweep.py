@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from multiprocessing import get_context
@@ -26,7 +25,7 @@ from roofline.hardware.machine import Gpu, Node
 from roofline.model.architecture import Architecture
 from roofline.serving.phases import decode_steps
 from roofline.study.sweep.columns import FIGURES, Columns, price
-from roofline.study.sweep.keep import Kept
+from roofline.study.sweep.keep import Kept, Objective
 from roofline.study.sweep.lane import Axes, Axis, Lane
 from roofline.study.sweep.prices import ahead, priced, within
 from tests.benchmarks.reference import reference
@@ -67,15 +66,11 @@ TOGETHER: Final = 24
 LANES: Final = tuple(product(MODELS, GPUS, LAYOUTS, FORMATS))
 
 
-@dataclass(frozen=True)
-class Best:
-    """An objective."""
-
-    column: str
-    largest: bool = False
-
-
-OBJECTIVES: Final = (Best("tpot_s"), Best("ttft_s"), Best("throughput_per_gpu_tok_s", largest=True))
+OBJECTIVES: Final = (
+    Objective("tpot_s"),
+    Objective("ttft_s"),
+    Objective("throughput_per_gpu_tok_s", largest=True),
+)
 
 network = cache(network_of)
 
@@ -120,7 +115,9 @@ def looked_up(number: int, calibration: str) -> Columns | None:
     except RooflineError:
         return None
     count = len(POINTS["batch"])
-    inside = np.flatnonzero(within(where, POINTS["prompt"], POINTS["output"]))
+    inside = np.flatnonzero(
+        within(where.deployment.architecture, POINTS["prompt"], POINTS["output"])
+    )
     points = POINTS
     if len(inside) < count:
         points = {name: column[inside] for name, column in POINTS.items()}
@@ -219,7 +216,7 @@ def test_how_far_means_are_off() -> None:
         except RooflineError:
             continue
         some = {name: column[rows] for name, column in POINTS.items()}
-        inside = within(where, some["prompt"], some["output"])
+        inside = within(where.deployment.architecture, some["prompt"], some["output"])
         found = price(priced(where), {name: column[inside] for name, column in some.items()})
         for batch, prompt, output, mean in zip(
             *(found[name] for name in ("batch", "prompt", "output", "kernels_s")), strict=True

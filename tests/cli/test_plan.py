@@ -3,6 +3,8 @@
 import csv
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from roofline import api
 from roofline.cli import run
 from roofline.hardware import catalog
 from tests.cli.once import once
-from tests.cli.planned import SMALL, promised, rows, simulated
+from tests.cli.planned import SMALL, promised, rows
 
 TABLES = {
     "verdict",
@@ -91,11 +93,47 @@ def test_what_is_recommended_can_be_started_and_is_read_back_the_same(
     assert again["gpus"] * verdict["instances"] == verdict["gpus"]
 
 
-def test_what_is_recommended_keeps_its_limits_when_it_is_simulated(cli: Any) -> None:
-    result = cli(f"{SMALL} --rate 40 --gpus 4 --aggregated --format json").result
-    again = simulated(result)
-    assert again.metadata["met"] is True
-    assert promised(again.tables["objectives"].rows()) == promised(rows(result, "objectives"))
+SIMULATED = (
+    f"{SMALL} --rate 40 --gpus 4",
+    "plan llama-3.1-8b --rate 25 --gpus 4 --cv 2 --seed 3 --weights fp8 --weights bf16",
+    # More than 16,384 tokens at most, which tables reach in powers of two, and little memory.
+    "plan llama-3.1-8b --gpu l40s --gpus 8 --rate 2 --requests 3000 --prompt 1000..16000 "
+    "--output 20..600 --slo ttft=20s,tpot=200ms --calibration none",
+    "plan mixtral-8x7b --gpus 16 --rate 8 --requests 1000 --routing-skew 0.5 --confidence 0%",
+)
+
+
+@pytest.mark.parametrize("line", SIMULATED)
+def test_figures_of_a_plan_are_those_of_the_simulation_that_it_prints(
+    cli: Any, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    result = cli(f"{line} --aggregated --format json").result
+    assert result["simulation"].startswith("roofline simulate ")
+    asked = shlex.split(result["simulation"])[1:]
+    assert run([*asked, "--no-intervals", "--format", "json"]) == 0
+    again = json.loads(capsys.readouterr().out)["result"]
+    assert again["met"] is True
+    assert promised(again["objectives"]) == promised(rows(result, "objectives"))
+    assert again["gpus"] == rows(result, "verdict")[0]["gpus"]
+
+
+def test_two_pools_and_nothing_have_no_line_that_simulates_them(cli: Any) -> None:
+    assert (
+        cli(f"{SMALL} --rate 40 --gpus 1 --slo ttft=1ms --format json").result["simulation"] == ""
+    )
+
+
+def test_an_impossible_slo_is_refused_without_the_compiler() -> None:
+    line = "plan llama-3.1-8b --gpus 4 --rate 20 --slo ttft=1ms,tpot=0.1ms"
+    code = f"""
+import sys
+from roofline.cli import run
+assert run({line.split()}) == 1
+assert "numba" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "looser SLO, in closed form" in done.stdout
 
 
 def test_what_was_not_measured_is_shown_apart(cli: Any, tmp_path: Path) -> None:

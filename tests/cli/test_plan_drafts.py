@@ -1,19 +1,24 @@
 """``roofline plan --draft``: what drafts is planned for, simulated, started, refused."""
 
+import json
 import shlex
 from typing import Any
 
 import pytest
 
 from roofline.cli import run
-from tests.cli.planned import SMALL, promised, rows, simulated
+from tests.cli.planned import SMALL, promised, rows
 
 
-def test_what_is_planned_with_a_draft_is_what_is_simulated_with_it(cli: Any) -> None:
+def test_what_is_planned_with_a_draft_is_what_is_simulated_with_it(
+    cli: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     line = f"{SMALL} --rate 40 --gpus 4 --aggregated --draft eagle --acceptance 0.7 --format json"
     result = cli(line).result
-    again = simulated(result, draft="eagle", acceptance="0.7")
-    assert promised(again.tables["objectives"].rows()) == promised(rows(result, "objectives"))
+    asked = shlex.split(result["simulation"])[1:]
+    assert run([*asked, "--no-intervals", "--format", "json"]) == 0
+    again = json.loads(capsys.readouterr().out)["result"]
+    assert promised(again["objectives"]) == promised(rows(result, "objectives"))
     assert {row["what"] for row in rows(result, "sensitivity")} >= {"acceptance", "traffic"}
     assert result["draft_length"] == 4
     assert "an EAGLE head" in " ".join(result["summary"])

@@ -9,7 +9,7 @@ import pytest
 from roofline.bench.backend import Pool, Sizes
 from roofline.bench.gpu.device import Sku
 from roofline.bench.gpu.launch import Launch
-from roofline.bench.gpu.shapes import angles, pages, positions
+from roofline.bench.gpu.torch_attention import angles, pages, positions
 from roofline.bench.probe import Shape, find
 from tests.microbench.attention_cases import reference
 from tests.microbench.elements import ROUNDING, Array, widen

@@ -8,7 +8,7 @@ import pytest
 
 import roofline
 from roofline.report import write
-from roofline.report.plotlyjs import pack
+from roofline.report.page import pack
 from roofline.table import Result
 from tests.report.hostile import HOSTILE, poisoned
 

@@ -11,7 +11,7 @@ import roofline
 from roofline.content import shipped
 from roofline.report import render
 from roofline.report.figures import COLOURS
-from roofline.report.plotlyjs import unpack
+from roofline.report.page import unpack
 from roofline.report.sections import builders
 from roofline.table import Result, table
 from tests.report.pages import Page, taken_apart

@@ -9,7 +9,7 @@ from roofline.bench.calibrations import calibration_of
 from roofline.cost.offload import Offload
 from roofline.serving import tables
 from roofline.serving.explain import explain_all
-from roofline.serving.kernels import SHARED, UNMEASURED, kernels
+from roofline.serving.result import SHARED, UNMEASURED, kernels
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.serving.steady import steady_state
 from roofline.serving.workload import Workload

@@ -12,7 +12,7 @@ from roofline.cost.layout import Layout
 from roofline.cost.work import Number
 from roofline.hardware.engine import DeviceDefault
 from roofline.hardware.machine import Link
-from roofline.serving.curve import curve
+from roofline.serving.result import curve
 from roofline.serving.room import largest_batch
 from roofline.serving.stages import through
 from roofline.serving.static import StaticBatch, static_batch

@@ -13,8 +13,8 @@ from roofline.cost.step import Group, decode, prefill, step
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture
 from roofline.serving import tables
-from roofline.serving.curve import curve
 from roofline.serving.explain import explain_all
+from roofline.serving.result import curve
 from roofline.serving.room import largest_batch, largest_context
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
 from roofline.serving.steady import steady_state

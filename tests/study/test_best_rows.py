@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from roofline.study.best_rows import order, taken
-from roofline.study.scenario.limits import Objective
+from roofline.study.sweep.keep import Objective
 
 WANTED = (Objective("usd"), Objective("speed", largest=True))
 

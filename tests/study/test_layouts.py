@@ -197,3 +197,14 @@ def test_measured_layouts_are_priced_together_as_each_is_alone(model: str, gpus:
         assert priced.tpot_s[number] == pytest.approx(alone.tpot_s, rel=1e-9)
         assert priced.ttft_log_sd[number] == pytest.approx(alone.ttft_log_sd, rel=1e-9)
         assert priced.tpot_log_sd[number] == pytest.approx(alone.tpot_log_sd, rel=1e-9)
+
+
+def test_one_prompt_on_an_idle_layout_is_priced_as_it_is_alone() -> None:
+    """Rows of an operator may have different kernels: each has its own beside any others."""
+    deployment = replace(base("llama-3.1-70b"), calibration=calibration_of("auto", H100, "vllm"))
+    work = Workload(16, 2048, 256, prefill_batch=3, prefix_hit=0.3)
+    priced = price(deployment, work, 32)
+    one = replace(work, batch=1, prefill_batch=1)
+    for number in range(0, len(priced), 5):
+        alone = static_batch(replace(deployment, layout=priced.layout(number)), one)
+        assert priced.ttft_idle_s[number] == pytest.approx(alone.ttft_s, rel=1e-12)

@@ -8,7 +8,7 @@ import pytest
 
 from roofline.api.lanes import Lanes
 from roofline.cost.calibration import remembered
-from roofline.cost.calibration.memory import Memory
+from roofline.cost.calibration.remembered import Memory
 from roofline.study import pricing as chunks
 from roofline.study.pricing import LANES, ONE_BY_ONE, TOGETHER, Pricing, chunk_size
 from roofline.study.scenario.crossing import grid_of

@@ -2,18 +2,105 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
 
 from roofline.bench.gpu import bandwidth, nvml
 from roofline.bench.gpu.backend import backend
-from roofline.bench.gpu.calm import look
 from roofline.bench.gpu.compiling import OLDEST
-from roofline.bench.gpu.device import describe, device
+from roofline.bench.gpu.device import Device, describe, device
+from roofline.bench.gpu.nvml import Monitor
 from roofline.bench.gpu.products import products
 from roofline.bench.gpu.sku import recognised
+from roofline.bench.gpu.timer import Graphs
 from roofline.bench.place import Place
 from roofline.bench.published import of_gpu
 from roofline.errors import MissingEnvironmentError
 from roofline.hardware.catalog import gpu
+from roofline.units import parse, show
+
+SECONDS: Final = 1.0
+"""Also how long it takes a GPU to raise its clock."""
+BLOCKS: Final = 8
+BEYOND: Final = 2.0
+"""Times the cache that an array has whose copying is watched."""
+SPREAD: Final = 0.03
+"""Most that blocks of equal copies may differ on a device whose times can be trusted."""
+SPAN_S: Final = parse("1 ms", "s")
+REPLAYS: Final = 2.0
+"""Runs of a graph in a sample: one goes ahead of the one that is timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calm:
+    """How much a GPU disturbs equal pieces of work.
+
+    Attributes
+    ----------
+    spread
+        Widest difference between the medians of blocks of equal copies, as a share. [1]
+    others
+        Other processes that compute on it. [1]
+    sm_hz
+        Clock of the multiprocessors. [Hz]
+    slowed
+        Why the clock is held down.
+    """
+
+    spread: float
+    others: int
+    sm_hz: float
+    slowed: tuple[str, ...]
+
+    @property
+    def lost(self) -> float:
+        """Share of the time that others had it: unknown, and counted as none. [1]"""
+        return 0.0
+
+    @property
+    def calm(self) -> bool:
+        """Whether times can be trusted to a few percent."""
+        return self.spread <= SPREAD and not self.others
+
+    def __str__(self) -> str:
+        """In percent."""
+        held = f", held down: {', '.join(self.slowed)}" if self.slowed else ""
+        company = "alone" if not self.others else f"beside {self.others} other process(es)"
+        return (
+            f"equal copies differed by {self.spread:.1%} (calm: {SPREAD:.0%}), {company}, "
+            f"at {show(self.sm_hz, 'Hz')}{held}"
+        )
+
+
+def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECONDS) -> Calm:
+    """Copy memory for some time, block by block; the first half only warms up.
+
+    Parameters
+    ----------
+    device, graphs, monitor
+        The GPU, its stream and its driver.
+    seconds
+        How long, by the device's own clock. [s]
+    """
+    cupy, words = device.cupy, int(BEYOND * device.sku.l2_bytes) // 16 * 4
+    arrays = cupy.ones((2, words), dtype=cupy.uint32)
+    copy = bandwidth.copy(arrays[0], arrays[1], device.sku.multiprocessors)
+    device.run(*copy)
+    cupy.cuda.Device().synchronize()
+    once = graphs.replay(graphs.captured([lambda: device.run(*copy)]))
+    graph = graphs.captured([lambda: device.run(*copy)] * max(1, round(SPAN_S / once)))
+    blocks = []
+    for _ in range(2 * BLOCKS):
+        samples, spent = [graphs.replay(graph)], 0.0
+        while spent < seconds / (2 * BLOCKS):
+            samples.append(graphs.replay(graph))
+            spent += REPLAYS * samples[-1]
+        blocks.append(float(np.median(samples)))
+    clocks = monitor.clocks()
+    spread = max(blocks[BLOCKS:]) / min(blocks[BLOCKS:]) - 1.0
+    return Calm(spread, monitor.others(), clocks.sm_hz, clocks.slowed)
 
 
 @contextmanager

@@ -264,7 +264,7 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     some = None if sparse else context > new
     own = _own_widths(shape, made)
     whole = Asked("prefill-attention", _pairs(op), made, low, None, unlike, rows=some, special=own)
-    if not chunked or "sharers" in op.dims:
+    if not chunked or np.any(np.asarray(op.dims.get("sharers", 1.0)) > 1):
         return whole
     split = decode.decode_dims(*shape.values())
     other = Asked("decode-attention", _pairs(op), split, assumed=unlike, rows=context > new)

@@ -4,21 +4,108 @@ Most operators of a step see the batch and not the context, and deployments that
 format have all other kernels in common.
 """
 
+from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.calibration import grids
 from roofline.cost.calibration.asked import alike
-from roofline.cost.calibration.memory import SHARED, Memory, Repeats
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.measured import Calibration, Measured
 from roofline.cost.work import Number, Op
 from roofline.errors import RooflineError
 from roofline.hardware.machine import Gpu
+
+MOST_BYTES: Final = 2**26
+"""Of prices that a process remembers."""
+MOST_LINES: Final = 64
+"""Columns whose repeats are known."""
+MOST_DIFFERENT: Final = 0.8
+"""Share of rows that differ, beyond which all are priced."""
+MOST_SCOPES: Final = 64
+"""Devices under an engine that it tells apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Rows of a line that differ from all others, and which of them each row is."""
+
+    first: NDArray[np.intp]
+    place: NDArray[np.intp]
+
+    def hold(self, value: Number) -> bool:
+        """Whether rows of a column that are to be one are equal."""
+        if not isinstance(value, np.ndarray) or value.size == 1:
+            return True
+        return bool((value[self.first][self.place] == value).all())
+
+
+@dataclass(slots=True)
+class Memory:
+    """What operators took, the last ones used."""
+
+    scopes: OrderedDict[int, tuple[Calibration, Gpu]] = field(default_factory=OrderedDict)
+    told_apart: int = 0
+    known: OrderedDict[Hashable, Measured | None] = field(default_factory=OrderedDict)
+    held: int = 0
+    lines: OrderedDict[bytes, Repeats] = field(default_factory=OrderedDict)
+
+    def repeats(self, line: Op) -> Repeats | None:
+        """Rows that come again in an operator that sees a product of its axes; None if few do.
+
+        Sixteen prompts of a thousand tokens are as many tokens as four of four thousand.
+        """
+        seen = next(
+            (dim for dim in line.dims.values() if isinstance(dim, np.ndarray) and dim.size > 1),
+            None,
+        )
+        if seen is None:
+            return None
+        key = seen.tobytes()
+        if key not in self.lines:
+            _, first, place = np.unique(seen, return_index=True, return_inverse=True)
+            self.lines[key] = Repeats(first, place)
+            if len(self.lines) > MOST_LINES:
+                self.lines.popitem(last=False)
+        found = self.lines[key]
+        if len(found.first) > len(found.place) * MOST_DIFFERENT:
+            return None
+        return found if all(found.hold(value) for value in grids.numbers(line)) else None
+
+    def scope(self, calibration: Calibration, gpu: Gpu) -> int:
+        """Number of a device's calibration, by which its prices are told from those of others."""
+        asked = (calibration, gpu)
+        for number, each in self.scopes.items():
+            if (each[0] is calibration and each[1] is gpu) or each == asked:
+                return number
+        # A number is never given again: somebody may still ask by it.
+        self.told_apart += 1
+        self.scopes[self.told_apart] = asked
+        if len(self.scopes) > MOST_SCOPES:
+            self.scopes.popitem(last=False)
+        return self.told_apart
+
+    def keep(self, key: Hashable, price: Measured | None) -> None:
+        """Remember a price; what was not used for longest is forgotten."""
+        self.known[key] = price
+        self.held += _size(price)
+        while self.held > MOST_BYTES:
+            self.held -= _size(self.known.popitem(last=False)[1])
+
+
+SHARED: Final = Memory()
+"""That of the process."""
+
+
+def _size(price: Measured | None) -> int:
+    """About what is kept for a price: itself and its key, which is some times as long. [B]"""
+    return 1024 if price is None else 1024 + 8 * np.asarray(price.seconds).nbytes
+
 
 FREE: Final[Mapping[str, frozenset[str]]] = {
     "gemm": frozenset({"m", "n", "k"}),
@@ -89,14 +176,17 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     thousand rows takes a few times as long as that of ten. Which fit it is from is not told: nobody
     asks that of a point among thousands.
     """
-    keys: list[Hashable] = []
+    places: dict[Hashable, Hashable] = {}
     waiting: set[Hashable] = set()
     sorts: dict[Hashable, dict[Hashable, tuple[Remembered, Op]]] = {}
     out: dict[Hashable, Told] = {}
-    for calibration, op in asked:
+    same = [_same(calibration, op) for calibration, op in asked]
+    for place, (calibration, op) in zip(same, asked, strict=True):
+        if place in places:
+            continue
         told, known = _told(calibration, op), calibration.memory.known
         key: Hashable = told, _numbers(op)
-        keys.append(key)
+        places[place] = key
         if key in known:
             known.move_to_end(key)
             out[key] = known[key]
@@ -106,9 +196,10 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     for some in sorts.values():
         out |= zip(some, _looked_up(list(some.values())), strict=True)
         for key, (calibration, _) in some.items():
-            if not isinstance(found := out[key], RooflineError):
-                calibration.memory.keep(key, found)
-    return [out[key] for key in keys]
+            if not isinstance(price := out[key], RooflineError):
+                calibration.memory.keep(key, price)
+    found = {place: out[key] for place, key in places.items()}
+    return [found[place] for place in same]
 
 
 def _looked_up(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
@@ -144,6 +235,19 @@ def _line(memory: Memory, op: Op, wide: tuple[int, ...]) -> tuple[Op, Repeats | 
     line = grids.in_line(op, wide)
     again = memory.repeats(line) if min(wide) > 1 else None
     return (line if again is None else grids.taken(line, again.first)), again
+
+
+def _same(calibration: Remembered, op: Op) -> Hashable:
+    """What stages share of a layer that was made once: its numbers are read once, too."""
+    return (
+        id(calibration),
+        op.name,
+        op.arithmetic,
+        id(op.dims),
+        id(op.work),
+        id(op.wire_s),
+        id(op.formats),
+    )
 
 
 def _told(calibration: Remembered, op: Op) -> tuple[Hashable, ...]:

@@ -1,7 +1,8 @@
 """Rows of an operator that ask for different kernels: each sort of them is priced by itself.
 
 A time may not depend on what else is on the scenario axis. Whether a collective leaves its node, a
-window hides keys, or a chunk continues a prompt decides which kernel runs, row by row.
+window hides keys, a chunk continues a prompt, or devices share one decides which kernel runs, row
+by row.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +80,8 @@ def _collective(dims: Mapping[str, Number]) -> Answers:
 def _prefill(dims: Mapping[str, Number]) -> Answers:
     window = np.asarray(dims.get("window", 0.0))
     hides = (window > 0) & (window < dims["context"])
-    return hides, np.asarray(dims["context"]) > np.asarray(dims["new"])
+    shared = np.asarray(dims.get("sharers", 1.0)) > 1
+    return hides, np.asarray(dims["context"]) > np.asarray(dims["new"]), shared
 
 
 def _latent(dims: Mapping[str, Number]) -> Answers:

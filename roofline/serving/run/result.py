@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import exp
 from typing import Final
 
-import roofline
 from roofline.cost.deployment import Deployment
+from roofline.serving.asking import asked_of
 from roofline.serving.objectives import Finished, Kept, Objective, counted, good, kept
 from roofline.serving.requests import Requests
 from roofline.serving.run import tables
@@ -145,18 +145,11 @@ def result_of(run: Run, *, with_requests: bool = False) -> Result:
             *deployment.architecture.notes,
         ),
         metadata={
-            "version": roofline.__version__,
-            "model": deployment.architecture.name,
-            "gpu": deployment.node.gpu.name,
-            "gpu_title": deployment.node.gpu.title,
+            **asked_of(deployment),
             "gpus": run.devices,
             "replicas": run.fleet.replicas,
-            "layout": deployment.layout.spelled,
             "layout_title": str(deployment.layout),
-            "engine": deployment.engine.name,
             "engine_title": deployment.engine.title,
-            "weights": deployment.precision.weights.name,
-            "kv": deployment.precision.kv.name,
             "policy": run.fleet.server.policy,
             "workload": run.load.name,
             "workload_title": run.load.title,

@@ -22,6 +22,7 @@ from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import Server
+from roofline.serving.traffic.columns import picked_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def disaggregated(given: Requests, prefill: Pool, decode: Pool, wires: Handover)
     first, before = np.zeros(count), []
     for instance in range(min(prefill.instances, count)):
         mine = np.flatnonzero(turn == instance)
-        before.append(simulate(_some(alone, mine), prefill.prices, prefill.server))
+        before.append(simulate(picked_rows(alone, mine), prefill.prices, prefill.server))
         first[mine] = before[-1].first_token
     on_decode = np.zeros(count, dtype=np.int64)
     order = np.argsort(first, kind="stable")
@@ -176,7 +177,7 @@ def disaggregated(given: Requests, prefill: Pool, decode: Pool, wires: Handover)
     for instance in range(min(decode.instances, len(order))):
         mine = order[on_decode[order] == instance]
         mine = mine[np.argsort(handed[mine], kind="stable")]
-        coming = replace(_some(given, mine), arrival=handed[mine])
+        coming = replace(picked_rows(given, mine), arrival=handed[mine])
         after.append(simulate(coming, decode.prices, decode.server, transferred=True))
         finish[mine] = after[-1].finish
     return Pooled(
@@ -200,32 +201,16 @@ def _handed(
     wires: Handover,
 ) -> Array:
     """When each cache has come: wires carry one after the other, in the order they are made. [s]"""
+    out, into = prompt * wires.send_s_per_token, prompt * wires.receive_s_per_token
+    sending = [0.0] * (int(sender.max(initial=0)) + 1)
+    receiving = [0.0] * (int(receiver.max(initial=0)) + 1)
+    columns = (each[order].tolist() for each in (sender, receiver, first, out, into))
+    ends = []
+    for one, other, made, send, receive in zip(*columns, strict=True):
+        start = max(made, sending[one])
+        sending[one] = start + send
+        receiving[other] = max(start, receiving[other]) + receive
+        ends.append(max(sending[one], receiving[other]) + wires.latency_s)
     handed = first.copy()
-    sending = np.zeros(int(sender.max(initial=0)) + 1)
-    receiving = np.zeros(int(receiver.max(initial=0)) + 1)
-    for i in order:
-        one, other = sender[i], receiver[i]
-        out, into = prompt[i] * wires.send_s_per_token, prompt[i] * wires.receive_s_per_token
-        start = max(first[i], sending[one])
-        sending[one] = start + out
-        begin = max(start, receiving[other])
-        receiving[other] = begin + into
-        handed[i] = max(sending[one], receiving[other]) + wires.latency_s
+    handed[order] = ends
     return handed
-
-
-def _some(given: Requests, rows: Integers) -> Requests:
-    """Some of the requests, by themselves."""
-    starts, ends = given.prefix[rows], given.prefix[rows + 1]
-    ids = [given.hashes[start:end] for start, end in zip(starts, ends, strict=True)]
-    return Requests(
-        arrival=given.arrival[rows],
-        prompt=given.prompt[rows],
-        output=given.output[rows],
-        priority=given.priority[rows],
-        after=given.after[rows],
-        think=given.think[rows],
-        prefix=np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64),
-        hashes=np.concatenate([*ids, given.hashes[:0]]),
-        block=given.block,
-    )

@@ -41,8 +41,8 @@ ATTENTION: Final = ("decode-attention", "latent-attention")
 EVERY_BATCH: Final = 256
 EVERY_FEW: Final = 32
 """The same for attention, whose kernels take rows and no tiles of them."""
-EVERY_ROUND: Final = 4096
-"""As far as every batch is a point where its parts are rounded up: groups, micro-batches."""
+EVERY_ROW: Final = 128
+"""The same for rows of logits, which are little of a step."""
 EVERY_TOKEN: Final = 512
 MOST_STEP_TOKENS: Final = 65_536
 """Beyond, a step's time goes on as the straight line that it long is."""
@@ -177,9 +177,8 @@ def _digest(deployment: Deployment) -> bytes:
 
 def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
     """Tables of the kernels of a deployment, without what the engine's software adds."""
-    rounded = deployment.layout.dp * deployment.layout.pp > 1
-    batches = spaced(1, sequences, 32, EVERY_ROUND if rounded else EVERY_BATCH)
-    few = spaced(1, sequences, 4)
+    batches = _batches(deployment, sequences, 32)
+    rows, few = _batches(deployment, sequences, 16, EVERY_ROW), spaced(1, sequences, 4)
     fine = _fineness(deployment)
     # Tables are as fine as the time of a whole step needs.
     alone = _alone(deployment, batches)
@@ -195,14 +194,14 @@ def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
         spaced(1, max(window, 1), 2),
         **fine,
     )
-    others = _others(deployment)
+    others = _once(_others(deployment))
     tokens = refined(others, spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN), **fine)
     others_s = others(tokens)
     chunks, cached, attention = _attention(deployment, most, tokens, others_s)
 
     def at_batches(points: Array, window: int | None = None) -> Array:
         """Attention at every batch; between fewer of them it is a straight line."""
-        some = batches if rounded else spaced(1, sequences, 8, EVERY_FEW)
+        some = batches if _rounded(deployment) > 1 else spaced(1, sequences, 8, EVERY_FEW)
         found = _attended(deployment, some, points, window)
         return np.stack([np.interp(batches, some, column) for column in found.T], axis=1)
 
@@ -216,12 +215,27 @@ def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
         alone_s=alone,
         tokens=tokens,
         others_s=others_s,
-        rows=batches,
-        head_s=_head(deployment, batches),
+        rows=rows,
+        head_s=_head(deployment, rows, others),
         chunks=chunks,
         cached=cached,
         attention_s=attention,
     )
+
+
+def _rounded(deployment: Deployment) -> int:
+    """Sequences by which parts of a step are rounded up: groups, micro-batches. [1]"""
+    return int(deployment.layout.dp * deployment.layout.pp)
+
+
+def _batches(
+    deployment: Deployment, sequences: int, per_octave: int, every: int = EVERY_BATCH
+) -> Array:
+    """Batches at which a step is priced; of those that are rounded up to the same, both ends."""
+    number, stages = _rounded(deployment), int(deployment.layout.pp)
+    points = spaced(1, sequences, per_octave, max(every, stages * stages))
+    full = np.arange(number, min(sequences, number * every + 1), number, dtype=float)
+    return distinct(np.concatenate([points, full, full + 1.0]))
 
 
 def _check(deployment: Deployment, sequences: int) -> None:
@@ -273,9 +287,7 @@ def prices_of_lengths(
         As `step_prices`.
     """
     _check(deployment, server.max_sequences)
-    rounded = deployment.layout.dp * deployment.layout.pp > 1
-    every = EVERY_ROUND if rounded else EVERY_BATCH
-    batches = spaced(1, server.max_sequences + 1, 16, every)
+    batches = _batches(deployment, server.max_sequences + 1, 16)
     mean = prompt + output / 2.0
     window = min(_window(deployment), prompt + output)
     left = float(np.clip(mean, 1.0, max(window, 1)))
@@ -303,7 +315,7 @@ def prices_of_lengths(
         tokens=tokens,
         others_s=_others(deployment)(tokens),
         rows=batches,
-        head_s=_head(deployment, batches),
+        head_s=_head(deployment, batches, _others(deployment)),
         chunks=chunks,
         cached=before,
         attention_s=_chunked(deployment, chunks, before + cached),
@@ -355,20 +367,27 @@ def _attended(
         # Those with a ratio see all of the context beside their window, at that ratio.
         windowed = op.kind in ATTENTION and inside > 0 and op.dims.get("window") == inside
         windowed = windowed and "ratio" not in op.dims
-        return _attends(op) and windowed == (window is not None)
+        return attends(op) and windowed == (window is not None)
 
-    every = np.repeat(batches, len(contexts))
-    number, size = turns(every, deployment.layout)
-    group = Group(size, 1.0, np.tile(contexts, len(batches)), GROUP)
+    # Groups of devices have as many sequences each as the one with most of them.
+    turn = turns(batches, deployment.layout)
+    number, size = (np.broadcast_to(each, batches.shape) for each in turn)
+    groups = float(deployment.layout.dp)
+    pairs, place = np.unique(
+        np.stack([number, np.ceil(size / groups) * groups]), axis=1, return_inverse=True
+    )
+    number, size = np.repeat(pairs, len(contexts), axis=1)
+    group = Group(size, 1.0, np.tile(contexts, pairs.shape[1]), GROUP)
     found = period(laid_out(deployment, group).seconds(wanted), number)
-    return np.broadcast_to(found, every.shape).reshape(shape).copy()
+    found = np.broadcast_to(found, size.shape).reshape(pairs.shape[1], len(contexts))
+    return found[place.ravel()]
 
 
 def _alone(deployment: Deployment, batches: Array) -> Array:
     """Part of a step that only decodes which is no attention. [s]"""
     number, size = turns(batches, deployment.layout)
     group = Group(size, 1.0, np.ones_like(batches), GROUP)
-    others = period(laid_out(deployment, group).seconds(_rest), number)
+    others = period(laid_out(deployment, group).seconds(rest), number)
     return np.broadcast_to(others, batches.shape).copy()
 
 
@@ -379,19 +398,32 @@ def _others(deployment: Deployment) -> Callable[[Array], Array]:
     def price(tokens: Array) -> Array:
         number, size = turns(tokens, deployment.layout)
         group = Group(groups, size / groups, size / groups, GROUP)
-        stages = laid_out(deployment, group).seconds(_rest)
+        stages = laid_out(deployment, group).seconds(rest)
         return np.broadcast_to(period(stages, number), tokens.shape).copy()
 
     return price
 
 
-def _head(deployment: Deployment, rows: Array) -> Array:
+def _once(price: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """The same prices, each point of which is priced once."""
+    known: dict[float, float] = {}
+
+    def ask(points: Array) -> Array:
+        new = np.array([point for point in points.tolist() if point not in known])
+        if len(new):
+            known.update(zip(new.tolist(), price(new).tolist(), strict=True))
+        return np.array([known[point] for point in points.tolist()])
+
+    return ask
+
+
+def _head(deployment: Deployment, rows: Array, others: Callable[[Array], Array]) -> Array:
     """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
     number, size = turns(rows, deployment.layout)
     each = np.ones_like(rows)
-    stages = laid_out(deployment, Group(size, each, each, GROUP)).seconds(_rest)
+    stages = laid_out(deployment, Group(size, each, each, GROUP)).seconds(rest)
     whole = np.broadcast_to(period(stages, number), rows.shape)
-    return np.maximum(whole - _others(deployment)(rows), 0.0)
+    return np.maximum(whole - others(rows), 0.0)
 
 
 def _attention(
@@ -424,19 +456,19 @@ def _chunked(deployment: Deployment, chunks: Array, cached: Array) -> Array:
     groups = deployment.layout.dp
     new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
     group = Group(groups, new, before + new, GROUP)
-    whole = pace(laid_out(deployment, group).seconds(_attends))
+    whole = pace(laid_out(deployment, group).seconds(attends))
     each = np.broadcast_to(whole, new.shape) / (groups * new)
     return each.reshape(len(chunks), len(cached))
 
 
-def _attends(op: Op) -> bool:
+def attends(op: Op) -> bool:
     """Whether an operator is of one group of sequences, and not of all new tokens."""
     return GROUP in op.name or op.name.startswith(BROUGHT)
 
 
-def _rest(op: Op) -> bool:
+def rest(op: Op) -> bool:
     """Whether an operator depends on the new tokens of a step alone."""
-    return not _attends(op)
+    return not attends(op)
 
 
 def _with_windows(deployment: Deployment, points: Array) -> Array:

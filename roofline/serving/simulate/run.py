@@ -13,6 +13,7 @@ from roofline.serving.simulate.integers import Integers
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served, joined
 from roofline.serving.simulate.server import BATCHED, Server
+from roofline.serving.traffic.columns import part
 
 PART: Final = 2**14
 """Requests of a part of those at hand: their records fit into a processor's cache."""
@@ -143,19 +144,7 @@ def _parts(given: Requests) -> Iterator[Requests]:
     """Requests in parts that stay in the processor's cache; conversations are not torn apart."""
     size = len(given) if (given.after >= 0).any() else PART
     for start in range(0, len(given), max(size, 1)):
-        rows = slice(start, start + size)
-        blocks = given.prefix[start : start + size + 1]
-        yield Requests(
-            arrival=given.arrival[rows],
-            prompt=given.prompt[rows],
-            output=given.output[rows],
-            priority=given.priority[rows],
-            after=given.after[rows],
-            think=given.think[rows],
-            prefix=blocks - blocks[0],
-            hashes=given.hashes[blocks[0] : blocks[-1]],
-            block=given.block,
-        )
+        yield part(given, start, start + size)
 
 
 def _ranks(random: np.random.Generator | None, first: int, count: int) -> Integers:

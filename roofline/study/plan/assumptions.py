@@ -14,13 +14,7 @@ def assumed(kind: Kind) -> bool:
 
 
 def assumptions(plan: Plan) -> Table:
-    """Assumptions that the figures rest on, with the source of each.
-
-    Parameters
-    ----------
-    plan
-        Plan that rests on them.
-    """
+    """Assumptions that the figures rest on, with the source of each."""
     rows = []
 
     def add(what: str, value: str, basis: str, source: str, note: str = "") -> None:
@@ -55,7 +49,7 @@ def assumptions(plan: Plan) -> Table:
     add("load of a replica", f"up to {SHARES[-1]:.0%} of saturation", "assumed", "planner")
     add(
         "latencies under load",
-        f"closed form, confirmed with {len(plan.full.requests):,} requests simulated",
+        f"closed form, confirmed with {len(plan.demand.requests):,} requests simulated",
         "assumed",
         "planner",
     )

@@ -21,8 +21,6 @@ def break_even(done: Confirmed, demand: Demand, tokens: float) -> list[dict[str,
 
     Parameters
     ----------
-    done
-        Who serves.
     demand
         What is served, whose prompts count with the answers.
     tokens

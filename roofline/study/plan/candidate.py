@@ -80,13 +80,7 @@ class Candidate:
         return *self.plainness, self.layout.spelled
 
     def step_s(self, demand: Demand) -> Array:
-        """Decode steps at the batches of the estimate. [s]
-
-        Parameters
-        ----------
-        demand
-            Requests, whose mean context counts.
-        """
+        """Decode steps at the batches of the estimate. [s]"""
         prices, engine = self._estimate, self._estimate.engine
         at, points = demand.mean_context, prices.contexts
         i = min(max(int(np.searchsorted(points, at)), 1), len(points) - 1)
@@ -96,13 +90,7 @@ class Candidate:
         return found + engine.step_s + engine.sequence_s * prices.batches
 
     def floor_s(self, demand: Demand) -> float:
-        """Least time between tokens: that of a single sequence. [s]
-
-        Parameters
-        ----------
-        demand
-            Requests whose answers are decoded.
-        """
+        """Least time between tokens: that of a single sequence. [s]"""
         return float(self.step_s(demand)[0]) / self.kind.round_tokens(demand)
 
     def first_s(self, demand: Demand, objective: Objective) -> float:
@@ -110,8 +98,6 @@ class Candidate:
 
         Parameters
         ----------
-        demand
-            Requests.
         objective
             Whose percentile of the prompts is meant; their mean where it has none.
         """
@@ -141,10 +127,6 @@ class Candidate:
 
         Parameters
         ----------
-        demand
-            Requests.
-        objectives
-            Limits that have to be kept.
         factor
             On the time of the device. [1]
         role
@@ -207,13 +189,7 @@ class Candidate:
         return mixed
 
     def refusal(self, demand: Demand, objectives: Sequence[Objective], factor: float = 1.0) -> str:
-        """Reason why it cannot serve at all; empty where it might.
-
-        Parameters
-        ----------
-        demand, objectives, factor
-            As for `bound`.
-        """
+        """Reason why it cannot serve at all; empty where it might."""
         if self.kind.speculation is not None and (self.layout.pp != 1 or self.layout.cp != 1):
             return f"layout: {UNDRAFTED}"
         if self.free <= 0:

@@ -8,7 +8,6 @@ from itertools import count
 from typing import Final
 
 from roofline.study.plan.confirm import NODES, Confirmed, confirm, holds
-from roofline.study.plan.demand import Demand
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.question import CHEAPER, ROUNDING, Question
 from roofline.study.plan.search import sized, tunings
@@ -17,6 +16,9 @@ from roofline.units import counted
 
 OPTIMISM: Final = 1.25
 """Factor on what a curve says is carried that simulation is given the chance to confirm. [1]"""
+EVEN: Final = 1.4
+"""The same where TTFT binds: a curve is of Poisson arrivals, and requests that take turns at
+replicas come to each of them more evenly. [1]"""
 KEPT: Final = 22
 """Runs that are left for what follows: intervals, other confidences, others. [1]"""
 RETUNED: Final = 2
@@ -51,7 +53,6 @@ class Choice:
 def chosen(
     options: Iterable[Option],
     question: Question,
-    full: Demand,
     tables: Tables,
     *,
     kept: int = KEPT,
@@ -62,12 +63,6 @@ def chosen(
 
     Parameters
     ----------
-    options
-        Ways to run layouts, and pairs of pools.
-    question, tables
-        Of the search that found them.
-    full
-        Traffic with requests enough for percentiles.
     kept
         Runs that are left for other things. [1]
 
@@ -81,14 +76,14 @@ def chosen(
     usual = [each for each in every if each.usual]
     others = [each for each in every if not each.usual]
     while choice.best is None and tables.budget.left >= len(NODES):
-        choice.plain = _settled(usual, question, full, tables, choice, math.inf, kept)
+        choice.plain = _settled(usual, question, tables, choice, math.inf, kept)
         ceiling = math.inf
         if choice.plain is not None:
             ceiling = question.cost(choice.plain) * (1.0 - CHEAPER)
-        option = _settled(others, question, full, tables, choice, ceiling, kept) or choice.plain
+        option = _settled(others, question, tables, choice, ceiling, kept) or choice.plain
         if option is None:
             break
-        done = confirm(option, full, question.goal, tables)
+        done = confirm(option, question, tables)
         if done.enough:
             choice.best = done
         else:
@@ -102,9 +97,9 @@ def chosen(
         option = next((each for each in better if _key(each) not in choice.tried), None)
         if option is None:
             break
-        choice.tried[_key(option)] = holds(option, question, full, tables)
+        choice.tried[_key(option)] = holds(option, question, tables)
         if choice.tried[_key(option)]:
-            done = confirm(option, full, question.goal, tables)
+            done = confirm(option, question, tables)
             choice.tried[_key(option)] = done.enough
             choice.best = done if done.enough else choice.best
         choice.others = _others(every, question, tables, choice)
@@ -120,8 +115,7 @@ def _others(
     able = [
         each
         for each in rest
-        if each.capacity > 0
-        and each.gpus <= question.goal.gpus
+        if question.enough(each)
         and not (best is not None and each.same(best))
         and not any(each.same(one) for one in choice.refused)
         and choice.tried.get(_key(each), True)
@@ -132,7 +126,6 @@ def _others(
 def _settled(
     options: Sequence[Option],
     question: Question,
-    full: Demand,
     tables: Tables,
     choice: Choice,
     ceiling: float,
@@ -154,7 +147,7 @@ def _settled(
         tables.tell(f"simulating {counted(option.gpus, 'GPU')}: {option.layout}")
         key = _key(option)
         if key not in choice.tried:
-            choice.tried[key] = holds(option, question, full, tables)
+            choice.tried[key] = holds(option, question, tables)
         if choice.tried[key]:
             return renewed(option, question, tables, instances=True)
         wanted = question.demand.rate * (1.0 + question.goal.headroom)
@@ -171,8 +164,7 @@ def _settled(
     able = (
         each
         for each in rest
-        if each.capacity > 0
-        and each.gpus <= question.goal.gpus
+        if question.enough(each)
         and question.cost(each) <= ceiling * (1.0 + ROUNDING)
         and choice.tried.get(_key(each), True)
     )
@@ -214,16 +206,13 @@ def _retuned(option: Option, question: Question, tables: Tables) -> list[Option]
 
 def _fewest(option: Option, question: Question) -> Option:
     """The option with the fewest instances that could be enough."""
-    return replace(
-        option,
-        pools=tuple(
-            replace(
-                pool,
-                instances=min(pool.instances, question.replicas(pool.carries * OPTIMISM)),
-            )
-            for pool in option.pools
-        ),
-    )
+
+    def fewer(pool: Pool) -> Pool:
+        optimism = EVEN if pool.binds.startswith("ttft") else OPTIMISM
+        least = question.replicas(pool.carries * optimism)
+        return replace(pool, instances=min(pool.instances, least))
+
+    return replace(option, pools=tuple(fewer(pool) for pool in option.pools))
 
 
 def renewed(
@@ -233,8 +222,6 @@ def renewed(
 
     Parameters
     ----------
-    option, question, tables
-        Pools, question, and curves.
     instances
         Whether it keeps as many instances as it has.
     """
@@ -249,3 +236,31 @@ def renewed(
 
     pools = tuple(again(pool) for pool in option.pools)
     return replace(option, pools=pools, rate=question.demand.rate)
+
+
+def replanned(
+    options: Iterable[Option],
+    question: Question,
+    tables: Tables,
+    *,
+    refused: Sequence[Option] = (),
+) -> Option | None:
+    """The option that is preferred by curves; None where none is enough.
+
+    Parameters
+    ----------
+    options
+        Layouts and settings that may be used, in as many instances as it takes.
+    question, tables
+        Question, and curves; those that are missing are made.
+    refused
+        Options that are not enough whatever their curves say: larger ones take their places.
+    """
+    able = []
+    for each in options:
+        option = renewed(each, question, tables)
+        while option.capacity > 0 and any(option.same(one) for one in refused):
+            option = option.resized(1)
+        if question.enough(option):
+            able.append(option)
+    return question.preferred(able)

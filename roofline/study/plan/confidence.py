@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from roofline.study.plan.choose import replanned
 from roofline.study.plan.confirm import Confirmed, holds
-from roofline.study.plan.demand import Demand
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import Question
-from roofline.study.plan.replan import replanned
 from roofline.study.plan.tabled import Tables
 
 LEVELS: Final = (0.5, 0.75, 0.9, 0.95, 0.99)
@@ -37,7 +36,6 @@ def levels(
     best: Confirmed,
     options: Sequence[Option],
     question: Question,
-    full: Demand,
     tables: Tables,
     *,
     spare: int,
@@ -48,10 +46,6 @@ def levels(
     ----------
     best
         Recommended deployment, which is shown at the confidence asked for.
-    options
-        Layouts that may be used.
-    question, full, tables
-        Question, the traffic with all requests, and curves.
     spare
         Runs that are left for other things. [1]
 
@@ -67,7 +61,7 @@ def levels(
     for confidence in sorted(LEVELS, key=lambda each: abs(each - asked)):
         if confidence not in found:
             at = replace(question, goal=replace(question.goal, confidence=confidence))
-            found[confidence] = _held(at, some, full, tables, spare)
+            found[confidence] = _held(at, some, tables, spare)
     out: list[Level] = []
     for confidence in sorted(found, reverse=True):
         option, above = found[confidence], out[-1].option if out else None
@@ -81,7 +75,7 @@ def levels(
 
 
 def _held(
-    question: Question, options: Sequence[Option], full: Demand, tables: Tables, spare: int
+    question: Question, options: Sequence[Option], tables: Tables, spare: int
 ) -> Option | None:
     """The preferred option that holds in a run; by its curve where no run is left."""
     refused: list[Option] = []
@@ -89,7 +83,7 @@ def _held(
         option = replanned(options, question, tables, refused=refused)
         if option is None or tables.budget.left <= spare:
             return option
-        if holds(option, question, full, tables):
+        if holds(option, question, tables):
             return option
         refused.append(option)
     return replanned(options, question, tables, refused=refused)

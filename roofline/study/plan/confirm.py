@@ -77,7 +77,8 @@ class Confirmed:
     utilisation
         Share of the time in which devices work. [1]
     step_sd, first_sd
-        Log standard deviations of times between tokens, and of that to a first token. [1]
+        Log standard deviations of times between tokens, and of that to a first token; 0 where no
+        interval was asked for. [1]
     """
 
     option: Option
@@ -95,13 +96,7 @@ class Confirmed:
 
 
 def uncertainty_of(option: Option, demand: Demand) -> PriceUncertainty:
-    """Errors of an option's times: the larger of what kernels and what the engine leave open.
-
-    Parameters
-    ----------
-    option, demand
-        Pools, and the requests whose means are priced.
-    """
+    """Errors of an option's times: the larger of what kernels and what the engine leave open."""
     first, last = option.pools[0], option.pools[-1]
     known = first.kind.uncertainty
     if any(pool.replica.deployment.calibration is None for pool in option.pools):
@@ -125,8 +120,7 @@ def _step(replica: Replica, batch: float, demand: Demand) -> Priced:
 
 def confirm(
     option: Option,
-    demand: Demand,
-    goal: Goal,
+    question: Question,
     tables: Tables,
     *,
     interval: bool = True,
@@ -136,12 +130,8 @@ def confirm(
 
     Parameters
     ----------
-    option
-        Pools that are to carry the traffic.
-    demand
-        Traffic, with requests enough for the percentiles of all replicas together.
-    goal
-        Limits that have to be kept.
+    question
+        Traffic, and the limits that have to be kept.
     tables
         Latencies to look at, and where runs are counted.
     interval
@@ -149,8 +139,10 @@ def confirm(
     closely
         Whether steps are tabulated closely; else by the estimate of the layout.
     """
-    known, limits = uncertainty_of(option, demand), _limits(goal, tables.probes)
-    nodes = NODES if interval and known.step else (0.0,)
+    demand, goal = question.demand, question.goal
+    known = uncertainty_of(option, demand) if interval else PriceUncertainty()
+    limits = _limits(goal, tables.probes)
+    nodes = NODES if known.step else (0.0,)
     factors = np.exp(np.array(nodes) * known.step)
     runs = [run(option, demand, float(factor), tables, closely=closely) for factor in factors]
     found = [kept(each.done, limits) for each in runs]
@@ -177,9 +169,7 @@ def confirm(
     )
 
 
-def holds(
-    option: Option, question: Question, demand: Demand, tables: Tables, *, closely: bool = False
-) -> bool:
+def holds(option: Option, question: Question, tables: Tables, *, closely: bool = False) -> bool:
     """Whether all limits hold in one run: with the headroom, the confidence, without the spares.
 
     Curves of the pools are corrected by it.
@@ -188,16 +178,12 @@ def holds(
     ----------
     option, question
         Pools, and the limits that they are asked to keep.
-    demand
-        Traffic, with requests enough for percentiles.
-    tables
-        Curves, and where the run is counted.
     closely
         Whether steps are tabulated closely; else by the estimate of the layout, and closely only
         where a limit is near.
     """
     goal, kind = question.goal, option.kind
-    more = replace(demand, rate=question.demand.rate * (1.0 + goal.headroom))
+    more = replace(question.demand, rate=question.demand.rate * (1.0 + goal.headroom))
     worst, limits = option.without(goal.spares), question.objectives(kind)
     if not all(pool.instances > 0 for pool in worst.pools):
         return False
@@ -289,8 +275,6 @@ def probabilities(
     ----------
     runs, stable
         Objectives and whether queues were stable, at each of `NODES`.
-    known
-        Errors of times.
     promised
         Objectives that have limits: the first ones. [1]
 

@@ -19,7 +19,7 @@ from roofline.study.plan.demand import Demand
 SHARES: Final = (0.02, 0.2, 0.4, 0.6, 0.75, 0.9)
 """Loads of a curve, over the rate at which the queue grows without end. None is beyond the last: so
 close to saturation queues are long and depend on chance."""
-WAITS: Final = 8
+WAITS: Final = 4
 """Waits for a step that stand for all. [1]"""
 Role = Literal["all", "prefill", "decode"]
 """What a replica does: all of a request, or one phase of it."""
@@ -53,8 +53,6 @@ class Curve:
 
         Parameters
         ----------
-        name
-            Of the objective.
         load
             Requests that come. [1/s]
         """
@@ -131,10 +129,6 @@ def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective])
     role
         ``"all"``; ``"prefill"`` for prompts alone; ``"decode"`` for answers to prompts whose cache
         comes with them.
-    demand
-        Requests.
-    fleet
-        The replica.
     probes
         Latencies that are looked at; their limits are not.
 
@@ -155,8 +149,9 @@ def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective])
         share = _handed(share)
     elif demand.shares:
         share = _known(share, mine)
-    limit = most(share).requests_per_s
-    found = arriving(share, np.array(SHARES) * limit)
+    full = most(share)
+    limit = full.requests_per_s
+    found = arriving(share, np.array(SHARES) * limit, full)
     rounds = 1.0
     if fleet.drafting is not None and mine.steps:
         rounds = share.steps / mine.steps
@@ -217,27 +212,26 @@ def _latency(
         return found.ttft_s if percent is None else found.ttft_percentile(percent)
     if not share.steps:
         return np.zeros(len(SHARES))
-    between = found.tpot_s if percent is None else found.tpot_percentile(percent)
     if objective.metric == "e2e":
         if percent is None:
             return found.latency_s
         steps = float(np.percentile(mine.requests.output, percent)) - 1.0
         return found.ttft_s + found.tpot_s * rounds * steps
-    if role == "decode":
-        between = _from_first(found, between, percent, share)
+    late = _late(found, share) if role == "decode" else None
+    if percent is not None:
+        return found.tpot_percentile(percent, late) * rounds
+    between = found.tpot_s
+    if late is not None:
+        between = between + late.mean(axis=0) * (1.0 / share.answers[share.answers > 0]).mean()
     return between * rounds
 
 
-def _from_first(found: Steady, between: Array, percent: float | None, share: Share) -> Array:
-    """Time between tokens from the one that the prefill has made, waits included. [s]
+def _late(found: Steady, share: Share) -> Array:
+    """Waits for the first step of the decode pool, even over twice their mean. [s]
 
-    Short answers feel most of the wait for a step, which is even over twice its mean.
+    Time between tokens starts with the token that the prefill has made, so that it has them.
     """
-    steps = share.answers[share.answers > 0][:, None, None]
     waits = np.maximum(found.queue_s - share.request_s, found.tpot_s / 2.0)
     even = (np.arange(WAITS) + 0.5) / WAITS * 2.0
-    each = found.tpot_s + (share.request_s + waits * even[:, None]) / steps
-    if percent is None:
-        mean: Array = each.mean(axis=(0, 1))
-        return mean
-    return np.maximum(between, np.percentile(each, percent, axis=(0, 1)))
+    late: Array = share.request_s + waits * even[:, None]
+    return late

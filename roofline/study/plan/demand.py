@@ -12,7 +12,7 @@ from roofline.errors import InputError
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.objectives import Objective
 from roofline.serving.requests import Requests
-from roofline.serving.traffic.columns import part, picked_rows
+from roofline.serving.traffic.columns import picked_rows
 
 HIGHEST: Final = 0.99
 """Probability beyond which an interval of so few measurements says nothing."""
@@ -61,21 +61,6 @@ class Demand:
             Requests a second. [1/s]
         """
         return replace(self.requests, arrival=self.requests.arrival * (self.drawn_per_s / rate))
-
-    def first(self, number: int) -> "Demand":
-        """The demand of its first requests, up to the end of a session.
-
-        Parameters
-        ----------
-        number
-            Requests that are enough. [1]
-        """
-        starts = np.flatnonzero(self.requests.after < 0)
-        later = starts[starts >= number]
-        if not len(later):
-            return self
-        cut = int(later[0])
-        return replace(self, requests=part(self.requests, 0, cut), name=f"{self.name} first {cut}")
 
     def scaled(self, prompt: float = 1.0, output: float = 1.0) -> "Demand":
         """The demand with longer or shorter prompts or answers; what prompts share stays.
@@ -153,14 +138,13 @@ class Demand:
         """
         if percent is None:
             return self.mean_new_tokens
-        if percent not in self._percentiles:
-            found = float(np.percentile(self.new_tokens, percent, method="lower"))
-            self._percentiles[percent] = found
-        return self._percentiles[percent]
+        # Of n values, the one that so many percent are not above.
+        return float(self._ordered[int(percent / 100.0 * (len(self._ordered) - 1))])
 
     @cached_property
-    def _percentiles(self) -> dict[float, float]:
-        return {}
+    def _ordered(self) -> NDArray[np.int64]:
+        """New tokens of the prompts, ascending. [token]"""
+        return np.sort(self.new_tokens)
 
     @cached_property
     def mean_context(self) -> float:

@@ -8,6 +8,7 @@ from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.figures import usd_per_mtok
 from roofline.study.plan.kinds import Kind
+from roofline.study.plan.option import Pool
 from roofline.table import Derivation
 from roofline.units import MILLION, SECONDS_PER_HOUR, significant
 
@@ -29,13 +30,7 @@ def check(metric: str) -> None:
 
 
 def derivations(done: Confirmed, demand: Demand, goal: Goal) -> dict[str, Derivation]:
-    """Derivations by name: capacity, gpus, price, cost, headroom.
-
-    Parameters
-    ----------
-    done, demand, goal
-        Recommended deployment, traffic, limits.
-    """
+    """Derivations by name: capacity, gpus, price, cost, headroom."""
     option = done.option
     rate = given("rate", demand.rate, "request/s")
     capacity = _capacity(done)
@@ -73,13 +68,7 @@ def derivations(done: Confirmed, demand: Demand, goal: Goal) -> dict[str, Deriva
 def _capacity(done: Confirmed) -> Derivation:
     option = done.option
     parts = tuple(
-        Derivation(
-            f"most requests of an instance, {pool.candidate.layout.spelled}",
-            pool.carries,
-            "request/s",
-            source=f"closed form; {pool.binds} is in the way of more",
-            basis=_basis(pool.kind),
-        )
+        _carries(f"most requests of an instance, {pool.candidate.layout.spelled}", pool)
         for pool in option.pools
     )
     texts = [f"{pool.instances} · {significant(pool.carries)}" for pool in option.pools]
@@ -95,6 +84,11 @@ def _capacity(done: Confirmed) -> Derivation:
         inputs=parts,
         basis=parts[0].basis,
     )
+
+
+def _carries(name: str, pool: Pool) -> Derivation:
+    source = f"closed form; {pool.binds} is in the way of more"
+    return Derivation(name, pool.carries, "request/s", source=source, basis=_basis(pool.kind))
 
 
 def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
@@ -115,13 +109,7 @@ def _gpus(done: Confirmed, goal: Goal, rate: Derivation) -> Derivation:
                 inputs=(
                     rate,
                     given("headroom", goal.headroom, ""),
-                    Derivation(
-                        "requests of each",
-                        pool.carries,
-                        "request/s",
-                        source=f"closed form; {pool.binds} is in the way of more",
-                        basis=_basis(pool.kind),
-                    ),
+                    _carries("requests of each", pool),
                 ),
                 note="more or fewer where the simulation of all of them together says so",
             )

@@ -54,8 +54,6 @@ def usd_per_mtok(option: Option, output: float) -> float | None:
 
     Parameters
     ----------
-    option
-        What is paid for.
     output
         Tokens of an answer, mean. [token]
     """
@@ -85,6 +83,23 @@ def deployment(option: Option, output: float) -> dict[str, Any]:
     }
 
 
+def brief(option: Option | None, output: float) -> dict[str, Any]:
+    """Columns of an option in few words, empty where there is none."""
+    if option is None:
+        return {
+            **dict.fromkeys(("gpus", "usd_per_hour", "usd_per_mtok")),
+            **dict.fromkeys(("gpu", "weights", "shape"), ""),
+        }
+    return {
+        "gpus": option.gpus,
+        "usd_per_hour": option.usd_per_hour or None,
+        "usd_per_mtok": usd_per_mtok(option, output),
+        "gpu": gpu(option),
+        "weights": weights(option),
+        "shape": shape(option),
+    }
+
+
 def load(option: Option, names: Named) -> dict[str, Any]:
     """Columns of what an option carries, and of its latencies at the load by its curves."""
     return {
@@ -109,15 +124,7 @@ def weights(option: Option) -> str:
 
 
 def differences(base: Confirmed, other: Confirmed, names: Named) -> tuple[str, str]:
-    """Figures that another option gives up beside the base, and those it gains, in words.
-
-    Parameters
-    ----------
-    base, other
-        Options that carry the same traffic, simulated.
-    names
-        Latencies that are compared.
-    """
+    """Figures that another option gives up beside the base, and those it gains, in words."""
     worse: list[str] = []
     better: list[str] = []
 

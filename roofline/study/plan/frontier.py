@@ -28,17 +28,7 @@ class Point:
 
 
 def frontier(every: Sequence[Confirmed], question: Question, names: Named) -> tuple[Point, ...]:
-    """Deployments of which none is both cheaper and better, for each aim; cheapest first.
-
-    Parameters
-    ----------
-    every
-        Deployments that keep all limits in simulation.
-    question
-        Question that says what they cost.
-    names
-        Latencies that are compared.
-    """
+    """Deployments of which none is both cheaper and better, for each aim; cheapest first."""
     some = sorted(every, key=lambda each: question.order(each.option))
     costs = [question.cost(each.option) for each in some]
     values = {

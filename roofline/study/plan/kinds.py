@@ -115,13 +115,7 @@ class Kind:
         return self.base.calibration is None
 
     def round_tokens(self, demand: Demand) -> float:
-        """Tokens that a decode step is expected to yield for each sequence. [token]
-
-        Parameters
-        ----------
-        demand
-            What is decoded.
-        """
+        """Tokens that a decode step is expected to yield for each sequence. [token]"""
         return 1.0 if self.speculation is None else self.speculation.tree(demand).tokens
 
     def deployed(self, layout: Layout) -> Deployment:
@@ -144,8 +138,6 @@ def paced(prices: StepPrices, factor: float) -> StepPrices:
 
     Parameters
     ----------
-    prices
-        Of steps.
     factor
         On their time. [1]
     """

@@ -158,13 +158,7 @@ class Option:
         return pool.curve.at(name, self.rate / pool.instances)
 
     def same(self, other: "Option") -> bool:
-        """Whether both are made of the same instances, as many of each.
-
-        Parameters
-        ----------
-        other
-            Option.
-        """
+        """Whether both are made of the same instances, as many of each."""
         return len(self.pools) == len(other.pools) and all(
             one.candidate is two.candidate and one.instances == two.instances
             for one, two in zip(self.pools, other.pools, strict=True)

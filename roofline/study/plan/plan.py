@@ -17,8 +17,6 @@ from roofline.study.plan.screen import screen
 from roofline.study.plan.search import LEAST, SearchResult, search
 from roofline.study.plan.tabled import Budget, Tables, Tell
 
-QUICK: Final = 2000
-"""Requests of which the lengths make a curve. [1]"""
 USUAL: Final = ("ttft_p99", "tpot_p99", MEAN)
 """Latencies that are looked at beside those that have limits."""
 
@@ -29,8 +27,8 @@ class Plan:
 
     Attributes
     ----------
-    kinds, full, question
-        Kinds that were compared, the traffic with all requests, and the question, with fewer.
+    kinds, question
+        Kinds that were compared, and the question.
     candidates, found
         Layouts, and the search among them.
     pooled
@@ -47,7 +45,6 @@ class Plan:
     """
 
     kinds: tuple[Kind, ...]
-    full: Demand
     question: Question
     candidates: tuple[Candidate, ...] = field(repr=False)
     found: SearchResult = field(repr=False)
@@ -73,6 +70,11 @@ class Plan:
         return (*self.kinds, *self.left)
 
     @property
+    def demand(self) -> Demand:
+        """Traffic."""
+        return self.question.demand
+
+    @property
     def goal(self) -> Goal:
         """Limits that have to be kept."""
         return self.question.goal
@@ -80,7 +82,7 @@ class Plan:
 
 def plan(
     kinds: Sequence[Kind],
-    full: Demand,
+    demand: Demand,
     goal: Goal,
     *,
     pools: bool = True,
@@ -97,20 +99,10 @@ def plan(
 
     Parameters
     ----------
-    kinds
-        Devices and formats that are compared.
-    full
-        Traffic.
-    goal
-        Limits that have to be kept.
     pools
         Whether prefill and decode may have instances of their own.
     least
         Layouts that have a curve even if they cannot be the cheapest. [1]
-    tell
-        Told what is being done.
-    budget
-        Simulations, if some were run before.
     kept
         Simulations that are left for what follows from the plan. [1]
     """
@@ -119,21 +111,21 @@ def plan(
     known = tuple(kind for kind in kinds if not kind.bounded)
     probes = probes_of(goal.objectives)
     if bare and known:
-        first = _ranked(known, full, goal, Tables(probes, tell, budget), pools, least, kept)
+        first = _ranked(known, demand, goal, Tables(probes, tell, budget), pools, least, kept)
         # Nobody can say how likely a bound is.
         least_goal = replace(goal, confidence=0.0)
-        last = _ranked(bare, full, least_goal, Tables(probes, tell, budget), pools, 1, kept // 2)
+        last = _ranked(bare, demand, least_goal, Tables(probes, tell, budget), pools, 1, kept // 2)
         if first.best is None and last.best is not None and not goal.confidence:
             return _joined(last, first)
         return replace(first, left=bare, bounds=last)
     if bare:
         goal = replace(goal, confidence=0.0)
-    return _ranked(kinds, full, goal, Tables(probes, tell, budget), pools, least, kept)
+    return _ranked(kinds, demand, goal, Tables(probes, tell, budget), pools, least, kept)
 
 
 def _ranked(
     kinds: Sequence[Kind],
-    full: Demand,
+    demand: Demand,
     goal: Goal,
     tables: Tables,
     pools: bool,
@@ -141,15 +133,15 @@ def _ranked(
     kept: int,
 ) -> Plan:
     """As `plan`, all kinds against each other."""
-    question = Question(full.first(QUICK), goal)
+    question = Question(demand, goal)
     candidates: tuple[Candidate, ...] = ()
     for kind in kinds:
         tables.tell(f"{kind.name}: bounds of all layouts")
         candidates += screen(kind, question.demand, goal.gpus)
     found = search(candidates, question, tables, least=least)
     pooled = disaggregated(tables.made, question, tables) if pools else ()
-    choice = chosen((*found.options, *pooled), question, full, tables, kept=kept)
-    return Plan(tuple(kinds), full, question, candidates, found, pooled, choice, tables)
+    choice = chosen((*found.options, *pooled), question, tables, kept=kept)
+    return Plan(tuple(kinds), question, candidates, found, pooled, choice, tables)
 
 
 def without_drafts(plan_: Plan, *, pools: bool) -> Plan:
@@ -157,17 +149,15 @@ def without_drafts(plan_: Plan, *, pools: bool) -> Plan:
 
     Parameters
     ----------
-    plan_
-        Where something does.
     pools
         Whether prefill and decode may have instances of their own.
     """
     plain = tuple(replace(kind, speculation=None) for kind in plan_.compared)
-    full = replace(plan_.full, acceptance=None)
+    demand = replace(plan_.demand, acceptance=None)
     tables = plan_.tables
     return plan(
         plain,
-        full,
+        demand,
         plan_.goal,
         pools=pools,
         least=1,
@@ -186,13 +176,7 @@ def _joined(plan: Plan, short: Plan) -> Plan:
 
 
 def probes_of(objectives: Sequence[Objective]) -> tuple[Objective, ...]:
-    """Latencies that curves have: those with limits, and the usual ones.
-
-    Parameters
-    ----------
-    objectives
-        Limits.
-    """
+    """Latencies that curves have: those with limits, and the usual ones."""
     have = {each.name for each in objectives}
     usual = [parse_slo(f"{name}=1s")[0] for name in USUAL if name not in have]
     return (*objectives, *usual)

@@ -36,8 +36,6 @@ def disaggregated(
     ----------
     replicas
         Layouts that have curves; those inside a node, where there are any.
-    question, tables
-        As for `roofline.study.plan.search.search`.
 
     Notes
     -----
@@ -92,13 +90,10 @@ def _bounds(
 ) -> Iterator[tuple[float, float, Replica]]:
     """Least cost of a pool of each replica, the most that it could carry, and the replica."""
     for replica in replicas:
-        candidate = replica.candidate
-        factor = question.slowness(candidate.kind)
-        objectives = question.objectives(candidate.kind)
-        each = candidate.bound(question.demand, objectives, factor, role)
+        each = question.bound(replica.candidate, role)
         if each:
             number = question.replicas(each)
-            yield question.least_cost(candidate, number), each * number, replica
+            yield question.least_cost(replica.candidate, number), each * number, replica
 
 
 def _order(pool: Pool, question: Question) -> tuple[float, tuple[bool, bool, bool], float]:

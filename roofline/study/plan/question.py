@@ -8,6 +8,7 @@ from typing import Final
 
 from roofline.serving.objectives import Objective
 from roofline.study.plan.candidate import Candidate
+from roofline.study.plan.curve import Role
 from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.kinds import Kind
 from roofline.study.plan.option import UNPRICED, Option
@@ -37,29 +38,48 @@ class Question:
     prices: Mapping[str, float] = field(default_factory=dict)
 
     def slowness(self, kind: Kind) -> float:
-        """Factor on the time of a kind that the confidence asks for. [1]
-
-        Parameters
-        ----------
-        kind
-            Whose errors count.
-        """
+        """Factor on the time of a kind that the confidence asks for. [1]"""
         return self.factor * math.exp(deviations(self.goal.confidence) * kind.uncertainty.step)
 
     def objectives(self, kind: Kind) -> tuple[Objective, ...]:
-        """Limits, of a first token with what the confidence asks for beside slower steps.
-
-        Parameters
-        ----------
-        kind
-            Whose errors count.
-        """
+        """Limits, of a first token with what the confidence asks for beside slower steps."""
         known = kind.uncertainty
         more = math.exp(deviations(self.goal.confidence) * max(known.first - known.step, 0.0))
         return tuple(
             replace(each, limit_s=each.limit_s / more) if each.metric == "ttft" else each
             for each in self.goal.objectives
         )
+
+    def at(self, rate: float) -> "Question":
+        """The question with other traffic.
+
+        Parameters
+        ----------
+        rate
+            Requests a second. [1/s]
+        """
+        return replace(self, demand=replace(self.demand, rate=rate))
+
+    def refusal(self, candidate: Candidate) -> str:
+        """Reason why a layout cannot serve at all; empty where it might."""
+        kind = candidate.kind
+        return candidate.refusal(self.demand, self.objectives(kind), self.slowness(kind))
+
+    def bound(self, candidate: Candidate, role: Role = "all", *, likely: bool = False) -> float:
+        """Requests a second that a replica could carry at best; 0 where it cannot at all. [1/s]
+
+        Parameters
+        ----------
+        candidate, role, likely
+            Layout of a kind, and the rest as for `Candidate.bound`.
+        """
+        kind = candidate.kind
+        limits, factor = self.objectives(kind), self.slowness(kind)
+        return candidate.bound(self.demand, limits, factor, role, likely=likely)
+
+    def enough(self, option: Option) -> bool:
+        """Whether an option carries traffic by its curves, on the devices that are allowed."""
+        return option.capacity > 0 and option.gpus <= self.goal.gpus
 
     def cost(self, option: Option) -> float:
         """Dollars for an hour; devices where no kind has a price. [$/h]"""
@@ -82,13 +102,7 @@ class Question:
         return self.cost(option), option.gpus, option.plainness, -option.capacity
 
     def preferred(self, options: Sequence[Option]) -> Option | None:
-        """The option to recommend: the cheapest usual one, or one that is so much cheaper.
-
-        Parameters
-        ----------
-        options
-            That are enough.
-        """
+        """The option to recommend: the cheapest usual one, or one that is so much cheaper."""
         usual = min((each for each in options if each.usual), key=self.order, default=None)
         least = min(options, key=self.order, default=None)
         if usual is None or least is None:
@@ -96,13 +110,7 @@ class Question:
         return least if self.cheaper(least, usual) else usual
 
     def cheaper(self, option: Option, usual: Option) -> bool:
-        """Whether an option costs so much less than a usual one that it is preferred.
-
-        Parameters
-        ----------
-        option, usual
-            Both enough.
-        """
+        """Whether an option costs so much less than a usual one that it is preferred."""
         return self.cost(option) <= self.cost(usual) * (1.0 - CHEAPER) * (1.0 + ROUNDING)
 
     def replicas(self, carries: float) -> int:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from roofline.study.plan.choose import renewed
+from roofline.study.plan.choose import renewed, replanned
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import ROUNDING, Question
-from roofline.study.plan.replan import at_rate, replanned
 from roofline.study.plan.tabled import Tables
 
 MOST: Final = 60
@@ -45,8 +44,6 @@ def steps(
     ----------
     options
         Layouts whose instances say at which rates one more is needed.
-    question, tables
-        Question and curves.
     best
         Option that is recommended at the rate asked for; None where there is none.
     refused
@@ -56,7 +53,7 @@ def steps(
     found: dict[float, Option | None] = {}
     known = [renewed(each, question, tables) for each in options]
     for rate in _thresholds(known, question):
-        again = at_rate(question, rate)
+        again = question.at(rate)
         made = replanned(options, again, tables, refused=refused if rate >= asked else ())
         if best is not None and rate == asked:
             made = best

@@ -1,6 +1,7 @@
 """Limits that are in the way where nothing fits, and relaxations with which something does.
 
-Each is found by bounds and curves, and told only where one simulation confirms it.
+Each is found by bounds and curves, and told only where one simulation confirms it. Where bounds
+refuse every layout nothing is simulated: then an SLO is looser by what the closed form may be off.
 """
 
 import math
@@ -10,9 +11,9 @@ from typing import Final
 
 from roofline.errors import RooflineError
 from roofline.serving.objectives import Objective
+from roofline.serving.simulate.steady import ERRORS
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.confirm import holds
-from roofline.study.plan.demand import Demand, Goal
 from roofline.study.plan.kinds import Kind
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import Plan, without_drafts
@@ -26,8 +27,6 @@ Remake = Callable[[int, str | None], Sequence[Kind]]
 """Kinds with room for a number of devices, and other weights; None for those that were asked."""
 MORE: Final = 16
 """Times the devices that are allowed: more of them are not tried. [1]"""
-FASTEST: Final = 1
-"""Layouts whose curves say how loose each limit has to be. [1]"""
 STRONGEST: Final = 4
 """Layouts whose curves say how slow traffic has to be. [1]"""
 NARROWER: Final = ("fp8", "int4-awq")
@@ -36,9 +35,12 @@ SHORTER: Final = (0.5, 0.25, 0.1)
 LOOSEST: Final = 1000.0
 """Limit beyond which nobody would go. [s]"""
 MARGIN: Final = 1.04
-ATTEMPTS: Final = 7
 """Factor on limits and rates beyond what works by curves; where a run does not confirm it,
 the square of it, and so on."""
+ATTEMPTS: Final = 7
+KNOWN: Final = ERRORS["open to 70 %"]
+"""Errors of the closed form, and the load over saturation up to which they are known."""
+LOADED: Final = 0.7
 TRIES: Final = 3
 """Sizes of an option that are simulated. [1]"""
 LOWEST: Final = 16.0
@@ -60,11 +62,14 @@ class Relaxation:
         Its option on the command line: ``"--gpus 16"``.
     option
         Deployment that then is enough.
+    output
+        Tokens of an answer, mean. [token]
     """
 
     change: str
     asked: str
     option: Option
+    output: float
 
 
 def limit(plan: Plan) -> str:
@@ -83,14 +88,7 @@ def limit(plan: Plan) -> str:
 
 
 def relaxations(plan: Plan, remake: Remake) -> tuple[Relaxation, ...]:
-    """Relaxations, each of which was simulated and is enough.
-
-    Parameters
-    ----------
-    plan
-        Plan in which nothing fits.
-    remake
-        Makes other kinds.
+    """Relaxations, each of which is enough.
 
     Notes
     -----
@@ -98,13 +96,9 @@ def relaxations(plan: Plan, remake: Remake) -> tuple[Relaxation, ...]:
     """
     if plan.bounds is not None:
         measured = replace(plan, left=(), bounds=None)
-        found = _found(measured, lambda *asked: [k for k in remake(*asked) if not k.bounded])
+        found = relaxations(measured, lambda *asked: [k for k in remake(*asked) if not k.bounded])
         if found:
             return found
-    return _found(plan, remake)
-
-
-def _found(plan: Plan, remake: Remake) -> tuple[Relaxation, ...]:
     binds = limit(plan)
     tries = [_devices(plan, remake, binds), _weights(plan, remake)]
     if binds != MEMORY:
@@ -112,7 +106,7 @@ def _found(plan: Plan, remake: Remake) -> tuple[Relaxation, ...]:
     tries.append(_shorter(plan))
     if binds == RATE:
         tries.append(_slower(plan))
-    if plan.full.acceptance is not None:
+    if plan.demand.acceptance is not None:
         tries.append(_plain(plan))
     return tuple(each for some in tries for each in some)
 
@@ -127,69 +121,19 @@ def _devices(plan: Plan, remake: Remake, binds: str) -> Iterator[Relaxation]:
         # Beyond a node more devices make nothing faster when idle that is not so with a few more.
         nodes = max(kind.base.node.gpus for kind in plan.compared)
         sizes = sizes[:1] if plan.goal.gpus >= nodes else sizes
-        if not _open(plan, remake, sizes[-1]):
+        if not any(_open(*_remade(plan, remake, sizes[-1]))):
             return
     for gpus in sizes:
         plan.tables.tell(f"what if: {counted(gpus, 'GPU')}")
-        found = _with(plan, remake, gpus)
+        found = _best(plan, *_remade(plan, remake, gpus))
         if found is not None:
             # Fewer devices may be in another node.
-            fewer = _with(plan, remake, found.gpus) if found.gpus < gpus else found
+            fewer = _best(plan, *_remade(plan, remake, found.gpus)) if found.gpus < gpus else found
             number = gpus if fewer is None else found.gpus
-            yield Relaxation(counted(number, "GPU"), f"--gpus {number}", fewer or found)
+            yield Relaxation(
+                counted(number, "GPU"), f"--gpus {number}", fewer or found, plan.demand.output
+            )
             return
-
-
-def _open(plan: Plan, remake: Remake, gpus: int) -> bool:
-    """Whether a layout on so many devices is not refused by its bounds."""
-    try:
-        kinds = remake(gpus, None)
-    except RooflineError:
-        return False
-    question = replace(plan.question, goal=replace(plan.goal, gpus=gpus))
-    return any(not _refused(each, question) for each in _screened(kinds, question))
-
-
-def _screened(kinds: Sequence[Kind], question: Question) -> list[Candidate]:
-    return [each for kind in kinds for each in screen(kind, question.demand, question.goal.gpus)]
-
-
-def _refused(candidate: Candidate, question: Question) -> str:
-    kind = candidate.kind
-    return candidate.refusal(question.demand, question.objectives(kind), question.slowness(kind))
-
-
-def _with(plan: Plan, remake: Remake, gpus: int, weights: str | None = None) -> Option | None:
-    """The cheapest option on so many devices, with other weights; None if nothing is enough."""
-    try:
-        kinds = remake(gpus, weights)
-    except RooflineError:
-        return None
-    goal = replace(plan.goal, gpus=gpus)
-    return _best(kinds, replace(plan.question, goal=goal), plan.full, plan.tables)
-
-
-def _best(kinds: Sequence[Kind], question: Question, full: Demand, tables: Tables) -> Option | None:
-    """The cheapest option by curves that a run confirms; None if none does."""
-    own = _fresh(tables)
-    found = search(_screened(kinds, question), question, own, least=1)
-    return _held(question.preferred(found.options), question, full, own)
-
-
-def _fresh(tables: Tables) -> Tables:
-    """Tables without curves, for another question of the same budget."""
-    return Tables(tables.probes, tables.tell, tables.budget)
-
-
-def _held(best: Option | None, question: Question, full: Demand, tables: Tables) -> Option | None:
-    """The option, larger where a run asks for it; None where that is not enough."""
-    for _ in range(TRIES):
-        if best is None or best.gpus > question.goal.gpus or not tables.budget.left:
-            return None
-        if holds(best, question, full, tables):
-            return best
-        best = best.resized(1)
-    return None
 
 
 def _weights(plan: Plan, remake: Remake) -> Iterator[Relaxation]:
@@ -198,25 +142,32 @@ def _weights(plan: Plan, remake: Remake) -> Iterator[Relaxation]:
         if weights in had:
             continue
         plan.tables.tell(f"what if: {weights} weights")
-        found = _with(plan, remake, plan.goal.gpus, weights)
+        found = _best(plan, *_remade(plan, remake, plan.goal.gpus, weights))
         if found is not None:
-            yield Relaxation(f"{weights} weights", f"--weights {weights}", found)
+            yield Relaxation(
+                f"{weights} weights", f"--weights {weights}", found, plan.demand.output
+            )
             return
 
 
 def _shorter(plan: Plan) -> Iterator[Relaxation]:
-    for factor in SHORTER:
+    shorter = {
+        factor: replace(plan.question, demand=plan.demand.scaled(factor, factor))
+        for factor in SHORTER
+    }
+    # What bounds refuse of the shortest requests they refuse of all.
+    if not any(_open(plan.compared, shorter[SHORTER[-1]])):
+        return
+    for factor, question in shorter.items():
         plan.tables.tell(f"what if: requests of {factor:.0%} of their length")
-        full = plan.full.scaled(factor, factor)
-        demand = plan.question.demand.scaled(factor, factor)
-        question = replace(plan.question, demand=demand)
-        found = _best(plan.compared, question, full, plan.tables)
+        found = _best(plan, plan.compared, question)
         if found is not None:
             yield Relaxation(
                 f"prompts and answers of {factor:.0%} of their length: at most "
-                f"{full.longest:,} tokens together",
+                f"{question.demand.longest:,} tokens together",
                 "--prompt, --output",
                 found,
+                question.demand.output,
             )
             return
 
@@ -232,19 +183,38 @@ def _looser(plan: Plan) -> Iterator[Relaxation]:
     if not ways:
         return
     made, factors = min(ways, key=lambda each: (math.prod(each[1]), each[0].layout))
-    for attempt in range(ATTEMPTS):
-        more = MARGIN ** (2**attempt)
-        limits = tuple(
+
+    def looser(margins: Sequence[float]) -> tuple[Objective, ...]:
+        return tuple(
             replace(each, limit_s=float(f"{each.limit_s * factor * more:.3g}"))
             if factor > 1.0
             else each
-            for each, factor in zip(goal.objectives, factors, strict=True)
+            for each, factor, more in zip(goal.objectives, factors, margins, strict=True)
         )
-        final = replace(question, goal=replace(goal, objectives=limits))
-        found = _held(made, final, plan.full, own)
+
+    if not plan.tables.curves and made.rate <= LOADED * made.saturation:
+        limits = looser([1.0 + _error(each) for each in goal.objectives])
+        change, asked = _said(goal.objectives, limits)
+        yield Relaxation(f"a looser SLO, in closed form: {change}", asked, made, plan.demand.output)
+        return
+    for attempt in range(ATTEMPTS):
+        limits = looser([MARGIN ** (2**attempt)] * len(factors))
+        found = _held(made, replace(question, goal=replace(goal, objectives=limits)), own)
         if found is not None:
-            yield Relaxation(*_said(goal, final.goal), found)
+            change, asked = _said(goal.objectives, limits)
+            yield Relaxation(f"a looser SLO: {change}", asked, found, plan.demand.output)
             return
+
+
+def _error(objective: Objective) -> float:
+    """Share by which the closed form may be off, of nine loads in ten. [1]"""
+    if objective.metric == "e2e":
+        return KNOWN["latency_s"].p90
+    percent = objective.percentile
+    if percent is None:
+        return KNOWN[f"{objective.metric}_s"].p90
+    at = min((each for each in (50, 90, 99) if each >= percent), default=99)
+    return KNOWN[f"{objective.metric}_p{at}_s"].p90
 
 
 def _needed(
@@ -270,63 +240,23 @@ def _needed(
 
 
 def _fastest(plan: Plan) -> list[Candidate]:
-    """Layouts that fit: the fastest in each limit when idle, and those that may carry most."""
-    question, goal = plan.question, plan.goal
-    demand = question.demand
-    loose = tuple(replace(each, limit_s=LOOSEST) for each in goal.objectives)
-    able = [each for each in plan.candidates if not each.refusal(demand, loose)]
-    out: list[Candidate] = []
-    for limit_ in goal.objectives:
-        able.sort(key=lambda each: (not each.usual, _idle(each, demand, limit_), each.rank))
-        out += able[:FASTEST]
-    able.sort(key=lambda each: (not each.usual, *_likely(each, question)))
-    return list({key_of(each): each for each in (*out, *able[:FASTEST])}.values())
+    """Layouts that fit: the fastest in each limit when idle, and that which may carry most."""
+    loose = _loose(plan.question)
+    able = [each for each in plan.candidates if not each.refusal(plan.demand, loose)]
 
+    def idle(candidate: Candidate, objective: Objective) -> float:
+        if objective.metric == "ttft":
+            return candidate.first_s(plan.demand, objective)
+        return candidate.floor_s(plan.demand)
 
-def _idle(candidate: Candidate, demand: Demand, objective: Objective) -> float:
-    """Latency of an objective in an idle replica. [s]"""
-    if objective.metric == "ttft":
-        return candidate.first_s(demand, objective)
-    return candidate.floor_s(demand)
-
-
-def _likely(candidate: Candidate, question: Question) -> tuple[float, tuple[object, ...]]:
-    """Sort key: those first that may carry most for each device."""
-    loose = tuple(replace(each, limit_s=LOOSEST) for each in question.goal.objectives)
-    carries = candidate.bound(question.demand, loose, likely=True)
-    return -carries / candidate.devices, candidate.rank
-
-
-def _able(some: Sequence[Candidate], question: Question, tables: Tables) -> Option | None:
-    """The preferred option of some layouts by curves; None where none is enough."""
-    made = [option(each, question, tables) for each in some]
-    able = [
-        each
-        for each in made
-        if not isinstance(each, str) and each.capacity > 0 and each.gpus <= question.goal.gpus
+    out = [
+        min(able, key=lambda each: (not each.usual, idle(each, objective), each.rank), default=None)
+        for objective in plan.goal.objectives
     ]
-    return question.preferred(able)
-
-
-def _said(goal: Goal, final: Goal) -> tuple[str, str]:
-    """Looser limits in words, and as an option."""
-    text = ",".join(
-        f"{each.name}={show(each.limit_s, 's').replace(' ', '').replace(',', '')}"
-        for each in final.objectives
+    out.append(
+        min(able, key=lambda each: (not each.usual, *_likely(each, plan.question)), default=None)
     )
-    worse = ", ".join(
-        f"{new.name} {show(old.limit_s, 's')} → {show(new.limit_s, 's')}"
-        for old, new in zip(goal.objectives, final.objectives, strict=True)
-        if old.limit_s != new.limit_s
-    )
-    return f"a looser SLO: {worse}", f"--slo {text}"
-
-
-def _plain(plan: Plan) -> Iterator[Relaxation]:
-    plan.tables.tell("what if: nothing drafts")
-    best = without_drafts(plan, pools=False).best
-    if best is not None:
-        yield Relaxation("plain decoding", "no --draft", best.option)
+    return list({key_of(each): each for each in out if each is not None}.values())
 
 
 def _slower(plan: Plan) -> Iterator[Relaxation]:
@@ -334,9 +264,8 @@ def _slower(plan: Plan) -> Iterator[Relaxation]:
     question, goal = plan.question, plan.goal
     plan.tables.tell("what if: less traffic")
     own = _fresh(plan.tables)
-    able = [each for each in plan.candidates if not _refused(each, question)]
-    able.sort(key=lambda each: _likely(each, question))
-    some = able[:STRONGEST]
+    able = [each for each in plan.candidates if not question.refusal(each)]
+    some = sorted(able, key=lambda each: _likely(each, question))[:STRONGEST]
     made = (option(each, question, own) for each in some)
     pools = [pool for each in made if not isinstance(each, str) for pool in each.pools]
     whole = [goal.gpus // each.candidate.devices - goal.spares for each in pools]
@@ -345,16 +274,96 @@ def _slower(plan: Plan) -> Iterator[Relaxation]:
     best: Relaxation | None = None
     for attempt in range(HALVINGS if most > 0.0 else 0):
         rate = float(f"{math.sqrt(low * high) if attempt else high / MARGIN:.3g}")
-        at = replace(question, demand=replace(question.demand, rate=rate))
-        full = replace(plan.full, rate=rate)
+        at = question.at(rate)
         tried = _able(some, at, own) or _able(some, at, _fresh(own))
-        found = _held(tried, at, full, own)
+        found = _held(tried, at, own)
         if found is None:
             high = rate
             continue
         low = rate
-        best = Relaxation(f"{significant(rate)} requests a second", f"--rate {rate:g}", found)
+        words = f"{significant(rate)} requests a second"
+        best = Relaxation(words, f"--rate {rate:g}", found, plan.demand.output)
         if not attempt:
             break
     if best is not None:
         yield best
+
+
+def _plain(plan: Plan) -> Iterator[Relaxation]:
+    plan.tables.tell("what if: nothing drafts")
+    best = without_drafts(plan, pools=False).best
+    if best is not None:
+        yield Relaxation("plain decoding", "no --draft", best.option, plan.demand.output)
+
+
+def _remade(
+    plan: Plan, remake: Remake, gpus: int, weights: str | None = None
+) -> tuple[Sequence[Kind], Question]:
+    """Kinds for so many devices, none where they cannot be, and the question to them."""
+    question = replace(plan.question, goal=replace(plan.goal, gpus=gpus))
+    try:
+        return remake(gpus, weights), question
+    except RooflineError:
+        return (), question
+
+
+def _open(kinds: Sequence[Kind], question: Question) -> Iterator[Candidate]:
+    """Layouts that bounds do not refuse."""
+    for kind in kinds:
+        for each in screen(kind, question.demand, question.goal.gpus):
+            if not question.refusal(each):
+                yield each
+
+
+def _best(plan: Plan, kinds: Sequence[Kind], question: Question) -> Option | None:
+    """The cheapest option by curves that a run confirms; None if none does."""
+    own = _fresh(plan.tables)
+    found = search(list(_open(kinds, question)), question, own, least=1)
+    return _held(question.preferred(found.options), question, own)
+
+
+def _able(some: Sequence[Candidate], question: Question, tables: Tables) -> Option | None:
+    """The preferred option of some layouts by curves; None where none is enough."""
+    made = (option(each, question, tables) for each in some)
+    return question.preferred(
+        [each for each in made if not isinstance(each, str) and question.enough(each)]
+    )
+
+
+def _held(best: Option | None, question: Question, tables: Tables) -> Option | None:
+    """The option, larger where a run asks for it; None where that is not enough."""
+    for _ in range(TRIES):
+        if best is None or best.gpus > question.goal.gpus or not tables.budget.left:
+            return None
+        if holds(best, question, tables):
+            return best
+        best = best.resized(1)
+    return None
+
+
+def _fresh(tables: Tables) -> Tables:
+    """Tables without curves, for another question of the same budget."""
+    return Tables(tables.probes, tables.tell, tables.budget)
+
+
+def _likely(candidate: Candidate, question: Question) -> tuple[float, tuple[object, ...]]:
+    """Sort key: those first that may carry most for each device."""
+    carries = candidate.bound(question.demand, _loose(question), likely=True)
+    return -carries / candidate.devices, candidate.rank
+
+
+def _loose(question: Question) -> tuple[Objective, ...]:
+    return tuple(replace(each, limit_s=LOOSEST) for each in question.goal.objectives)
+
+
+def _said(old: Sequence[Objective], new: Sequence[Objective]) -> tuple[str, str]:
+    """Looser limits in words, and as an option."""
+    text = ",".join(
+        f"{each.name}={show(each.limit_s, 's').replace(' ', '').replace(',', '')}" for each in new
+    )
+    worse = ", ".join(
+        f"{one.name} {show(one.limit_s, 's')} → {show(other.limit_s, 's')}"
+        for one, other in zip(old, new, strict=True)
+        if one.limit_s != other.limit_s
+    )
+    return worse, f"--slo {text}"

@@ -46,18 +46,10 @@ def result_of(
 
     Parameters
     ----------
-    plan
-        Plan.
-    remake
-        Makes other kinds, where nothing fits.
-    given
-        Question as it was asked, for the record.
     training_tokens
         Tokens that the network was trained on, to compare with; None to leave that out. [token]
     pools
         Whether prefill and decode may have instances of their own.
-    notes
-        Notes on requests and formats.
     """
     names, basis, best = named(plan.goal.objectives), _basis(plan), plan.best
     options = (*plan.found.options, *plan.found.short, *plan.pooled)
@@ -80,15 +72,15 @@ def result_of(
         found = relaxations(plan, remake)
     else:
         bars = tornado(best, able, plan.question, plan.tables)
-        others = runners_up(plan.choice, plan.question, plan.full, plan.tables)
+        others = runners_up(plan.choice, plan.question, plan.tables)
         spare = SPARE * (best.option.resized(1).gpus <= plan.goal.gpus)
-        known = levels(best, able, plan.question, plan.full, plan.tables, spare=spare)
+        known = levels(best, able, plan.question, plan.tables, spare=spare)
         points = _points(plan, others, names)
-        if plan.full.acceptance is not None:
+        if plan.demand.acceptance is not None:
             plain = without_drafts(plan, pools=pools).best
             others += () if plain is None else (RunnerUp(plain, UNDRAFTED),)
         if training_tokens is not None:
-            even = break_even(best, plan.full, training_tokens)
+            even = break_even(best, plan.demand, training_tokens)
     out: dict[str, Table] = {
         "verdict": tables.verdict(plan, names, basis),
         "objectives": tables.objectives(best, len(plan.goal.objectives), basis),
@@ -107,11 +99,14 @@ def result_of(
         out["bounds"] = tables.bounds(plan, plan.bounds, names)
     every = (plan,) if plan.bounds is None else (plan, plan.bounds)
     commands = {} if best is None else _commands(plan, best.option, given)
+    started = [_start(role, text) for role, text in commands.items()]
+    if given.get("simulation"):
+        started.append(f"What simulates it, with the same figures: {given['simulation']}")
     return Result(
         kind="plan",
         tables=out,
-        derivations={} if best is None else derivations(best, plan.full, plan.goal),
-        notes=(*notes, *_notes(plan), *(_start(role, text) for role, text in commands.items())),
+        derivations={} if best is None else derivations(best, plan.demand, plan.goal),
+        notes=(*notes, *_notes(plan), *started),
         metadata={
             "version": roofline.__version__,
             **given,
@@ -120,9 +115,9 @@ def result_of(
             "limit": "" if best is not None else limit(plan),
             "ttft_statistic": names.ttft,
             "tpot_statistic": names.tpot,
-            "prompt_mean": plan.full.prompt,
-            "output_mean": plan.full.output,
-            "requests": len(plan.full.requests),
+            "prompt_mean": plan.demand.prompt,
+            "output_mean": plan.demand.output,
+            "requests": len(plan.demand.requests),
             "layouts": sum(len(each.candidates) for each in every),
             "curves": sum(len(each.tables.curves) for each in every),
             "tabulated": sum(replica.tabulated for each in every for replica in each.tables.made),
@@ -138,7 +133,7 @@ def result_of(
 def _points(plan: Plan, others: tuple[RunnerUp, ...], names: Named) -> tuple[Point, ...]:
     """Simulated deployments that nothing cheaper beats."""
     assert plan.best is not None, "larger than nothing"
-    more = larger(plan.best.option, plan.question, plan.full, plan.tables)
+    more = larger(plan.best.option, plan.question, plan.tables)
     every = [plan.best, *(each.done for each in others), *(each for each in more if each.met)]
     return frontier(every, plan.question, names)
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from roofline.study.plan.choose import Choice
 from roofline.study.plan.confirm import Confirmed, confirm, holds
-from roofline.study.plan.demand import Demand
 from roofline.study.plan.figures import named
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import Question
@@ -37,18 +36,8 @@ class RunnerUp:
     why: str
 
 
-def runners_up(
-    choice: Choice, question: Question, full: Demand, tables: Tables
-) -> tuple[RunnerUp, ...]:
-    """The plain deployment beside any other, the next cheapest, and the fastest; cheapest first.
-
-    Parameters
-    ----------
-    choice
-        Recommended and other options.
-    question, full, tables
-        Question, the traffic with all requests, and curves.
-    """
+def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[RunnerUp, ...]:
+    """The plain deployment beside any other, the next cheapest, and the fastest; cheapest first."""
     assert choice.best is not None, "others beside nothing"
     best, names = choice.best.option, named(question.goal.objectives)
     every = list(choice.others)
@@ -83,41 +72,29 @@ def runners_up(
             reasons.setdefault(id(option), (option, []))[1].append(why)
     out = []
     for option, whys in reasons.values():
-        done = confirmed(option, question, full, tables)
+        done = confirmed(option, question, tables)
         if done is not None and not done.option.same(best):
             out.append(RunnerUp(done, ", ".join(whys)))
     return tuple(sorted(out, key=lambda each: question.order(each.done.option)))
 
 
-def larger(best: Option, question: Question, full: Demand, tables: Tables) -> list[Confirmed]:
-    """The recommended option with more instances, simulated.
-
-    Parameters
-    ----------
-    best, question, full, tables
-        As for `runners_up`.
-    """
+def larger(best: Option, question: Question, tables: Tables) -> list[Confirmed]:
+    """The recommended option with more instances, simulated."""
     out: list[Confirmed] = []
     option = best.resized(1)
     while option.gpus <= question.goal.gpus and len(out) < LARGER and tables.budget.left:
-        out.append(confirm(option, full, question.goal, tables, interval=False))
+        out.append(confirm(option, question, tables, interval=False))
         option = option.resized(1)
     return out
 
 
-def confirmed(option: Option, question: Question, full: Demand, tables: Tables) -> Confirmed | None:
-    """An option simulated whole, larger where it has to be; None where that is not enough.
-
-    Parameters
-    ----------
-    option, question, full, tables
-        As for `runners_up`.
-    """
+def confirmed(option: Option, question: Question, tables: Tables) -> Confirmed | None:
+    """An option simulated whole, larger where it has to be; None where that is not enough."""
     for _ in range(TRIES):
         if option.gpus > question.goal.gpus or tables.budget.left < TRIES:
             return None
-        if holds(option, question, full, tables, closely=True):
-            done = confirm(option, full, question.goal, tables, interval=False)
+        if holds(option, question, tables, closely=True):
+            done = confirm(option, question, tables, interval=False)
             return done if done.met else None
         option = option.resized(1)
     return None

@@ -38,14 +38,8 @@ def run(
 
     Parameters
     ----------
-    option
-        Pools that serve.
-    demand
-        Requests that come.
     factor
         On the time of all devices. [1]
-    tables
-        Where runs are counted.
     closely
         Whether steps are tabulated closely; else by the estimate of the layout.
     """

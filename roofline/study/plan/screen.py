@@ -4,21 +4,21 @@ What does not fit is left out first. Of the rest, layouts that differ in their p
 priced once: a step of B sequences in p stages takes what one of B/p takes without a pipeline.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import Layout
 from roofline.cost.memory import held, memory_budget
-from roofline.cost.roof import parts
 from roofline.cost.step import Group
-from roofline.cost.work import Array, Number
+from roofline.cost.work import Array, Number, Op
 from roofline.serving.run.setup import typical
-from roofline.serving.simulate.prices import BROUGHT, GROUP, StepPrices
-from roofline.serving.stages import through
+from roofline.serving.simulate.prices import GROUP, StepPrices, attends, rest
+from roofline.serving.stages import laid_out
 from roofline.study.enumeration import candidates
 from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.demand import Demand
@@ -30,6 +30,7 @@ BATCHES: Final = np.array(
 """Sequences of a group at which decode steps are priced. [1]"""
 TOKENS: Final = np.array([1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384], float)
 """New tokens of a group at which steps with prompts are priced. [token]"""
+Wanted = Callable[[Op], bool]
 LONGER: Final = 1.25
 """Room in tables for longer requests, over the longest."""
 
@@ -49,10 +50,6 @@ def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
 
     Parameters
     ----------
-    kind
-        Network, formats, devices.
-    demand
-        Requests.
     gpus
         Most devices. [1]
     """
@@ -77,9 +74,12 @@ def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
         if some:
             columns = _priced(base, some, contexts, cached)
             known |= {one: (columns, row) for row, one in enumerate(some)}
+    engines = {groups: base.costs_on(groups) for groups in {one.dp for one in wanted}}
     made = []
     for layout, alike, fit, room in zip(layouts, flat, fits, rooms, strict=True):
-        estimate = _prices(layout, base, *known[alike], contexts, cached) if fit else None
+        estimate = None
+        if fit:
+            estimate = _prices(layout, base, *known[alike], contexts, cached, engines[layout.dp])
         made.append(Candidate(kind, layout, *room, estimate))
     return tuple(made)
 
@@ -134,8 +134,8 @@ def _priced(
     def column(name: str, each: int) -> Array:
         return np.repeat([float(getattr(layout, name)) for layout in layouts], each)
 
-    def split(first: Array, second: Array, *, prompts: bool) -> tuple[Array, Array]:
-        """Attention and everything else of steps, of shape (layouts, first, second)."""
+    def split(first: Array, second: Array, wanted: Wanted, *, prompts: bool) -> Array:
+        """Some operators of steps, of shape (layouts, first, second)."""
         points = len(first) * len(second)
         tp, cp, dp, ep = (column(name, points) for name in ("tp", "cp", "dp", "ep"))
         axis = replace(layouts[0], tp=tp, cp=cp, dp=dp, ep=ep)
@@ -144,20 +144,13 @@ def _priced(
         group = (
             Group(dp, one, one + other, GROUP) if prompts else Group(one * dp, 1.0, other, GROUP)
         )
-        (stage,) = through(replace(base, layout=axis), group)
-        shape = (count, len(first), len(second))
-        found = []
-        for attention in (True, False):
-            some = parts(
-                (op, time)
-                for op, time in stage.ops.values()
-                if (GROUP in op.name or op.name.startswith(BROUGHT)) == attention
-            )
-            found.append(np.broadcast_to(some.seconds(stage.deployment), one.shape).reshape(shape))
-        return found[0], found[1]
+        (found,) = laid_out(replace(base, layout=axis), group).seconds(wanted)
+        return np.broadcast_to(found, one.shape).reshape(count, len(first), len(second))
 
-    own, beside = split(BATCHES, contexts, prompts=False)
-    attention, others = split(TOKENS, cached, prompts=True)
+    own = split(BATCHES, contexts, attends, prompts=False)
+    beside = split(BATCHES, contexts[:1], rest, prompts=False)
+    attention = split(TOKENS, cached, attends, prompts=True)
+    others = split(TOKENS, cached[:1], rest, prompts=True)
     each = column("dp", 1)[:, None, None] * TOKENS[:, None]
     return _Columns(own + beside, beside[:, :, 0], others[:, :, 0], attention / each)
 
@@ -169,6 +162,7 @@ def _prices(
     row: int,
     contexts: Array,
     cached: Array,
+    engine: EngineCosts,
 ) -> StepPrices:
     """Coarse prices of a layout, with its pipeline."""
     stages, groups = int(layout.pp), float(np.max(layout.dp))
@@ -195,7 +189,7 @@ def _prices(
         chunks=TOKENS,
         cached=cached,
         attention_s=columns.attention[row] * uneven / stages,
-        engine=base.costs_on(layout.dp),
+        engine=engine,
     )
 
 

@@ -53,12 +53,6 @@ def search(
 
     Parameters
     ----------
-    candidates
-        Layouts with their estimates.
-    question
-        Traffic and goal.
-    tables
-        Curves so far; they are added to.
     least
         Layouts that have a curve even if they cannot be the cheapest. [1]
 
@@ -75,7 +69,7 @@ def search(
         most = MOST[usual] + MORE * len({each.kind.name for _, each in some})
         looked = 0
         for cost, candidate in some:
-            enough = [question.cost(each) for each in found if _enough(each, question)]
+            enough = [question.cost(each) for each in found if question.enough(each)]
             best = min(enough, default=math.inf)
             ceiling = best if usual else best * (1.0 - CHEAPER)
             # There is one of every kind, so that kinds can be compared.
@@ -94,14 +88,10 @@ def search(
                 dropped[key] = made
             else:
                 found.append(made)
-    able = sorted((one for one in found if _enough(one, question)), key=question.order)
+    able = sorted((one for one in found if question.enough(one)), key=question.order)
     return SearchResult(
-        tuple(able), tuple(one for one in found if not _enough(one, question)), dropped
+        tuple(able), tuple(one for one in found if not question.enough(one)), dropped
     )
-
-
-def _enough(option: Option, question: Question) -> bool:
-    return option.capacity > 0 and option.gpus <= question.goal.gpus
 
 
 def _bounded(
@@ -111,12 +101,9 @@ def _bounded(
     goal, dropped = question.goal, {}
     found = []
     for candidate in candidates:
-        factor = question.slowness(candidate.kind)
-        objectives = question.objectives(candidate.kind)
-        reason = candidate.refusal(question.demand, objectives, factor)
-        carries = 0.0
+        reason, carries = question.refusal(candidate), 0.0
         if not reason:
-            carries = candidate.bound(question.demand, objectives, factor)
+            carries = question.bound(candidate)
             replicas = question.replicas(carries) if carries else 1
             if not carries:
                 reason = "memory: no room for a request of typical length"
@@ -128,7 +115,7 @@ def _bounded(
             dropped[key_of(candidate)] = reason
         else:
             least = question.least_cost(candidate, question.replicas(carries))
-            guess = candidate.bound(question.demand, objectives, factor, likely=True)
+            guess = question.bound(candidate, likely=True)
             likely = question.least_cost(candidate, question.replicas(guess))
             found.append(
                 (likely, candidate.plainness, -guess / candidate.devices, least, candidate)
@@ -140,11 +127,8 @@ def _bounded(
 def option(candidate: Candidate, question: Question, tables: Tables) -> Option | str:
     """A candidate in replicas enough, or the reason why there is none.
 
-    Parameters
-    ----------
-    candidate, question, tables
-        As for `search`. Where the engine's own settings keep no limit others are tried; where none
-        does the option carries nothing, in one replica.
+    Where the engine's own settings keep no limit others are tried; where none does the option
+    carries nothing, in one replica.
     """
     replica = tables.replica(candidate, question.demand)
     if isinstance(replica, str):
@@ -163,12 +147,10 @@ def sized(
     tables: Tables,
     server: Server | None = None,
 ) -> Pool:
-    """Instances enough of a replica in a role.
+    """Instances enough of a replica in a role; where no limit holds one that carries nothing.
 
     Parameters
     ----------
-    role, replica, question, tables
-        As for `search`. Where no limit holds one instance carries nothing.
     server
         Its settings; None for those of the engine.
     """

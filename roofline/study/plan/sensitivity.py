@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from roofline.study.plan.choose import replanned
 from roofline.study.plan.confirm import Confirmed
 from roofline.study.plan.option import Option
 from roofline.study.plan.question import Question
-from roofline.study.plan.replan import at_rate, replanned
 from roofline.study.plan.tabled import Tables
 
 STEP: Final = 0.2
@@ -58,8 +58,6 @@ def tornado(
     ----------
     best, options
         Recommended deployment, and layouts that may take its place.
-    question, tables
-        Question and curves.
 
     Notes
     -----
@@ -79,9 +77,7 @@ def tornado(
 
     share = (f"−{STEP:.0%}", f"+{STEP:.0%}")
     ends = (1.0 - STEP, 1.0 + STEP)
-    bars = [
-        bar("traffic", share, [at_rate(question, question.demand.rate * x) for x in ends], every)
-    ]
+    bars = [bar("traffic", share, [question.at(question.demand.rate * x) for x in ends], every)]
     if question.goal.objectives:
         bars.append(bar("limits of the SLO", share, [_limits(question, x) for x in ends], every))
     for kind in {pool.kind.name: pool.kind for pool in base.pools}.values():
@@ -130,13 +126,7 @@ def _costs(bar: Bar, question: Question) -> Iterator[float]:
 
 
 def changed(bar_option: Option | None, base: Option) -> bool:
-    """Whether another deployment is the best: other devices, formats, layouts or pools.
-
-    Parameters
-    ----------
-    bar_option, base
-        The best there, and the recommended one.
-    """
+    """Whether another deployment is the best: other devices, formats, layouts or pools."""
     if bar_option is None:
         return True
     one, other = (

@@ -11,22 +11,14 @@ from roofline.units import chance, counted, show, significant
 
 
 def summary(plan: Plan, found: Sequence[Relaxation]) -> tuple[str, ...]:
-    """Sentences that a reader should take away.
-
-    Parameters
-    ----------
-    plan
-        Plan.
-    found
-        Relaxations, where nothing fits.
-    """
+    """Sentences that a reader should take away."""
     best = plan.best
     if best is None:
         return (_nothing(plan), *_ways(found))
     option = best.option
     price = ""
     if option.usd_per_hour:
-        each = usd_per_mtok(option, plan.full.output)
+        each = usd_per_mtok(option, plan.demand.output)
         price = f", {option.usd_per_hour:,.2f} $/h, {each:,.2f} $ per million output tokens"
     first = option.kind
     out = [
@@ -112,10 +104,10 @@ def _nothing(plan: Plan) -> str:
         surely = f" at {chance(plan.goal.confidence)} confidence" if plan.goal.confidence else ""
         return (
             f"{what}: in closed form {shape(cheapest)} is enough for "
-            f"{significant(plan.full.rate)} requests/s, and simulated whole it is not{surely}."
+            f"{significant(plan.demand.rate)} requests/s, and simulated whole it is not{surely}."
         )
     if binds == RATE:
-        return f"{what}: they do not carry {significant(plan.full.rate)} requests/s."
+        return f"{what}: they do not carry {significant(plan.demand.rate)} requests/s."
     limit_s = next(each.limit_s for each in plan.goal.objectives if each.name == binds)
     return f"{what}: {binds} is above {show(limit_s, 's')} even where there is nobody else."
 

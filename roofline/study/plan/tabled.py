@@ -18,7 +18,6 @@ from roofline.study.plan.candidate import Candidate
 from roofline.study.plan.curve import Curve, Role, curve
 from roofline.study.plan.demand import Demand
 from roofline.study.plan.kinds import paced
-from roofline.study.plan.screen import LONGER
 
 SEQUENCES: Final = (128, 64, 32, 16)
 """Limits on the sequences of a group that are tried beside the engine's own. [1]"""
@@ -42,8 +41,6 @@ class Replica:
         Layout and kind; network, devices, formats.
     servers
         Settings that it may be run with: first those of the engine.
-    longest
-        Most tokens of a sequence. [token]
     draft
         What drafts on it; None where decoding is plain.
     """
@@ -51,7 +48,6 @@ class Replica:
     candidate: Candidate
     deployment: Deployment
     servers: tuple[Server, ...]
-    longest: int
     draft: Draft | None = None
     _known: dict[tuple[str, bool], Rounds] = field(default_factory=dict, repr=False, compare=False)
 
@@ -61,7 +57,7 @@ class Replica:
         return step_prices(
             self.deployment,
             sequences=self.servers[0].max_sequences,
-            longest=self.longest,
+            longest=self.servers[0].longest,
         )
 
     @property
@@ -82,8 +78,6 @@ class Replica:
 
         Parameters
         ----------
-        server
-            Settings of each.
         demand
             What comes, of which the answers say how long sequences are.
         factor
@@ -125,13 +119,7 @@ class Replica:
         return self._known[key]
 
     def ways(self, role: Role) -> tuple[Server, ...]:
-        """Settings for a role: prompts alone need no limit of sequences, answers no budget.
-
-        Parameters
-        ----------
-        role
-            What it does.
-        """
+        """Settings for a role: prompts alone need no limit of sequences, answers no budget."""
         usual = self.servers[0]
         if role == "prefill":
             return tuple(s for s in self.servers if s.max_sequences == usual.max_sequences)
@@ -210,10 +198,6 @@ class Tables:
 
         Parameters
         ----------
-        role, replica, server
-            What serves, and which phases.
-        demand
-            Requests; those of one name are the same.
         factor
             On the time of the device. [1]
         """
@@ -246,7 +230,6 @@ def _replica(candidate: Candidate, demand: Demand) -> Replica | str:
         candidate,
         deployment,
         (first, *_others(candidate, deployment, first, demand)),
-        int(demand.longest * LONGER),
         None if speculation is None else speculation.draft(deployment),
     )
     try:

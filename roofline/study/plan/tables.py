@@ -29,7 +29,7 @@ def verdict(plan: Plan, names: Named, basis: str) -> Table:
     """The recommended deployment; no row where nothing fits."""
     rows = []
     if plan.best is not None:
-        rows = [figures.verdict(plan.best, plan.full.output, names)]
+        rows = [figures.verdict(plan.best, plan.demand.output, names)]
     return table(rows, UNITS, basis)
 
 
@@ -57,21 +57,14 @@ def objectives(done: Confirmed | None, promised: int, basis: str) -> Table:
 
 def confidences(plan: Plan, every: Sequence[Level]) -> Table:
     """Preferred deployments by the probability that all limits hold, and what they cost."""
-    rows = []
-    for each in every:
-        option = each.option
-        rows.append(
-            {
-                "confidence": each.confidence,
-                "gpus": None if option is None else option.gpus,
-                "shape": "" if option is None else figures.shape(option),
-                "gpu": "" if option is None else figures.gpu(option),
-                "weights": "" if option is None else figures.weights(option),
-                "usd_per_hour": (option.usd_per_hour or None) if option else None,
-                "usd_per_mtok": option and figures.usd_per_mtok(option, plan.full.output),
-                "asked": each.confidence == plan.goal.confidence,
-            }
-        )
+    rows = [
+        {
+            "confidence": each.confidence,
+            **figures.brief(each.option, plan.demand.output),
+            "asked": each.confidence == plan.goal.confidence,
+        }
+        for each in every
+    ]
     return table(rows, {"usd_per_hour": "$/h", "usd_per_mtok": "$"}, "assumed")
 
 
@@ -80,7 +73,7 @@ def frontier(plan: Plan, points: Sequence[Point], names: Named, basis: str) -> T
     best = None if plan.best is None else plan.best.option
     rows = [
         {
-            **figures.simulated(point.done, plan.full.output, names),
+            **figures.simulated(point.done, plan.demand.output, names),
             "best_in": ", ".join(point.best_in),
             "chosen": best is not None and point.done.option.same(best),
         }
@@ -99,7 +92,7 @@ def runners_up(plan: Plan, every: Sequence[RunnerUp], names: Named, basis: str) 
         rows.append(
             {
                 "why": each.why,
-                **figures.simulated(each.done, plan.full.output, names),
+                **figures.simulated(each.done, plan.demand.output, names),
                 "extra_usd_per_hour": option.usd_per_hour - base.usd_per_hour,
                 "extra_gpus": option.gpus - base.gpus,
                 "gives_up": worse,
@@ -115,7 +108,7 @@ def bounds(plan: Plan, bounded: Plan, names: Named) -> Table:
     for option in sorted((*bounded.found.options, *bounded.pooled), key=bounded.question.order):
         cheapest.setdefault(option.kind.name, option)
     rows = [
-        {**figures.deployment(option, plan.full.output), **figures.load(option, names)}
+        {**figures.deployment(option, plan.demand.output), **figures.load(option, names)}
         for option in cheapest.values()
     ]
     return table(rows, UNITS, "datasheet")
@@ -150,7 +143,7 @@ def _candidates(plan: Plan) -> list[dict[str, Any]]:
         option = sized.get(key)
         if key in chosen:
             # What the layout has in what is recommended, where it may do one phase only.
-            option = Option((chosen[key],), plan.full.rate)
+            option = Option((chosen[key],), plan.demand.rate)
         fits, demand = each.estimate is not None, plan.question.demand
         first = [one for one in plan.tables.probes if one.metric == "ttft"]
         rows.append(
@@ -219,58 +212,35 @@ def _said(plan: Plan, option: Option | None) -> str:
 def sensitivity(plan: Plan, bars: Sequence[Bar]) -> Table:
     """Every input lower and higher, and what is then the best."""
     rows = []
-    # Answers of the few requests of a curve are not quite as long as those of all.
-    longer = plan.full.output / plan.question.demand.output
     for bar in bars:
         row: dict[str, Any] = {"what": bar.what, "low": bar.said[0], "high": bar.said[1]}
-        base = figures.usd_per_mtok(bar.base, plan.full.output)
-        row |= {"usd_per_mtok_base": base, "gpus_base": bar.base.gpus}
-        row["usd_per_hour_base"] = bar.base.usd_per_hour or None
-        for end, option, output in (
-            ("low", bar.low, bar.outputs[0]),
-            ("high", bar.high, bar.outputs[1]),
+        cells = {"base": figures.brief(bar.base, plan.demand.output)}
+        for end, option, output, prices in zip(
+            ("low", "high"), (bar.low, bar.high), bar.outputs, bar.prices, strict=True
         ):
-            priced = None if option is None else _price(bar, end, option)
-            row[f"usd_per_hour_{end}"] = priced
-            row[f"usd_per_mtok_{end}"] = (
-                None
-                if option is None or not priced
-                else priced / option.usd_per_hour * (_mtok(option, output * longer))
-            )
-            row[f"gpus_{end}"] = None if option is None else option.gpus
-            row[f"shape_{end}"] = "" if option is None else figures.shape(option)
-            row[f"gpu_{end}"] = "" if option is None else figures.gpu(option)
-            row[f"weights_{end}"] = "" if option is None else figures.weights(option)
-            row[f"changes_{end}"] = changed(option, bar.base)
+            cells[end] = figures.brief(option, output) | {"changes": changed(option, bar.base)}
+            if option is not None and option.usd_per_hour:
+                # At the price that was assumed there.
+                paid = option.cost(prices)
+                cells[end]["usd_per_hour"] = paid
+                cells[end]["usd_per_mtok"] *= paid / option.usd_per_hour
+        base = cells.pop("base")
+        row |= {f"{name}_base": base[name] for name in ("usd_per_hour", "usd_per_mtok", "gpus")}
+        row |= {f"{name}_{end}": v for end, cell in cells.items() for name, v in cell.items()}
         rows.append(row)
     units = {f"usd_per_mtok_{end}": "$" for end in ("base", "low", "high")}
     units |= {f"usd_per_hour_{end}": "$/h" for end in ("base", "low", "high")}
     return table(rows, units, "assumed")
 
 
-def _mtok(option: Option, output: float) -> float:
-    return figures.usd_per_mtok(option, output) or 0.0
-
-
-def _price(bar: Bar, end: str, option: Option) -> float | None:
-    """Dollars for an hour at the price that was assumed there."""
-    prices = bar.prices[0 if end == "low" else 1]
-    return option.cost(prices) if option.usd_per_hour else None
-
-
 def gpus_by_rate(plan: Plan, every: Sequence[Step]) -> Table:
     """Steps of the rate, and what is the cheapest on each."""
-    rate = plan.full.rate
+    rate = plan.demand.rate
     rows = [
         {
             "rate_from_per_s": each.low,
             "rate_to_per_s": each.high,
-            "gpus": each.option.gpus,
-            "usd_per_hour": each.option.usd_per_hour or None,
-            "usd_per_mtok": figures.usd_per_mtok(each.option, plan.full.output),
-            "gpu": figures.gpu(each.option),
-            "weights": figures.weights(each.option),
-            "shape": figures.shape(each.option),
+            **figures.brief(each.option, plan.demand.output),
             "asked": each.low < rate <= each.high,
         }
         for each in every
@@ -290,12 +260,8 @@ def relaxations(plan: Plan, every: Sequence[Relaxation]) -> Table:
         {
             "change": each.change,
             "asked": each.asked,
-            "gpus": each.option.gpus,
-            "shape": figures.shape(each.option),
-            "gpu": figures.gpu(each.option),
-            "weights": figures.weights(each.option),
-            "usd_per_hour": each.option.usd_per_hour or None,
+            **figures.brief(each.option, each.output),
         }
         for each in every
     ]
-    return table(rows, {"usd_per_hour": "$/h"}, "assumed")
+    return table(rows, {"usd_per_hour": "$/h", "usd_per_mtok": "$"}, "assumed")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.errors import InputError, QuantityError, UnknownNameError
-from roofline.study.sweep.keep import UNKNOWN, judged
+from roofline.study.sweep.keep import UNKNOWN, Limit, Objective, judged
 from roofline.units import parse
 
 Kind: TypeAlias = Literal["batch", "traffic"]
@@ -99,35 +99,6 @@ USUAL: Final[Mapping[Kind, tuple[str, ...]]] = {
 STATIC: Final = ("min tpot_s", "min usd_per_mtok")
 """Columns of batches that are ranked as static ones."""
 _COMPARED: Final = re.compile(r"\s*(<=|>=|≤|≥)\s*(.+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A figure may be at most, or must be at least, so much."""
-
-    column: str
-    value: float
-    at_least: bool = False
-
-    def __str__(self) -> str:
-        """As results have it: ``"<= 0.06"``."""
-        return f"{'>=' if self.at_least else '<='} {self.value!r}"
-
-    def kept(self, values: Array) -> NDArray[np.bool_]:
-        """Which values keep to it; one that is not there does not."""
-        return np.asarray(values >= self.value if self.at_least else values <= self.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """A figure that is wanted small, or large."""
-
-    column: str
-    largest: bool = False
-
-    def __str__(self) -> str:
-        """As it is written."""
-        return f"{'max' if self.largest else 'min'} {self.column}"
 
 
 def limit(kind: Kind, column: str, asked: float | str) -> Limit:

@@ -8,7 +8,8 @@ from roofline.cost.offload import KEPT, Offload
 from roofline.serving.traffic.traffic import Traffic
 from roofline.study.choice import Objective as Choosing
 from roofline.study.grid import Series
-from roofline.study.scenario.limits import Kind, Limit, Objective
+from roofline.study.scenario.limits import Kind
+from roofline.study.sweep.keep import Limit, Objective
 
 AUTO: Final = "auto"
 """A format or layout that is not said: that of the checkpoint; the best one."""

@@ -1,9 +1,17 @@
-"""The folder of a sweep: its parts and their manifest, opened by one process at a time."""
+"""The folder of a sweep: its parts and their manifest, opened by one process at a time.
+
+The system holds the lock and lets go of it when the process ends, however it ends: a killed sweep
+leaves nothing to clean up.
+"""
 
 import errno
+import os
+import platform
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -12,12 +20,68 @@ from roofline.content import label
 from roofline.errors import InputError, MissingEnvironmentError, PartialError
 from roofline.study.store import manifest
 from roofline.study.store.chunk import Chunk, count
-from roofline.study.store.lock import locked
 from roofline.study.store.manifest import MANIFEST, Entry, Header
 from roofline.study.store.parts import Part, intact
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+LOCK: Final = ".lock"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder.
+
+    Raises
+    ------
+    InputError
+        Another process holds it.
+    OSError
+        The folder cannot be written to.
+    """
+    with (folder / LOCK).open("a+b", buffering=0) as file:
+        if not _taken(file):
+            raise InputError(
+                f"another sweep is running in {label(folder)}{_holder(file)}",
+                hint="wait for it, or choose another folder",
+            )
+        with suppress(OSError):  # who holds it is a courtesy: a full disk must not be in the way
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {platform.node()}".encode())
+        yield
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR: Final = 1 << 30
+    """Windows forbids to read what is locked: a byte behind the text is."""
+
+    def _taken(file: FileIO) -> bool:
+        file.seek(_FAR)
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _taken(file: FileIO) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _holder(file: FileIO) -> str:
+    file.seek(0)
+    text = file.read(200).decode(errors="replace")
+    return f" ({text})" if text else ""
+
 
 PARTS: Final = "parts"
 RESULT: Final = "result.parquet"

@@ -6,19 +6,22 @@ computed of them.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
+from roofline.serving.phases import DecodeSteps
 from roofline.serving.static import CENTRAL
-from roofline.serving.steady_columns import APPROXIMATE, steady_columns
-from roofline.study.sweep.points import Points
+from roofline.serving.static_columns import APPROXIMATE, steady_columns
+from roofline.study.sweep.points import Points, room
 from roofline.study.sweep.prices import Prices
-from roofline.study.sweep.room import room
 from roofline.table import BASES
 from roofline.units import MILLION, SECONDS_PER_HOUR
+
+Rows: TypeAlias = NDArray[np.intp] | slice
+"""Which points."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +72,43 @@ class Columns(Mapping[str, Any]):
         known = {name: values[rows] for name, values in self._known.items()}
         return Columns(self.prices, self.index[rows], self.points.taken(rows), known)
 
+    def at(self, **figures: Array) -> "Columns":
+        """The points with some figures stated, from which the others follow."""
+        known = {name: self[name] for name in ("ttft_log_sd", "decodes")}
+        return Columns(self.prices, self.index, self.points, known | figures)
+
+    def decoded(
+        self, figure: Callable[[Points, DecodeSteps, Rows], Array], without: Array
+    ) -> Array:
+        """A figure of decode steps for every point, or what it is without any.
+
+        Parameters
+        ----------
+        figure
+            Of some points and their steps, and which of all points they are.
+        without
+            Of points without decode.
+        """
+        steps = self.prices.decode
+        if len(steps) == 1:
+            return figure(self.points, steps[0][1], slice(None))
+        out, begin = without.copy(), -np.inf
+        until = self.points.prompt + self.points.output - 1.0
+        for end, each in steps:
+            rows = np.flatnonzero((until > begin) & (until <= end))
+            if len(rows):
+                out[rows] = figure(self.points.taken(rows), each, rows)
+            begin = end
+        return out
+
+    def factor(self, log_sd: str) -> Array:
+        """Upper end of the central 80 % over the figure of that spread; nan where it has none."""
+        key = f"{log_sd} factor"
+        if key not in self._known:
+            spread = self[log_sd]
+            self._known[key] = np.exp(CENTRAL * np.where(spread > 0.0, spread, np.nan))
+        return np.asarray(self._known[key])
+
     def of_memory(self, name: str) -> Any:
         """A column of memory; all of them are known together."""
         found = room(self.prices.lane, self.points)
@@ -107,14 +147,11 @@ def price(
 def _between(name: str) -> Callable[[Columns], Array]:
     """Mean over the steps of each answer, of kernels alone; 0 where there is none."""
 
-    def figure(c: Columns) -> Array:
-        steps = c.prices.decode
-        if steps is None:
-            return np.zeros(c.rows)
-        answers = c.points.answers(steps.contexts)
-        return c.points.batches.at(lambda rows: np.asarray(steps.mean(name, answers, rows)))
+    def mean(points: Points, steps: DecodeSteps, _: Rows) -> Array:
+        answers = points.answers(steps.contexts)
+        return points.batches.at(lambda rows: np.asarray(steps.mean(name, answers, rows)))
 
-    return figure
+    return lambda c: c.decoded(mean, np.zeros(c.rows))
 
 
 def _gap(c: Columns) -> Array:
@@ -166,18 +203,16 @@ def _tpot_log_sd(c: Columns) -> Array:
 
 
 def _decode_bound(c: Columns) -> Array:
-    steps = c.prices.decode
-    if steps is None:
-        return np.full(c.rows, -1.0)
-    software = c["gap_s"] - c.prices.costs.decode_gain * c["kernels_s"]
-    answers = c.points.answers(steps.contexts)
-    found = steps.bound(answers, c.points.batches.nearest(), software)
-    return np.where(c["decodes"], found, -1.0)
+    def bound(points: Points, steps: DecodeSteps, rows: Rows) -> Array:
+        software = c["gap_s"][rows] - c.prices.costs.decode_gain * c["kernels_s"][rows]
+        return steps.bound(points.answers(steps.contexts), points.batches.nearest(), software)
+
+    return np.where(c["decodes"], c.decoded(bound, np.full(c.rows, -1.0)), -1.0)
 
 
 def _decodes(c: Columns) -> NDArray[np.bool_]:
     """Whether there is a time between tokens: an answer of one has none."""
-    return (c.points.output > 1.0) & (c.prices.decode is not None)
+    return (c.points.output > 1.0) & bool(c.prices.decode)
 
 
 def _latency(c: Columns) -> Array:
@@ -220,20 +255,19 @@ def _basis(c: Columns) -> Array:
     worst = c.points.nearest_on(c.prices.table("basis"))
     if c.prices.costs.step_s:
         worst = np.maximum(worst, BASES.index("interpolated"))
-    steps = c.prices.decode
-    if steps is None:
-        return worst
-    rest = steps.basis(c.points.answers(steps.contexts), c.points.batches.nearest())
-    return np.where(c["decodes"], np.maximum(worst, rest), worst)
+
+    def basis(points: Points, steps: DecodeSteps, _: Rows) -> Array:
+        return steps.basis(points.answers(steps.contexts), points.batches.nearest())
+
+    return np.where(c["decodes"], np.maximum(worst, c.decoded(basis, worst)), worst)
 
 
 def _end(name: str, log_sd: str, side: float) -> Callable[[Columns], Array]:
     """Lower or upper end of the central 80 %; nan where nothing was measured."""
 
     def figure(c: Columns) -> Array:
-        wide = np.exp(CENTRAL * c[log_sd])
-        ends = c[name] * wide if side > 0 else c[name] / wide
-        return np.where(c[log_sd] > 0.0, ends, np.nan)
+        wide = c.factor(log_sd)
+        return np.asarray(c[name] * wide if side > 0 else c[name] / wide)
 
     return figure
 

@@ -6,13 +6,16 @@ part beats stays beaten. So most points are dropped lane by lane.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array
 from roofline.study.sweep.pareto import Cells, unbeaten
+
+if TYPE_CHECKING:
+    pass
 
 ALL: Final = "all"
 FEASIBLE: Final = "feasible"
@@ -28,27 +31,33 @@ WAITING: Final = 256
 """Points that wait, beside as many as there are already, to be compared with all of those."""
 
 
-class Limit(Protocol):
-    """A bound on a figure."""
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A figure may be at most, or must be at least, so much."""
 
-    @property
-    def column(self) -> str:
-        """Of the figure."""
+    column: str
+    value: float
+    at_least: bool = False
+
+    def __str__(self) -> str:
+        """As results have it: ``"<= 0.06"``."""
+        return f"{'>=' if self.at_least else '<='} {self.value!r}"
 
     def kept(self, values: Array) -> NDArray[np.bool_]:
-        """Which values keep to it."""
+        """Which values keep to it; one that is not there does not."""
+        return np.asarray(values >= self.value if self.at_least else values <= self.value)
 
 
-class Objective(Protocol):
+@dataclass(frozen=True, slots=True)
+class Objective:
     """A figure that is wanted small, or large."""
 
-    @property
-    def column(self) -> str:
-        """Of the figure."""
+    column: str
+    largest: bool = False
 
-    @property
-    def largest(self) -> bool:
-        """Whether it is wanted large."""
+    def __str__(self) -> str:
+        """As it is written."""
+        return f"{'max' if self.largest else 'min'} {self.column}"
 
 
 class Rows(Protocol):

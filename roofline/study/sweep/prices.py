@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.work import Array
+from roofline.model.architecture import Architecture
 from roofline.serving.phases import (
     DecodeSteps,
     FirstTokens,
     GridStep,
     ask_together,
-    decode_steps,
+    decode_between,
     first_tokens,
     remembering,
 )
-from roofline.serving.quadrature import context_nodes
+from roofline.serving.quadrature import between_nodes
 from roofline.study.sweep.lane import Axis, Lane
 
 
@@ -69,18 +70,24 @@ class Prices:
         return Prices(alone).idle
 
     @cached_property
-    def decode(self) -> DecodeSteps | None:
-        """Decode steps; None where every answer is one token."""
+    def decode(self) -> tuple[tuple[float, DecodeSteps], ...]:
+        """Longest contexts and the decode steps of answers up to there; none for single tokens.
+
+        Answers that fill a window that others do not are priced at other contexts.
+        """
         lane, axes = self.lane, self.lane.axes
         network = lane.deployment.architecture
         if axes.output.high <= 1.0 or network.is_encoder:
-            return None
+            return ()
         high = axes.prompt.high + axes.output.high - 1.0
         if network.max_context is not None:
             high = max(min(high, network.max_context - 1.0), axes.prompt.low + 1.0)
-        contexts = context_nodes(network, axes.prompt.low, high, cached=lane.kv_cache)
-        batches = axes.batch.nodes[:, None]
-        return decode_steps(lane.deployment, batches, contexts, kv_cache=lane.kv_cache)
+        low, batches = axes.prompt.low, axes.batch.nodes[:, None]
+        ends = [float(end) for end in between_nodes(network) if low < end < high]
+        return tuple(
+            (end, decode_between(lane.deployment, batches, low, end, kv_cache=lane.kv_cache))
+            for end in (*ends, high)
+        )
 
     @cached_property
     def costs(self) -> EngineCosts:
@@ -103,8 +110,8 @@ class Prices:
         """All that is priced."""
         for _, first in self.first:
             yield from first.steps
-        if self.decode is not None:
-            yield self.decode.step
+        for _, decode in self.decode:
+            yield decode.step
 
 
 def priced(lane: Lane) -> Prices:
@@ -126,17 +133,16 @@ def priced(lane: Lane) -> Prices:
     return Prices(replace(lane, deployment=remembering(lane.deployment), axes=lane.axes.thinned()))
 
 
-def within(lane: Lane, prompt: Array, output: Array) -> NDArray[np.bool_]:
-    """Mask of lengths that the network is made for.
+def within(network: Architecture, prompt: Array, output: Array) -> NDArray[np.bool_]:
+    """Mask of lengths that a network is made for.
 
     Parameters
     ----------
-    lane
-        Whose network.
+    network
+        Which one.
     prompt, output
         Tokens of a prompt and of an answer. [token]
     """
-    network = lane.deployment.architecture
     if network.max_context is None:
         return np.ones(len(prompt), np.bool_)
     answer = 0.0 if network.is_encoder else output

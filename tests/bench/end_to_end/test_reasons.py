@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from roofline.bench.end_to_end.bounds import bounds
 from roofline.bench.end_to_end.comparing import Compared, compare
+from roofline.bench.end_to_end.evidence import bounds
 from roofline.bench.end_to_end.reasons import Reason, reason
 from roofline.bench.end_to_end.rules import RULES
 from tests.bench.end_to_end.test_cases import GOOD

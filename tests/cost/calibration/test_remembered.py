@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from roofline.bench.calibrations import calibration_of
-from roofline.cost.calibration import memory as memories
+from roofline.cost.calibration import remembered as memories
 from roofline.cost.calibration.asked import alike
-from roofline.cost.calibration.memory import Memory
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.calibration.remembered import Remembered, together
+from roofline.cost.calibration.remembered import Memory, Remembered, together
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured

@@ -12,8 +12,7 @@ from roofline.cost.step import Group
 from roofline.serving.objectives import parse_slo
 from roofline.serving.run import intervals as module
 from roofline.serving.run.doubt import Doubt, doubt_of
-from roofline.serving.run.intervals import figures, intervals
-from roofline.serving.run.noise import noise_of
+from roofline.serving.run.intervals import figures, intervals, noise_of
 from roofline.serving.run.result import Load, Run, result_of
 from roofline.serving.run.serve import Fleet, saturation, serve
 from roofline.serving.simulate.prices import step_prices

@@ -18,7 +18,7 @@ from roofline.errors import InputError, PartialError, RooflineError
 from roofline.study.executors import cores, executor
 from roofline.study.executors.base import Executor
 from roofline.study.executors.local import Local
-from roofline.study.executors.seat import ONE_THREAD
+from roofline.study.executors.pool import ONE_THREAD
 from roofline.study.store.chunk import Chunk, chunks
 from tests.study.store import victim
 from tests.study.store.works import Dying, Failing, Stuck

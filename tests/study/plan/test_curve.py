@@ -102,7 +102,7 @@ def test_a_run_puts_a_curve_where_it_is(replica: Replica) -> None:
         question = cases.question(rate)
         option = Option((sized("all", replica, question, tables),), rate)
         alone = replace(option, pools=(replace(option.pools[0], instances=1),))
-        held = holds(alone, question, cases.demand(rate), tables, closely=True)
+        held = holds(alone, question, tables, closely=True)
         pool = sized("all", replica, question, tables)
         assert (pool.carries >= rate * (1 - 1e-9)) == held
         done = run(alone, cases.demand(rate), 1.0, tables).done

@@ -35,13 +35,6 @@ def test_means_are_those_of_the_requests() -> None:
     assert given.prompts().requests.output.tolist() == [1, 1]
 
 
-def test_sessions_are_not_torn() -> None:
-    made = requests([0.0, 0.0, 1.0, 1.0], 10, 2, after=[-1, 0, -1, 2])
-    part = Demand(made, 1.0, 1.0, name="sessions").first(1)
-    assert len(part.requests) == 2
-    assert len(Demand(made, 1.0, 1.0).first(3).requests) == 4
-
-
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_rate_that_is_none_is_refused(rate: float) -> None:
     with pytest.raises(InputError, match="requests per second"):

@@ -7,6 +7,9 @@ import pytest
 
 from roofline.bench.calibrations import calibration_of
 from roofline.serving.objectives import Objective, kept, parse_slo
+from roofline.serving.run.setup import Asked, server_of
+from roofline.serving.simulate import disaggregated as pooled
+from roofline.serving.simulate.prices import step_prices
 from roofline.serving.traffic.arrivals import Poisson
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.lengths import Lognormal
@@ -29,11 +32,11 @@ LOOSE = parse_slo("ttft_p99=2s,tpot_p99=100ms")
 
 
 @cache
-def answered(mean: float, rate: float) -> Demand:
+def answered(mean: float, rate: float, requests: int = 600, seed: int = 5) -> Demand:
     """Chats with answers of a mean length."""
     lengths = (Lognormal.of_mean(800.0, 1000.0, 4000), Lognormal.of_mean(0.6 * mean, mean, 2000))
-    traffic = Traffic(*lengths, arrivals=Poisson(10.0), requests=600)
-    return Demand(draw(traffic, 5), 10.0, rate, name=f"answers of {mean:g}")
+    traffic = Traffic(*lengths, arrivals=Poisson(10.0), requests=requests)
+    return Demand(draw(traffic, seed), 10.0, rate, name=f"answers of {mean:g}")
 
 
 @cache
@@ -63,9 +66,24 @@ def test_time_between_tokens_by_curve_is_that_of_both_pools_together(
     model: str, mean: float
 ) -> None:
     option = paired(model, mean)
-    together = whole(option, answered(mean, RATES[model]), LOOSE[1])
+    # Of 600 requests the 99th percentile of short answers is anything from 35 to 52 ms.
+    many = (answered(mean, RATES[model], 20_000, seed) for seed in (5, 6))
+    together = sum(whole(option, each, LOOSE[1]) for each in many) / 2.0
     # What is left is the hand-over, and that a curve is a closed form.
-    assert option.seconds("tpot_p99") == pytest.approx(together, rel=0.2)
+    assert option.seconds("tpot_p99") == pytest.approx(together, rel=0.1)
+
+
+def test_two_pools_of_a_plan_are_served_as_by_the_simulator_itself() -> None:
+    option, demand = paired("llama-3.1-8b", 150.0), answered(150.0, RATES["llama-3.1-8b"])
+    deployment = option.pools[0].replica.deployment
+    server = server_of(deployment, Asked(), demand.requests, None)
+    prices = step_prices(deployment, sequences=server.max_sequences, longest=server.longest)
+    before, after = (pooled.Pool(prices, server, pool.instances) for pool in option.pools)
+    wires = pooled.handover(deployment, deployment, round(demand.prompt), "link")
+    served = pooled.disaggregated(demand.at(demand.rate), before, after, wires)
+    done = run(option, demand, 1.0, Tables(probes_of(LOOSE))).done
+    assert done.first_token.tolist() == served.first_token.tolist()
+    assert done.finish.tolist() == served.finish.tolist()
 
 
 def test_the_first_token_is_none_of_the_decode_pool() -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from roofline.study.plan.confirm import holds
-from roofline.study.plan.demand import Demand
 from roofline.study.plan.option import Option
 from roofline.study.plan.plan import plan
 from roofline.study.plan.question import Question
@@ -37,7 +36,7 @@ def test_more_traffic_never_needs_fewer_gpus() -> None:
 def test_looser_promises_never_cost_more(rate: float) -> None:
     costs = [
         best(cases.question(rate, cases.looser(factor))).usd_per_hour
-        for factor in (0.35, 0.5, 0.8, 1.0, 3.0, 10.0)
+        for factor in (0.45, 0.6, 0.8, 1.0, 1.5, 3.0, 10.0)
     ]
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] < costs[0]
@@ -60,7 +59,7 @@ def test_headroom_is_the_same_as_more_traffic() -> None:
     assert asked.headroom >= 0.3
 
 
-def simulated(question: Question, demand: Demand) -> float:
+def simulated(question: Question) -> float:
     """Least cost of all layouts, settings and numbers of replicas, every one simulated whole."""
     tables, goal = cases.tables(), question.goal
     replicas = [tables.replica(each, question.demand) for each in cases.candidates()]
@@ -76,7 +75,7 @@ def simulated(question: Question, demand: Demand) -> float:
             if rest or number < 1:
                 continue
             option = Option((replace(pool, instances=number),), question.demand.rate)
-            if holds(option, question, demand, tables, closely=True):
+            if holds(option, question, tables, closely=True):
                 return question.cost(option)
     return math.inf
 
@@ -87,7 +86,7 @@ def test_nothing_cheaper_was_left_out(factor: float, rate: float) -> None:
     question = cases.question(rate, cases.looser(factor))
     made = plan([cases.kind()], cases.demand(rate), question.goal, pools=False)
     cost = math.inf if made.best is None else made.best.option.usd_per_hour
-    assert cost == simulated(question, cases.demand(rate))
+    assert cost == simulated(question)
     assert made.tables.budget.used <= RUNS
 
 

@@ -125,7 +125,7 @@ def test_pipelines_are_left_out_with_the_reason() -> None:
 def test_two_pools_decode_in_rounds() -> None:
     some = [replica(layout) for layout in ("tp1", "tp2")]
     (option,) = disaggregated(some, question(0.7, 30.0), tables())
-    done = confirm(option.resized(1), demand(0.7, 30.0), question().goal, tables())
+    done = confirm(option.resized(1), question(0.7, 30.0), tables())
     assert done.met
     # Answers have all their tokens, in fewer steps than tokens.
     plain = [cases.tables().replica(c, cases.demand()) for c in cases.candidates()[:1]]
@@ -159,7 +159,7 @@ def test_a_plan_is_sensitive_to_the_acceptance() -> None:
     asked = question(0.7, 60.0)
     found = search(candidates(), asked, tables())
     assert found.best is not None
-    done = confirm(found.best, asked.demand, asked.goal, tables())
+    done = confirm(found.best, asked, tables())
     bars = tornado(done, found.options, asked, tables())
     bar = next(bar for bar in bars if bar.what == "acceptance")
     assert bar.said == ("0.64", "0.76")

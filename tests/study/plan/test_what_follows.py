@@ -10,7 +10,7 @@ import pytest
 from roofline.model.catalog import architecture
 from roofline.model.parameters import active
 from roofline.study.plan.break_even import MFU, break_even
-from roofline.study.plan.choose import Choice, chosen
+from roofline.study.plan.choose import Choice, chosen, replanned
 from roofline.study.plan.confidence import LEVELS, levels
 from roofline.study.plan.confirm import Confirmed, confirm
 from roofline.study.plan.figures import named, usd_per_mtok
@@ -18,7 +18,6 @@ from roofline.study.plan.frontier import frontier
 from roofline.study.plan.option import Option
 from roofline.study.plan.pools import disaggregated
 from roofline.study.plan.rates import steps
-from roofline.study.plan.replan import at_rate, replanned
 from roofline.study.plan.runners_up import runners_up
 from roofline.study.plan.search import SearchResult, search
 from roofline.study.plan.sensitivity import Bar, tornado
@@ -43,7 +42,7 @@ def options() -> tuple[Option, ...]:
 
 @cache
 def choice() -> Choice:
-    return chosen(options(), cases.question(37.0), cases.demand(37.0), fresh())
+    return chosen(options(), cases.question(37.0), fresh())
 
 
 def fresh() -> Tables:
@@ -62,7 +61,7 @@ def recommended() -> Confirmed:
 @cache
 def simulated() -> tuple[Confirmed, ...]:
     return tuple(
-        confirm(option, cases.demand(37.0), cases.question(37.0).goal, fresh(), interval=False)
+        confirm(option, cases.question(37.0), fresh(), interval=False)
         for option in (recommended().option, *choice().others[:5])
     )
 
@@ -102,7 +101,7 @@ def test_steps_of_the_rate_join_and_only_rise() -> None:
 
 def test_inside_a_step_its_deployment_is_the_preferred() -> None:
     for step in steps(options(), cases.question(37.0), cases.tables()):
-        middle = at_rate(cases.question(37.0), (step.low + step.high) / 2)
+        middle = cases.question(37.0).at((step.low + step.high) / 2)
         best = replanned(options(), middle, cases.tables())
         assert best is not None
         assert best.usd_per_hour <= step.option.usd_per_hour
@@ -117,7 +116,7 @@ def bars() -> dict[str, Bar]:
 
 def test_what_a_plan_is_sensitive_to_is_planned_again() -> None:
     for share, option in ((0.8, bars()["traffic"].low), (1.2, bars()["traffic"].high)):
-        asked = at_rate(cases.question(37.0), 37.0 * share)
+        asked = cases.question(37.0).at(37.0 * share)
         again = replanned((*options(), recommended().option), asked, cases.tables())
         assert option is not None
         assert again is not None
@@ -143,7 +142,7 @@ def test_a_price_moves_the_cost_by_as_much() -> None:
 
 
 def test_others_say_what_they_give_up() -> None:
-    every = runners_up(choice(), cases.question(37.0), cases.demand(37.0), fresh())
+    every = runners_up(choice(), cases.question(37.0), fresh())
     assert every
     for each in every:
         assert each.done.met
@@ -181,8 +180,8 @@ def test_training_and_inference_break_even_where_their_sums_are_equal() -> None:
 def test_what_simulation_refuses_is_not_chosen() -> None:
     few = min(options(), key=lambda option: option.usd_per_hour)
     busier = 1.4 * few.capacity
-    asked = at_rate(cases.question(37.0), busier)
-    made = chosen((replace(few, rate=busier),), asked, cases.demand(busier), fresh())
+    asked = cases.question(37.0).at(busier)
+    made = chosen((replace(few, rate=busier),), asked, fresh())
     assert made.best is not None
     assert made.best.option.gpus > few.gpus
     assert made.others == ()
@@ -248,8 +247,8 @@ def test_more_confidence_never_costs_less() -> None:
     goal = replace(question.goal, confidence=0.9)
     known = fresh()
     best, every = replace(recommended(), step_sd=0.1), replace(question, goal=goal)
-    found_ = levels(best, options(), every, cases.demand(60.0), known, spare=0)
+    found_ = levels(best, options(), every, known, spare=0)
     assert [each.confidence for each in found_] == list(LEVELS)
     costs = [math.inf if e.option is None else e.option.usd_per_hour for e in found_[:2]]
     assert costs == sorted(costs)
-    assert levels(recommended(), options(), every, cases.demand(60.0), known, spare=0) == ()
+    assert levels(recommended(), options(), every, known, spare=0) == ()

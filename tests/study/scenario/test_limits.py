@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.study.scenario.limits import FIGURES, USUAL, Limit, limit, missed, objective
+from roofline.study.scenario.limits import FIGURES, USUAL, limit, missed, objective
+from roofline.study.sweep.keep import Limit
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from roofline.errors import DocumentError, RooflineError, UnknownNameError
 from roofline.study.grid import Listed
 from roofline.study.scenario.crossing import grid_of
-from roofline.study.scenario.limits import Limit, Objective
 from roofline.study.scenario.reading import read_scenario, scenario_named
 from roofline.study.scenario.scenario import BASE, PLAIN, Every
+from roofline.study.sweep.keep import Limit, Objective
 from tests.study.scenario.documents import BATCH, TRAFFIC, scenario
 
 FILE = """\

@@ -7,8 +7,8 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.study.grid import Steps
+from roofline.study.scenario.crossing import series_of
 from roofline.study.scenario.files import RangeFile
-from roofline.study.scenario.spacing import series_of
 
 
 def numbers(name: str, asked: Any) -> list[float]:

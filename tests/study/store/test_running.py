@@ -17,7 +17,7 @@ from roofline.errors import DocumentError, InputError, MissingEnvironmentError
 from roofline.study.executors import executor
 from roofline.study.executors.local import Local
 from roofline.study.store import manifest
-from roofline.study.store.lock import locked
+from roofline.study.store.folder import locked
 from roofline.study.store.running import Outcome, Progress, Task, run
 from tests.study.store.works import Failing, Least, Rows
 
@@ -247,7 +247,7 @@ def test_two_sweeps_in_one_folder_are_refused(tmp_path: Path) -> None:
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from roofline.study.store.lock import locked\n"
+        "from roofline.study.store.folder import locked\n"
         "with locked(Path(sys.argv[1])):\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"

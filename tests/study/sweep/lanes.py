@@ -1,37 +1,16 @@
 """Lanes of catalog networks, and what they are compared with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofline.api.setting import deployed, machine_of, network_of
 from roofline.cost.layout import parse
 from roofline.cost.work import Array
 from roofline.serving.static import StaticBatch, static_batch
 from roofline.study.sweep.lane import Axes, Axis, Lane
-
-
-@dataclass(frozen=True)
-class AtMost:
-    """A limit."""
-
-    column: str
-    value: float
-
-    def kept(self, values: Array) -> NDArray[np.bool_]:
-        return np.asarray(values <= self.value)
-
-
-@dataclass(frozen=True)
-class Best:
-    """An objective."""
-
-    column: str
-    largest: bool = False
 
 
 def lane(

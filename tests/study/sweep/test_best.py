@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.study.scenario.limits import Objective
-from roofline.study.sweep.best import Best
+from roofline.study.best_rows import Best
+from roofline.study.sweep.keep import Objective
 
 OBJECTIVES = (Objective("usd_per_mtok"), Objective("user_tok_s", largest=True))
 Pair = tuple[float | None, float]

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from roofline.study.sweep.columns import Columns, price
-from roofline.study.sweep.keep import Kept, losses
+from roofline.study.sweep.keep import Kept, Limit, Objective, losses
 from roofline.study.sweep.pareto import unbeaten
 from roofline.study.sweep.prices import priced
-from tests.study.sweep.lanes import AtMost, Best, lane, numbers
+from tests.study.sweep.lanes import lane, numbers
 
-LIMITS = (AtMost("ttft_s", 2.0), AtMost("tpot_s_high", 0.03))
+LIMITS = (Limit("ttft_s", 2.0), Limit("tpot_s_high", 0.03))
 RATE = "throughput_per_gpu_tok_s"
-OBJECTIVES = (Best(RATE, largest=True), Best("ttft_s"), Best("tpot_s"))
+OBJECTIVES = (Objective(RATE, largest=True), Objective("ttft_s"), Objective("tpot_s"))
 
 
 def every(parts: int) -> list[Columns]:
@@ -31,7 +31,7 @@ def every(parts: int) -> list[Columns]:
     return out
 
 
-def kept(keep: str, parts: Sequence[Columns], objectives: Sequence[Best] = OBJECTIVES) -> Kept:
+def kept(keep: str, parts: Sequence[Columns], objectives: Sequence[Objective] = OBJECTIVES) -> Kept:
     found = Kept(keep, LIMITS, objectives)
     for part in parts:
         found.add(part)
@@ -85,10 +85,10 @@ def test_ties_are_all_kept() -> None:
     """The answer's length changes nothing of the first token."""
     where = lane("llama-3.1-8b", batch=(1,), prompt=(100,), output=(5, 10, 20))
     columns = price(priced(where), numbers(where))
-    found = Kept("pareto", (), (Best("ttft_s"),))
+    found = Kept("pareto", (), (Objective("ttft_s"),))
     found.add(columns)
     assert numbers_of(found) == [0, 1, 2]
-    first = Kept("top-1", (), (Best("ttft_s"),))
+    first = Kept("top-1", (), (Objective("ttft_s"),))
     first.add(columns)
     assert numbers_of(first) == [0]
 
@@ -104,6 +104,6 @@ def test_what_never_fits_is_never_priced() -> None:
 
 def test_what_is_not_known_misses_no_limit_but_is_counted_apart() -> None:
     where = lane("llama-3.1-8b", calibration="none", batch=(1,), prompt=(100,), output=(1, 40))
-    found = Kept("all", (AtMost("tpot_s_high", 1.0),))
+    found = Kept("all", (Limit("tpot_s_high", 1.0),))
     found.add(price(priced(where), numbers(where), np.arange(2)))
     assert found.missed == {"tpot_s_high unknown": 1, "": 1}

@@ -10,7 +10,7 @@ from roofline.cost.deployment import Options
 from roofline.cost.offload import Offload
 from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
-from roofline.serving.steady_columns import APPROXIMATE
+from roofline.serving.static_columns import APPROXIMATE
 from roofline.study.sweep.columns import SPREADS, Columns, price
 from roofline.study.sweep.lane import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
@@ -31,6 +31,11 @@ CASES: dict[str, dict[str, Any]] = {
     "latent, stages": {"model": "deepseek-v3", "gpu": "h200-sxm", "layout": "tp8-pp2"},
     "chosen keys": {"model": "deepseek-v3.2", "gpu": "h200-sxm", "layout": "tp1-dp8-ep8"},
     "windows": {"model": "gpt-oss-120b", "layout": "tp2", "engine": "trtllm"},
+    "a window between two nodes": {
+        "model": "phi-3-mini-4k-instruct",
+        "prompt": (1, 100, 1990, 2100),
+        "output": (1, 2, 40, 1500),
+    },
     "chunks": {"model": "llama-4-scout", "layout": "tp8"},
     "hybrid": {"model": "nemotron-h-8b", "layout": "tp2"},
     "offload": {
@@ -93,7 +98,7 @@ def told(batch: StaticBatch) -> dict[str, float]:
 def some_of(where: Lane) -> tuple[Columns, Any, list[int]]:
     """A lane's points inside the network's context, and ten of them."""
     asked = numbers(where)
-    inside = within(where, asked["prompt"], asked["output"])
+    inside = within(where.deployment.architecture, asked["prompt"], asked["output"])
     asked = {name: column[inside] for name, column in asked.items()}
     count = len(asked["batch"])
     rows = np.random.default_rng(count).choice(count, min(10, count), replace=False)

@@ -12,13 +12,45 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from roofline.interop.results import gguf
 from roofline.interop.results.content import Content
 from roofline.interop.results.format import Format
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
 from roofline.interop.results.table import bars, header, rows
 from roofline.units import PREFIX
+
+_QUANT: Final = re.compile(
+    r"[-_. ](I?Q\d(?:_K_[SML]|_K|_\d|_XXS|_XS|_NL|_S|_M)?|BF16|F16|F32|MXFP4)$", re.IGNORECASE
+)
+_SPLIT: Final = re.compile(r"-\d{5}-of-\d{5}$")
+_SIZES: Final = {"small": "S", "medium": "M", "large": "L"}
+
+
+def of_file(path: str) -> tuple[str, str]:
+    """Model and number format by the name of a file.
+
+    >>> of_file("models/Qwen2.5-7B-Instruct-Q4_K_M.gguf")
+    ('Qwen2.5-7B-Instruct', 'Q4_K_M')
+    """
+    name = re.split(r"[\\/]", path)[-1]
+    name = _SPLIT.sub("", re.sub(r"\.gguf$", "", name, flags=re.IGNORECASE))
+    found = _QUANT.search(name)
+    return (name[: found.start()], found[1].upper()) if found else (name, "")
+
+
+def of_type(name: str) -> str:
+    """Number format in llama.cpp's name of a model.
+
+    >>> of_type("llama 8B Q4_K - Medium"), of_type("llama 7B mostly Q8_0")
+    ('Q4_K_M', 'Q8_0')
+    """
+    plain, _, size = name.partition(" - ")
+    found = _QUANT.search(plain)
+    if found is None:
+        return ""
+    letter = _SIZES.get(size.strip().lower(), "")
+    return f"{found[1].upper()}{f'_{letter}' if letter else ''}"
+
 
 NAME = "llama-bench"
 _NEEDED: Final = {"model_type", "n_prompt", "n_gen", "avg_ts"}
@@ -70,7 +102,7 @@ def _unfolded(row: Node) -> Node:
 
 def _run(row: Node) -> MeasuredRun:
     name = text(row, "model_filename")
-    model, stored = gguf.of_file(name) if name else ("", "")
+    model, stored = of_file(name) if name else ("", "")
     prompt, output = row.at("n_prompt").count(), row.at("n_gen").count()
     depth = count(row, "n_depth") or 0
     load: Load = "batch" if prompt and output else "prefill" if prompt else "decode"
@@ -85,7 +117,7 @@ def _run(row: Node) -> MeasuredRun:
             gpu=devices[0] if len(set(devices)) == 1 else "",
             gpus=len(devices) or None,
             engine="llama.cpp",
-            weights=stored or gguf.of_type(row.at("model_type").text()),
+            weights=stored or of_type(row.at("model_type").text()),
             kv=text(row, "type_k"),
             load=load,
             concurrency=1,

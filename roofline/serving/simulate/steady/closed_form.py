@@ -7,18 +7,153 @@ how long requests wait for them. Prompts of mean length stand for those of a ste
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.work import Array, Number
 from roofline.errors import InfeasibleError, InputError
-from roofline.serving.simulate.steady.clients import closed_loop
 from roofline.serving.simulate.steady.crowd import open_loop
 from roofline.serving.simulate.steady.means import Means
 from roofline.serving.simulate.steady.percentiles import mixed
-from roofline.serving.simulate.steady.saturation import Most, most
+from roofline.serving.simulate.steady.saturation import HALVINGS, Most, Turn, most, turn
 from roofline.serving.simulate.steady.share import Share
+from roofline.serving.simulate.steady.waits import backlog, first_s
+
+
+def closed_loop(share: Share, most: Most, clients: Array) -> Means:
+    """Means of a closed loop.
+
+    Parameters
+    ----------
+    share, most
+        Work of requests, and the most that is served.
+    clients
+        Of shape (loads,). [1]
+
+    Notes
+    -----
+    Found is x, prompts for each step, at which those that run, wait for a step with room and are
+    with the front end are all clients; beyond ``most`` the others queue. Source: Little's law.
+    """
+    low, high = np.zeros_like(clients), np.full_like(clients, most.x)
+    for _ in range(HALVINGS):
+        x = (low + high) / 2.0
+        less = _present(share, x, clients)[0] < clients
+        low, high = np.where(less, x, low), np.where(less, high, x)
+    x = (low + high) / 2.0
+    there, busy, rate, now = _present(share, x, clients)
+    steps = now.steps
+    rest = _rest(share, now)
+    waits = _waits(share, now) * steps.mean_s
+    queued = np.maximum(clients - there, 0.0) / rate
+    fellows = _fellows(share, now, rate, rest)
+    own = first_s(share, now.beside, np.zeros_like(fellows))
+    beside = first_s(share, now.beside, fellows).mean(axis=0) - own.mean(axis=0)
+    queue = rest + waits + queued
+    # Where all are alike, all turns are.
+    others = 0.0 if share.uniform else 1.0 - 1.0 / np.maximum(now.running, 1.0)
+    varying = others * fellows * steps.each_s**2 * share.square / share.prompt**2
+    if share.request_s:
+        varying = varying + steps.rest_square - steps.rest_s**2
+    varying = varying + others * (waits + queued) * steps.mean_s
+    if share.decode_first:
+        seen = (1.0 - steps.loaded) * now.running * steps.plain_s
+        seen = seen + steps.loaded * now.beside * steps.loaded_s
+        decode = seen / now.x
+    else:
+        first = share.request_s + queue + beside + own.mean(axis=0)
+        decode = np.maximum(clients / rate - first, 0.0)
+    return Means(
+        rate=rate,
+        utilisation=busy,
+        sequences=rate * decode,
+        queue=queue,
+        own=own,
+        waits=queue + beside,
+        varying=varying,
+        decode=decode,
+        plain=np.zeros_like(rate),
+        within=steps.variance * others,
+        between=np.zeros_like(rate),
+    )
+
+
+def _present(share: Share, x: Array, clients: Array) -> tuple[Array, Array, Array, Turn]:
+    """Clients there are, share of the time in which some run, requests served [1/s], and steps.
+
+    Where less than one would run, that one is there for so much of the time; and now and then all
+    are with the front end.
+    """
+    now = turn(share, x)
+    away = now.x / now.steps.mean_s * share.request_s / clients
+    busy = x / now.x
+    if (busy > 1.0 - np.minimum(away, 1.0) ** clients).any():
+        busy = np.minimum(busy, _seldom_away(away, clients))
+    served = now.x * busy
+    rate = served / now.steps.mean_s
+    late = share.request_s + _rest(share, now)
+    there = now.running * busy + served * _waits(share, now) + rate * late
+    return there, busy, rate, now
+
+
+def _seldom_away(away: Array, clients: Array) -> Array:
+    """Share b of the time in which not all clients are with the front end.
+
+    Parameters
+    ----------
+    away
+        Share of a client's time there, while the server works. [1]
+    clients
+        Each there or not by itself. [1]
+
+    Notes
+    -----
+    b + (away·b)^clients = 1. Source: all are there at once as independent clients are.
+    """
+    busy = 1.0 / np.maximum(away, 1.0)  # above the root of a convex function
+    for _ in range(HALVINGS):
+        there = (away * busy) ** clients
+        less = (busy + there - 1.0) / (1.0 + clients * there / busy)
+        busy = busy - less
+        if not (less > NEARLY).any():
+            break
+    return busy
+
+
+def _rest(share: Share, now: Turn) -> Array:
+    """What is left of a step that a request finds that comes from the front end. [s]"""
+    if not share.request_s:
+        return np.zeros_like(now.x)
+    return now.steps.rest_s * (1.0 - 1.0 / np.maximum(now.running, 1.0))
+
+
+def _waits(share: Share, now: Turn) -> Array:
+    """Steps that a prompt waits for one that has room. [1]"""
+    if share.uniform or not share.decode_first:
+        return np.zeros_like(now.x)
+    batch = now.x * share.steps
+    room = share.at(share.full, batch) * share.prompt
+    binomial = now.x * (share.square - share.prompt**2 / share.stay(batch))
+    used = np.minimum(now.x * share.prompt / room, 1.0)
+    return backlog(used, np.maximum(binomial, 0.0), room)
+
+
+def _fellows(share: Share, now: Turn, rate: Array, rest: Array) -> Array:
+    """Other prompts in the step of one. [1]"""
+    if share.uniform:
+        together = now.running
+        if share.decode_first:
+            together = np.floor(np.minimum(share.at(share.full, now.running), together))
+        return np.maximum(together - 1.0, 0.0)
+    if share.request_s and share.decode_first:
+        return 2.0 * rate * rest
+    return now.x * (1.0 - 1.0 / np.maximum(now.running, 1.0))
+
+
+NEARLY: Final = 1e-12
+"""Change at which a root is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +208,33 @@ class Steady:
         found = mixed(self._share.request_s + means.own, means.waits, means.varying, percent)
         return np.where(self.stable, found, np.inf)
 
-    def tpot_percentile(self, percent: float) -> Array:
+    def tpot_percentile(self, percent: float, late: Array | None = None) -> Array:
         """Mean time between tokens that so many percent of the requests have at most. [s]
 
         Parameters
         ----------
         percent
             Which. [1]
+        late
+            What answers wait for before their first step, each value as often as the others, of
+            shape (values, loads); None where that is no time between tokens. [s]
 
         Notes
         -----
-        A gamma distribution for each length of an answer: long ones see the mean of many steps.
+        A gamma distribution beyond steps without prompts for each length of an answer: long ones
+        see the mean of many steps.
         """
         means, have = self._means, self._share.answers[self._share.answers > 0]
         if not len(have):
             return self.tpot_s
         varying = means.between + means.within / have[:, None]
         gap = means.decode / self._share.steps
-        found = mixed(np.zeros_like(varying), gap, varying, percent)
+        least = np.minimum(means.plain, gap)
+        shift = np.broadcast_to(least, varying.shape)
+        if late is not None:
+            shift = (least + late[:, None, :] / have[:, None]).reshape(-1, len(least))
+            varying = np.tile(varying, (len(late), 1))
+        found = mixed(shift, gap - least, varying, percent)
         return np.where(self.stable, found, np.inf)
 
 
@@ -118,7 +262,7 @@ def closed(share: Share, clients: Number) -> Steady:
     )
 
 
-def arriving(share: Share, rate: Number) -> Steady:
+def arriving(share: Share, rate: Number, limit: Most | None = None) -> Steady:
     """Requests that come by themselves at a rate, their gaps exponential.
 
     Parameters
@@ -127,6 +271,8 @@ def arriving(share: Share, rate: Number) -> Steady:
         Work of the requests: `share_of`; when they come is not looked at.
     rate
         One rate, or several. [1/s]
+    limit
+        The most that is served, where it is known already.
 
     Raises
     ------
@@ -144,7 +290,7 @@ def arriving(share: Share, rate: Number) -> Steady:
     rates = np.atleast_1d(np.asarray(rate, dtype=float))
     if not ((rates > 0) & np.isfinite(rates)).all():
         raise InputError("a rate of requests that is not above 0", hint="give 1 a second, or so")
-    limit = most(share)
+    limit = limit or most(share)
     stable = rates < limit.requests_per_s
     if np.ndim(rate) == 0 and not stable.all():
         raise InfeasibleError(

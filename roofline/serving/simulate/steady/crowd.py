@@ -8,13 +8,12 @@ import numpy as np
 from roofline.cost.work import Array
 from roofline.serving.simulate.steady.means import Means
 from roofline.serving.simulate.steady.pace import LEAST, Pace, coming, pace
-from roofline.serving.simulate.steady.saturation import Most
+from roofline.serving.simulate.steady.saturation import Most, last
 from roofline.serving.simulate.steady.share import Share
 from roofline.serving.simulate.steady.waits import ahead, backlog, first_s
 
 LOADS: Final = 64
 """Numbers of prompts for a step at which its time is looked up."""
-ROUNDS: Final = 64
 NEARLY: Final = 1.0 - 2.0**-6
 
 
@@ -112,9 +111,9 @@ def open_loop(share: Share, most: Most, rate: Array) -> Means:
     def seen(column: Array) -> Array:
         return mean(grid * column) / np.maximum(sequences, LEAST)
 
-    # What follows a sequence's own prompt is as long or as short as a geometric row.
-    within = steps.variance * (1.0 if share.decode_first else (steps.mean_s / plain) ** 2)
-    within = seen(within) + seen(extra**2) / max(share.steps, 1.0)
+    # A longer step brings more prompts to the next ones: Var / (1 − ρ)², as of a busy period.
+    within = seen(steps.variance * (steps.mean_s / plain) ** 2)
+    within = within + seen(extra**2) / max(share.steps, 1.0)
     return Means(
         rate=rate,
         utilisation=mean(_works(share, lam, x, steps, step, alone)),
@@ -124,6 +123,7 @@ def open_loop(share: Share, most: Most, rate: Array) -> Means:
         waits=line + rest + wait + beside,
         varying=np.maximum(varying, 0.0),
         decode=sequences / rate,
+        plain=seen(steps.plain_s),
         within=within,
         between=np.maximum(seen(step**2) - seen(step) ** 2, 0.0),
     )
@@ -158,12 +158,18 @@ def _alone(share: Share, rate: Array) -> Alone:
     """
     none = np.zeros_like(rate)
     cut, most = share.chunks(none), np.maximum(share.at(share.full, none), 1.0)
-    together = come = np.ones_like(rate)
-    for _ in range(ROUNDS):
-        step_s = share.prefill(none, together * share.prompt / cut, together)
-        come = rate * cut * step_s
-        together = np.minimum((together + come + np.exp(-come)) / 2.0, most)
-    step_s = share.prefill(none, together * share.prompt / cut, together)
+
+    def step(together: Array) -> Array:
+        return share.prefill(none, together * share.prompt / cut, together)
+
+    def more(together: Array) -> Array:
+        come = rate * cut * step(together)
+        found: Array = come + np.exp(-come) - together
+        return found
+
+    together = last(more, np.ones_like(rate), np.broadcast_to(most, rate.shape))
+    step_s = step(together)
+    come = rate * cut * step_s
     return Alone(together, come / (come + np.exp(-come)), step_s, cut * step_s / together)
 
 
@@ -179,6 +185,10 @@ def _waiting(share: Share, most: Most, lam: Array, grid: Array, steps: Pace, alo
             used = np.broadcast_to(lam / most.requests_per_s, grid.shape)
         line = backlog(used, used * room * share.square / share.prompt, room) * full_s
         square = np.where(none, (alone.busy * alone.step_s**2)[:, None] / 3.0, steps.rest_square)
+        # A longer step, of which there is more left, brings more prompts into the next one.
+        brought = np.minimum(lam * steps.each_s, NEARLY)
+        longer = np.maximum(3.0 * square - 4.0 * rest**2, 0.0) / (1.0 - brought**2)
+        square = square + brought * (1.0 + brought) * longer
         square = square + 2.0 * rest * line + 2.0 * line**2 / np.maximum(used, 2.0**-10)
         return Waits(rest, line, square, 2.0 * lam * rest, used)
     rest, line = ahead(share, lam, steps, full)
@@ -199,11 +209,8 @@ def _behind(share: Share, lam: Array, grid: Array, x: Array, steps: Pace, waits:
     """
     if not share.steps:
         return np.zeros_like(x)
-    own = [
-        first_s(share, batch, fellows).mean(axis=0)
-        for batch, fellows in zip(grid.T, waits.fellows.T, strict=True)
-    ]
-    behind = lam * (waits.line + np.stack(own, axis=1))
+    own = first_s(share, grid.ravel(), waits.fellows.ravel()).mean(axis=0)
+    behind = lam * (waits.line + own.reshape(grid.shape))
     if not share.decode_first:
         behind = behind + lam * waits.rest
         each = (steps.mean_s - steps.plain_s) / x

@@ -24,8 +24,8 @@ class Means:
         (requests, loads). [s]
     waits, varying
         Time to the first token beyond that and the front end, and its variance. [s] [s²]
-    decode
-        From the first token to the last. [s]
+    decode, plain
+        From the first token to the last; a step without prompts, as those who decode meet it. [s]
     within, between
         Variance of a step, from one to the next, and of its mean from time to time. [s²]
     """
@@ -38,5 +38,6 @@ class Means:
     waits: Array
     varying: Array
     decode: Array
+    plain: Array
     within: Array
     between: Array

@@ -11,6 +11,9 @@ from roofline.serving.simulate.steady.pace import LEAST, Pace, pace, turning
 from roofline.serving.simulate.steady.share import Share
 
 HALVINGS: Final = 64
+SECTIONS: Final = 64
+"""Parts that a range is cut into at once, in place of six halvings. [1]"""
+ROUNDS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,25 @@ def most(share: Share) -> Most:
 
 def _last(left: Callable[[Array], Array], share: Share) -> float:
     """Most prompts for each step of which something is left. [1]"""
-    low, high = 0.0, 2.0 * share.most / max(min(share.steps, 1.0), 2.0**-20)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if left(np.array(middle)) > 0 else (low, middle)
+    high = 2.0 * share.most / max(min(share.steps, 1.0), 2.0**-20)
+    return float(last(left, np.zeros(1), np.full(1, high))[0])
+
+
+def last(left: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """Numbers up to which something is left, of a shape like theirs.
+
+    Parameters
+    ----------
+    left
+        What is left at numbers of shape (sections, *that shape).
+    low, high
+        Between which they are looked for.
+    """
+    for _ in range(ROUNDS):
+        ends = np.linspace(low, high, SECTIONS + 1)
+        # The first part at whose end nothing is left.
+        part = np.argmax(np.concatenate([left(ends[1:-1]) <= 0, np.ones((1, *low.shape))]), axis=0)
+        low, high = (np.take_along_axis(ends, part[None] + end, axis=0)[0] for end in (0, 1))
     return low
 
 

@@ -23,7 +23,7 @@ CUTS: Final = 64
 """Least share of the token budget that is left for a chunk, beside the sequences that decode."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Share:
     """Means over requests, and prices of steps at the context that they decode at on average.
 
@@ -103,11 +103,10 @@ class Share:
     def prefill(self, batch: Array, tokens: Array, prompts: Array) -> Array:
         """A step of so many sequences that decode, with tokens of so many prompts. [s]"""
         beside = batch if self.decode_first else np.zeros_like(batch)
-        new, last = beside + tokens, len(self.others_s) - 1
-        total = np.interp(new, np.arange(last + 1), self.others_s)
-        total = total + self.slope_s * np.maximum(new - last, 0.0)
-        rows = beside + np.minimum(prompts, self.most)
-        total = total + np.interp(rows, np.arange(len(self.head_s)), self.head_s)
+        new = beside + tokens
+        total = _between(self.others_s, new)
+        total = total + self.slope_s * np.maximum(new - (len(self.others_s) - 1.0), 0.0)
+        total = total + _between(self.head_s, beside + np.minimum(prompts, self.most))
         total = total + tokens * self.at(self.attention_s, batch) + self.prefill_s
         total = total + self.at(self.beside_s, beside)
         floored: Array = np.maximum(total, self.front_end_s * beside)
@@ -177,7 +176,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         chunk=chunk,
         cuts=np.ceil(lengths[:, None] / chunk).mean(axis=0),
         full=full,
-        attention_s=np.array([_attention_s(table, lengths, size) for size in chunk]),
+        attention_s=_attention_s(table, lengths, chunk),
         others_s=table.others,
         slope_s=table.others_slope,
         head_s=table.head,
@@ -254,6 +253,15 @@ def _packed(lengths: Array, room: float) -> float:
     return len(lengths) / steps
 
 
+def _between(column: Array, at: Array) -> Array:
+    """A column with an entry for every number from 0, between two of them, and its ends beyond."""
+    inside = np.clip(at, 0.0, len(column) - 1.0)
+    low = np.minimum(inside.astype(np.intp), len(column) - 2)
+    first = column[low]
+    found: Array = first + (inside - low) * (column[low + 1] - first)
+    return found
+
+
 def _row(points: Array, rows: Array, x: float) -> Array:
     """Rows of a table at a point, straight on beyond the last."""
     i = int(np.clip(np.searchsorted(points, x, side="right") - 1, 0, len(points) - 2))
@@ -262,17 +270,22 @@ def _row(points: Array, rows: Array, x: float) -> Array:
     return found
 
 
-def _attention_s(table: "Prices", lengths: Array, chunk: float) -> float:
-    """Attention of prompts in chunks of that size, for each of their tokens. [s]"""
-    counts = np.ceil(lengths / chunk).astype(int)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    before = (np.arange(int(counts.sum())) - first) * chunk
-    new = np.minimum(np.repeat(lengths, counts) - before, chunk)
+def _attention_s(table: "Prices", lengths: Array, sizes: Array) -> Array:
+    """Attention of prompts in chunks of each of the sizes, for each of their tokens. [s]"""
+    size = np.repeat(sizes, len(lengths))
+    whole = np.tile(lengths, len(sizes))
+    counts = np.ceil(whole / size).astype(int)
+    ends = np.cumsum(counts)
+    chunk = np.repeat(size, counts)
+    before = (np.arange(ends[-1]) - np.repeat(ends - counts, counts)) * chunk
+    new = np.minimum(np.repeat(whole, counts) - before, chunk)
     i, x = _place(table.chunks, new)
     j, y = _place(table.cached, before)
     low = (1.0 - x) * table.attention[i, j] + x * table.attention[i + 1, j]
     high = (1.0 - x) * table.attention[i, j + 1] + x * table.attention[i + 1, j + 1]
-    return float((new * (low + y * (high - low))).sum() / lengths.sum())
+    first = (ends - counts)[:: len(lengths)]
+    found: Array = np.add.reduceat(new * (low + y * (high - low)), first) / lengths.sum()
+    return found
 
 
 def _place(points: Array, x: Array) -> tuple[Integers, Array]:

@@ -75,7 +75,6 @@ def first_s(share: Share, batch: Array, fellows: Array) -> Array:
         Other prompts in its last step, of the same shape. [1]
     """
     length = share.lengths[:, None]
-    batch, fellows, _ = np.broadcast_arrays(batch, fellows, length)
     chunk, full = share.at(share.chunk, batch), share.at(share.full, batch)
     cut, room = np.ceil(length / chunk), full * share.prompt
     last = length - (cut - 1.0) * chunk
