@@ -236,8 +236,19 @@ def _exchange(group: Group) -> Array:
     return sent / d["bytes_per_s"]
 
 
+def _fused(group: Group) -> Array:
+    """Experts and their exchange, which one kernel overlaps."""
+    d, machine = group.dims, group.machine
+    work = _experts(d, group.name)
+    alone = np.maximum(work.flops / machine.flops_per_s, work.hbm_bytes / machine.hbm_bytes_per_s)
+    longer: Array = np.maximum(alone, d["exchanged"] / d["bytes_per_s"])
+    return longer
+
+
 WIRED: Final[Mapping[str, Callable[[Group], Array]]] = {
     "collective": _collective,
     "expert-exchange": _exchange,
+    "moe-alltoall": _exchange,
+    "moe-mega": _fused,
 }
 """Time of a row by the kind of its form, where a link bounds it. [s]"""

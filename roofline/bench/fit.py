@@ -37,7 +37,7 @@ FEW: Final = 64
 so that what is left out keeps most of its neighbours, as it does in use."""
 OUTER: Final = 8
 """Folds of families that a validation scores."""
-SEARCH_ROWS: Final = 2000
+SEARCH_ROWS: Final = 1200
 """Rows that a search for constants sees at most."""
 CHOICE_ROWS: Final = 3000
 """Rows that a table sees at most while its shape is chosen."""

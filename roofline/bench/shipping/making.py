@@ -32,7 +32,7 @@ from roofline.bench.shipping.variants import KINDS, label_of
 from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.kernels.catalog import FORMS
-from roofline.errors import InputError, RooflineError
+from roofline.errors import RooflineError
 
 FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "gemm": ("v2/gemm",),
@@ -118,8 +118,10 @@ def fitted(job: int) -> tuple[Entry, bytes] | tuple[Label, str]:
     try:
         rows = checked(group.form, group.machine, group.dims, group.measured, group.families)
         model, left = fit_and_score(rows, source=_source(group))
-    except InputError as error:
-        return label, error.message
+        plain = errors(datasheet(group), group.measured).median
+    except (RooflineError, ArithmeticError, LookupError, ValueError) as error:
+        # A group that cannot be fitted never ends the others.
+        return label, f"{type(error).__name__}: {error}"
     measured = group.measured[left.rows]
     found = errors(measured / np.exp(left.log_error), measured)
     entry = Entry(
@@ -134,7 +136,7 @@ def fitted(job: int) -> tuple[Entry, bytes] | tuple[Label, str]:
         found.mean,
         found.p90,
         float((np.abs(left.log_error) <= DEVIATIONS * left.log_sd).mean()),
-        errors(datasheet(group), group.measured).median,
+        plain,
     )
     return entry, pack(Kernel(label, group.arithmetic, model, entry.kernel))
 
