@@ -199,13 +199,19 @@ def _in_use(gpu: Gpu, engine: str) -> Check:
     if not isinstance(used, GpuCalibration):
         hint = "the datasheet's rates are used; roofline calibrate measures this machine"
         return Check("calibration", "missing", f"no measured kernels are like {gpu.name}'s", hint)
-    own = sum(label.device == gpu.name for label in used.labels)
-    return Check(
-        "calibration",
-        "ok",
-        f"{gpu.name} under {engine}: {used.name}, {own} fits of it and "
-        f"{len(used.labels) - own} of devices like it",
-    )
+    return Check("calibration", "ok", f"{gpu.name} under {engine}: {used.name}", _kernels(gpu, used))
+
+
+def _kernels(gpu: Gpu, used: GpuCalibration) -> str:
+    """Kinds of kernel, by whose are used and where those were measured."""
+    found: dict[str, set[str]] = {}
+    for kind, variant in sorted({(label.kind, label.variant) for label in used.labels}):
+        known = used.find(gpu, kind, (variant,))
+        if known is not None:
+            label = known.fit.label
+            found.setdefault(f"{label.provider} on {label.device}", set()).add(kind)
+    first = sorted(found, key=lambda name: (not name.endswith(gpu.name), -len(found[name])))
+    return "; ".join(f"{name}: {', '.join(sorted(found[name]))}" for name in first)
 
 
 def _own(gpu: Gpu | None) -> tuple[list[str], list[Check]]:
@@ -224,7 +230,7 @@ def _own(gpu: Gpu | None) -> tuple[list[str], list[Check]]:
 
 def _shipped(name: str, folder: Folder, shelf: str) -> Check:
     place = shipped(folder) / shelf
-    files = sum(1 for _ in place.rglob("*.yaml"))
+    files = sum(path.suffix in (".yaml", ".zip") for path in place.rglob("*"))
     if files:
         return Check(name, "ok", f"{files:,} in {place}")
     return Check(name, "missing", f"none in {place}", "install roofline again")

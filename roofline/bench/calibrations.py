@@ -11,12 +11,12 @@ from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.kernel import (
     CUBLAS,
     IDEAL,
-    LIKE,
     NCCL,
     PASSES,
     Kernel,
     Label,
     devices,
+    known,
 )
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.usual import UsualKernels
@@ -126,7 +126,7 @@ def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
 
 def _auto(gpu: Gpu, engine: str, switched: bool) -> GpuCalibration | None:
     """What the user measured of the device, and what is shipped of it or of those like it."""
-    near = devices(gpu) if gpu.architecture in LIKE else ()
+    near = devices(gpu) if known(gpu) else ()
     return _gathered(gpu.name, near, engine, files_of(gpu.name), switched)
 
 

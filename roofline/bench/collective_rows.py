@@ -15,6 +15,8 @@ import numpy as np
 from roofline.bench.collectives import CUSTOM, NCCL, algorithms
 from roofline.bench.held_out import octaves
 from roofline.bench.kernel_rows import Group
+from roofline.bench.releases import newest
+from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.collective import collective_dims, form
 from roofline.cost.kernels.form import machine
 from roofline.errors import LayoutError, UnknownNameError
@@ -29,8 +31,15 @@ OPS: Final = {"alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": 
 """Other names of operations."""
 INTEGERS: Final = ("int8", "uint8", "int32")
 """Types that NCCL does not add in the switch."""
+LEAST: Final = 22
+"""Rows that the form with fewest constants needs when an octave is left out."""
+FEW: Final = 36
+"""Rows below which the form has the shortest algorithm and the widest only: each has three
+constants, and an octave is left out of every fit that validates it."""
 OF_EACH: Final = re.compile(r"dpn(\d+)$")
 """Devices of each node, at the end of a topology."""
+PCIE: Final = "pcie"
+"""In a topology whose devices have no other link."""
 CUSTOM_ENDS: Final = "-custom"
 """Of a library that is an engine's own kernels."""
 
@@ -46,6 +55,11 @@ def collective_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         The catalog does not know what joins the ranks.
     """
     named = frame.assign(op=frame.op.replace(OPS), across=_across(frame))
+    sizes = named.groupby(list(KEY), observed=True).time_s.transform("size")
+    # Releases with so few rows that no octave can be left out of one are taken together.
+    others = [key for key in KEY if key != "version"]
+    latest = named.groupby(others, observed=True).version.transform(newest)
+    named = named.assign(version=named.version.where(sizes >= LEAST, latest))
     for values, rows in named.groupby(list(KEY), observed=True):
         name = dict(zip(KEY, map(str, values), strict=True))
         library = CUSTOM if name["backend"].endswith(CUSTOM_ENDS) else NCCL
@@ -67,10 +81,15 @@ def _group(
     payload = rows.bytes.to_numpy(np.float64)
     switched = adds & ~rows.dtype.isin(INTEGERS).to_numpy(np.bool_)
     rates = np.full_like(payload, rate)
+    if PCIE in name["topology"].split("_"):
+        # All pairs go through the host's bridge at the same time.
+        rates = rates * (2.0 / ranks)
     arithmetic = "bf16" if "bf16" in device.flops_per_s else next(iter(device.flops_per_s))
+    custom = "custom-" * (library is CUSTOM)
+    few = FORMS.get(f"collective-{custom}few-{op.replace('_', '-')}") if len(rows) < FEW else None
     return Group(
         {**name, "across": f"{across} a node" if across else ""},
-        form(op, algorithms(library, op, in_switch=adds)),
+        few or form(op, algorithms(library, op, in_switch=adds)),
         machine(device, arithmetic),
         collective_dims(payload, ranks, rates, switched.astype(np.float64)),
         rows.time_s.to_numpy(np.float64),
@@ -109,7 +128,7 @@ def _wires(device: Gpu, ranks: float, across: int, topology: str) -> tuple[float
 
 def _link(device: Gpu, ranks: float, topology: str) -> Link | None:
     for kind, link in device.links.items():
-        if kind == "c2c" or ("pcie" in topology.split("_") and kind != "pcie"):
+        if kind == "c2c" or (PCIE in topology.split("_") and kind != PCIE):
             continue
         if not link.devices or link.devices >= ranks:
             return link

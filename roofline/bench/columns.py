@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.kernels.gemm import ARITHMETIC
+from roofline.cost.kernels.gemm import PRODUCTS
+from roofline.cost.kernels.hyper import HYPER
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.catalog import gpu
@@ -96,7 +97,30 @@ LIBRARY: Final[Mapping[str, str]] = {
 """Not stated: rows of the same device and formats are then one library's."""
 SIXTEEN: Final = ("bfloat16", "float16")
 CACHED: Final = (*SIXTEEN, "fp8")
-WEIGHTS: Final = (*CACHED, "fp8_block", "w4a16_mxfp4")
+WEIGHTS: Final = (
+    *CACHED,
+    "fp8_block",
+    "nvfp4",
+    "w4a16_mxfp4",
+    "w4a8_mxfp4_mxfp8",
+    "int4_wo",
+    "w4afp8",
+)
+DISTRIBUTIONS: Final = ("balanced", "power_law_1.01", "power_law_1.2")
+ALLTOALL: Final = (
+    "alltoall_prepare",
+    "alltoall_dispatch",
+    "alltoall_combine",
+    "alltoall_combine_low_precision",
+)
+WIDE: Final = (
+    "uniform",
+    "power_law_0.6",
+    "power_law_0.8",
+    "power_law_1.01",
+    "power_law_1.02",
+    "power_law_1.2",
+)
 ATTENTION: Final = Columns(
     ("batch", "seq_q", "seq_kv", "n_heads", "n_kv_heads", "head_dim"),
     {**LIBRARY, "head_dim": 128, "window": 0},
@@ -111,25 +135,35 @@ LATENT: Final = Columns(
     known={"dtype": CACHED, "kv_dtype": CACHED},
     most=(("seq_q", "seq_kv"),),
 )
+PHASES: Final = ("prefill", "decode")
+PROJECTIONS: Final = (*CACHED, "fp8_block", "nvfp4")
+"""Formats of the matrices around attention."""
+PARTS_OF_SPARSE: Final = (
+    "csa_topk", "csa_indexer_logits", "hca_attn", "dsa_topk", "dsa_indexer_logits", "dsa_attn",
+)  # fmt: skip
+"""Kernels of sparse attention that are measured by themselves."""
 PREFILLED: Final = {"seq_q": "seq_kv"}
 """A prefill from an empty cache."""
 ONE: Final = {"seq_q": 1}
 """A token a step."""
 
 COLUMNS: Final[Mapping[str, Columns]] = {
-    "gemm": Columns(("m", "n", "k"), LIBRARY, known={"dtype": tuple(ARITHMETIC)}),
+    "gemm": Columns(("m", "n", "k"), LIBRARY, known={"dtype": tuple(PRODUCTS)}),
     "attention-prefill": replace(ATTENTION, like={**ATTENTION.like, **PREFILLED}),
     "attention-decode": replace(ATTENTION, usual={**ATTENTION.usual, **ONE}),
     "mla-prefill": replace(LATENT, like={**LATENT.like, **PREFILLED}),
     "mla-decode": replace(LATENT, usual={**LATENT.usual, **ONE}),
     "mla-module": replace(
         LATENT,
+        usual={**LIBRARY, "op": "module"},
         like={**LATENT.like, "gemm_dtype": "dtype"},
         words=("gpu", "phase"),
         known={
             **LATENT.known,
-            "gemm_dtype": (*CACHED, "fp8_block"),
-            "phase": ("prefill", "decode"),
+            "dtype": (*CACHED, "fp8_block"),
+            "op": ("module", "wideep"),
+            "gemm_dtype": PROJECTIONS,
+            "phase": PHASES,
         },
     ),
     "mla-bmm": Columns(
@@ -138,10 +172,59 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         words=("gpu", "op"),
         known={"dtype": CACHED, "op": ("mla_gen_pre", "mla_gen_post")},
     ),
+    "sparse-attention": Columns(
+        ("batch", "seq_q", "seq_kv", "n_heads"),
+        {**LIBRARY, "score_mode": "", "compress_ratio": 1, "phase": "any"},
+        {"kv_dtype": "dtype", "gemm_dtype": "dtype"},
+        words=("gpu", "op", "model"),
+        known={
+            **LATENT.known,
+            "gemm_dtype": PROJECTIONS,
+            "phase": (*PHASES, "any"),
+            "op": ("dsa", "dsa_skip_indexer", "csa", "hca", *PARTS_OF_SPARSE),
+        },
+        most=(("seq_q", "seq_kv"),),
+    ),
+    "msa": Columns(
+        ("batch", "seq_q", "seq_kv", "n_heads"),
+        LIBRARY,
+        {"kv_dtype": "dtype", "gemm_dtype": "dtype"},
+        words=("gpu", "phase", "model"),
+        known={**LATENT.known, "gemm_dtype": PROJECTIONS, "phase": PHASES},
+        most=(("seq_q", "seq_kv"),),
+    ),
     "moe": Columns(
         ("num_tokens", "hidden", "inter", "topk", "experts", "tp", "ep"),
         {**LIBRARY, "distribution": "balanced", "tp": 1, "ep": 1},
-        known={"dtype": WEIGHTS, "distribution": ("balanced", "power_law_1.01", "power_law_1.2")},
+        known={"dtype": WEIGHTS, "distribution": DISTRIBUTIONS},
+        most=(("topk", "experts"), ("ep", "experts")),
+    ),
+    "moe-wideep": Columns(
+        ("num_tokens", "hidden", "inter", "topk", "experts", "slots", "tp", "ep"),
+        {**LIBRARY, "distribution": "uniform", "tp": 1, "phase": "any", "rank_tokens": 0},
+        {"slots": "experts"},
+        known={
+            "dtype": WEIGHTS,
+            "distribution": (*WIDE, *(f"{each}_eplb" for each in WIDE)),
+            "phase": ("any", "decode", "prefill"),
+        },
+        most=(("topk", "experts"), ("ep", "experts"), ("experts", "slots")),
+    ),
+    "moe-mega": Columns(
+        ("num_tokens", "hidden", "inter", "topk", "experts", "ep"),
+        {**LIBRARY, "distribution": "balanced", "phase": "any"},
+        known={
+            "dtype": WEIGHTS,
+            "distribution": (*DISTRIBUTIONS, "power_law_sampled_1.9"),
+            "phase": ("any", "decode", "prefill"),
+        },
+        most=(("topk", "experts"), ("ep", "experts")),
+    ),
+    "moe-alltoall": Columns(
+        ("num_tokens", "hidden", "topk", "experts", "ep"),
+        LIBRARY,
+        words=("gpu", "op"),
+        known={"dtype": ("bfloat16", "fp8", "nvfp4"), "op": ALLTOALL},
         most=(("topk", "experts"), ("ep", "experts")),
     ),
     "collective": Columns(
@@ -160,6 +243,28 @@ COLUMNS: Final[Mapping[str, Columns]] = {
         ("m", "k"),
         {"backend": "", "version": "", "op": "scale_matrix", "dtype": "fp8"},
         known={"op": tuple(QUANTIZE), "dtype": ("fp8",)},
+    ),
+    "linear-attention": Columns(
+        ("batch", "seq_len", "n_k_heads", "k_head_dim", "n_v_heads", "v_head_dim"),
+        {**LIBRARY, "d_conv": 4, "conv_channels": 0, "chunk": 0},
+        words=("gpu", "op", "phase"),
+        known={"op": ("gdn", "kda", "mamba2"), "phase": ("prefill", "decode", "verify")},
+    ),
+    "attention-encoder": Columns(
+        ("batch", "seq", "n_heads", "head_dim"),
+        LIBRARY,
+        known={"dtype": ("bfloat16",)},
+    ),
+    "mhc": Columns(
+        ("num_tokens", "hidden", "hc_mult"),
+        {**LIBRARY, "sites": 2},
+        words=("gpu", "op"),
+        known={"op": tuple(HYPER)},
+    ),
+    "mlp": Columns(
+        ("num_tokens", "hidden", "inter"),
+        LIBRARY,
+        known={"dtype": (*SIXTEEN, "fp8", "fp8_block")},
     ),
     "pointwise": Columns(
         ("num_tokens", "width"),

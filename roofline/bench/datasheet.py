@@ -12,22 +12,18 @@ import numpy as np
 
 from roofline.bench.kernel_rows import Group
 from roofline.cost.attention import attention
-from roofline.cost.kernels.gemm import BLOCK, OUTPUT_WIDTH, SCALE_WIDTH
+from roofline.cost.kernels import sparse
+from roofline.cost.kernels.gemm import OUTPUT_WIDTH, PRODUCTS
 from roofline.cost.kernels.latent_module import LATENT, PLAIN, ROTATED, projections
+from roofline.cost.kernels.recurrent import STATE
 from roofline.cost.latent import absorbed_attention, expanded_attention
 from roofline.cost.linear import gemm, pointwise
 from roofline.cost.moe import experts_gemm
+from roofline.cost.recurrent import chunked_scan, recurrent_steps
 from roofline.cost.regimes import IN_SWITCH, PATHS, moved
 from roofline.cost.work import Array, Work
 
 Columns: TypeAlias = Mapping[str, Any]
-WIDTHS: Final[Mapping[str, tuple[float, float]]] = {
-    "fp8": (1.0, 1.0),
-    "fp8_block": (1.0, 1.0 + SCALE_WIDTH / BLOCK**2),
-}
-"""Bytes per element of X as it is multiplied, and of W in memory with its scales."""
-PLAIN_WIDTHS: Final = (2.0, 2.0)
-"""The same of 16 bits."""
 CROSSED: Final[Mapping[str, float]] = {"add": 3.0, "mlp_act": 3.0, "computescale": 1.0}
 """Elements of 16 bits that a pass moves per element of its width, where not 2."""
 QUANTISED: Final = 1.5
@@ -45,8 +41,8 @@ def datasheet(group: Group) -> Array:
 
 
 def _linear(d: Columns, name: Mapping[str, str]) -> Work:
-    width, weight = WIDTHS.get(name["dtype"], PLAIN_WIDTHS)
-    work = gemm(d["m"], d["n"], d["k"], weight_width=weight, width=width)
+    width, stored = PRODUCTS[name["dtype"]].width, PRODUCTS[name["dtype"]].stored
+    work = gemm(d["m"], d["n"], d["k"], weight_width=stored, width=width)
     # Y has 16 bits whatever the multiplier takes.
     return work + Work(activation_bytes=d["m"] * d["n"] * (OUTPUT_WIDTH - width))
 
@@ -130,6 +126,70 @@ def _experts(d: Columns, name: Mapping[str, str]) -> Work:
     return first + experts_gemm(d["rows"], d["touched"], d["hidden"], d["inter"], **widths)
 
 
+def _convolution(d: Columns, name: Mapping[str, str]) -> Work:
+    kept = 2.0 * d["batch"] * (d["taps"] - 1.0) * d["channels"]
+    moved = 2.0 * d["batch"] * d["new"] * d["channels"]
+    return pointwise(moved + kept, reads=1.0, writes=0.0, width=2.0)
+
+
+def _state(d: Columns) -> dict[str, Any]:
+    names = ("heads", "key_dim", "value_dim", "key_heads")
+    return {name: d[name] for name in names} | {"width": 2.0, "state_width": STATE}
+
+
+def _scan(d: Columns, name: Mapping[str, str]) -> Work:
+    rule = "decay" if name["op"] == "mamba2" else "delta"
+    chunk = float(d["chunk"][0])
+    return chunked_scan(d["batch"], d["new"], rule=rule, chunk=chunk, **_state(d))
+
+
+def _steps(d: Columns, name: Mapping[str, str]) -> Work:
+    rule = "decay" if name["op"] == "mamba2" else "delta"
+    work = recurrent_steps(d["batch"], d["new"], rule=rule, **_state(d))
+    return Work(activation_bytes=work.activation_bytes, kv_bytes=work.kv_bytes)
+
+
+def _encoder(d: Columns, name: Mapping[str, str]) -> Work:
+    return attention(
+        d["batch"],
+        d["seq"],
+        d["seq"],
+        heads=d["heads"],
+        kv_heads=d["heads"],
+        head_dim=d["head_dim"],
+        width=2.0,
+        kv_width=2.0,
+        mask="square",
+    )
+
+
+def _hyper(d: Columns, name: Mapping[str, str]) -> Work:
+    tokens = d["sites"] * d["tokens"]
+    each = (2.0 * d["streams"] + 1.0) * d["hidden"]
+    return pointwise(tokens, reads=each, writes=0.0, width=2.0)
+
+
+def _mlp(d: Columns, name: Mapping[str, str]) -> Work:
+    widths = {"weight_width": d["weight_width"], "width": 2.0}
+    first = gemm(d["tokens"], 2.0 * d["inter"], d["hidden"], **widths)
+    return first + gemm(d["tokens"], d["hidden"], d["inter"], **widths)
+
+
+def _sparse(d: Columns, name: Mapping[str, str]) -> Work:
+    """Projections, scores and attention, each as far as the row has it, at the machine's rate."""
+    tokens = d["batch"] * d["new"]
+    shapes = [(d[f"n{i}"], d[f"k{i}"]) for i in range(sparse.MOST)]
+    weights = sum(n * k for n, k in shapes)
+    scores = 2.0 * tokens * d["scored"] * d["index_macs"]
+    attended = 2.0 * tokens * d["heads"] * d["met"] * d["pair_macs"] * d["attends"]
+    return Work(
+        flops=2.0 * tokens * weights / d["faster"] + scores / d["index_faster"] + attended,
+        weight_bytes=weights * d["weight_width"],
+        activation_bytes=tokens * d["heads"] * d["ends"] * d["width"],
+        kv_bytes=d["batch"] * (d["unique"] * d["key_bytes"] + d["entries"] * d["entry_bytes"]),
+    )
+
+
 WORKS: Final[Mapping[str, Callable[[Columns, Mapping[str, str]], Work]]] = {
     "gemm": _linear,
     "quantize": _stream,
@@ -141,7 +201,16 @@ WORKS: Final[Mapping[str, Callable[[Columns, Mapping[str, str]], Work]]] = {
     "latent-module-decode": lambda d, name: _absorbed(d, name) + _projected(d, absorbed=True),
     "latent-module-prefill": lambda d, name: _expanded(d, name) + _projected(d, absorbed=False),
     "latent-heads": _heads,
+    **dict.fromkeys(sparse.KINDS, _sparse),
     "moe": _experts,
+    "convolution": _convolution,
+    "convolution-step": _convolution,
+    "scan": _scan,
+    "recurrent-step": _steps,
+    "encoder-attention": _encoder,
+    "hyper-before": _hyper,
+    "hyper-after": _hyper,
+    "gated-mlp": _mlp,
 }
 """Work of a row by the kind of its form."""
 
@@ -167,8 +236,19 @@ def _exchange(group: Group) -> Array:
     return sent / d["bytes_per_s"]
 
 
+def _fused(group: Group) -> Array:
+    """Experts and their exchange, which one kernel overlaps."""
+    d, machine = group.dims, group.machine
+    work = _experts(d, group.name)
+    alone = np.maximum(work.flops / machine.flops_per_s, work.hbm_bytes / machine.hbm_bytes_per_s)
+    longer: Array = np.maximum(alone, d["exchanged"] / d["bytes_per_s"])
+    return longer
+
+
 WIRED: Final[Mapping[str, Callable[[Group], Array]]] = {
     "collective": _collective,
     "expert-exchange": _exchange,
+    "moe-alltoall": _exchange,
+    "moe-mega": _fused,
 }
 """Time of a row by the kind of its form, where a link bounds it. [s]"""

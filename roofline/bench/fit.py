@@ -16,7 +16,7 @@ from roofline.bench.held_out import ENOUGH, Labels, spreads, unallowed
 from roofline.bench.rows import SEED, Rows, checked, search
 from roofline.bench.rows import families_of as families_of
 from roofline.bench.rows import grouped as grouped
-from roofline.bench.surface import cover, steps, surface
+from roofline.bench.surface import CHOICE_POINTS, POINTS, cover, steps, surface
 from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves
 from roofline.cost.kernels.calibrated import log_sd as spread_of
 from roofline.cost.kernels.calibrated import seconds as time_of
@@ -37,12 +37,16 @@ FEW: Final = 64
 so that what is left out keeps most of its neighbours, as it does in use."""
 OUTER: Final = 8
 """Folds of families that a validation scores."""
-INNER_ROWS: Final = 4000
-"""Rows that a search for constants sees at most, and a table while its shape is chosen."""
+SEARCH_ROWS: Final = 1200
+"""Rows that a search for constants sees at most."""
+CHOICE_ROWS: Final = 3000
+"""Rows that a table sees at most while its shape is chosen."""
+TABLE_ROWS: Final = 8000
+"""Rows that a table is made of at most."""
+JUDGED_ROWS: Final = 1000
+"""Rows of a fold left out that judge a table, where they are many."""
 NONE: Final = -1
 """A regime that no row is in."""
-JUDGED_ROWS: Final = 1000
-"""Rows of a fold left out that judge that shape, where they are many."""
 
 
 Each: TypeAlias = Callable[[Callable[[int], Any], Iterable[int]], Iterable[Any]]
@@ -53,6 +57,25 @@ TABLES: Final[tuple[_Shape, ...]] = (
     *((reach, jumps) for reach in REACHES for jumps in (False, True)),
 )
 """Residual tables that are tried: length of the surface, and whether jumps are on top."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Rows of a fit as fits without their families predict them.
+
+    Attributes
+    ----------
+    rows
+        Places of the rows that were judged: of many, a random part. [1]
+    log_error
+        Logarithm of measured over predicted. [1]
+    log_sd
+        Spread of the prediction, from the residuals of the other folds. [1]
+    """
+
+    rows: NDArray[np.intp]
+    log_error: Array
+    log_sd: Array
 
 
 def fit(
@@ -96,24 +119,40 @@ def fit(
     hull allows for: those rows are widened when they are predicted.
     """
     rows = checked(form, machine, dims, measured, families)
-    few = _thinned(np.ones(len(rows.measured), dtype=np.bool_), INNER_ROWS)
-    constants = search(rows[few], starts)
-    tables = TABLES if residual else (None,)
-    chosen, missed, regimes = _left_out(rows, constants, tables)
-    own, every = regime_spreads(missed, regimes, rows.families)
-    seen = _seen(octaves(form, rows.dims))
-    hull = seen.hull
-    (table,) = _tried((chosen,), seen, rows.off(constants))
-    return Calibrated(
-        form,
-        constants,
-        table,
-        own,
-        every,
-        hull,
-        len(rows.measured),
-        source,
+    return fit_and_score(rows, residual=residual, starts=starts, source=source)[0]
+
+
+def fit_and_score(
+    rows: Rows, *, residual: bool = True, starts: int = 2, source: str = ""
+) -> tuple[Calibrated, LeftOut]:
+    """A fit, and how fits without the families of its rows predict them.
+
+    Parameters
+    ----------
+    rows
+        As `roofline.bench.rows.checked` makes them.
+    residual, starts, source
+        As in `fit`.
+    """
+    constants = search(rows[_thinned(np.arange(len(rows.measured)), SEARCH_ROWS)], starts)
+    chosen, judged, missed, far, regimes = _left_out(
+        rows, constants, TABLES if residual else (None,)
     )
+    covered = unallowed(missed, WIDEN * far)
+    families = rows.families[judged]
+    own, every = regime_spreads(covered, regimes, families)
+    fold, spread = inner(rows.families)[judged], np.empty(len(judged))
+    for each in np.unique(fold):
+        held, rest = fold == each, fold != each
+        spread[held] = spreads(covered[rest], regimes[rest], regimes[held], families[rest])
+    few = _thinned(np.arange(len(rows.measured)), TABLE_ROWS)
+    at, off = octaves(rows.form, rows.dims), rows.off(constants)
+    seen = _seen(at[few], POINTS, cover(at, POINTS))
+    (table,) = _tried((chosen,), seen, off[few])
+    found = Calibrated(
+        rows.form, constants, table, own, every, seen.hull, len(rows.measured), source
+    )
+    return found, LeftOut(judged, missed, np.hypot(spread, WIDEN * far))
 
 
 def cross_validate(
@@ -192,32 +231,41 @@ def inner(families: Labels) -> Labels:
 
 def _left_out(
     rows: Rows, begin: Mapping[str, float], tables: tuple[_Shape, ...]
-) -> tuple[_Shape, Array, NDArray[np.intp]]:
-    """Best table, and with it what spreads cover and the regime of each row, by fits without it.
+) -> tuple[_Shape, NDArray[np.intp], Array, Array, NDArray[np.intp]]:
+    """Best table; and of rows left out: places, log residual, octaves outside the hull, regime.
 
-    Few rows choose constants and table, all of the other folds make it. The searches begin at
-    constants that saw all rows given, and end where the rows of the other folds lead them.
+    The shape of the table is chosen on few rows and points, and judged as it is made. The searches
+    begin at constants that saw all rows given, and end where the rows of the other folds lead them.
     """
     label, at = inner(rows.families), octaves(rows.form, rows.dims)
-    many, folds = len(label) > INNER_ROWS, np.unique(label)
-    tried = np.full((len(tables), len(label)), np.nan)
-    missed, far = np.full((2, len(label)), np.nan)
-    off = np.full((len(folds), len(label)), np.nan)
-    regimes = np.zeros(len(label), dtype=np.intp)
-    for fold in folds:
-        held, few = np.flatnonzero(label == fold), _thinned(label != fold, INNER_ROWS)
-        constants = search(rows[few], 1, begin)
-        regimes[held] = rows.form.regime(take(rows.dims, held), rows.machine, constants)
-        off[fold] = rows.off(constants)
-        judged = _thinned(label == fold, JUDGED_ROWS) if many else held
-        tried[:, judged], far[judged] = _missed(tables, at, off[fold], few, judged)
-    best = _best(np.nanmean(np.abs(tried), axis=1))
-    if not many:
-        return tables[best], unallowed(tried[best], WIDEN * far), regimes
-    for fold in folds:
-        held, rest = np.flatnonzero(label == fold), np.flatnonzero(label != fold)
-        missed[held], far[held] = _missed((tables[best],), at, off[fold], rest, held)
-    return tables[best], unallowed(missed, WIDEN * far), regimes
+    folds = [
+        (np.flatnonzero(label != fold), _thinned(np.flatnonzero(label == fold), JUDGED_ROWS))
+        for fold in np.unique(label)
+    ]
+    offs, regimes, tried = [], [], []
+    for rest, judged in folds:
+        constants = search(rows[_thinned(rest, SEARCH_ROWS)], 1, begin)
+        regimes.append(rows.form.regime(take(rows.dims, judged), rows.machine, constants))
+        offs.append(rows.off(constants))
+        few = _thinned(rest, CHOICE_ROWS)
+        tried.append(_missed(tables, at, offs[-1], few, judged, CHOICE_POINTS))
+    typical = np.abs(np.concatenate([missed for missed, _ in tried], axis=1)).mean(axis=1)
+    best = _best(typical)
+    if tables[best] is not None and len(at) > CHOICE_POINTS:
+        tried = [
+            _missed((tables[best],), at, off, _thinned(rest, TABLE_ROWS), judged, POINTS)
+            for off, (rest, judged) in zip(offs, folds, strict=True)
+        ]
+        best_row = 0
+    else:
+        best_row = best
+    return (
+        tables[best],
+        np.concatenate([judged for _, judged in folds]),
+        np.concatenate([missed[best_row] for missed, _ in tried]),
+        np.concatenate([far for _, far in tried]),
+        np.concatenate(regimes),
+    )
 
 
 def _best(typical: Array) -> int:
@@ -231,12 +279,13 @@ def _missed(
     off: Array,
     seen: NDArray[np.intp],
     held: NDArray[np.intp],
+    points: int,
 ) -> tuple[Array, Array]:
     """Log residual of the rows held, by the table of each shape that is made of the rows seen.
 
     And how far they are outside its hull. [octave]
     """
-    made = _seen(at[seen])
+    made = _seen(at[seen], points)
     apart = separation(made.hull, at[held])
     far = beyond(made.hull, at[held], apart)
     left = [
@@ -255,8 +304,8 @@ class _Seen:
     apart: Array
 
 
-def _seen(at: Array) -> _Seen:
-    hull = cover(at)
+def _seen(at: Array, points: int, hull: Hull | None = None) -> _Seen:
+    hull = cover(at, points) if hull is None else hull
     return _Seen(at, hull, separation(hull, at))
 
 
@@ -278,9 +327,8 @@ def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[R
             yield table
 
 
-def _thinned(which: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-    """Places of the marked rows, of a random part of them where they are more."""
-    places = np.flatnonzero(which)
+def _thinned(places: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """The places, or a random part of them where they are more."""
     if len(places) <= most:
         return places
     return np.sort(np.random.default_rng(SEED).choice(places, most, replace=False))

@@ -1,6 +1,7 @@
 """Measured linear layers and passes over activations as columns of `roofline.cost.kernels`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -8,9 +9,10 @@ import numpy as np
 
 from roofline.bench.kernel_rows import Group
 from roofline.bench.rows import families_of
+from roofline.cost.kernels.conversion import CONVERSION, difference_dims
 from roofline.cost.kernels.form import Form, machine
-from roofline.cost.kernels.gemm import ARITHMETIC, GEMM
-from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
+from roofline.cost.kernels.gemm import GEMM, PRODUCTS
+from roofline.cost.kernels.pointwise import POINTWISE
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
 from roofline.hardware.catalog import gpu
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 KEY: Final = ("gpu", "backend", "version", "kernel", "dtype")
 OF_ANY_BLOCK: Final = ("attn_rope", "emb")
 """Passes that are the same in any block."""
+MINUS: Final = "_minus_"
+"""In the name of a kernel whose time is what it takes longer than another."""
 FEW: Final = 8
 """Fewer widths than this are held out in octaves of tokens too."""
 
@@ -33,7 +37,9 @@ def linear_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         name = dict(zip(key, map(str, values), strict=True))
         form = GEMM.get(name["dtype"])
         if form is not None:
-            yield _group(name, form, ARITHMETIC[name["dtype"]], rows, ("m", "n", "k"), ("n", "k"))
+            yield _group(
+                name, form, PRODUCTS[name["dtype"]].arithmetic, rows, ("m", "n", "k"), ("n", "k")
+            )
 
 
 def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -41,10 +47,14 @@ def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     key = ["gpu", "backend", "version", "op", "dtype"]
     for values, rows in frame.groupby(key, observed=True):
         name = dict(zip(key, map(str, values), strict=True))
-        form = QUANTIZE.get(name["op"])
+        minus = "kernel" in rows and rows.kernel.astype(str).str.contains(MINUS).all()
+        form = CONVERSION.get("difference" if minus else name["op"])
         if form is not None:
             renamed = rows.rename(columns={"k": "width"})
-            yield _group(name, form, "bf16", renamed, ("m", "width"), ("width",))
+            group = _group(name, form, "bf16", renamed, ("m", "width"), ("width",))
+            generation = gpu(name["gpu"]).architecture
+            dims = difference_dims(group.dims["m"], group.dims["width"], generation)
+            yield replace(group, dims=dims) if minus else group
 
 
 def pass_groups(frame: "pandas.DataFrame") -> Iterator[Group]:

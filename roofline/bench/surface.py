@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from roofline.cost.kernels.residual import Hull, Residual, Steps, between, distances, matern
 from roofline.cost.work import Array
 
-POINTS: Final = 224
+POINTS: Final = 400
 """Of the smooth surface."""
+CHOICE_POINTS: Final = 224
+"""The same while the shape of a table is chosen."""
 NODES: Final = 96
 """Of the jumps along the fast coordinate, at most."""
 HOLE: Final = 2.0
@@ -23,6 +25,8 @@ NOISE: Final = 0.3
 """Variance of a row about the surface over that of the surface itself; assumed. [1]"""
 STEP_NOISE: Final = 1.0
 """The same of a row about the jumps: few rows make no jump; assumed. [1]"""
+FEW_ROWS: Final = 1500
+"""Rows that are enough to tell outliers."""
 PASSES: Final = 3
 """Of reweighting."""
 JITTER: Final = 2e-9
@@ -133,15 +137,24 @@ def _ridges(
 
 
 def _ridge(seen: Array, values: Array, prior: Array, weight: Array) -> Array:
-    """Kernel ridge regression on a subset of points, reweighted so that outliers count less."""
+    """Kernel ridge regression on a subset of points, reweighted so that outliers count less.
+
+    Of many rows, some find the weights of all.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
     prior = prior + JITTER * max(len(seen), 1) * np.eye(len(prior))
-    share = weight
-    found: Array = np.zeros(len(prior))
-    for _ in range(PASSES):
-        root = np.sqrt(share)
-        scaled = seen * root[:, None]
+    few = slice(None, None, max(len(seen) // FEW_ROWS, 1))
+    share, found = weight, np.zeros(len(prior))
+    for left in reversed(range(PASSES)):
+        some = few if left else slice(None)
+        root = np.sqrt(share[some])
+        scaled = seen[some] * root[:, None]
+        scale = len(seen) / len(scaled)
         # NumPy computes half of a matrix times its own transpose.
-        solved = np.linalg.solve(scaled.T @ scaled + prior, scaled.T @ (root * values))
-        found = np.asarray(solved, dtype=np.float64)
+        normal = scale * (scaled.T @ scaled) + prior
+        found = cho_solve(
+            cho_factor(normal, check_finite=False), scale * (scaled.T @ (root * values[some]))
+        )
         share = weight / np.sqrt(1.0 + ((values - seen @ found) / ERROR_SCALE) ** 2)
     return found

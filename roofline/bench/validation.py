@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.bench import collective_rows, kernel_rows, linear_rows
+from roofline.bench import (
+    collective_rows,
+    encoder_rows,
+    exchange_rows,
+    expert_rows,
+    kernel_rows,
+    layer_rows,
+    linear_rows,
+    mega_rows,
+    recurrent_rows,
+    sparse_rows,
+    wide_rows,
+)
 from roofline.bench.columns import Refused, prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
@@ -29,11 +41,20 @@ READERS: Final[Mapping[str, Reader]] = {
     "mla-decode": kernel_rows.latent_decode_groups,
     "mla-module": kernel_rows.module_groups,
     "mla-bmm": kernel_rows.head_groups,
-    "moe": kernel_rows.expert_groups,
+    "sparse-attention": sparse_rows.sparse_groups,
+    "msa": sparse_rows.sparse_groups,
+    "moe": expert_rows.expert_groups,
+    "moe-wideep": wide_rows.wide_groups,
+    "moe-mega": mega_rows.mega_groups,
+    "moe-alltoall": exchange_rows.alltoall_groups,
     "collective": collective_rows.collective_groups,
-    "deepep": kernel_rows.exchange_groups,
+    "deepep": exchange_rows.exchange_groups,
     "quantize": linear_rows.quantise_groups,
     "pointwise": linear_rows.pass_groups,
+    "linear-attention": recurrent_rows.linear_attention_groups,
+    "attention-encoder": encoder_rows.encoder_groups,
+    "mhc": layer_rows.hyper_groups,
+    "mlp": layer_rows.mlp_groups,
 }
 """From a file of measurements to groups that one fit may hold, by kind of kernel."""
 APART: Final = (
@@ -51,6 +72,8 @@ APART: Final = (
     "node_num",
 )
 """Columns in which groups differ: what one part of them cannot be read for does not stop others."""
+MIXED: Final[Mapping[str, tuple[str, ...]]] = {"mhc": ("kernel",), "mlp": ("phase",)}
+"""Of them, those in which the rows of one group may differ, by kind."""
 LEFT: Final = "the kernel takes these rows for another operator, such as a prefill of one token"
 FIGURES: Final = ("median", "mean", "p90")
 
@@ -197,7 +220,7 @@ def validate(
 
 def _groups(kind: str, rows: "pandas.DataFrame", refused: list[Refused]) -> Iterator[Group]:
     """Groups of what can be read; what cannot is refused."""
-    key = [name for name in APART if name in rows]
+    key = [name for name in APART if name in rows and name not in MIXED.get(kind, ())]
     for values, part in rows.groupby(key, observed=True, dropna=False):
         name = _where(dict(zip(key, map(str, values), strict=True)))
         index = part.index.to_numpy().astype(np.int64)

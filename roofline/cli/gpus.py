@@ -67,16 +67,46 @@ def show(
     format_: FormatOption = Format.TABLE,
 ) -> None:
     """Show every figure of a GPU, with its source."""
+    from roofline.bench.shipping.coverage import measured
+    from roofline.cost.calibration.kernel import devices
     from roofline.hardware import catalog
     from roofline.hardware.describe import describe
 
     gpu = catalog.gpu(name)
-    table = describe(gpu)
+    table, kernels = describe(gpu), measured(gpu.name)
     if format_ is Format.JSON:
         figures = list(table.rows())
-        result = {"name": gpu.name, "title": gpu.title, "vendor": gpu.vendor, "figures": figures}
+        result = {
+            "name": gpu.name,
+            "title": gpu.title,
+            "vendor": gpu.vendor,
+            "figures": figures,
+            "kernels": list(kernels.rows()),
+        }
         print_json("gpus show", result)
         return
     if format_ is Format.TABLE:
         echo(clean(f"{gpu.name}: {gpu.title} ({gpu.vendor} {gpu.architecture})\n"))
     print_columns(table, format_)
+    if format_ is not Format.TABLE:
+        return
+    if not len(kernels):
+        _, *others = devices(gpu)
+        like = f"its times are carried from {others[0]}, at its own rates" if others else ""
+        echo(f"\nNo kernel of it was measured: {like or 'its times are the datasheet rates'}.")
+        return
+    echo("\nMeasured kernels; errors in percent on shapes that the fit did not see:\n")
+    rows = [
+        [
+            row["provider"],
+            row["kind"],
+            row["variant"],
+            f"{row['rows']:,}",
+            f"{100 * row['median']:.1f}",
+            f"{100 * row['p90']:.0f}",
+            f"{100 * row['inside']:.0f}",
+        ]
+        for row in kernels.rows()
+    ]
+    header = ["engine", "kernel", "formats", "rows", "median", "p90", "inside"]
+    print_rows(rows, header, format_)

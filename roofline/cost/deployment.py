@@ -133,7 +133,7 @@ class Deployment:
         """Factors on measured kernels where the engine runs them; none at datasheet rates."""
         if self.calibration is None:
             return ALONE
-        gains = self.calibration.profile.gains(self.node.gpu)
+        gains = self.calibration.profile.gains
         return gains if self.options.cuda_graphs else eager(gains)
 
     @property

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 NARROW_BITS: Final = 8.0
 """Widest weights whose products convert their inputs, which engines fuse into the kernel before."""
-CARRIED: Final = "blackwell"
-"""Start of the names of generations whose kernels are carried over from others."""
 ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-attention"})
 
 
@@ -227,8 +225,6 @@ class EngineProfile:
         On routed experts of every engine. [1]
     experts_prompts
         On prompts of mixtures, whose experts are unevenly loaded. [1]
-    blackwell_dense, blackwell_experts, blackwell_attention
-        On kernels that are carried over to Blackwell. [1]
     reach_bytes_per_s
         Device memory rate beyond which its decoding gets no faster. [B/s]
     spreads
@@ -252,26 +248,14 @@ class EngineProfile:
     experts_all: float = 1.0
     experts_prompts: float = 1.0
     interconnect: float = 1.0
-    blackwell_dense: float = 1.0
-    blackwell_experts: float = 1.0
-    blackwell_attention: float = 1.0
     reach_bytes_per_s: float = float("inf")
     spreads: tuple[tuple[str, float, float], ...] = ()
 
-    def gains(self, gpu: "Gpu") -> KernelGains:
-        """Factors on the kernels of a device.
-
-        Parameters
-        ----------
-        gpu
-            Which one.
-        """
-        carried = gpu.architecture.startswith(CARRIED)
-        experts = self.experts * self.experts_all
+    @property
+    def gains(self) -> KernelGains:
+        """Factors on the kernels that were measured."""
         return KernelGains(
-            dense=self.blackwell_dense if carried else 1.0,
-            experts=experts * (self.blackwell_experts if carried else 1.0),
-            attention=self.blackwell_attention if carried else 1.0,
+            experts=self.experts * self.experts_all,
             interconnect=self.interconnect,
             start=self.start,
             start_low=self.start_low,

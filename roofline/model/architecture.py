@@ -17,6 +17,7 @@ from roofline.model.mixers import Attention, Indexer, Mla
 from roofline.model.recurrent import Recurrent
 
 __all__ = [
+    "STREAMS",
     "UNQUANTISED",
     "Architecture",
     "Attention",
@@ -37,6 +38,8 @@ FeedForward: TypeAlias = Mlp | Moe
 
 UNQUANTISED: Final = frozenset({"router", "shared-gate", "index-weights", "compress-kv"})
 """Roles of small matrices that quantisers leave alone unless told otherwise."""
+STREAMS: Final = "streams"
+"""Role of the matrix that makes the coefficients of hyper-connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,11 @@ class Block:
         part = self.feedforward
         routed = part.expert_linears(d_model) if isinstance(part, Moe) else ()
         return tuple(linear.name for linear in (*self.linears(d_model), *routed))
+
+    @property
+    def hyper_connected(self) -> bool:
+        """Whether hyper-connections mix the residual streams around each part."""
+        return any(linear.name == STREAMS for linear in self.extra)
 
     @property
     def parts(self) -> tuple[Mixer | FeedForward, ...]:

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofline.bench.collective_rows import collective_groups
+from roofline.bench.collective_rows import FEW, LEAST, collective_groups
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.kernel_rows import Group
+from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import LayoutError, UnknownNameError
 
 BASE = {
@@ -47,15 +48,31 @@ def test_pairs_of_cards_meet_over_their_bridge_and_more_over_the_host() -> None:
     (host,) = groups({"gpu": "l40s", "topology": "l40s_pcie_1node"})
     assert pair.dims["bytes_per_s"].tolist() == [300e9]
     assert four.dims["bytes_per_s"].tolist() == [31.5e9]
-    assert host.dims["bytes_per_s"].tolist() == [31.5e9]
+    # Four pairs share the host's bridge.
+    assert host.dims["bytes_per_s"].tolist() == [31.5e9 / 4]
 
 
 def test_only_floats_are_added_in_the_switch_and_only_by_some_switches() -> None:
-    (both,) = groups({}, {"dtype": "int8"})
-    assert both.dims["in_switch"].tolist() == [1, 0]
-    (older,) = groups({"gpu": "a100_sxm"})
-    assert older.dims["in_switch"].tolist() == [0]
+    many: list[dict[str, object]] = [{}] * FEW
+    (both,) = groups({}, {"dtype": "int8"}, *many)
+    assert both.dims["in_switch"].tolist()[:2] == [1, 0]
+    (older,) = groups(*({**each, "gpu": "a100_sxm"} for each in many))
+    assert older.dims["in_switch"].tolist() == [0] * FEW
     assert len(older.form.constants) < len(both.form.constants)
+
+
+def test_few_rows_are_told_by_the_shortest_algorithm_and_the_widest() -> None:
+    (few,) = groups({"backend": "vllm-custom"}, {"backend": "vllm-custom", "bytes": 2**24})
+    (enough,) = groups(*({"backend": "vllm-custom"} for _ in range(FEW)))
+    assert len(few.form.constants) < len(enough.form.constants)
+    assert few.form in FORMS.values()
+
+
+def test_releases_of_few_rows_are_taken_together_under_the_latest() -> None:
+    (both,) = groups({"version": "0.5.9"}, {"version": "0.5.14"})
+    assert (len(both), both.name["version"]) == (2, "0.5.14")
+    apart = groups(*({"version": each} for each in ("0.5.9", "0.5.14") for _ in range(LEAST)))
+    assert {group.name["version"] for group in apart} == {"0.5.9", "0.5.14"}
 
 
 def test_an_octave_of_sizes_is_a_family() -> None:

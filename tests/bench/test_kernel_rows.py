@@ -8,8 +8,6 @@ import pytest
 
 from roofline.bench.kernel_rows import (
     decode_groups,
-    exchange_groups,
-    expert_groups,
     head_groups,
     latent_decode_groups,
     module_groups,
@@ -31,22 +29,6 @@ ATTENTION = {
     "head_dim": 128,
     "window": 0,
     "time_s": 1e-5,
-}
-EXPERTS = {
-    "gpu": "h100_sxm",
-    "backend": "trtllm",
-    "version": "1",
-    "kernel": "moe_torch_flow_cutlass",
-    "dtype": "fp8_block",
-    "distribution": "balanced",
-    "num_tokens": 64,
-    "hidden": 4096,
-    "inter": 1024,
-    "topk": 2,
-    "experts": 16,
-    "tp": 2,
-    "ep": 4,
-    "time_s": 1e-4,
 }
 
 
@@ -100,30 +82,6 @@ def test_a_latent_cache_is_split_where_there_is_a_kernel_for_it(gpu: str, splits
     assert group.dims["splits"].tolist() == [splits]
 
 
-def test_experts_are_those_of_the_busiest_device() -> None:
-    (group,) = expert_groups(frame(EXPERTS, {}, {"num_tokens": 1}))
-    assert group.dims["inter"].tolist() == [512, 512]
-    assert group.dims["local"].tolist() == [4, 4]
-    assert group.dims["rows"].tolist() == [32, 1]
-    assert group.dims["touched"].tolist() == [4, 1]
-    assert group.dims["weight_width"].tolist() == [1, 1]
-    assert group.dims["matrices"].tolist() == [3, 3]
-
-
-def test_few_shapes_of_experts_are_told_apart_by_their_split() -> None:
-    (group,) = expert_groups(frame(EXPERTS, {}, {"tp": 1}, {"ep": 2}))
-    assert len(np.unique(group.families)) == 3
-
-
-def test_the_normal_mode_sends_a_token_once_to_a_device() -> None:
-    base = EXPERTS | {"backend": "deepep", "node_num": 1, "topk": 8, "experts": 256}
-    rows = frame(base, *({"mode": m, "op": "dispatch", "sms": 24} for m in ("normal", "ll")))
-    found = {group.name["mode"]: group.dims["copies"][0] for group in exchange_groups(rows)}
-    assert found["ll"] == 8
-    # Eight devices, each missed by 8 of 256 experts with a chance near (7/8)^8.
-    assert found["normal"] == pytest.approx(8 * (1 - (7 / 8) ** 8), rel=0.01)
-
-
 def test_a_module_absorbs_while_decoding_and_expands_in_prefill() -> None:
     base = ATTENTION | {"model": "deepseek-v3", "gemm_dtype": "fp8_block"}
     rows = frame(base, {"phase": "prefill"}, {"phase": "decode", "seq_q": 1})
@@ -132,7 +90,7 @@ def test_a_module_absorbs_while_decoding_and_expands_in_prefill() -> None:
 
 
 def test_heads_quantise_what_goes_in() -> None:
-    base = EXPERTS | {"op": "mla_gen_pre", "n_heads": 16}
+    base = ATTENTION | {"op": "mla_gen_pre", "n_heads": 16, "num_tokens": 64}
     found = list(head_groups(frame(base, {"dtype": "fp8"}, {"dtype": "bfloat16"})))
     assert {group.name["dtype"]: group.dims["quantised"][0] for group in found} == {
         "fp8": 1,

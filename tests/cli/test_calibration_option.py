@@ -8,12 +8,11 @@ import pytest
 
 from roofline.bench.calibrating import fit_probe
 from roofline.bench.profile import Profile, write
-from roofline.bench.shipping.files import labels, path_of
 from roofline.cli import run
 from tests.bench.test_calibrating import MACHINE, PUBLISHED, planted
+from tests.cli.test_own_calibration import mine
 
 Captured = pytest.CaptureFixture[str]
-GEMM = ("h100-sxm", "bfloat16")
 
 
 def ask(capsys: Captured, words: str) -> tuple[int, str, str]:
@@ -91,8 +90,8 @@ def test_a_calibration_of_a_processor_has_no_kernel_of_a_gpu(
     assert "no kernel of" in err
 
 
-def test_one_kernel_of_a_file_prices_what_it_is_of(capsys: Captured) -> None:
-    label = next(label for label in labels() if (label.device, label.variant) == GEMM)
-    found = answer(capsys, f"analyze --calibration {path_of(label)}")
+def test_one_kernel_of_a_file_prices_what_it_is_of(capsys: Captured, tmp_path: Path) -> None:
+    path = mine(tmp_path)
+    found = answer(capsys, f"analyze --calibration {path}")
     priced = {row["op"] for row in found["ops"] if row["basis"] != "datasheet"}
     assert priced == {"qkv", "attn-out", "gate-up", "down", "lm-head", "engine"}

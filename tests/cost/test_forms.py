@@ -1,6 +1,7 @@
 """What holds of every calibrated form, whatever it is of."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,16 +44,31 @@ def module(dims: Dims) -> Dims:
     return latent_module.with_projections(dims, sizes(0, 8), np.full(ROWS, 2.0), np.ones(ROWS))
 
 
+def expanded_module() -> Dims:
+    new, two = sizes(4, 12), np.full(ROWS, 2.0)
+    heads = sizes(0, 8)
+    shape = (sizes(0, 6), new, new, heads, two)
+    return latent_module.expanded_dims(*shape, weight_width=two, faster=np.ones(ROWS))
+
+
 def routed() -> Dims:
     rows, one = sizes(0, 12), np.ones(ROWS)
-    loads = {
+    loads: dict[str, Any] = {
         "rows": rows,
         "touched": np.minimum(rows, 8),
-        "tiles": 1 + rows / 128,
-        "padded": rows + 16,
+        "tiles": {height: 8 + rows / height for height in experts.HEIGHTS},
     }
     return experts.expert_dims(
-        rows, sizes(10, 13), sizes(8, 12), 8 * one, 8 * one, 3 * one, one, 2 * one, **loads
+        rows,
+        sizes(10, 13),
+        sizes(8, 12),
+        8 * one,
+        8 * one,
+        3 * one,
+        one,
+        2 * one,
+        128 * one,
+        **loads,
     )
 
 
@@ -80,7 +96,7 @@ FORMS: dict[str, tuple[Form, Dims]] = {
     "latent decode": (latent.DECODE, latents(latent.latent_dims)),
     "latent prefill": (latent.PREFILL, latents(latent.expanded_dims)),
     "module decode": (latent_module.ABSORBED, module(latents(latent.latent_dims))),
-    "module prefill": (latent_module.EXPANDED, module(latents(latent.expanded_dims))),
+    "module prefill": (latent_module.EXPANDED, expanded_module()),
     "heads": (latent_module.HEADS, HEADS),
     "experts": (experts.FORM, routed()),
     "exchange": (exchange.FORM, SENT),

@@ -54,8 +54,9 @@ def decoding(columns: Columns, kernel: str = "") -> Columns:
 def some_experts() -> Columns:
     tokens = 2.0 ** np.arange(COUNT).astype(float).clip(0, 14)
     wide = np.full(COUNT, 4096.0)
-    loads = routing.columns(
-        tokens, np.full(COUNT, 64.0), np.full(COUNT, 4.0), np.full(COUNT, 4.0), np.zeros(COUNT)
+    four = np.full(COUNT, 4.0)
+    _, rows, touched, tiles = routing.columns(
+        tokens, np.full(COUNT, 64.0), four, four, np.zeros(COUNT)
     )
     return experts.expert_dims(
         tokens,
@@ -66,7 +67,10 @@ def some_experts() -> Columns:
         np.full(COUNT, 3.0),
         np.full(COUNT, 2.0),
         np.full(COUNT, 2.0),
-        **loads,
+        np.full(COUNT, 128.0),
+        rows=rows,
+        touched=touched,
+        tiles=tiles,
     )
 
 
@@ -93,6 +97,14 @@ def module(columns: Columns) -> Columns:
     return latent_module.with_projections(columns, heads, np.full(COUNT, 2.0), np.ones(COUNT))
 
 
+def whole_module() -> Columns:
+    drawn = whole(shapes())
+    named = (drawn[name] for name in ("batch", "new", "context", "heads", "width"))
+    return latent_module.expanded_dims(
+        *named, weight_width=np.full(COUNT, 2.0), faster=np.ones(COUNT)
+    )
+
+
 CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
     "prefill": (prefill.FORM, lambda: filling(whole(shapes()))),
     "windowed": (prefill.FORM, lambda: filling(whole(shapes(window=128.0)))),
@@ -101,7 +113,7 @@ CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
     "latent": (latent.DECODE, latents),
     "expanded": (latent.PREFILL, expanded),
     "module": (latent_module.ABSORBED, lambda: module(latents())),
-    "module prefill": (latent_module.EXPANDED, lambda: module(expanded())),
+    "module prefill": (latent_module.EXPANDED, whole_module),
     "experts": (experts.FORM, some_experts),
     "exchange": (exchange.FORM, some_exchange),
 }
@@ -198,17 +210,72 @@ def test_loads_add_up_and_the_busiest_has_its_share(tokens: int, groups: int) ->
     drawn = list(routing.power_law(tokens, 64, 4, groups, 1.2))
     assert len(drawn) == routing.DRAWS
     for loads in drawn:
-        assert len(loads) == 64 // groups
-        assert tokens * 4 / groups <= loads.sum() <= tokens * 4
-        assert (loads >= 0).all()
-        if groups == 1:
-            assert loads.sum() == tokens * 4
+        each = loads.reshape(groups, -1).sum(axis=1)
+        assert loads.sum() == tokens * 4
+        assert each.argmax() == 0
+        assert ((loads >= 0) & (loads <= tokens)).all()
+        chosen = routing.assigned(loads, tokens, 4)
+        assert all(len(set(row)) == 4 for row in chosen.tolist())
+        np.testing.assert_array_equal(np.bincount(chosen.ravel(), minlength=64), loads)
     even = routing.busiest(tokens, 64, 4, groups, 0.0)
     skewed = routing.busiest(tokens, 64, 4, groups, 1.2)
     assert skewed.rows >= even.rows - 1
     assert skewed.touched <= even.touched + 64 / groups
-    assert even.padded >= even.rows
-    assert even.tiles >= even.touched
+    assert even.tokens == tokens
+    for height, tiles in zip(experts.HEIGHTS, even.tiles, strict=True):
+        assert height * tiles >= even.rows
+        assert tiles >= even.touched
+
+
+def test_a_gate_limited_to_groups_loads_the_first_of_them_only() -> None:
+    """Each token has one of its 8 experts in each of 8 groups, of which it may use the first 4: it
+    takes four experts of its own there, and fills up with the first ones."""
+    loads = routing.limited(routing.balanced(64, 256, 8), 256)
+    assert loads.sum() == 64 * 8
+    assert loads[128:].sum() == 0
+    assert loads[:4].tolist() == [64] * 4
+    assert loads[4:128].min() == 2
+
+
+def test_a_device_alone_counts_other_choices_for_its_first_expert() -> None:
+    whole = routing.busiest(64, 16, 2, 4, 0.0)
+    alone = routing.busiest(64, 16, 2, 4, 0.0, routing.ALONE)
+    assert alone.tokens < whole.tokens == 64
+    assert alone.rows == 2 * alone.tokens
+
+
+@pytest.mark.parametrize(("bits", "highest"), [((4, 16), 64), ((8, 8), 128), ((4, 8), 256)])
+def test_tiles_are_as_high_as_their_formats_allow(bits: tuple[float, float], highest: int) -> None:
+    assert experts.tallest(*bits) == highest
+
+
+def test_weights_that_stay_in_the_cache_are_read_faster() -> None:
+    dims = some_experts()
+    assert H100.l2_bytes > 0
+    small = dims | {"inter": dims["inter"] / 64}
+    cold = replace(H100, l2_bytes=0.0)
+    constants = {c.name: c.prior for c in experts.FORM.constants}
+    warm_s, cold_s = (experts.seconds(small, each, constants) for each in (H100, cold))
+    assert (warm_s <= cold_s).all()
+    assert (warm_s < cold_s).any()
+    assert (experts.kept(small, H100, constants) <= 1.0).all()
+
+
+def test_empty_rows_of_a_higher_tile_cost_time() -> None:
+    dims = some_experts()
+    higher = dims | {"height": 2.0 * dims["height"]}
+    assert (times(experts.FORM, higher) >= times(experts.FORM, dims)).all()
+
+
+def test_one_kernel_for_exchange_and_experts_hides_the_shorter() -> None:
+    dims = some_experts()
+    constants = {c.name: c.prior for c in experts.MEGA.constants}
+    alone = experts.seconds(dims, H100, constants)
+    links = {"bytes_per_s": np.full(COUNT, LINK)}
+    few = experts.mega_seconds({**dims, **links, "exchanged": np.zeros(COUNT)}, H100, constants)
+    np.testing.assert_allclose(few, alone)
+    many = {**dims, **links, "exchanged": np.full(COUNT, 1e9)}
+    assert (experts.mega_seconds(many, H100, constants) >= 1e9 / LINK).all()
 
 
 def test_untouched_experts_cost_no_weights() -> None:

@@ -159,6 +159,12 @@ def test_the_chosen_form_is_never_slower_than_either(part: Mla, some: list[Seque
         for form in ("auto", "expanded", "absorbed")
         for d in [deployed(of(part), mla=form)]
     }
+    if part.index is not None and any(each.context > part.index.top_k for each in some):
+        # Each query has keys of its own, which are attended in the latent.
+        assert times["auto"] <= times["absorbed"] * (1 + 1e-14)
+        if len(some) == 1:
+            assert times["auto"] == times["absorbed"]
+        return
     least = min(times["expanded"], times["absorbed"])
     assert times["auto"] <= least * (1 + 1e-14)
     if len(some) == 1:

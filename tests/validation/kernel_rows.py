@@ -12,7 +12,7 @@ from roofline.bench.fit import cross_validate
 from roofline.bench.held_out import Errors, Labels, coverage, errors
 from roofline.bench.rows import checked, families_of, grouped, search
 from roofline.cost.kernels.form import Dims, Form, Machine, machine, take
-from roofline.cost.kernels.gemm import ARITHMETIC, GEMM
+from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
@@ -95,7 +95,7 @@ def timed_layers(device: str) -> Group:
 
 def _linear(name: str, device: str, dtype: str, rows: "pandas.DataFrame") -> Group:
     dims = _columns(rows, {"m": "m", "n": "n", "k": "k"})
-    unit = machine(gpu(device), ARITHMETIC[dtype])
+    unit = machine(gpu(device), PRODUCTS[dtype].arithmetic)
     families = families_of(dims, ("n", "k"))
     return Group(name, GEMM[dtype], unit, dims, _times(rows), families)
 

@@ -33,6 +33,10 @@ ENGINES: Final[Mapping[str, Mapping[str, str]]] = {
     "collectives": {"a100_sxm": "nccl-tests trtllm-custom", "h100_sxm": "nccl-tests trtllm-custom"},
     "deepep": {"h100_sxm": "deepep"},
     "quantize": {"h100_sxm": "sglang trtllm vllm"},
+    "linear_attention": {"h100_sxm": "sglang trtllm vllm", "b200_sxm": "sglang trtllm vllm"},
+    "attention_encoder": {"h100_sxm": "sglang trtllm vllm", "b200_sxm": "sglang trtllm vllm"},
+    "mhc": {"h100_sxm": "sglang trtllm vllm", "b200_sxm": "sglang trtllm vllm"},
+    "mlp": {"h100_sxm": "sglang"},
 }
 """Engines whose kernels the shipped fits describe, by file and device; the files have more."""
 

@@ -57,12 +57,9 @@ KERNELS: Final[Mapping[str, Constant]] = {
     "start_low": Constant(0.55, 0.12, "1", "the same in 8 bits or fewer, whose inputs are fused"),
     "start_pass": Constant(0.25, 0.3, "1", "on the start of a pass over activations, part fused"),
     "experts_start": Constant(0.4, 0.4, "1", "on what is around the products of routed experts"),
-    "experts_all": Constant(0.9, 0.1, "1", "on routed experts of every engine"),
+    "experts_all": Constant(1.0, 0.1, "1", "on routed experts of every engine"),
     "experts_prompts": Constant(1.0, 0.3, "1", "on prompts of mixtures, whose experts are uneven"),
     "interconnect": Constant(1.0, 0.1, "1", "on collectives"),
-    "blackwell_dense": Constant(1.0, 0.08, "1", "on kernels carried to Blackwell, dense ones"),
-    "blackwell_experts": Constant(1.0, 0.2, "1", "on routed experts carried to Blackwell"),
-    "blackwell_attention": Constant(1.0, 0.15, "1", "on attention carried to Blackwell"),
 }
 """Of the kernels that all engines run."""
 

@@ -1,16 +1,71 @@
-"""Shipped calibrations by file name: ``<device>/<provider>.<kind>.<variant>.yaml``."""
+"""Shipped calibrations: an index of all fits, and an archive for each device and provider.
 
-from dataclasses import fields
+``hwspecs/calibrations/index.csv`` has a row for each fit with its errors on families of shapes left
+out; ``<device>/<provider>.zip`` has the fits, ``<kind>/<variant>``. A fit is read when an operator
+asks for it.
+"""
+
+import csv
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from roofline.bench.own import FOLDER
+from roofline.bench.shipping.archive import pack, unpack
 from roofline.content import shipped
 from roofline.cost.calibration.kernel import Kernel, Label
-from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.kernels.catalog import FORMS
-from roofline.kept import kept
+from roofline.errors import DocumentError
+
+INDEX: Final = "index.csv"
+LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
+"""Time of every member: the same fits make the same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the index says of a fit.
+
+    Attributes
+    ----------
+    device, provider, kind, variant
+        Of its label.
+    kernel, version
+        Which kernel was measured, as the source calls it, and of which release.
+    rows
+        Measurements it was fitted to. [1]
+    median, mean, p90
+        Absolute errors on families of shapes left out, as shares of the measured time. [1]
+    inside
+        Share of those rows in their central 80 % interval. [1]
+    datasheet
+        Median error of the roofline at published rates. [1]
+    """
+
+    device: str
+    provider: str
+    kind: str
+    variant: str
+    kernel: str
+    version: str
+    rows: int
+    median: float
+    mean: float
+    p90: float
+    inside: float
+    datasheet: float
+
+    @property
+    def label(self) -> Label:
+        """Label of the fit."""
+        return Label(self.device, self.provider, self.kind, self.variant)
+
+
+WORDS: Final = ("device", "provider", "kind", "variant", "kernel", "version")
+FIGURES: Final = ("median", "mean", "p90", "inside", "datasheet")
+"""Columns of the index beside ``rows``."""
 
 
 def folder() -> Path:
@@ -19,21 +74,42 @@ def folder() -> Path:
 
 
 def path_of(label: Label) -> Path:
-    """File of a fit."""
-    name = f"{label.provider}.{label.kind}.{label.variant}.yaml"
-    return folder() / label.device / name
+    """Archive that a fit is in."""
+    return folder() / label.device / f"{label.provider}.zip"
 
 
 @cache
+def entries() -> Mapping[Label, Entry]:
+    """The index, by label.
+
+    Raises
+    ------
+    DocumentError
+        It is damaged.
+    """
+    path = folder() / INDEX
+    found = {}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                device, provider, kind, variant, kernel, version = (row[name] for name in WORDS)
+                figures = [float(row[name]) for name in FIGURES]
+                entry = Entry(
+                    device, provider, kind, variant, kernel, version, int(row["rows"]), *figures
+                )
+                found[entry.label] = entry
+    except (KeyError, TypeError, ValueError) as error:
+        raise DocumentError(
+            f"the index of calibrations is damaged: {error}",
+            hint="install roofline again",
+            where=str(path),
+        ) from error
+    return found
+
+
 def labels() -> tuple[Label, ...]:
-    """Of all shipped fits, told by the names of their files; no file is opened."""
-    found = []
-    for device in sorted(path for path in folder().iterdir() if path.is_dir()):
-        for path in sorted(device.iterdir()):
-            *parts, end = path.name.split(".")
-            if len(parts) == 3 and end == "yaml":
-                found.append(Label(device.name, *parts))
-    return tuple(found)
+    """Of all shipped fits; no archive is opened."""
+    return tuple(entries())
 
 
 @cache
@@ -43,18 +119,49 @@ def fit_of(label: Label) -> Kernel:
     Raises
     ------
     DocumentError
-        Its file has a mistake.
+        Its archive is damaged.
     """
     path = path_of(label)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return unpack(label, archive.read(f"{label.kind}/{label.variant}"))
+    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise DocumentError(
+            f"the calibration {label.kind} {label.variant} cannot be read: {error}",
+            hint="install roofline again",
+            where=str(path),
+        ) from error
 
-    def read() -> tuple[str, str, dict[str, Any]]:
-        """Form by name, arithmetic, and what was fitted: a form holds functions, and stays here."""
-        from roofline.bench.profile_file import load
 
-        (fitted,) = load(path).fits.values()
-        found = {each.name: getattr(fitted.model, each.name) for each in fields(Calibrated)}
-        del found["form"]
-        return fitted.form, fitted.arithmetic, found
+def write(fits: Iterable[tuple[Entry, Kernel]], into: Path) -> None:
+    """Write an index and its archives; the same fits make the same bytes.
 
-    form, arithmetic, found = kept(read, "fit", [path])
-    return Kernel(label, arithmetic, Calibrated(FORMS[form], **found))
+    Parameters
+    ----------
+    fits
+        All of them.
+    into
+        Folder, as `folder` is.
+    """
+    ordered = sorted(fits, key=lambda fit: _order(fit[0]))
+    archives: dict[tuple[str, str], list[tuple[Entry, Kernel]]] = {}
+    for entry, kernel in ordered:
+        archives.setdefault((entry.device, entry.provider), []).append((entry, kernel))
+    for old in into.glob("*/*.zip"):
+        old.unlink()
+    for (device, provider), inside in archives.items():
+        (into / device).mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(into / device / f"{provider}.zip", "w") as archive:
+            for entry, kernel in inside:
+                member = zipfile.ZipInfo(f"{entry.kind}/{entry.variant}", LONG_AGO)
+                archive.writestr(member, pack(kernel), zipfile.ZIP_DEFLATED)
+    with (into / INDEX).open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(each.name for each in fields(Entry))
+        for entry, _ in ordered:
+            values = (getattr(entry, each.name) for each in fields(Entry))
+            table.writerow(f"{v:.4g}" if isinstance(v, float) else v for v in values)
+
+
+def _order(entry: Entry) -> tuple[str, ...]:
+    return entry.device, entry.provider, entry.kind, entry.variant

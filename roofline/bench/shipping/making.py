@@ -1,189 +1,188 @@
-"""From a folder of measurements to the calibrations that are shipped.
+"""From a folder of measurements to the calibrations that are shipped, in parallel.
 
 ``python -m roofline.bench.shipping.making MEASUREMENTS [KIND …]`` writes
-``hwspecs/calibrations/<device>/``.
+``hwspecs/calibrations/<device>/<provider>.zip`` and the index, and prints what moved. With kinds,
+the fits of all others stay as they are.
 """
 
-import hashlib
+import os
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from roofline.bench import profile
 from roofline.bench.collective_rows import CUSTOM_ENDS
 from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
-from roofline.bench.fit import cross_validate, fit
-from roofline.bench.fitted import Fitted
-from roofline.bench.held_out import coverage, errors
+from roofline.bench.fit import fit_and_score
+from roofline.bench.held_out import DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group
-from roofline.bench.profile import Profile
-from roofline.bench.shipping.files import path_of
-from roofline.bench.shipping.variants import label_of
-from roofline.bench.transfer import cross_transfer, transfer
+from roofline.bench.left_out import processors
+from roofline.bench.releases import release
+from roofline.bench.rows import checked
+from roofline.bench.shipping.archive import pack, unpack
+from roofline.bench.shipping.files import Entry, entries, fit_of, folder, write
+from roofline.bench.shipping.variants import KINDS, label_of
 from roofline.bench.validation import READERS
-from roofline.cost.calibration.kernel import Label
-from roofline.cost.kernels.calibrated import Calibrated
-from roofline.cost.kernels.catalog import FORMS, name_of
-from roofline.cost.work import Array
-from roofline.errors import InputError
+from roofline.cost.calibration.kernel import Kernel, Label
+from roofline.cost.kernels.catalog import FORMS
+from roofline.errors import RooflineError
 
-FILES: Final[Mapping[str, str]] = {
-    "gemm": "gemm",
-    "attention-prefill": "attention_prefill",
-    "attention-decode": "attention_decode",
-    "mla-prefill": "mla_prefill",
-    "mla-decode": "mla_decode",
-    "mla-module": "mla_module",
-    "mla-bmm": "mla_bmm",
-    "moe": "moe",
-    "collective": "collectives",
-    "deepep": "deepep",
-    "quantize": "quantize",
-    "pointwise": "elementwise",
+FILES: Final[Mapping[str, tuple[str, ...]]] = {
+    "gemm": ("v2/gemm",),
+    "attention-prefill": ("v2/attention_prefill",),
+    "attention-decode": ("v2/attention_decode",),
+    "mla-prefill": ("v2/mla_prefill",),
+    "mla-decode": ("v2/mla_decode",),
+    "mla-module": ("v2/mla_module",),
+    "mla-bmm": ("v2/mla_bmm",),
+    "sparse-attention": ("v2/sparse_attention",),
+    "msa": ("v2/msa",),
+    "moe": ("v2/moe",),
+    "moe-wideep": ("v2/moe_wideep",),
+    "moe-mega": ("v2/moe_mega",),
+    "moe-alltoall": ("v2/moe_alltoall",),
+    "collective": ("v2/collectives", "vidur_collectives"),
+    "deepep": ("v2/deepep",),
+    "quantize": ("v2/quantize",),
+    "pointwise": ("elementwise",),
+    "linear-attention": ("v2/linear_attention",),
+    "attention-encoder": ("v2/attention_encoder",),
+    "mhc": ("v2/mhc",),
+    "mlp": ("v2/mlp",),
 }
-"""Name of the file of each kind."""
-SAMPLES: Final[Mapping[str, str]] = {"h200-sxm": "h100-sxm"}
-"""Devices of which there is a sample only, and the device whose fits it corrects by one factor."""
+"""Names of the files of each kind."""
 SOURCES: Final[Mapping[str, str]] = {
     "vidur": "microsoft/vidur @7d47513 (MIT)",
     "": "ai-dynamo/aiconfigurator @095f58a (Apache-2.0)",
 }
 """Of measured rows, by provider."""
+MODULE: Final = "roofline.bench.shipping.making"
+THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables by which libraries of linear algebra are told to keep to one thread: fits run side by
+side, and more threads would make other bytes."""
 
 
-def made(folder: Path, kind: str) -> Iterator[tuple[Label, Profile]]:
-    """Calibrations of a kind of kernel, devices that were measured in full first.
+def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]:
+    """Groups of the newest release of each kernel, by what a fit of them is called.
 
     Parameters
     ----------
     folder
         Of measurements.
-    kind
-        A key of `FILES`.
+    kinds
+        Keys of `FILES`.
     """
     import pandas as pd
 
-    frame = pd.read_parquet(folder / f"{FILES[kind]}.parquet")
-    for column in frame.select_dtypes("category"):
-        frame[column] = frame[column].astype(str)
-    frame, _ = prepared(kind, frame, "")
-    fitted: dict[Label, Calibrated] = {}
-    latest: dict[Label, Group] = {}
-    for group in READERS[kind](frame):
-        label, version = label_of(kind, group.name), group.name.get("version", "")
-        if label not in latest or version >= latest[label].name.get("version", ""):
-            latest[label] = whole(group)
-    for label, group in sorted(latest.items(), key=lambda each: each[0].device in SAMPLES):
-        base = replace(label, device=SAMPLES.get(label.device, label.device))
-        try:
-            if label.device in SAMPLES:
-                found = _carried(fitted[base], group)
-            else:
-                found = _fitted(group)
-                fitted[label] = found.model
-        except (InputError, KeyError) as error:
-            sys.stderr.write(f"{label}: left out: {error}\n")
-            continue
-        yield label, _profile(label, group, found)
+    for kind in kinds:
+        latest: dict[Label, Group] = {}
+        for name in FILES[kind]:
+            frame = pd.read_parquet(folder / f"{name}.parquet")
+            for column in frame.select_dtypes("category"):
+                frame[column] = frame[column].astype(str)
+            frame, _ = prepared(kind, frame, "")
+            for group in READERS[kind](frame):
+                label, version = label_of(kind, group.name), _release(group)
+                if label not in latest or version >= _release(latest[label]):
+                    latest[label] = whole(group)
+        yield from latest.items()
+
+
+def _release(group: Group) -> tuple[tuple[int, ...], int]:
+    """What tells a group from others of its label: release, then rows."""
+    return release(group.name.get("version", "")), len(group)
 
 
 def whole(group: Group) -> Group:
     """A group whose form has a name: a collective's has all the algorithms of its library."""
-    if group.form.kind != "collective":
+    if group.form.kind != "collective" or group.form in FORMS.values():
         return group
     library = "custom-" * group.name["backend"].endswith(CUSTOM_ENDS)
     return replace(group, form=FORMS[f"collective-{library}{group.name['op'].replace('_', '-')}"])
 
 
-def _fitted(group: Group) -> Fitted:
-    """A group fitted, with its errors on families left out."""
-    families = group.families
-    model = fit(
-        group.form,
-        group.dims,
-        group.machine,
-        group.measured,
-        families=families,
-        source=_rows(group),
+_JOBS: Final[list[tuple[Label, Group]]] = []
+"""Groups that processes forked from this one find by their place: equations are not sent."""
+
+
+def fitted(job: int) -> tuple[Entry, bytes] | tuple[Label, str]:
+    """A packed fit of a group and what the index says of it, or why there is none."""
+    label, group = _JOBS[job]
+    try:
+        rows = checked(group.form, group.machine, group.dims, group.measured, group.families)
+        model, left = fit_and_score(rows, source=_source(group))
+        plain = errors(datasheet(group), group.measured).median
+    except (RooflineError, ArithmeticError, LookupError, ValueError) as error:
+        # A group that cannot be fitted never ends the others.
+        return label, f"{type(error).__name__}: {error}"
+    measured = group.measured[left.rows]
+    found = errors(measured / np.exp(left.log_error), measured)
+    entry = Entry(
+        label.device,
+        label.provider,
+        label.kind,
+        label.variant,
+        group.name.get("kernel", ""),
+        group.name.get("version", ""),
+        len(group),
+        found.median,
+        found.mean,
+        found.p90,
+        float((np.abs(left.log_error) <= DEVIATIONS * left.log_sd).mean()),
+        plain,
     )
-    predicted, spread = cross_validate(
-        group.form, group.dims, group.machine, group.measured, families=families
-    )
-    return _told(group, model, predicted, spread)
+    return entry, pack(Kernel(label, group.arithmetic, model, entry.kernel))
 
 
-def _carried(model: Calibrated, group: Group) -> Fitted:
-    """The fit of another device, corrected by one factor."""
-    carried = transfer(
-        model,
-        group.dims,
-        group.machine,
-        group.measured,
-        families=group.families,
-        source=_rows(group),
-    )
-    predicted, spread = cross_transfer(
-        model, group.dims, group.machine, group.measured, families=group.families
-    )
-    return _told(group, carried, predicted, spread)
-
-
-def _told(group: Group, model: Calibrated, predicted: Array, spread: Array) -> Fitted:
-    held = np.isfinite(predicted)
-    predicted, spread, measured = predicted[held], spread[held], group.measured[held]
-    return Fitted(
-        probe=group.name.get("op", group.form.kind),
-        version=1,
-        kind=group.form.kind,
-        arithmetic=group.arithmetic,
-        form=name_of(group.form),
-        model=model,
-        errors=errors(predicted, measured),
-        datasheet=errors(datasheet(group)[held], measured),
-        inside=coverage(predicted, spread, measured),
-    )
-
-
-def _rows(group: Group) -> str:
+def _source(group: Group) -> str:
     told = ", ".join(f"{key} {value}" for key, value in group.name.items() if value)
     source = SOURCES.get(group.name.get("backend") or "vidur", SOURCES[""])
     return f"{len(group):,} rows of {source}: {told}"
 
 
-def _profile(label: Label, group: Group, fitted: Fitted) -> Profile:
-    digest = hashlib.sha256()
-    for name in sorted(group.dims):
-        digest.update(np.ascontiguousarray(group.dims[name]).tobytes())
-    digest.update(np.ascontiguousarray(group.measured).tobytes())
-    return Profile(
-        name=f"{label.device}-{label.kind}".lower(),
-        provider=label.provider,
-        device=label.device,
-        date=group.name.get("version") or "of the source",
-        digest=digest.hexdigest()[:16],
-        environment={key: value for key, value in group.name.items() if value and key != "gpu"},
-        machine=group.machine,
-        source=f"hwspecs/gpus/{label.device}.yaml",
-        fits={label.variant: fitted},
-    )
+def made(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Entry, Kernel]]:
+    """Fits of all groups of some kinds, the largest first; what cannot be fitted is told."""
+    _JOBS[:] = sorted(jobs_of(folder, kinds), key=lambda job: -len(job[1]))
+    with ProcessPoolExecutor(processors(), get_context("fork")) as pool:
+        for first, second in pool.map(fitted, range(len(_JOBS))):
+            if isinstance(second, bytes):
+                assert isinstance(first, Entry)
+                yield first, unpack(first.label, second)
+            else:
+                sys.stderr.write(f"{first}: left out: {second!s}\n")
 
 
-def main(folder: Path, kinds: tuple[str, ...]) -> None:
-    """Write the calibrations of some kinds, or of all."""
-    for kind in kinds or tuple(FILES):
-        for label, found in made(folder, kind):
-            path = path_of(label)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            profile.write(found, path)
-            (fitted,) = found.fits.values()
-            held_out = f"{fitted.errors} inside {fitted.inside:.0%}"
-            sys.stdout.write(f"{path.parent.name}/{path.name}: {held_out}\n")
+def main(measurements: Path, kinds: Sequence[str]) -> None:
+    """Refit some kinds or all, write all fits, and print what moved."""
+    began = time.perf_counter()
+    wanted = tuple(kinds) or tuple(FILES)
+    try:
+        before = dict(entries())
+    except (OSError, RooflineError):
+        before = {}
+    again = {KINDS[kind] for kind in wanted}
+    kept = [(entry, fit_of(label)) for label, entry in before.items() if label.kind not in again]
+    found = list(made(measurements, wanted))
+    write([*kept, *found], folder())
+    for entry, _ in sorted(found, key=lambda fit: fit[0].label.__repr__()):
+        old = before.get(entry.label)
+        said = f"{entry.median:.1%} / {entry.p90:.1%}, {entry.inside:.0%} inside"
+        if old is not None:
+            said += f"  (was {old.median:.1%} / {old.p90:.1%})"
+        where = f"{entry.device}/{entry.provider} {entry.kind}/{entry.variant}"
+        sys.stdout.write(f"{where}: {said}\n")
+    sys.stdout.write(f"{len(found)} fits in {time.perf_counter() - began:.0f} s\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), tuple(sys.argv[2:]))
+    if any(os.environ.get(name) != "1" for name in THREADS):
+        told = os.environ | dict.fromkeys(THREADS, "1")
+        os.execve(sys.executable, [sys.executable, "-m", MODULE, *sys.argv[1:]], told)
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -7,14 +7,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.calibration import sparse
+from roofline.cost.calibration.rows import FEW_TOKENS, VERIFIED_TOKENS
 from roofline.cost.calibration.wires import OPERATIONS
-from roofline.cost.kernels import decode, latent, prefill
+from roofline.cost.kernels import decode, latent, prefill, recurrent
+from roofline.cost.kernels.experts import GATED, expert_dims, tallest
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.kernels.gemm import linear
 from roofline.cost.kernels.latent_module import PLAIN
 from roofline.cost.kernels.loads import padding
 from roofline.cost.work import Array, Number, Op
 from roofline.hardware.machine import Gpu
+from roofline.model.architecture import STREAMS
 from roofline.model.precision import named
 
 
@@ -38,10 +42,22 @@ class Asked:
         Which part of a fused kernel the operator is; empty for the whole.
     instead
         Another kernel that would do: whichever takes less time does it.
+    otherwise
+        Kernel that is asked for where none like this one was measured.
+    own
+        Whether only a kernel of this engine, measured on this device, would do.
     beside
         What a fused kernel does besides: it takes at least as long.
+    then
+        Another kernel that runs after it: their times add up.
+    cold
+        Whether it was measured on a state that may have stayed in the last-level cache, which is
+        in memory in a step.
     rows
         Rows that ``assumed`` and ``instead`` are about; None for all.
+    special
+        Shapes that some engines have a kernel of its own for: the end of its variant, which rows
+        are so, and the columns it takes.
     """
 
     kind: str
@@ -52,17 +68,36 @@ class Asked:
     assumed: str = ""
     part: str = ""
     instead: "Asked | None" = None
+    otherwise: "Asked | None" = None
+    own: bool = False
     beside: "Asked | None" = None
+    then: "Asked | None" = None
+    cold: bool = False
     rows: NDArray[np.bool_] | None = None
+    special: tuple[tuple[str, NDArray[np.bool_], Dims], ...] = ()
 
 
 SIXTEEN: Final = ("bf16", "fp16")
+NARROW_HEAD: Final = 64.0
+WIDE: Final = 256.0
+"""Head widths for which SGLang and TensorRT-LLM have other kernels than for the rest. [1]"""
 LATENT: Final = (512.0, 64.0)
 """Widths of latent and rotated key that kernels of latent attention are written for."""
 EXPANDED: Final = (192.0, 128.0)
 """Of a key and a value made of it."""
 NONE: Final = 1e-12
 """Rows of experts that get none, whose time is not used."""
+NARROW_EXPERTS: Final[Mapping[str, tuple[str, str]]] = {
+    "nvfp4": ("nvfp4", "fp4"),
+    "mxfp4": ("w4a8_mxfp4_mxfp8", "fp8"),
+    "int4": ("w4afp8", "fp8"),
+}
+"""Measured mixtures of experts of 4-bit weights and narrow activations, and their arithmetic, by
+how the format of the weights begins; engines multiply MXFP4 by MXFP8."""
+WIDENED_EXPERTS: Final[Mapping[str, str]] = {"mxfp4": "w4a16_mxfp4", "int4": "int4_wo"}
+"""Those whose weights are widened to 16 bits in the kernel."""
+BITS: Final[Mapping[str, float]] = {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
+"""Bits of an activation by arithmetic."""
 PASSES: Final[Mapping[str, tuple[str, float]]] = {
     "rotary": ("attn_rope", 4.0),
     "kv-store": ("attn_rope", 4.0),
@@ -71,12 +106,28 @@ PASSES: Final[Mapping[str, tuple[str, float]]] = {
     "embedding": ("emb", 4.0),
 }
 """Measured pass that an operator is like, and its bytes per element of the measured width."""
+WEIGHT_ONLY: Final[Mapping[float, str]] = {8.0: "int8_wo", 4.0: "int4_wo"}
+"""Measured products of 16-bit activations with integer weights, by their bits without scales."""
+FEW_ROWS: Final = 32
+"""Rows below which vLLM multiplies blocks in 8 bits with FlashInfer's kernel on Hopper
+(``FlashInferFp8DeepGEMMDynamicBlockScaledKernel``: it swaps operands). [1]"""
+TILE_N: Final = 64
+TILE_K: Final = 128
+"""Multiples of n and k that DeepGEMM has tiles for (vLLM ``should_use_deepgemm_for_fp8_linear``);
+CUTLASS takes the others. [1]"""
 CHUNK: Final = "several new tokens on a longer context were not measured"
 CHOSEN: Final = "attention to chosen keys was not measured: as if they were all there are"
 NORM: Final = ("input_layernorm", 4.0)
 RESIDUAL: Final = ("norm", "embedding-norm", "final-norm")
 """Norms that add the residual first: each element is read and written twice."""
 ADD: Final = ("add", 6.0)
+LAYERS: Final[Mapping[str, str]] = {
+    "gated-delta": "gdn",
+    "kimi-delta": "kda",
+    "mamba2": "mamba2",
+}
+"""Recurrent layers whose kernels were measured, as sources call them."""
+VERIFIED: Final = "a few tokens at once were not measured: steps, one after the other"
 
 
 def asked(op: Op, gpu: Gpu) -> Asked | None:
@@ -90,7 +141,21 @@ def asked(op: Op, gpu: Gpu) -> Asked | None:
         The device.
     """
     make = _MAKERS.get("moe" if "tokens" in op.dims else op.kind)
-    return None if make is None else make(op, gpu)
+    found = None if make is None else make(op, gpu)
+    return _sparse(op, gpu, found) if sparse.is_sparse(op) else found
+
+
+def _sparse(op: Op, gpu: Gpu, otherwise: Asked | None) -> Asked | None:
+    """A part of a module of sparse attention; what is like it otherwise where none was measured."""
+    if "square" in op.dims or "naive" in op.dims:
+        return otherwise
+    return Asked(
+        sparse.KIND,
+        sparse.variants(op),
+        sparse.columns(op, gpu),
+        assumed=sparse.unlike(op),
+        otherwise=otherwise,
+    )
 
 
 def alike(op: Op) -> str:
@@ -112,24 +177,49 @@ def columns(**numbers: Number) -> dict[str, Array]:
 
 
 def _gemm(op: Op, gpu: Gpu) -> Asked | None:
-    """Linear layers: as measured in 16 bits and fp8; other widths take the form of the nearest."""
+    """Linear layers: as measured in their number format; others take the form of the nearest."""
     dims = columns(m=op.dims["m"], n=op.dims["n"], k=op.dims["k"])
     stored = op.formats.get("weights", "bf16")
     if op.name.startswith(("q-absorb", "v-absorb")):
         return _heads(op, dims, stored)
+    width = named(stored).width
+    if _base(op) == STREAMS:
+        return _mixed(dims)
     if op.arithmetic in SIXTEEN:
         if stored in SIXTEEN:
             return Asked("gemm", ("bfloat16",), dims, op.arithmetic)
-        form = linear(2.0, stored=named(stored).width)
-        return Asked("gemm", ("bfloat16",), dims, op.arithmetic, form, _unlike(stored))
+        own = WEIGHT_ONLY.get(named(stored).bits // 4 * 4) if stored.startswith("int") else None
+        form = linear(2.0, stored=width)
+        if own is None:
+            return Asked("gemm", ("bfloat16",), dims, op.arithmetic, form, _unlike(stored))
+        return Asked("gemm", (own, "bfloat16"), dims, op.arithmetic, form)
     if op.arithmetic == "fp8" and named(stored).bits >= 8:
-        block = ("fp8_block", "fp8") if stored in ("fp8-block", "mxfp8") else ("fp8", "fp8_block")
-        return Asked("gemm", block, dims, "fp8")
+        if stored not in ("fp8-block", "mxfp8"):
+            return Asked("gemm", ("fp8", "fp8_block"), dims, "fp8")
+        few = dims["m"] < FEW_ROWS
+        unaligned = (dims["n"] % TILE_N > 0) | (dims["k"] % TILE_K > 0)
+        special = (("few", few & ~unaligned, dims), ("unaligned", unaligned, dims))
+        return Asked("gemm", ("fp8_block", "fp8"), dims, "fp8", special=special)
     if op.arithmetic in ("int8", "fp8", "fp4"):
-        width = named(op.formats.get("activations", "fp8")).width
-        form = linear(width, stored=named(stored).width, quantised=True)
-        return Asked("gemm", ("fp8",), dims, op.arithmetic, form, _unlike(stored))
+        activations = named(op.formats.get("activations", "fp8")).width
+        if op.arithmetic == "fp4" and stored == "nvfp4":
+            return Asked("gemm", ("nvfp4",), dims, "fp4")
+        if op.arithmetic == "int8" and stored == "int8":
+            return Asked("gemm", ("sq",), dims, "int8")
+        form = linear(activations, stored=width, quantised=True)
+        near = ("nvfp4", "fp8") if op.arithmetic == "fp4" else ("fp8",)
+        return Asked("gemm", near, dims, op.arithmetic, form, _unlike(stored))
     return None
+
+
+def _mixed(dims: Dims) -> Asked:
+    """Coefficients of hyper-connections, and the streams joined to the input of one part.
+
+    From n streams of a width D, n·D wide, (2 + n)·n coefficients are made.
+    """
+    streams = np.sqrt(1.0 + dims["n"]) - 1.0
+    shape = columns(tokens=dims["m"], hidden=dims["k"] / streams, streams=streams, sites=1.0)
+    return Asked("hyper-connections", ("pre",), shape)
 
 
 def _heads(op: Op, dims: Dims, stored: str) -> Asked:
@@ -152,6 +242,8 @@ def _heads(op: Op, dims: Dims, stored: str) -> Asked:
 
 def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     """Several new tokens of a sequence: blocks of query rows; on a longer context, split keys."""
+    if "square" in op.dims:
+        return _encoder(op)
     if not _plain(op):
         return None
     shape = _attention(op)
@@ -170,7 +262,8 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     made = prefill.prefill_dims(*shape.values())
     unlike = CHOSEN if sparse else CHUNK * chunked
     some = None if sparse else context > new
-    whole = Asked("prefill-attention", _pairs(op), made, low, assumed=unlike, rows=some)
+    own = _own_widths(shape, made)
+    whole = Asked("prefill-attention", _pairs(op), made, low, None, unlike, rows=some, special=own)
     if not chunked or np.any(np.asarray(op.dims.get("sharers", 1.0)) > 1):
         return whole
     split = decode.decode_dims(*shape.values())
@@ -178,13 +271,40 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     return replace(whole, instead=other)
 
 
+def _encoder(op: Op) -> Asked | None:
+    """Tokens that all see each other, with keys for every query head."""
+    d = op.dims
+    alike = ((d["context"], d["new"]), (d["heads"], d["kv_heads"]), (d["head_dim"], d["value_dim"]))
+    other = "naive" in d or "sharers" in d or np.any(np.asarray(d.get("window", 0.0)) > 0)
+    if other or any(np.any(np.asarray(one) != another) for one, another in alike):
+        return None
+    shape = columns(batch=d["count"], seq=d["new"], heads=d["heads"], head_dim=d["head_dim"])
+    return Asked("encoder-attention", ("bfloat16",), shape)
+
+
 def _decode(op: Op, gpu: Gpu) -> Asked | None:
     """One new token of each sequence; expanded latent attention was not measured."""
     if not _plain(op) or _expanded(op):
         return None
     unlike = CHOSEN if "sparse" in op.dims else ""
-    made = decode.decode_dims(*_attention(op).values())
-    return Asked("decode-attention", _pairs(op), made, assumed=unlike)
+    shape = _attention(op)
+    made = decode.decode_dims(*shape.values())
+    grouped = shape["heads"] / shape["kv_heads"]
+    single = decode.decode_dims(*(shape | {"kv_heads": shape["heads"]}).values())
+    special = (
+        *_own_widths(shape, made),
+        ("alone", grouped == 1.0, made),
+        ("wide-group", grouped > decode.MOST_GROUPED, single),
+    )
+    return Asked("decode-attention", _pairs(op), made, assumed=unlike, special=special)
+
+
+def _own_widths(
+    shape: Mapping[str, Array], made: Dims
+) -> tuple[tuple[str, NDArray[np.bool_], Dims], ...]:
+    """Head widths that some engines have other kernels of attention for."""
+    width, hides = shape["head_dim"], (shape["window"] > 0) & (shape["window"] < shape["context"])
+    return ("narrow", width == NARROW_HEAD, made), ("wide-window", hides & (width == WIDE), made)
 
 
 def _plain(op: Op) -> bool:
@@ -269,7 +389,11 @@ def _pointwise(op: Op, gpu: Gpu) -> Asked | None:
     d = op.dims
     if "m" not in d:
         return None
+    if "taps" in d:
+        return _convolution(op)
     base = _base(op)
+    if "streams" in d and base in RESIDUAL:
+        return _streams(op)
     moved = (d["reads"] + d["writes"]) * 2.0
     if base in RESIDUAL:
         # With the residual: the traffic of an addition, and at least the norm of what it adds.
@@ -281,18 +405,81 @@ def _pointwise(op: Op, gpu: Gpu) -> Asked | None:
     return Asked("pointwise", (like,), columns(m=d["m"], width=moved / traffic), "fp16")
 
 
+def _streams(op: Op) -> Asked:
+    """Residual streams mixed after one part, then the norm of what they are joined to."""
+    d = op.dims
+    hidden = d["writes"] / (1.0 + d["streams"])
+    shape = columns(tokens=d["m"], hidden=hidden, streams=d["streams"], sites=1.0)
+    norm = Asked("pointwise", (NORM[0],), columns(m=d["m"], width=hidden), "fp16")
+    return Asked("hyper-connections", ("post",), shape, then=norm)
+
+
+def _convolution(op: Op) -> Asked | None:
+    """Short convolution before a state: over a prompt, or with the last inputs of each sequence."""
+    d, layer = op.dims, LAYERS.get(op.formats["layer"])
+    if layer is None:
+        return None
+    shape = columns(batch=d["count"], new=d["new"], channels=d["channels"], taps=d["taps"])
+    phase = _phase(op)
+    variants = _of_layer(layer, phase, "convolution")
+    return Asked("linear-attention", variants, shape, cold=phase != "prefill")
+
+
+def _scan(op: Op, gpu: Gpu) -> Asked | None:
+    """State of a recurrent layer: chunk after chunk, or token after token.
+
+    The convolution is an operator of its own, and so is the gated norm: kernels that fuse them
+    stand for no operator.
+    """
+    d, layer = op.dims, LAYERS.get(op.formats["layer"])
+    if layer is None:
+        return None
+    shape = columns(
+        batch=d["count"],
+        new=d["new"],
+        key_heads=d["key_heads"],
+        heads=d["heads"],
+        key_dim=d["key_dim"],
+        value_dim=d["value_dim"],
+        chunk=d["chunk"],
+    )
+    phase = _phase(op)
+    variants = _of_layer(layer, phase, "state")
+    dims = recurrent.state_dims(*shape.values(), solved=layer != "mamba2")
+    unlike = VERIFIED if phase == "verify" and layer != "kda" else ""
+    return Asked("linear-attention", variants, dims, assumed=unlike, cold=phase != "prefill")
+
+
+def _phase(op: Op) -> str:
+    """Phase whose kernels the sequences of an operator run; all of them are of one."""
+    new = float(np.max(op.dims["new"]))
+    return "decode" if new <= 1.0 else "verify" if new <= VERIFIED_TOKENS else "prefill"
+
+
+def _of_layer(layer: str, phase: str, step: str) -> tuple[str, ...]:
+    """Variants that would do: without a kernel for verification, the one for a token."""
+    phases = ("verify", "decode") if phase == "verify" else (phase,)
+    found = [f"{layer}-{each}-{step}" for each in phases]
+    if phase != "prefill":
+        found += [f"{layer}-decode-{step}-unpacked"]
+    return tuple(found)
+
+
 def _base(op: Op) -> str:
     """Name of an operator without the number that tells it from others of that name."""
     return op.name.rsplit("-", 1)[0] if op.name[-1:].isdigit() else op.name
 
 
 def _experts(op: Op, gpu: Gpu) -> Asked | None:
-    """A part of a fused mixture of experts."""
+    """A part of a fused mixture of experts; of one whose tokens come from others, its own kernel.
+
+    Kernels that only one engine has for some shapes are named by what they are for: TensorRT-LLM's
+    for few tokens, vLLM's for spread experts, SGLang's for a gate that is limited to groups.
+    """
     d = op.dims
     stored = op.formats["weights"]
     width, activations = named(stored).width, named(op.formats["activations"]).width
-    rows, touched = np.asarray(d["rows"]), np.asarray(d["touched"])
-    tiles, padded = padding(rows, touched)
+    variants, arithmetic, assumed = _expert_formats(stored, activations, gpu)
     shape = columns(
         tokens=d["tokens"],
         hidden=d["hidden"],
@@ -302,23 +489,43 @@ def _experts(op: Op, gpu: Gpu) -> Asked | None:
         matrices=d["matrices"],
         weight_width=width,
         width=2.0,
-        rows=np.maximum(rows, NONE),
-        touched=np.maximum(touched, NONE),
-        tiles=tiles,
-        padded=padded,
+        highest=tallest(named(stored).bits, BITS[arithmetic]),
+        rows=np.maximum(np.asarray(d["rows"]), NONE),
+        touched=np.maximum(np.asarray(d["touched"]), NONE),
     )
-    variants, arithmetic, assumed = _expert_formats(stored, activations, gpu)
-    if float(np.mean(d["matrices"])) < 3.0:
+    tiles = padding(shape["rows"], shape["touched"])
+    own = variants[0]
+    special = (
+        (f"{own}-limited", bool(d["limited"])),
+        (f"{own}-spread", bool(np.all(np.asarray(d["local"]) < d["experts"]))),
+        (f"{own}-min-latency", bool(np.all(np.asarray(d["tokens"]) <= FEW_TOKENS))),
+    )
+    variants = (*(each for each, fits in special if fits), *variants)
+    if float(np.mean(d["matrices"])) < GATED:
         plain = tuple(f"{variant}-nongated" for variant in variants)
         variants = (*plain, *variants)
-    return Asked("moe", variants, shape, arithmetic, assumed=assumed, part=_part(op))
+    made = expert_dims(**shape, tiles=tiles)
+    whole = Asked("moe", variants, made, arithmetic, assumed=assumed, part=_part(op))
+    if assumed or not np.all(np.asarray(d["apart"]) > 0):
+        return whole
+    few = bool(np.all(np.asarray(d["own"]) <= FEW_TOKENS))
+    phase = "decode" if few else "prefill"
+    if few:
+        # A mask tells how many rows of each expert are tokens: nothing is sorted.
+        made = expert_dims(**{**shape, "tokens": shape["rows"] / shape["active"]}, tiles=tiles)
+    wide = Asked("moe-wideep", (f"{own}-{phase}", own), made, arithmetic, part=_part(op))
+    return replace(wide, own=True, otherwise=whole)
 
 
 def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[str, ...], str, str]:
     """Variants that would do, the rate they are given, and why none is quite it."""
     if stored in SIXTEEN:
         return ("bfloat16",), "bf16", ""
-    low = ("fp8", "fp8_block")
+    low, begin = ("fp8", "fp8_block"), stored.split("-")[0]
+    if activations < 2.0 and begin in NARROW_EXPERTS:
+        variant, arithmetic = NARROW_EXPERTS[begin]
+        if arithmetic in gpu.flops_per_s:
+            return (variant, *low), arithmetic, ""
     if activations < 1.0 and "fp4" in gpu.flops_per_s:
         return low, "fp4", _unlike(stored)
     if activations < 2.0 and "fp8" in gpu.flops_per_s:
@@ -329,8 +536,9 @@ def _expert_formats(stored: str, activations: float, gpu: Gpu) -> tuple[tuple[st
         return low, "int8", _unlike(stored)
     if named(stored).bits >= 8:
         return ("bfloat16",), "bf16", _unlike(stored)
-    mx = stored.startswith("mxfp4")
-    return ("w4a16_mxfp4", "bfloat16"), "bf16", "" if mx else _unlike(stored)
+    own = WIDENED_EXPERTS.get(begin, "w4a16_mxfp4")
+    unlike = "" if begin in WIDENED_EXPERTS else _unlike(stored)
+    return tuple(dict.fromkeys((own, "w4a16_mxfp4", "bfloat16"))), "bf16", unlike
 
 
 def _unlike(stored: str) -> str:
@@ -351,5 +559,6 @@ _MAKERS: Final[Mapping[str, Callable[[Op, Gpu], Asked | None]]] = {
     "latent-attention": _latent,
     "pointwise": _pointwise,
     "lookup": _pointwise,
+    "scan": _scan,
     "moe": _experts,
 }

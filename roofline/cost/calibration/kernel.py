@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from roofline.cost.kernels.calibrated import Calibrated
@@ -46,30 +47,43 @@ class Kernel:
         Whose published rate the form was given: ``"bf16"``.
     model
         The fit.
+    name
+        What the source of the measurements calls the kernel: how it schedules follows from that.
     """
 
     label: Label
     arithmetic: str
     model: Calibrated
+    name: str = ""
 
 
 Load: TypeAlias = Callable[[Label], Kernel]
 
-LIKE: Final[Mapping[str, tuple[str, ...]]] = {
-    "hopper": ("h100-sxm", "a100-sxm"),
-    "blackwell": ("h100-sxm", "a100-sxm"),
-    "blackwell-ultra": ("h100-sxm", "a100-sxm"),
-    "ampere": ("a100-sxm", "h100-sxm"),
-    "ada": ("a100-sxm", "h100-sxm"),
+MEASURED: Final[Mapping[str, tuple[str, float]]] = {
+    "a100-sxm": ("ampere", 2.039e12),
+    "l40s": ("ada", 0.864e12),
+    "h100-sxm": ("hopper", 3.35e12),
+    "h200-sxm": ("hopper", 4.8e12),
+    "b200-sxm": ("blackwell", 7.7e12),
+    "gb200": ("blackwell", 8e12),
+    "b300-sxm": ("blackwell-ultra", 7.7e12),
+    "gb300": ("blackwell-ultra", 8e12),
 }
-"""Devices whose kernels stand for those of a generation, the most alike first. Ada runs the
-kernels of Ampere (mma.sync, no wgmma or TMA); Blackwell has kernels of its own, after Hopper's."""
-GENERATIONS: Final[Mapping[str, str]] = {
-    "a100-sxm": "ampere",
-    "h100-sxm": "hopper",
-    "h200-sxm": "hopper",
+"""Measured devices: generation and published bandwidth of the memory. [B/s]"""
+STACKED: Final = 2e12
+"""Bandwidth from which a device of these generations has stacked memory. [B/s]"""
+ORDER: Final[Mapping[str, tuple[str, ...]]] = {
+    "ampere": ("ampere", "ada", "hopper"),
+    "ada": ("ada", "ampere", "hopper"),
+    "hopper": ("hopper", "blackwell", "blackwell-ultra", "ampere"),
+    "blackwell": ("blackwell", "blackwell-ultra", "hopper", "ampere"),
+    "blackwell-ultra": ("blackwell-ultra", "blackwell", "hopper", "ampere"),
+    "blackwell-gddr": ("ada", "ampere", "blackwell", "blackwell-ultra", "hopper"),
+    "xe2": ("ada", "ampere"),
 }
-"""Of measured devices."""
+"""Generations whose kernels stand for those of a generation, the most alike first. Ada runs the
+kernels of Ampere (mma.sync, no wgmma or TMA), and so do the chips of Blackwell with GDDR memory;
+chips with stacked memory have tensor memory and kernels of their own."""
 NEAR: Final = 0.1
 """Log standard deviation that carrying a kernel to a device of its generation adds: fits of an H100
 are 0.04 to 0.15 off on an H200, their own spread included. [1]"""
@@ -134,10 +148,39 @@ class Found:
         return math.hypot(of_engine, of_device)
 
 
+def generation(gpu: Gpu) -> str:
+    """Generation of a device as its kernels have it, a key of `ORDER` where it has any like it."""
+    gddr = gpu.architecture == "blackwell" and gpu.hbm_bytes_per_s < STACKED
+    return "blackwell-gddr" if gddr else gpu.architecture
+
+
+def known(gpu: Gpu) -> bool:
+    """Whether kernels of a device, or of one like it, were measured."""
+    return generation(gpu) in ORDER
+
+
 def devices(gpu: Gpu) -> tuple[str, ...]:
-    """Measured devices that may stand for one, itself first."""
-    others = tuple(name for name in LIKE.get(gpu.architecture, ()) if name != gpu.name)
-    return (gpu.name, *others)
+    """Measured devices that may stand for one, itself first, then by generation and bandwidth."""
+    order = ORDER.get(generation(gpu), ())
+
+    def unlike(name: str) -> tuple[int, float]:
+        of, rate = MEASURED[name]
+        return order.index(of), abs(math.log(rate / gpu.hbm_bytes_per_s))
+
+    others = [name for name, (of, _) in MEASURED.items() if name != gpu.name and of in order]
+    return (gpu.name, *sorted(others, key=unlike))
+
+
+Places: TypeAlias = Mapping[tuple[str, str, str], Sequence[Label]]
+
+
+@lru_cache(maxsize=64)
+def _by_place(labels: tuple[Label, ...]) -> Places:
+    """Labels by device, kind and variant; the user's own first."""
+    found: dict[tuple[str, str, str], list[Label]] = {}
+    for label in sorted(labels, key=lambda each: not each.mine):
+        found.setdefault((label.device, label.kind, label.variant), []).append(label)
+    return found
 
 
 def nearest(
@@ -163,22 +206,17 @@ def nearest(
     kind, variants
         Of kernel; formats in the order in which they would do.
     """
+    places = _by_place(tuple(labels))
     for variant in variants:
         for device in devices(gpu):
-            here = [
-                each
-                for each in labels
-                if (each.device, each.kind, each.variant) == (device, kind, variant)
-            ]
-            if here:
-                here.sort(key=lambda each: not each.mine)
+            if here := places.get((device, kind, variant)):
                 own = [each for each in here if each.provider == provider]
                 shared = [each for each in here if _shared(each)]
                 measured = [each for each in shared if each.mine]
                 return Found(
                     load((measured or own or shared or here)[0]),
                     foreign=device != gpu.name,
-                    far=GENERATIONS.get(device, gpu.architecture) != gpu.architecture,
+                    far=MEASURED.get(device, (generation(gpu),))[0] != generation(gpu),
                     borrowed=provider != IDEAL and not (own or shared),
                 )
     return None

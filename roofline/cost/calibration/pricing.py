@@ -1,6 +1,6 @@
 """Time of operators by measured kernels: a calibration of one device under one engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -8,15 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration.asked import Asked, asked
-from roofline.cost.calibration.kernel import IDEAL, Found, Label, Load, nearest
+from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
 from roofline.cost.calibration.rows import sorted_out, together
 from roofline.cost.calibration.usual import usual
-from roofline.cost.calibration.wires import exchange_of, library, payload_of, wire_seconds
+from roofline.cost.calibration.wires import (
+    alltoall_of,
+    exchange_of,
+    library,
+    payload_of,
+    wire_seconds,
+)
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.cost.kernels import experts
+from roofline.cost.kernels import encoder, experts, recurrent
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
-from roofline.cost.kernels.form import Dims, Machine, machine
+from roofline.cost.kernels.form import Dims, Machine, machine, take
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
 from roofline.cost.work import Array, Number, Op, plus
 from roofline.hardware.machine import Gpu
@@ -27,9 +33,31 @@ INTERPOLATED: Final = BASES.index("interpolated")
 TRANSFERRED: Final = BASES.index("transferred")
 NARROW: Final = ("fp8", "fp8_block")
 """Products that were measured with the conversion of their inputs."""
-COLD: Final = frozenset({"decode-attention", "latent-decode"})
-"""Kernels measured on one cache again and again, which may have stayed in the last-level cache; in
-a step the weights and caches of all other layers come between."""
+EXPERTS: Final = frozenset({"moe", "moe-wideep"})
+"""Fused mixtures of experts, of which operators are parts."""
+COLD: Final = frozenset({"decode-attention", "latent-decode", *EXPERTS})
+"""Kernels measured on one cache or the same weights again and again, which may have stayed in the
+last-level cache; in a step the weights and caches of all other layers come between."""
+ALL_TO_ALL: Final = {0.5625: "nvfp4", 1.0: "fp8", 2.0: "bfloat16"}
+"""Formats of measured exchanges, by bytes per number."""
+ONE_SIDED: Final = "-one-sided"
+CHOICE: Final = 4.0
+"""Bytes of the number of an expert that a token chose. [B]"""
+SOME_SHAPES: Final = ("-limited", "-spread", "-min-latency")
+"""Ends of variants of experts that an engine has beside another of the format."""
+NONGATED: Final = "-nongated"
+SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
+    "decode-attention": lambda dims, kernel, _: scheduled(
+        dims, kernel.name or kernel.label.provider
+    ),
+    "encoder-attention": lambda dims, kernel, generation: encoder.scheduled(
+        dims, kernel.label.provider, generation
+    ),
+    "linear-attention": lambda dims, kernel, generation: recurrent.scheduled(
+        dims, kernel.label.provider, generation
+    ),
+}
+"""Columns by the kernel that a provider has on a generation of devices, by kind."""
 GUESS: Final = 0.25
 """Log standard deviation that is added where no kernel of these formats was measured; assumed."""
 
@@ -107,7 +135,12 @@ class GpuCalibration:
         wanted, best = asked(op, gpu), None
         while wanted is not None:
             found = self.find(gpu, wanted.kind, wanted.variants)
+            if wanted.own and found is not None and (found.foreign or found.borrowed):
+                found = None
             priced = None if found is None else self._priced(op, gpu, wanted, found)
+            if priced is None and wanted.otherwise is not None:
+                wanted = wanted.otherwise
+                continue
             if priced is not None:
                 held = priced if best is None else _held(priced, best, op, gpu)
                 best = held if best is None else _faster(best, held, wanted.rows)
@@ -122,6 +155,8 @@ class GpuCalibration:
         if key not in self._found:
             labels = [each for each in self.labels if provider in ("", each.provider)]
             wanted = provider or self.engine
+            own = {each.variant for each in labels if each.provider == self.engine}
+            variants = [each for each in variants if each in own or not _of_some_shapes(each)]
             self._found[key] = nearest(labels, self.load, gpu, wanted, kind, variants)
         return self._found[key]
 
@@ -139,19 +174,26 @@ class GpuCalibration:
         if rate is None:
             return None
         device = machine(gpu, rate)
-        if wanted.kind in COLD:
+        if wanted.kind in COLD or wanted.cold:
             device = replace(device, l2_bytes=0.0)
         model = kernel.model
         if wanted.form is not None:
             model = replace(model, form=wanted.form)
-        dims = wanted.dims
-        if wanted.kind == "decode-attention":
-            dims = scheduled(dims, kernel.label.provider)
+        dims = _timed(wanted.dims, kernel, gpu)
         time, own, known = predict(model, dims, device)
+        for end, rows, columns in wanted.special:
+            # Kernels of the same engine that take these shapes.
+            ends = (f"{kernel.label.variant}-{end}",)
+            other = self.find(gpu, wanted.kind, ends, kernel.label.provider) if rows.any() else None
+            if other is not None and other.fit.label.device == kernel.label.device:
+                some = predict(other.fit.model, take(_timed(columns, kernel, gpu), rows), device)
+                time[rows], own[rows], known[rows] = some
         if wanted.part:
             time = of_part(wanted.part, time, model, wanted.dims, device)
         if wanted.beside is not None:
             time = np.maximum(time, self._beside(wanted.beside, gpu, device))
+        if wanted.then is not None:
+            time = time + self._beside(wanted.then, gpu, device)
         time = np.maximum(time, _least(op, gpu))
         spread = np.hypot(own, found.spread)
         known = np.maximum(known, TRANSFERRED if found.foreign or found.borrowed else 0)
@@ -161,16 +203,18 @@ class GpuCalibration:
             known = np.where(unlike, ASSUMED, known)
         priced = _shaped(op, time, spread, known.astype(float))
         start = _start(wanted, model, priced.seconds)
-        kind = "moe" if wanted.kind == "moe" else ""
+        kind = "moe" if wanted.kind in EXPERTS else ""
         return replace(priced, found=found, assumed=wanted.assumed, start_s=start, kind=kind)
 
     def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
-        """Time of what a fused kernel does besides; it takes no less than that. [s]"""
+        """Time of what is done besides or after, 0 where none like it was measured. [s]"""
         found = self.find(gpu, wanted.kind, wanted.variants)
         return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
 
     def _wired(self, op: Op, gpu: Gpu) -> Measured | None:
         """Collectives inside a node, by the library that takes less time."""
+        if (alone := self._all_to_all(op, gpu)) is not None:
+            return alone
         exchanged = exchange_of(op, gpu)
         if exchanged is not None:
             variant, dims = exchanged
@@ -193,10 +237,43 @@ class GpuCalibration:
             each = wire_seconds(wanted, gpu, found, most)
             if each is not None:
                 best = each if best is None else _faster(best, each)
+                if provider == f"{self.engine}-custom" and most == np.inf and not found.foreign:
+                    break  # what the engine was measured to take for each size
         if best is None or not np.all(np.isfinite(best.seconds)):
             return None
         columns = (np.atleast_1d(each) for each in (best.seconds, best.log_sd, best.basis))
         return replace(_shaped(op, *columns), found=best.found)
+
+    def _all_to_all(self, op: Op, gpu: Gpu) -> Measured | None:
+        """Exchange of tokens by the engine's own kernels; None where it has none on the device."""
+        made = ALL_TO_ALL.get(float(np.max(op.dims.get("width", 0.0))))
+        asked_for = alltoall_of(op, gpu, made) if made else None
+        if asked_for is None:
+            return None
+        variants, before, dims = asked_for
+        found = self.find(gpu, "moe-alltoall", variants)
+        if found is None or found.foreign or found.borrowed:
+            return None
+        device = machine(gpu, "bf16")
+        time, own, known = predict(found.fit.model, dims, device)
+        if before and not found.fit.label.variant.endswith(ONE_SIDED):
+            first = self.find(gpu, "moe-alltoall", (before,))
+            if first is not None:
+                width = CHOICE * np.asarray(op.dims["active"]) / dims["hidden"]
+                chosen = {**dims, "width": width}
+                time = time + predict(first.fit.model, chosen, device)[0]
+        return replace(_shaped(op, time, own, known.astype(float)), found=found)
+
+
+def _of_some_shapes(variant: str) -> bool:
+    """Whether only one engine has such a kernel, for some of its shapes."""
+    return variant.removesuffix(NONGATED).endswith(SOME_SHAPES)
+
+
+def _timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:
+    """Columns as the kernel that was found schedules them."""
+    schedule = SCHEDULES.get(kernel.label.kind)
+    return dims if schedule is None else schedule(dims, kernel, gpu.architecture)
 
 
 def _start(wanted: Asked, model: Calibrated, seconds: Number) -> Number:
@@ -206,7 +283,7 @@ def _start(wanted: Asked, model: Calibrated, seconds: Number) -> Number:
     work of theirs. One block of a pass walks along its row before the others have any traffic.
     """
     constants = model.constants
-    if wanted.kind == "moe":
+    if wanted.kind in EXPERTS:
         if wanted.part == "around":
             return seconds
         return np.minimum(constants["launch"] / 2.0 * model.scale, seconds)
@@ -227,7 +304,10 @@ def _least(op: Op, gpu: Gpu) -> Number:
     """
     if "tokens" in op.dims:
         return 0.0  # a part of a whole that was measured
-    compute = op.work.flops / gpu.rate(op.arithmetic) if op.arithmetic else 0.0
+    arithmetic = op.arithmetic
+    if op.kind == "index" and "fp8" in gpu.flops_per_s:
+        arithmetic = "fp8"  # keys of an index are kept, and scored, in 8 bits
+    compute = op.work.flops / gpu.rate(arithmetic) if arithmetic else 0.0
     moved = plus(op.work.weight_bytes, op.work.kv_bytes) / gpu.hbm_bytes_per_s
     least: Number = np.maximum(np.maximum(compute, moved), op.wire_s)
     return least

@@ -18,6 +18,9 @@ from roofline.cost.work import Number, Op, distinct
 
 Rows: TypeAlias = NDArray[np.intp]
 Answers: TypeAlias = tuple[NDArray[np.bool_], ...]
+VERIFIED_TOKENS: Final = 8.0
+"""New tokens of a sequence up to which a recurrent layer steps, as it does to verify drafts; more
+are a prompt, computed in chunks. The most that were measured so."""
 FEW_TOKENS: Final = 128.0
 """Tokens of a device up to which the low-latency exchange is used: its usual buffers."""
 
@@ -30,7 +33,8 @@ def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
     op
         Of a step, over a scenario axis or of a single scenario.
     """
-    questions = _QUESTIONS.get(op.kind)
+    routed = "touched" in op.dims
+    questions = _experts if routed else _QUESTIONS.get(op.kind)
     if questions is None:
         return
     answers = questions(op.dims)
@@ -84,9 +88,27 @@ def _latent(dims: Mapping[str, Number]) -> Answers:
     return (np.asarray(dims.get("window", 0.0)) > 0, np.asarray(dims["new"]) > 1.0)
 
 
+def _recurrent(dims: Mapping[str, Number]) -> Answers:
+    new = np.asarray(dims.get("new", 1.0))
+    return new > 1.0, new > VERIFIED_TOKENS
+
+
+def _experts(dims: Mapping[str, Number]) -> Answers:
+    """Whether there are few tokens, together and of a device, and whether experts are spread."""
+    return (
+        np.asarray(dims["tokens"]) <= FEW_TOKENS,
+        np.asarray(dims["own"]) <= FEW_TOKENS,
+        np.asarray(dims["local"]) < dims["experts"],
+        np.asarray(dims["apart"]) > 0,
+    )
+
+
 _QUESTIONS: Final[Mapping[str, Callable[[Mapping[str, Number]], Answers]]] = {
     "collective": _collective,
     "prefill-attention": _prefill,
     "latent-attention": _latent,
+    "pointwise": _recurrent,
+    "scan": _recurrent,
+    "index": _latent,
 }
 """By kind of operator, what decides about its kernel."""

@@ -28,6 +28,8 @@ OPERATIONS: Final = {
 }
 """By how the operator's name begins."""
 TRTLLM: Final = "trtllm"
+CUSTOM: Final = frozenset({"sglang", "vllm"})
+"""Engines beside TensorRT-LLM whose sums were measured."""
 OWN_SUMS: Final = 2.0**23
 """Largest tensor that vLLM sums with kernels of its own; others leave it to NCCL
 (``max_size`` of ``vllm/distributed/device_communicators/custom_all_reduce.py``). [B]"""
@@ -64,10 +66,12 @@ def payload_of(op: Op) -> Payload | None:
 def library(payload: Payload, engine: str) -> Iterator[tuple[str, str, float]]:
     """Libraries that an engine has for a collective: provider, variant, and most that it takes [B].
 
-    Every engine has kernels of its own for small sums, of which TensorRT-LLM's are the measured
-    ones; sends are PyTorch's.
+    Every engine has kernels of its own for small sums, and leaves large ones to NCCL: what was
+    measured of an engine is what it took for each size. Sends are PyTorch's.
     """
     if payload.op == "all_reduce":
+        if engine in CUSTOM:
+            yield f"{engine}-custom", payload.op, np.inf
         yield "trtllm-custom", payload.op, np.inf if engine in (TRTLLM, IDEAL) else OWN_SUMS
     if payload.op == "send_recv":
         yield "torch-nccl", f"{payload.op}-dpn2", np.inf
@@ -101,6 +105,43 @@ def wire_seconds(payload: Payload, gpu: Gpu, found: Found, most: float) -> Measu
         known = np.maximum(known, TRANSFERRED)
     time = np.where(payload.size > most, np.inf, np.where(payload.ranks > 1, time, 0.0))
     return Measured(time, np.hypot(own, found.spread), known, found)
+
+
+def alltoall_of(
+    op: Op, gpu: Gpu, made: str
+) -> tuple[tuple[str, ...], str, dict[str, Array]] | None:
+    """Variants, what comes before them, and columns of an all-to-all of TensorRT-LLM over NVLink.
+
+    The one-sided kind comes first, as in ``CommunicationFactory`` of TensorRT-LLM; the other
+    prepares a dispatch by a kernel of its own. None for an exchange that leaves the switch.
+
+    Parameters
+    ----------
+    op
+        ``"dispatch"`` or ``"combine"``.
+    gpu
+        The device.
+    made
+        Format that the experts compute in: ``"nvfp4"``, ``"fp8"``, ``"bfloat16"``.
+    """
+    d, link = op.dims, gpu.links.get("nvlink")
+    inside = op.name in ("dispatch", "combine") and not np.any(np.asarray(d["nodes"]) > 1)
+    if link is None or not inside or not d["nvswitch"]:
+        return None
+    sent = (
+        d["tokens"],
+        d["d"],
+        d["groups_met"],
+        d["experts"],
+        0.0,
+        d["width"],
+        link.bytes_per_s,
+        d["ranks"],
+    )
+    *wide, ranks = np.broadcast_arrays(*(np.atleast_1d(np.asarray(s, dtype=float)) for s in sent))
+    variant = f"{op.name}-{made}"
+    before = f"prepare-{made}" if op.name == "dispatch" else ""
+    return (f"{variant}-one-sided", variant), before, {**exchange_dims(*wide), "ranks": ranks}
 
 
 def exchange_of(op: Op, gpu: Gpu) -> tuple[str, dict[str, Array]] | None:

@@ -5,16 +5,22 @@ from typing import Final
 
 from roofline.cost.kernels import (
     collective,
+    conversion,
     decode,
+    encoder,
     exchange,
     experts,
+    hyper,
     latent,
     latent_module,
     launching,
     memory,
+    mlp,
     prefill,
     processor,
+    recurrent,
     roofed,
+    sparse,
 )
 from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.gemm import GEMM, linear
@@ -43,8 +49,22 @@ FORMS: Final[Mapping[str, Form]] = {
     "latent-absorbed": latent_module.ABSORBED,
     "latent-expanded": latent_module.EXPANDED,
     "latent-heads": latent_module.HEADS,
+    **sparse.FORMS,
     "experts": experts.FORM,
+    "experts-eager": experts.EAGER,
+    "experts-mega": experts.MEGA,
     "exchange": exchange.FORM,
+    "convolution": recurrent.CONVOLUTION,
+    "convolution-step": recurrent.CONVOLUTION_STEP,
+    "convolution-token": recurrent.CONVOLUTION_TOKEN,
+    "scan": recurrent.SCAN,
+    "recurrent-step": recurrent.STEP,
+    "recurrent-token": recurrent.TOKEN,
+    "encoder-attention": encoder.FORM,
+    "gated-mlp": mlp.FORM,
+    **{f"hyper-{op}": form for op, form in hyper.HYPER.items()},
+    **{f"conversion-{_dashed(op)}": form for op, form in conversion.CONVERSION.items()},
+    "alltoall": exchange.ALLTOALL,
     "memory": memory.FORM,
     "roof": roofed.FORM,
     "launching": launching.FORM,
@@ -56,8 +76,13 @@ FORMS: Final[Mapping[str, Form]] = {
         for op, paths in collective.NCCL.items()
     },
     **{
-        f"collective-custom-{_dashed(op)}": collective.form(op, paths)
-        for op, paths in collective.CUSTOM.items()
+        f"collective-{library}{_dashed(op)}": collective.form(op, paths)
+        for library, each in (
+            ("custom-", collective.CUSTOM),
+            ("few-", collective.FEW_NCCL),
+            ("custom-few-", collective.FEW_CUSTOM),
+        )
+        for op, paths in each.items()
     },
 }
 """``gemm-…``: linear layers by what is multiplied, fp8 with its quantisation. ``product-…``: the

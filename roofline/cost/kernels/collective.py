@@ -28,6 +28,11 @@ CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {
     "all_reduce": ("one-shot", "two-shot", "ring", IN_SWITCH),
 }
 """Of engines with kernels of their own, which leave large tensors to NCCL."""
+FEW_NCCL: Final[Mapping[str, tuple[str, ...]]] = {
+    op: (paths[0], "ring") if op == "all_reduce" else paths[:2] for op, paths in NCCL.items()
+}
+"""The shortest way and the widest, where rows are too few to tell what is between them apart."""
+FEW_CUSTOM: Final[Mapping[str, tuple[str, ...]]] = {"all_reduce": CUSTOM["all_reduce"][:2]}
 HOP_S: Final = 6e-7
 """A message of a ring, where the rows cannot tell: NVLink, LL, in NCCL ``src/graph/tuning.cc``."""
 STORE_S: Final = 1e-7

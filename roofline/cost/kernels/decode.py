@@ -17,6 +17,9 @@ from roofline.cost.work import Array
 
 ROWS: Final = 64
 """Query rows of a block: the least that tensor-core kernels take."""
+MOST_GROUPED: Final = 32.0
+"""Query heads of a key/value head that TensorRT-LLM's kernels for grouped heads take (its
+``xqaDispatcher`` and FMHA runner refuse more, and each head is then read for by itself). [1]"""
 KEYS: Final = 128.0
 """Keys of a tile at head widths up to 128; fewer beyond, so that the tile fits on chip."""
 HEAD_DIM: Final = 128.0
@@ -54,6 +57,7 @@ class Kernel:
 
 KERNELS: Final[Mapping[str, Kernel]] = {
     "vllm_flash_attn": Kernel(splits=128.0, slots=2.0, swaps=True),
+    "vllm_flash_attn_fa2": Kernel(splits=128.0, slots=2.0, swaps=True),
     "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
     "roofline": Kernel(splits=128.0, slots=2.0),
 }
@@ -95,6 +99,7 @@ def decode_dims(
         "kv_width": kv_width,
         "reach": np.where(window > 0, np.minimum(window, context), context),
         "units": batch * kv_heads * np.ceil(heads / kv_heads * new / ROWS),
+        "group": heads / kv_heads,
     }
     return scheduled(shape, kernel)
 
@@ -166,7 +171,11 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     windowed = dims["reach"] < dims["context"]
     per_sm = constants["compute"] * machine.flops_per_s / sms
     arithmetic = 4.0 * ROWS * keys * HEAD_DIM * width ** constants["wide"] / per_sm
-    tile = (constants["step"] + arithmetic) * np.where(windowed, constants["masked"], 1.0)
+    # Rows of a group, of those a block has: kernels with tiles of few rows take several.
+    group = np.minimum(dims["group"] * dims["new"], ROWS) / ROWS
+    tile = (constants["step"] + constants["row"] * group + arithmetic) * np.where(
+        windowed, constants["masked"], 1.0
+    )
     full = np.where(windowed, 1.0, dims["reach"] / (count * keys))
     start = constants["unit"] + constants["edge"] * width
     block = start + np.ceil(count / split) * tile * np.where(count > 1, 1.0, full)
@@ -223,6 +232,7 @@ FORM: Final = Form(
         Constant("unit", 1e-7, 2e-5, 2e-6, "s", "start and end of a block"),
         Constant("edge", 1e-8, 2e-5, 1e-6, "s", "its queries and outputs at head width 128"),
         Constant("step", 1e-8, 1e-5, 5e-7, "s", "latency of a tile that no other work hides"),
+        Constant("row", 1e-9, 1e-5, 1e-8, "s", "what 64 rows of a group add to a tile"),
         Constant("compute", 0.02, 1.0, 0.4, "1", "share of the tensor rate inside a tile"),
         Constant("wide", 0.5, 2.5, 1.0, "1", "growth of a tile with head width, as an exponent"),
         Constant("masked", 1.0, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"),
@@ -237,7 +247,7 @@ FORM: Final = Form(
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
-    ("context", "units", "head_dim", "reach", "new"),
+    ("context", "units", "head_dim", "reach", "new", "group"),
     regime,
     "(launch + [block^q + load^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
 )

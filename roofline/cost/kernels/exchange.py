@@ -22,6 +22,7 @@ def exchange_dims(
     sms: Array,
     width: Array,
     bytes_per_s: Array,
+    crossing: Array | None = None,
 ) -> dict[str, Array]:
     """Columns of the form.
 
@@ -41,6 +42,9 @@ def exchange_dims(
         Bytes per number: 1 where dispatch quantises to fp8, 2 of what is combined. [B]
     bytes_per_s
         Published rate of a device's link in one direction. [B/s]
+    crossing
+        Copies of a token that take the link: all of them if not stated, of an exchange between
+        nodes those that leave the node. [1]
     """
     return {
         "tokens": tokens,
@@ -50,6 +54,7 @@ def exchange_dims(
         "sms": sms,
         "width": width,
         "bytes_per_s": bytes_per_s,
+        "crossing": copies if crossing is None else crossing,
     }
 
 
@@ -61,7 +66,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array
     moved = sent * dims["hidden"] * dims["width"]
     copy = (constants["message"] * sent + moved / constants["per_sm"]) / sms
     start = constants["start"] + constants["expert"] * dims["experts"]
-    return start, copy, moved / (constants["link"] * dims["bytes_per_s"])
+    crossed = dims["tokens"] * dims["crossing"] * dims["hidden"] * dims["width"]
+    return start, copy, crossed / (constants["link"] * dims["bytes_per_s"])
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -94,3 +100,44 @@ FORM: Final = Form(
 )
 """Start, messages and bytes. Source: the two kinds of kernels of DeepEP
 (https://github.com/deepseek-ai/DeepEP, ``csrc/kernels/internode_ll.cu`` and README)."""
+
+
+def alltoall_parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
+    """Start, and what tokens and links need. [s]"""
+    sent = dims["tokens"] * dims["copies"]
+    moved = sent * dims["hidden"] * dims["width"]
+    link = constants["link"] * dims["bytes_per_s"]
+    start = constants["start"] + constants["rank"] * dims["ranks"]
+    return start, constants["message"] * sent + constants["token"] * dims["tokens"] + moved / link
+
+
+def alltoall_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Start, beside the copies that hide it; [s]."""
+    start, rest = alltoall_parts(dims, machine, constants)
+    q = constants["sharpness"]
+    return (start**q + rest**q) ** (1.0 / q)
+
+
+def alltoall_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """Start or copies."""
+    found: Regimes = np.argmax(np.stack(alltoall_parts(dims, machine, constants)), axis=0)
+    return found
+
+
+ALLTOALL: Final = Form(
+    "moe-alltoall",
+    (
+        Constant("start", 1e-6, 2e-4, 1e-5, "s", "launch, and waiting for the other devices"),
+        Constant("rank", 1e-9, 1e-5, 1e-7, "s", "each device that is waited for"),
+        Constant("message", 1e-13, 1e-7, 1e-9, "s", "a copy of a token"),
+        Constant("token", 1e-13, 1e-7, 1e-9, "s", "a token, however often it is sent"),
+        Constant("link", 0.1, 1.0, 0.7, "1", "share of the link's rate, if all copies took it"),
+        Constant("sharpness", 1.0, 8.0, 1.5, "1", "exponent that joins start and copies"),
+    ),
+    alltoall_seconds,
+    ("tokens", "copies", "ranks"),
+    alltoall_regime,
+    "(start beside message·copies + token·tokens + bytes / (link·W)) · exp(residual)",
+)
+"""One-sided and two-sided all-to-all over NVLink. Source: ``moeAlltoAllKernels.cu`` and
+``fusedMoeCommKernels.cu`` of TensorRT-LLM (https://github.com/NVIDIA/TensorRT-LLM)."""

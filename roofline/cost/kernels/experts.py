@@ -1,25 +1,58 @@
 """Calibrated time of a mixture of experts on one device: two grouped GEMMs and what is around them.
 
 Tokens are sorted by expert, widened by a gated matrix of 2F columns (F where it is not gated),
-narrowed by one of D, and summed up again. A thread block takes up to 128 rows of one expert and 128
-columns. Time of a GEMM is that of one block, of all blocks over the SMs, or of the weights of the
-experts touched, over the memory bandwidth.
+narrowed by one of D, and summed up again. A thread block takes some rows of one expert, up to the
+height of its tile, and 128 columns. Time of a GEMM is that of one block, of all blocks over the
+SMs, or of the weights of the experts touched, over the bandwidth of what they come from.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.warm import cache_bytes_per_s
 from roofline.cost.work import Array
 
+HEIGHTS: Final = (8, 16, 32, 64, 128, 256)
+"""Rows of a tile that kernels choose among."""
+LEAST: Final = 16
+"""Rows that the tensor cores round up to."""
 COLUMNS: Final = 128
 """Columns of a tile."""
 DEPTH: Final = 64
 """Of the inner dimension, that a step of a block takes."""
 GATED: Final = 3.0
 """Matrices of a gated expert; one less is not gated."""
+TALLEST: Final[Mapping[bool, float]] = {True: 64.0, False: 128.0}
+"""Highest tile, by whether narrow weights are widened to 16 bits inside the kernel."""
+MIXED: Final = 256.0
+"""Highest tile where 8-bit activations meet 4-bit weights (MXFP8 × MXFP4)."""
+
+
+OVERLAP: Final = 8.0
+"""Exponent that joins host and device, of which one waits for the other."""
+HOST: Final = 4
+"""Regime of rows that the host's launches take."""
+
+
+def tallest(weight_bits: float, activation_bits: float) -> float:
+    """Rows of the highest tile that kernels of these formats have. [1]
+
+    Notes
+    -----
+    Source: ``block_size_m`` of Marlin (vLLM ``fused_marlin_moe.py``: 8 to 64), and
+    ``mSupportedTileN`` of the runners of TensorRT-LLM (``thop/fp4BlockScaleMoe.cpp``,
+    ``mxFp4BlockScaleMoe.cpp``: up to 128, of MXFP8 × MXFP4 up to 256).
+
+    >>> tallest(4, 16), tallest(4, 4), tallest(4, 8)
+    (64.0, 128.0, 256.0)
+    """
+    if weight_bits < 8 and activation_bits == 8:
+        return MIXED
+    return TALLEST[weight_bits < activation_bits]
 
 
 def expert_dims(
@@ -31,11 +64,11 @@ def expert_dims(
     matrices: Array,
     weight_width: Array,
     width: Array,
+    highest: Array,
     *,
     rows: Array,
     touched: Array,
-    tiles: Array,
-    padded: Array,
+    tiles: Mapping[int, Array],
 ) -> dict[str, Array]:
     """Columns of the form.
 
@@ -51,9 +84,24 @@ def expert_dims(
         Of an expert, 3 where it is gated. [1]
     weight_width, width
         Bytes per weight and activation. [B]
-    rows, touched, tiles, padded
+    highest
+        Rows of the highest tile of the kernel, as `tallest`. [1]
+    rows, touched
         Of the device's experts, as `roofline.cost.kernels.routing.Loads`. [1]
+    tiles
+        Tiles of each of `HEIGHTS`, the last one of each expert part full. [1]
+
+    Notes
+    -----
+    The height is the power of two at or above the rows that each expert on the device would have
+    if every token chose only among those: kernels pick it before they know the loads. Source:
+    ``computeSelectedTileN`` of TensorRT-LLM and ``calculate_tile_tokens_dim`` of FlashInfer
+    (``num_tokens * top_k / num_local_experts``); Marlin and Triton's matmul_ogs do alike.
     """
+    expected = np.maximum(tokens * active / local, 1.0)
+    height = np.clip(2.0 ** np.ceil(np.log2(expected)), HEIGHTS[0], highest)
+    place = np.searchsorted(HEIGHTS, height)
+    chosen = np.choose(place, np.broadcast_arrays(*(tiles[each] for each in HEIGHTS)))
     return {
         "tokens": tokens,
         "hidden": hidden,
@@ -65,8 +113,10 @@ def expert_dims(
         "width": width,
         "rows": rows,
         "touched": touched,
-        "tiles": tiles,
-        "padded": padded,
+        "each": rows / touched,
+        "height": height,
+        "tiles": chosen,
+        "padded": LEAST * tiles[LEAST],
     }
 
 
@@ -84,16 +134,30 @@ class Gemm:
         return longest
 
 
+def kept(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Share of the weights that a repeated call finds in the last-level cache. [1]
+
+    All that fits; what is twice as large evicts itself before it is used again.
+    """
+    weights = dims["touched"] * dims["matrices"] * dims["hidden"] * dims["inter"]
+    room = constants["resident"] * machine.l2_bytes
+    fitted: Array = np.clip(2.0 * room - weights * dims["weight_width"], 0.0, room)
+    return fitted / room if machine.l2_bytes else fitted
+
+
 def gemm(n: Array, k: Array, dims: Dims, machine: Machine, constants: Values) -> Gemm:
     """Grouped GEMM of N columns and depth K, over the rows of the touched experts."""
     sms = machine.multiprocessors
     per_sm = constants["compute"] * machine.flops_per_s / sms
-    rows = dims["padded"] / dims["tiles"]
+    filled = np.minimum(dims["padded"] / dims["tiles"], dims["height"])
+    rows = filled + constants["empty"] * (dims["height"] - filled)
     step = constants["step"] + 2.0 * rows * COLUMNS * DEPTH / per_sm
     block = constants["block"] + np.ceil(k / DEPTH) * step
     load = dims["tiles"] * np.ceil(n / COLUMNS) * block / (sms * constants["together"])
-    weights = dims["touched"] * n * k * dims["weight_width"]
-    return Gemm(block, load, weights / (constants["memory"] * machine.hbm_bytes_per_s))
+    weights, near = dims["touched"] * n * k * dims["weight_width"], kept(dims, machine, constants)
+    memory = weights * (1.0 - near) / (constants["memory"] * machine.hbm_bytes_per_s)
+    cache = weights * near / (constants["cache"] * cache_bytes_per_s(machine))
+    return Gemm(block, load, memory + cache)
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Gemm, Gemm, Array]:
@@ -101,13 +165,15 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> tuple[Gemm, Gemm, 
     hidden, inter, wide = dims["hidden"], dims["inter"], dims["matrices"] - 1.0
     first = gemm(wide * inter, hidden, dims, machine, constants)
     second = gemm(hidden, inter, dims, machine, constants)
-    permuted = dims["rows"] * (2.0 * hidden + (wide + 1.0) * inter) * dims["width"]
+    choices = dims["tokens"] * dims["active"]
+    passed = dims["rows"] + constants["elsewhere"] * np.maximum(choices - dims["rows"], 0.0)
+    permuted = passed * (2.0 * hidden + (wide + 1.0) * inter) * dims["width"]
     ends = 2.0 * dims["tokens"] * hidden * dims["width"]
     hbm = machine.hbm_bytes_per_s
     around = (
         permuted / (constants["permute"] * hbm)
         + ends / (constants["ends"] * hbm)
-        + constants["route"] * dims["tokens"] * dims["active"]
+        + constants["route"] * choices
         + constants["expert"] * dims["local"]
     )
     return first, second, around
@@ -147,26 +213,79 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     return found
 
 
+CONSTANTS: Final = (
+    Constant("launch", 1e-6, 1e-4, 2e-5, "s", "launches of all kernels of the operator"),
+    Constant("block", 1e-8, 2e-5, 2e-6, "s", "start and end of a thread block"),
+    Constant("step", 1e-9, 1e-6, 1e-7, "s", "latency of 64 of depth that no work hides"),
+    Constant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a step"),
+    Constant("empty", 0.01, 1.0, 0.3, "1", "share of the empty rows of a tile that take time"),
+    Constant("together", 1.0, 4.0, 1.2, "1", "blocks that an SM works on at the same time"),
+    Constant("memory", 0.2, 1.0, 0.8, "1", "share of memory bandwidth that weights get"),
+    Constant("cache", 0.05, 1.0, 0.4, "1", "the same of the last-level cache's bandwidth"),
+    Constant("resident", 0.05, 1.0, 0.5, "1", "share of that cache that weights can fill"),
+    Constant("permute", 0.1, 1.0, 0.5, "1", "memory's share of sorted and widened rows"),
+    Constant("elsewhere", 1e-3, 1.0, 0.05, "1", "share of other devices' rows passed over too"),
+    Constant("ends", 0.1, 1.0, 0.5, "1", "memory's share of tokens that come in and go out"),
+    Constant("route", 1e-12, 1e-8, 2e-10, "s", "a choice of expert that is sorted"),
+    Constant("expert", 1e-10, 1e-6, 1e-8, "s", "an expert on the device, touched or not"),
+    Constant("sharpness", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum"),
+)
+EQUATION: Final = (
+    "its share of (launch + both grouped products + sorting and summing) · exp(residual)"
+)
 FORM: Final = Form(
     "moe",
-    (
-        Constant("launch", 1e-6, 1e-4, 2e-5, "s", "launches of all kernels of the operator"),
-        Constant("block", 1e-8, 2e-5, 2e-6, "s", "start and end of a thread block"),
-        Constant("step", 1e-9, 1e-6, 1e-7, "s", "latency of 64 of depth that no work hides"),
-        Constant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a step"),
-        Constant("together", 1.0, 4.0, 1.2, "1", "blocks that an SM works on at the same time"),
-        Constant("memory", 0.2, 1.0, 0.8, "1", "share of memory bandwidth that weights get"),
-        Constant("permute", 0.1, 1.0, 0.5, "1", "the same of sorted, widened and narrowed rows"),
-        Constant("ends", 0.1, 1.0, 0.5, "1", "the same of tokens that come in and go out"),
-        Constant("route", 1e-12, 1e-8, 2e-10, "s", "a choice of expert that is sorted"),
-        Constant("expert", 1e-10, 1e-6, 1e-8, "s", "an expert on the device, touched or not"),
-        Constant("sharpness", 1.0, 16.0, 3.0, "1", "exponent of the soft maximum"),
-    ),
+    CONSTANTS,
     seconds,
-    ("tokens", "rows", "touched", "hidden", "inter"),
+    ("tokens", "each", "touched", "hidden", "inter"),
     regime,
-    "its share of (launch + both grouped products + sorting and summing) · exp(residual)",
+    EQUATION,
 )
 """Grouped GEMMs over touched experts and padded rows. Source: the tiling of grouped GEMM kernels,
 as in CUTLASS (https://github.com/NVIDIA/cutlass, ``examples/57_hopper_grouped_gemm``) and
 MegaBlocks, Gale et al. 2022 (arXiv 2211.15841)."""
+
+
+def eager_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Time of the device, or of the host that launches its kernels one by one. [s]"""
+    device: Array = seconds(dims, machine, constants)
+    longer: Array = (device**OVERLAP + constants["host"] ** OVERLAP) ** (1.0 / OVERLAP)
+    return longer
+
+
+def eager_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+    """As `regime`, or the host."""
+    waits = seconds(dims, machine, constants) < constants["host"]
+    return np.where(waits, HOST, regime(dims, machine, constants))
+
+
+EAGER: Final = Form(
+    "moe",
+    (*CONSTANTS, Constant("host", 1e-5, 2e-3, 3e-4, "s", "launches of the host, outside a graph")),
+    eager_seconds,
+    FORM.coordinates,
+    eager_regime,
+    "the larger of (its time in a graph) and the host's launches · exp(residual)",
+)
+"""Experts of a prefill, outside a CUDA graph."""
+
+
+def mega_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+    """Launch, then experts and links at the same time: the larger of both. [s]"""
+    alone: Array = seconds(dims, machine, constants) - constants["launch"]
+    links = dims["exchanged"] / (constants["link"] * dims["bytes_per_s"])
+    longer: Array = (alone**OVERLAP + links**OVERLAP) ** (1.0 / OVERLAP)
+    return constants["launch"] + longer
+
+
+MEGA: Final = Form(
+    "moe-mega",
+    (*CONSTANTS, Constant("link", 0.05, 1.0, 0.6, "1", "share of the link's rate in a direction")),
+    mega_seconds,
+    FORM.coordinates,
+    regime,
+    "(launch + the larger of experts and links) · exp(residual)",
+)
+"""Dispatch, experts and combination in one kernel; columns ``exchanged`` [B] and ``bytes_per_s``
+beside the others. Source: ``fp8_fp4_mega_moe`` of DeepGEMM
+(https://github.com/deepseek-ai/DeepGEMM)."""

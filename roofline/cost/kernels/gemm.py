@@ -7,6 +7,7 @@ quantisation Q find what the kernel before left in the last-level cache.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -109,17 +110,51 @@ def linear(
     return Form("gemm", constants, seconds, ("m", "n", "k"), regime, equation)
 
 
-GEMM: Final[Mapping[str, Form]] = {
-    "bfloat16": linear(2.0),
-    "float16": linear(2.0),
-    "fp8": linear(1.0, quantised=True),
-    "fp8_block": linear(1.0, stored=1.0 + SCALE_WIDTH / BLOCK**2, quantised=True),
+SCALED_EIGHT: Final = 1.0 + SCALE_WIDTH / BLOCK**2
+"""Bytes of an 8-bit weight with its share of a block's scale. [B]"""
+SCALED_FOUR: Final = 0.5 + 1.0 / 16.0
+"""Bytes of a 4-bit element with an 8-bit scale for each 16, as NVFP4 has it. [B]"""
+GROUPED_FOUR: Final = 0.5 + 2.0 / 128.0
+"""Bytes of a 4-bit weight with a 16-bit scale for each 128. [B]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """What a measured linear layer multiplies.
+
+    Attributes
+    ----------
+    width, stored
+        Bytes per element of X as it is multiplied, and of W as it is stored, with scales. [B]
+    arithmetic
+        The device's arithmetic that it takes.
+    quantised
+        Whether bringing 16-bit activations to that width is part of the time.
+    """
+
+    width: float
+    stored: float
+    arithmetic: str
+    quantised: bool = False
+
+    @property
+    def form(self) -> Form:
+        """Its equation."""
+        return linear(self.width, stored=self.stored, quantised=self.quantised)
+
+
+PRODUCTS: Final[Mapping[str, Product]] = {
+    "bfloat16": Product(2.0, 2.0, "bf16"),
+    "float16": Product(2.0, 2.0, "fp16"),
+    "fp8": Product(1.0, 1.0, "fp8", quantised=True),
+    "fp8_static": Product(1.0, 1.0, "fp8"),
+    "fp8_block": Product(1.0, SCALED_EIGHT, "fp8", quantised=True),
+    "nvfp4": Product(SCALED_FOUR, SCALED_FOUR, "fp4", quantised=True),
+    "int8_wo": Product(2.0, 1.0, "bf16"),
+    "int4_wo": Product(2.0, GROUPED_FOUR, "bf16"),
+    "sq": Product(1.0, 1.0, "int8", quantised=True),
 }
-"""By what a kernel multiplies; ``fp8`` has one scale per tensor, ``fp8_block`` one per block."""
-ARITHMETIC: Final[Mapping[str, str]] = {
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "fp8": "fp8",
-    "fp8_block": "fp8",
-}
-"""The device's arithmetic that each of them takes."""
+"""By number format as sources call it. ``fp8`` has one scale per tensor, ``fp8_block`` one per
+block, ``fp8_static`` scales that are known before; ``…_wo`` narrow weights only; ``sq`` is
+SmoothQuant in int8."""
+GEMM: Final[Mapping[str, Form]] = {name: product.form for name, product in PRODUCTS.items()}

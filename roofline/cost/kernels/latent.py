@@ -23,15 +23,18 @@ WEIGHED: Final = 512.0
 """Of which are values."""
 EXPANDED: Final = 160.0
 """Mean of the widths of an expanded key (128 + 64) and value (128), the same source."""
-ROWS: Final = 64
-"""Query rows of a block."""
-PADDED: Final = 16
+ROWS: Final = 64.0
+"""Query rows of a block, of two SMs on Blackwell twice as many."""
+PADDED: Final = 16.0
 """Rows that the tensor cores round up to."""
 KEYS: Final = 64.0
 """Keys of a tile."""
 
 SPLITS: Final = 128.0
 """Most parts that the keys of a block are split into."""
+PAIRED: Final = frozenset({"blackwell", "blackwell-ultra"})
+"""Generations whose tensor cores take 128 rows at once, of one SM or of two; up to 16 rows are the
+columns of a smaller product instead (``tcgen05.mma``, PTX ISA 8.6, section 9.7.16)."""
 GENERAL: Final = frozenset({"volta", "turing", "ampere", "ada"})
 """Generations for which TensorRT-LLM has no kernel of its own for the latent head (Hopper:
 FlashMLA); its general kernel does not split."""
@@ -49,6 +52,11 @@ def latent_dims(
 ) -> dict[str, Array]:
     """Columns of `DECODE`; widths are bytes per element, the generation is the device's."""
     most = 1.0 if generation in GENERAL else SPLITS
+    block = 2.0 * ROWS if generation in PAIRED else ROWS
+    queries = np.minimum(heads * new, block)
+    rounded = np.ceil(queries / PADDED) * PADDED
+    if generation in PAIRED:
+        rounded = np.where(queries <= PADDED, PADDED, block)
     return {
         "batch": batch,
         "new": new,
@@ -57,6 +65,8 @@ def latent_dims(
         "width": width,
         "kv_width": kv_width,
         "splits": most * np.ones_like(batch),
+        "block": block * np.ones_like(batch),
+        "rows": rounded * np.ones_like(batch),
     }
 
 
@@ -94,11 +104,11 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Times that the equation puts together."""
     batch, sms = dims["batch"], machine.multiprocessors
     queries = dims["heads"] * dims["new"]
-    units = batch * np.ceil(queries / ROWS)
+    units = batch * np.ceil(queries / dims["block"])
     tiles = np.ceil(dims["context"] / KEYS)
     each = np.ceil(units * tiles / sms)
     split = np.clip(np.ceil(tiles / each), 1.0, dims["splits"])
-    rows = np.ceil(np.minimum(queries, ROWS) / PADDED) * PADDED
+    rows = dims["rows"]
     per_sm = constants["compute"] * machine.flops_per_s / sms
     tile = constants["step"] + 2.0 * rows * KEYS * (READ + WEIGHED) / per_sm
     start = constants["unit"] + constants["edge"] * rows / ROWS
@@ -132,7 +142,7 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 DECODE: Final = Form(
     "latent-decode",
     (
-        Constant("launch", 1e-6, 5e-5, 8e-6, "s", "launch of the kernel"),
+        Constant("launch", 1e-6, 2e-4, 8e-6, "s", "launch of the kernel, or its host time"),
         Constant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
         Constant("edge", 1e-8, 5e-5, 1e-6, "s", "its queries and outputs, at 64 rows"),
         Constant("step", 1e-8, 2e-5, 5e-7, "s", "latency of a tile that no other work hides"),

@@ -5,11 +5,12 @@ Absorbed, queries are taken into the latent space and outputs out of it, head by
 keys and values around a prefill attention.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels import latent, prefill
+from roofline.cost.kernels import latent, sparse, sparse_columns
 from roofline.cost.kernels.decode import read_again
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
 from roofline.cost.work import Array
@@ -41,12 +42,12 @@ def projections(heads: Array, *, absorbed: bool) -> list[tuple[Array, Array]]:
 def with_projections(
     dims: Dims, heads: Array, weight_width: Array, faster: Array
 ) -> dict[str, Array]:
-    """Columns of `ABSORBED` or `EXPANDED`.
+    """Columns of `ABSORBED`.
 
     Parameters
     ----------
     dims
-        Of the attention in it: `latent.latent_dims` or `latent.expanded_dims`.
+        Of the attention in it: `latent.latent_dims`.
     heads
         On the device. [1]
     weight_width
@@ -55,6 +56,43 @@ def with_projections(
         Rate of the projections' arithmetic over that of the attention. [1]
     """
     return {**dims, "heads": heads, "weight_width": weight_width, "faster": faster}
+
+
+def expanded_dims(
+    batch: Array,
+    new: Array,
+    context: Array,
+    heads: Array,
+    width: Array,
+    *,
+    weight_width: Array,
+    faster: Array,
+) -> dict[str, Array]:
+    """Columns of `EXPANDED`, by the names of `roofline.cost.kernels.sparse`: no key is left out.
+
+    Keys and values are made of every token of the context, as many as are new or more.
+
+    Parameters
+    ----------
+    batch, new, context
+        Sequences [1], new tokens and context [token].
+    heads
+        On the device. [1]
+    width, weight_width
+        Bytes per element of activations, and per weight of a projection. [B]
+    faster
+        Rate of the projections' arithmetic over that of the attention. [1]
+    """
+    own = sparse_columns.tokens(batch, new, context, 2.0)
+    down, query, (up, depth), out = projections(heads, absorbed=False)
+    matrices = [down, query, (up * context / new, depth), out]
+    return {
+        **own,
+        **sparse_columns.dense(own, heads, key=PLAIN + ROTATED, value=PLAIN, width=2.0),
+        **sparse.projections(matrices, heads, weight_width=weight_width, faster=faster),
+        "hosted": np.ones_like(own["batch"]),
+        "width": width,
+    }
 
 
 def projected(dims: Dims, machine: Machine, constants: Values, *, absorbed: bool) -> Array:
@@ -75,12 +113,6 @@ def absorbed_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     return latent.seconds(dims, machine, constants) + own
 
 
-def expanded_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Projections, then prefill attention, with the launches of all. [s]"""
-    own = projected(dims, machine, constants, absorbed=False)
-    return prefill.seconds(dims, machine, constants) + own
-
-
 def _regime(attention: Array, own: Array, constants: Values) -> Regimes:
     launch = np.full_like(own, constants["launch"])
     found: Regimes = np.argmax(np.stack([launch, attention - launch, own]), axis=0)
@@ -91,12 +123,6 @@ def absorbed_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Launches, attention or projections."""
     own = projected(dims, machine, constants, absorbed=True)
     return _regime(latent.seconds(dims, machine, constants), own, constants)
-
-
-def expanded_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Launches, attention or projections."""
-    own = projected(dims, machine, constants, absorbed=False)
-    return _regime(prefill.seconds(dims, machine, constants), own, constants)
 
 
 OWN: Final = (
@@ -118,13 +144,7 @@ ABSORBED: Final = Form(
     ("context", "batch", "heads", "new"),
     absorbed_regime,
 )
-EXPANDED: Final = Form(
-    "latent-module-prefill",
-    _with(prefill.FORM.constants),
-    expanded_seconds,
-    ("new", "sequences", "heads"),
-    expanded_regime,
-)
+EXPANDED: Final = replace(sparse.DENSE_MODULE, kind="latent-module-prefill")
 """Projections around latent attention. Source: DeepSeek-AI 2024 (arXiv 2405.04434), section 2.1,
 equations 9-13; absorption is of its last paragraph."""
 

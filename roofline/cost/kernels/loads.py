@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.routing import LEAST, TILE
+from roofline.cost.kernels.experts import HEIGHTS
 from roofline.cost.work import Array
 
 MOST: Final = 2000.0
@@ -14,8 +14,8 @@ POINTS: Final = 160
 TINY: Final = 1e-12
 
 
-def padding(rows: Array, touched: Array) -> tuple[Array, Array]:
-    """Tiles of `TILE` rows, and rows with those of each expert rounded up to `LEAST`. [1]
+def padding(rows: Array, touched: Array) -> dict[int, Array]:
+    """Tiles of each of `HEIGHTS` rows, the last one of each expert part full. [1]
 
     Parameters
     ----------
@@ -31,13 +31,13 @@ def padding(rows: Array, touched: Array) -> tuple[Array, Array]:
 
     Examples
     --------
-    One row each: every expert has one tile, and fills one of 16 rows.
+    One row each: every expert has one tile, however small.
 
-    >>> [float(each) for each in padding(np.array(8.0), np.array(8.0))]
-    [8.0, 128.0]
+    >>> {height: float(tiles) for height, tiles in padding(np.array(8.0), np.array(8.0)).items()}
+    {8: 8.0, 16: 8.0, 32: 8.0, 64: 8.0, 128: 8.0, 256: 8.0}
     """
     each = rows / np.maximum(touched, TINY)
-    return touched * _tiles(each, TILE), touched * LEAST * _tiles(each, LEAST)
+    return {height: touched * _tiles(each, height) for height in HEIGHTS}
 
 
 def _tiles(rows: Array, tile: int) -> Array:

@@ -36,8 +36,8 @@ def prefill_dims(
 ) -> dict[str, Array]:
     """Columns of the form; the window is 0 for none, widths are bytes per element.
 
-    ``reach`` is how many keys the last query sees, ``sequences`` is batch × heads; a residual table
-    needs both as coordinates.
+    ``reach`` is how many keys the last query sees, ``sequences`` is batch × heads, ``group`` how
+    many of them share keys; a residual table needs them as coordinates.
     """
     return {
         "batch": batch,
@@ -50,6 +50,7 @@ def prefill_dims(
         "kv_width": kv_width,
         "reach": np.where(window > 0, np.minimum(window, context), context),
         "sequences": batch * heads,
+        "group": heads / kv_heads,
     }
 
 
@@ -110,8 +111,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     spread = dims["batch"] * heads * (blocks * start + together * tile) / machine.multiprocessors
     queries = dims["width"] * dims["new"] * (heads + kv_heads)
     keys = dims["kv_width"] * dims["context"] * kv_heads
-    moved = 2.0 * dims["batch"] * (queries + keys) * dims["head_dim"]
-    memory = moved / (constants["memory"] * machine.hbm_bytes_per_s)
+    share = queries / constants["memory"] + keys / constants["cache"]
+    memory = 2.0 * dims["batch"] * share * dims["head_dim"] / machine.hbm_bytes_per_s
     return Parts(start + last * tile, spread, memory, windowed)
 
 
@@ -140,11 +141,12 @@ FORM: Final = Form(
         Constant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
         Constant("wide", 0.5, 2.0, 1.0, "1", "growth of a tile with head width, as an exponent"),
         Constant("masked", 1.0, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"),
-        Constant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth outside the blocks"),
+        Constant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth for queries and outputs"),
+        Constant("cache", 0.02, 1.0, 0.7, "1", "the same of keys and values, converted or copied"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
-    ("new", "sequences", "head_dim", "reach"),
+    ("new", "sequences", "head_dim", "reach", "group"),
     regime,
     "(launch + bytes / (memory·BW) + [longest^q + load^q]^(1/q)) · exp(residual)",
 )

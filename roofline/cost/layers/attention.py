@@ -40,7 +40,7 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
         dims = {"m": p.tokens, "reads": cached, "writes": cached}
         yield Op("kv-store", "pointwise", store, layers, dims=dims)
     if part.index is not None:
-        yield from index(p, part.index, layers)
+        yield from index(p, part.index, layers, queries=heads, kv_heads=kv_heads)
 
     shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": h}
     window = None if part.window is None else float(part.window)
@@ -83,7 +83,8 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
             dims=shape
             | {"count": count, "new": new, "context": context}
             | {"value_dim": v, "window": window or 0.0, "chunk": chunk or 0.0}
-            | apart,
+            | apart
+            | ({} if part.index is None else {"top_k": float(part.index.top_k)}),
             formats={"activations": precision.activations.name, "kv": precision.kv.name},
         )
         seen = _seen(part, context, deployment.layout.cp)
@@ -125,8 +126,16 @@ def mask_of(p: Pass) -> Mask:
     return "causal" if causal else "square"
 
 
-def index(p: Pass, part: Indexer, layers: int) -> Iterator[Op]:
-    """Projections of the indexer, and the scores it gives to every cached token."""
+def index(p: Pass, part: Indexer, layers: int, **attention: Number) -> Iterator[Op]:
+    """Projections of the indexer, and the scores it gives to every cached token.
+
+    Parameters
+    ----------
+    p, part, layers
+        Step, indexer, and layers that have it.
+    attention
+        Dimensions of the attention that it chooses for, by which kernels are told apart.
+    """
     if not part.computes:
         return
     precision = p.deployment.precision
@@ -158,6 +167,9 @@ def index(p: Pass, part: Indexer, layers: int) -> Iterator[Op]:
             work,
             layers,
             precision.attention_arithmetic,
-            dims=shape | {"count": count, "new": new, "context": context},
-            formats={"activations": precision.activations.name},
+            dims=shape
+            | {"count": count, "new": new, "context": context}
+            | {"top_k": float(part.top_k), "entry_bytes": cached}
+            | attention,
+            formats={"activations": precision.activations.name, "kv": precision.kv.name},
         )

@@ -146,7 +146,10 @@ def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -
     d = float(p.deployment.architecture.d_model)
     moved = (1 + streams) * d
     mine = p.tokens / p.tp if p.deployment.layout.sequence_parallel else p.tokens
-    return elementwise(p, name, moved, moved, layers, parameters=parameters, tokens=mine)
+    op = elementwise(p, name, moved, moved, layers, parameters=parameters, tokens=mine)
+    if p.block is None or not p.block.hyper_connected:
+        return op
+    return replace(op, dims={**op.dims, "streams": float(streams)})
 
 
 def collective(name: str, moved: Transfer, payload: Number, ranks: Ranks, layers: int) -> Op:

@@ -74,7 +74,11 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
                 replace(scores, flops=scores.flops * _share(p, new, context)),
                 layers,
                 precision.attention_arithmetic,
-                dims=shape | {"count": count, "new": new, "context": context},
+                dims=shape
+                | {"count": count, "new": new, "context": context}
+                | {"top_k": float(part.index.top_k), "ratio": float(part.ratio)}
+                | {"entry_bytes": float(part.index.bytes_per_token * part.ratio), "queries": heads},
+                formats={"activations": precision.activations.name, "kv": precision.kv.name},
             )
         work = Work(
             flops=(4.0 * heads * h) * times(count, met),
@@ -98,6 +102,7 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
                 "window": float(part.window),
                 "chunk": 0.0,
                 "ratio": float(part.ratio),
+                "top_k": 0.0 if part.index is None else float(part.index.top_k),
             },
             formats={"activations": precision.activations.name, "kv": precision.kv.name},
         )

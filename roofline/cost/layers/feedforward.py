@@ -68,6 +68,10 @@ def experts(p: Pass, part: Moe, d: float, layers: int) -> Iterator[Op]:
         "matrices": 3.0 if part.gated else 2.0,
         "rows": rows,
         "touched": met,
+        "experts": float(part.experts),
+        "limited": float(part.groups > 1),
+        "apart": 1.0 * np.asarray(layout.apart)[()],
+        "own": mine.tokens,
     }
     made = p.made(up.name)
     formats = {"weights": made.stored.name, "activations": _multiplied(made)}

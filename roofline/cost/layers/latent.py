@@ -17,7 +17,9 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     """Down and up projections, cache, attention of each group, output projection.
 
     A group is priced in both forms and gets the one that takes less time at datasheet rates;
-    ``options.mla`` forces one of them.
+    ``options.mla`` forces one of them. Keys that an index chose are attended in the latent: each
+    query has others, and expanding them for it alone would take longer than attending to them.
+    Source: DeepSeek-V3.2 (2025), section 2.1, multi-query mode of sparse attention.
     """
     precision = p.deployment.precision
     matrices = {matrix.name: matrix for matrix in part.linears(int(d))}
@@ -37,7 +39,7 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     dims = {"m": p.tokens, "reads": cached, "writes": cached}
     yield Op("kv-store", "pointwise", store, layers, dims=dims)
     if part.index is not None:
-        yield from index(p, part.index, layers)
+        yield from index(p, part.index, layers, queries=heads, latent=float(part.latent))
     for group in p.groups:
         _, count, new, context = group
         yield from gathered(p, new, _cache(p, part, count, context), layers)
@@ -62,7 +64,9 @@ def _group(
 ) -> Iterator[Op]:
     expanded, absorbed = _expanded(p, part, group, layers), _absorbed(p, part, group, layers)
     choice = p.deployment.options.mla
+    hidden = False if part.index is None else np.asarray(group[3]) > part.index.top_k
     shorter: Number = np.where(_seconds(p, absorbed) <= _seconds(p, expanded), 1.0, 0.0)
+    shorter = np.where(hidden, 1.0, shorter)
     if choice != "auto":
         shorter = 1.0 if choice == "absorbed" else 0.0
     for form in (_Form(expanded, 1.0 - shorter), _Form(absorbed, shorter)):
@@ -185,7 +189,8 @@ def _absorbed(
             "latent": float(part.latent),
             "rope": float(part.rope_dim),
             "window": top_k or 0.0,
-        },
+        }
+        | ({} if top_k is None else {"sparse": 1.0, "top_k": top_k}),
         formats={"activations": precision.activations.name, "kv": precision.kv.name},
     )
     return [

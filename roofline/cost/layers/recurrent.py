@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.cost.layers.common import Pass, called, elementwise, split
 from roofline.cost.recurrent import chunked_scan, recurrent_steps
-from roofline.cost.work import Number, Op, Work
+from roofline.cost.work import Number, Op, Work, times
 from roofline.model.architecture import Recurrent
 from roofline.model.precision import named
 
@@ -18,9 +18,9 @@ def operators(p: Pass, part: Recurrent, d: float, layers: int) -> Iterator[Op]:
     *into, out = part.linears(int(d))
     for matrix in into:
         yield from split(p, matrix, layers)
-    if part.conv_width:
-        yield _convolution(p, part, layers)
     for group in p.groups:
+        if part.conv_width:
+            yield _convolution(p, part, group, layers)
         yield from _state(p, part, group, layers)
     inner = part.heads * part.value_dim / tp
     yield elementwise(p, "state-gate", 2 * inner, inner, layers)
@@ -32,12 +32,28 @@ def _taps(part: Recurrent) -> float:
     return float(part.conv_width * part.conv_kernel)
 
 
-def _convolution(p: Pass, part: Recurrent, layers: int) -> Op:
+def _convolution(
+    p: Pass, part: Recurrent, group: tuple[str, Number, Number, Number], layers: int
+) -> Op:
     """Short convolution over the channels, with the last inputs of each sequence in and out."""
-    tp = p.tp
+    tp, (name, count, new, _) = p.tp, group
     wide, kept = part.conv_width / tp, (part.state_elements - part.matrix_elements) / tp
-    op = elementwise(p, "convolution", wide, wide, layers, parameters=_taps(part) / tp)
-    return replace(op, work=op.work + Work(kv_bytes=(2.0 * kept * p.width) * p.rows))
+    op = elementwise(
+        p,
+        called("convolution", name),
+        wide,
+        wide,
+        layers,
+        parameters=_taps(part) / tp,
+        tokens=times(count, new),
+    )
+    shape = {"channels": wide, "taps": float(part.conv_kernel), "count": count, "new": new}
+    return replace(
+        op,
+        work=op.work + Work(kv_bytes=(2.0 * kept * p.width) * count),
+        dims={**op.dims, **shape},
+        formats={"layer": part.kind},
+    )
 
 
 def _state(
@@ -62,7 +78,11 @@ def _state(
         Work(),
         layers,
         dims=shape | {"count": count, "new": new, "chunk": float(part.chunk)},
-        formats={"activations": precision.activations.name, "state": state.name},
+        formats={
+            "activations": precision.activations.name,
+            "state": state.name,
+            "layer": part.kind,
+        },
     )
     # A step of the recurrence is no matrix product; a chunk is.
     vector = "fp32" if "fp32" in p.deployment.node.gpu.flops_per_s else ""

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from roofline.model.architecture import Architecture, Block, CompressedAttention, Indexer, Linear
+from roofline.model.architecture import (
+    STREAMS,
+    Architecture,
+    Block,
+    CompressedAttention,
+    Indexer,
+    Linear,
+)
 from roofline.model.huggingface.common import Builder, Geometry, neutral
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.predicting import block_parameters
@@ -60,7 +67,7 @@ def deepseek_v4(fields: Fields) -> Architecture:
     streams = fields.integer("streams", "hc_mult", default=4)
     # What is read from the streams, what is written to them, and how they mix; for both parts.
     outputs = (2 + streams) * streams
-    hyper = Linear("streams", outputs, streams * width, split="none")
+    hyper = Linear(STREAMS, outputs, streams * width, split="none")
 
     def layer(kind: str) -> Block:
         return Block(

@@ -93,7 +93,7 @@ def test_growth_with_the_batch_is_recovered_where_constants_cannot_be_told_apart
 def test_constants_that_no_row_speaks_of_stay_at_their_priors() -> None:
     logs, spread = fitted(rows(planted(), each=4))
     before, sd = priors()
-    silent = [PLACE[f"sglang.{name}"] for name in CONSTANTS] + [PLACE["blackwell_dense"]]
+    silent = [PLACE[f"sglang.{name}"] for name in CONSTANTS]
     assert logs[silent] == pytest.approx(before[silent])
     assert spread[silent] == pytest.approx(sd[silent])
 

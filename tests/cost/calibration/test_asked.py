@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 
 from roofline.api.setting import deployed
-from roofline.cost.calibration.asked import asked
+from roofline.cost.calibration.asked import Asked, asked
+from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.calibration.rows import sorted_out
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
-from roofline.cost.kernels import calibrated
+from roofline.cost.kernels import calibrated, exchange
+from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import machine
+from roofline.cost.kernels.residual import Hull
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.roof import roof
-from roofline.cost.step import Group, decode, prefill
+from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
@@ -86,9 +90,9 @@ def test_a_window_of_wide_keys_is_not_taken_for_latent_attention_without_one() -
     assert roof(decoded, given).measured is not None
 
 
-def test_expanded_keys_that_are_chosen_cost_what_is_chosen() -> None:
+def test_keys_that_are_chosen_cost_what_is_chosen() -> None:
     given = deployment("deepseek-v3.2", "h200-sxm", Layout(tp=8))
-    op, over = attention_of(given, prefill(1.0, 65536.0), "attention-expanded")
+    op, over = attention_of(given, prefill(1.0, 65536.0), "attention-absorbed")
     known = roof(op, given).measured
     assert known is not None
     assert "chosen" in known.assumed
@@ -188,3 +192,251 @@ def test_a_chunk_takes_no_leap_where_another_kernel_takes_over(
     ratios = np.array(times[1:]) / np.array(times[:-1])
     assert np.all(ratios < 2.1)
     assert np.all(ratios > 0.95)
+
+
+def one(given: Deployment, group: Group | list[Group], begin: str) -> Op:
+    ops = step(given, group)
+    return next(op for name, op in ops.items() if name.startswith(begin))
+
+
+@pytest.mark.parametrize(
+    ("model", "layer"),
+    [
+        ("qwen3-next-80b-a3b-instruct", "gdn"),
+        ("kimi-linear-48b-a3b-base", "kda"),
+        ("nemotron-h-8b", "mamba2"),
+    ],
+)
+@pytest.mark.parametrize(("new", "phase"), [(1.0, "decode"), (4.0, "verify"), (4096.0, "prefill")])
+def test_a_recurrent_layer_asks_for_both_kernels_of_its_phase(
+    model: str, layer: str, new: float, phase: str
+) -> None:
+    given = deployment(model, "h100-sxm")
+    ops = step(given, Group(16.0, new, 4096.0))
+    wanted = {
+        name: known
+        for name, op in ops.items()
+        if (op.kind == "scan" or "taps" in op.dims)
+        and (known := asked(op, given.node.gpu)) is not None
+    }
+    assert {each.kind for each in wanted.values()} == {"linear-attention"}
+    first = {each.variants[0] for each in wanted.values()}
+    assert first == {f"{layer}-{phase}-convolution", f"{layer}-{phase}-state"}
+    for each in wanted.values():
+        assert each.cold == (phase != "prefill")
+        assert each.dims["batch"].tolist() == [16.0]
+        assert each.dims["new"].tolist() == [new]
+    (state,) = (each for each in wanted.values() if "sequences" in each.dims)
+    assert bool(state.assumed) == (phase == "verify" and layer != "kda")
+
+
+def test_tensor_parallel_devices_ask_for_their_heads_and_channels() -> None:
+    whole, half = (
+        {
+            name: asked(op, gpu("h100-sxm"))
+            for name, op in step(
+                deployment("qwen3-next-80b-a3b-instruct", "h100-sxm", Layout(tp=tp)),
+                decode(16.0, 2048.0),
+            ).items()
+            if op.kind == "scan" or "taps" in op.dims
+        }
+        for tp in (1, 2)
+    )
+    assert len(whole) == 2
+    for name, each in whole.items():
+        other = half[name]
+        assert each is not None
+        assert other is not None
+        for column in ("heads", "key_heads", "channels", "sequences"):
+            if column in each.dims:
+                assert other.dims[column].tolist() == (each.dims[column] / 2).tolist(), column
+
+
+def test_prompts_and_tokens_of_one_step_are_convolved_apart() -> None:
+    given = deployment("qwen3-next-80b-a3b-instruct", "h100-sxm")
+    both = [Group(32.0, 1.0, 2049.0, "decode"), Group(1.0, 512.0, 512.0, "prefill")]
+    for name, phase in (("convolution-decode", "decode"), ("convolution-prefill", "prefill")):
+        wanted = asked(one(given, both, name), given.node.gpu)
+        assert wanted is not None
+        assert wanted.variants[0] == f"gdn-{phase}-convolution"
+        alone = asked(
+            one(given, replace(both[phase == "prefill"], name=""), "convolution"), gpu("h100-sxm")
+        )
+        assert alone is not None
+        assert {k: v.tolist() for k, v in alone.dims.items()} == {
+            k: v.tolist() for k, v in wanted.dims.items()
+        }
+
+
+def test_rows_of_a_recurrent_layer_are_sorted_by_phase() -> None:
+    given = deployment("qwen3-next-80b-a3b-instruct", "h100-sxm")
+    op = one(given, Group(4.0, np.array([1.0, 3.0, 8.0, 9.0, 100.0, 1.0]), 4096.0), "convolution")
+    parts = {tuple(rows.tolist()): asked(part, given.node.gpu) for rows, part in sorted_out(op)}
+    told = {rows: each.variants[0] for rows, each in parts.items() if each is not None}
+    assert told == {
+        (0, 5): "gdn-decode-convolution",
+        (1, 2): "gdn-verify-convolution",
+        (3, 4): "gdn-prefill-convolution",
+    }
+
+
+def test_hyper_connections_ask_for_the_streams_of_one_part_of_a_layer() -> None:
+    given = deployment("deepseek-v4-pro", "h100-sxm", Layout(tp=8))
+    ops = step(given, decode(16.0, 2048.0))
+    width, layers = given.architecture.d_model, len(given.architecture.layers)
+    for name, variant in (("streams", "pre"), ("norm", "post")):
+        wanted = asked(ops[name], given.node.gpu)
+        assert wanted is not None
+        assert (wanted.kind, wanted.variants) == ("hyper-connections", (variant,))
+        shape = {key: value.tolist() for key, value in wanted.dims.items()}
+        assert shape == {"tokens": [16], "hidden": [width], "streams": [4], "sites": [1]}
+        # Two parts a layer: twice the layers, each one site.
+        assert ops[name].repeat == 2 * layers
+    after = asked(ops["norm"], given.node.gpu)
+    assert after is not None
+    assert after.then is not None
+    assert after.then.dims["width"].tolist() == [width]
+    plain = asked(ops["final-norm"], given.node.gpu)
+    assert plain is not None
+    assert plain.kind == "pointwise"
+
+
+def test_attention_over_depth_is_no_hyper_connection() -> None:
+    given = deployment("kimi-k3", "h100-sxm", Layout(tp=8))
+    wanted = asked(one(given, decode(16.0, 2048.0), "norm"), given.node.gpu)
+    assert wanted is not None
+    assert wanted.kind == "pointwise"
+
+
+def test_an_encoder_asks_for_attention_without_a_mask() -> None:
+    given = deployment("bert-large-uncased", "h100-sxm")
+    wanted = asked(one(given, prefill(8.0, 512.0), "attention"), given.node.gpu)
+    assert wanted is not None
+    assert wanted.kind == "encoder-attention"
+    shape = {key: value.tolist() for key, value in wanted.dims.items()}
+    assert shape == {"batch": [8], "seq": [512], "heads": [16], "head_dim": [64]}
+    causal = asked(
+        one(deployment("llama-3.1-8b", "h100-sxm"), prefill(8.0, 512.0), "attention"),
+        gpu("h100-sxm"),
+    )
+    assert causal is not None
+    assert causal.kind == "prefill-attention"
+
+
+def routed(model: str, device: str, layout: Layout, group: Group, weights: str = "") -> Asked:
+    """Kernel that the first matrix of a mixture of experts asks for."""
+    stored = {"weights": weights} if weights else {}
+    made = deployed(
+        architecture(model),
+        gpu(device),
+        None,
+        layout,
+        calibration="auto",
+        **stored,  # type: ignore[arg-type]
+    )
+    ops = first_stage(made, group)
+    wanted = asked(ops["experts-gate-up"], made.node.gpu)
+    assert wanted is not None
+    return wanted
+
+
+@pytest.mark.parametrize(
+    ("device", "weights", "variant", "arithmetic"),
+    [
+        ("b200-sxm", "nvfp4", "nvfp4", "fp4"),
+        ("b200-sxm", "mxfp4", "w4a8_mxfp4_mxfp8", "fp8"),
+        ("b200-sxm", "mxfp4-w4a16", "w4a16_mxfp4", "bf16"),
+        ("b200-sxm", "int4-awq", "int4_wo", "bf16"),
+        ("h100-sxm", "int4-awq", "int4_wo", "bf16"),
+        ("h100-sxm", "int4-w4a8", "w4afp8", "fp8"),
+        ("h100-sxm", "fp8-block", "fp8_block", "fp8"),
+        ("h100-sxm", "bf16", "bfloat16", "bf16"),
+    ],
+)
+def test_experts_ask_for_the_kernels_of_their_own_format(
+    device: str, weights: str, variant: str, arithmetic: str
+) -> None:
+    group = decode(512.0, 2048.0)
+    wanted = routed("qwen3-235b-a22b", device, Layout(tp=8), group, weights=weights)
+    while wanted.otherwise is not None:
+        wanted = wanted.otherwise
+    plain = [each for each in wanted.variants if "-" not in each]
+    assert (plain[0], wanted.arithmetic, wanted.assumed) == (variant, arithmetic, "")
+    assert wanted.kind == "moe"
+
+
+def test_few_tokens_and_spread_experts_ask_for_kernels_that_are_for_them() -> None:
+    few, many = decode(16.0, 2048.0), decode(1024.0, 2048.0)
+    whole, spread = Layout(tp=8), Layout(tp=8, ep=8)
+
+    def first(layout: Layout, group: Group) -> tuple[str, ...]:
+        return routed("qwen3-235b-a22b", "b200-sxm", layout, group, weights="nvfp4").variants
+
+    assert "nvfp4-min-latency" in first(whole, few)
+    assert "nvfp4-min-latency" not in first(whole, many)
+    assert "nvfp4-spread" in first(spread, many)
+    assert "nvfp4-spread" not in first(whole, many)
+
+
+def test_a_kernel_of_some_shapes_is_for_the_engine_that_has_it() -> None:
+    labels = (
+        Label("b200-sxm", "trtllm", "moe", "nvfp4-min-latency"),
+        Label("b200-sxm", "trtllm", "moe", "nvfp4"),
+        Label("b200-sxm", "vllm", "moe", "nvfp4"),
+    )
+    kernels = {label: Kernel(label, "fp4", None) for label in labels}  # type: ignore[arg-type]
+    found = {}
+    for engine in ("trtllm", "vllm"):
+        given = GpuCalibration("test", engine, labels, kernels.__getitem__)
+        one = given.find(gpu("b200-sxm"), "moe", ("nvfp4-min-latency", "nvfp4"))
+        assert one is not None
+        found[engine] = one.fit.label
+    assert found == {"trtllm": labels[0], "vllm": labels[2]}
+
+
+@pytest.mark.parametrize(("batch", "phase"), [(64.0, "decode"), (65536.0, "prefill")])
+def test_experts_whose_tokens_come_from_others_ask_for_the_kernel_of_that(
+    batch: float, phase: str
+) -> None:
+    """Where this engine has none on the device, they ask for that of experts at home."""
+    wanted = routed("deepseek-v3", "h200-sxm", Layout(dp=8, ep=8), decode(batch, 1.0))
+    assert (wanted.kind, wanted.variants) == ("moe-wideep", (f"fp8_block-{phase}", "fp8_block"))
+    assert wanted.otherwise is not None
+    assert wanted.otherwise.kind == "moe"
+    if phase == "decode":
+        np.testing.assert_allclose(wanted.dims["tokens"] * 8, wanted.dims["rows"])
+    at_home = routed("deepseek-v3", "h200-sxm", Layout(tp=8, ep=8), decode(batch, 1.0))
+    assert at_home.kind == "moe"
+
+
+def test_tensorrt_llm_exchanges_tokens_by_kernels_of_its_own() -> None:
+    """By one-sided stores where those were measured, else a kernel prepares the dispatch."""
+    made = deployed(
+        architecture("deepseek-v3"),
+        gpu("gb200"),
+        None,
+        Layout(dp=4, ep=4),
+        calibration="auto",
+        weights="nvfp4",
+    )
+    ops = first_stage(made, decode(512.0, 1.0))
+    two = ("dispatch-nvfp4", "prepare-nvfp4", "combine-bfloat16")
+    model = Calibrated(
+        exchange.ALLTOALL,
+        {c.name: c.prior for c in exchange.ALLTOALL.constants},
+        None,
+        {},
+        0.1,
+        Hull(np.zeros(3), np.full(3, 40.0), np.full((1, 3), 20.0), 40.0),
+    )
+    seconds = {}
+    for variants in (two, (*two, "dispatch-nvfp4-one-sided")):
+        labels = tuple(Label("gb200", "trtllm", "moe-alltoall", each) for each in variants)
+        kernels = {label: Kernel(label, "bf16", model) for label in labels}
+        for engine in ("trtllm", "vllm"):
+            given = GpuCalibration("test", engine, labels, kernels.__getitem__)
+            known = given.price(ops["dispatch"], gpu("gb200"))
+            assert (known is not None) == (engine == "trtllm")
+            if known is not None:
+                seconds[len(variants)] = float(np.max(known.seconds))
+    assert seconds[3] > seconds[4] > 0.0

@@ -8,15 +8,17 @@ import pytest
 from roofline.api.setting import deployed
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration.asked import asked
-from roofline.cost.calibration.kernel import Found, Kernel
+from roofline.cost.calibration.kernel import Found, Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration, of_part
 from roofline.cost.deployment import Deployment
-from roofline.cost.kernels import calibrated
-from roofline.cost.kernels.form import machine
+from roofline.cost.kernels import calibrated, encoder, hyper, recurrent
+from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.form import Form, machine
+from roofline.cost.kernels.residual import Hull
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.measured import Measured
 from roofline.cost.roof import roof
-from roofline.cost.step import decode, prefill, step
+from roofline.cost.step import Group, decode, prefill, step
 from roofline.cost.work import Op
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
@@ -258,3 +260,139 @@ def test_prompts_and_chunks_in_one_column_are_priced_as_alone() -> None:
         for field in ("seconds", "log_sd", "basis"):
             value = np.broadcast_to(getattr(column, field), new.shape)[place]
             assert value == pytest.approx(getattr(alone, field), rel=1e-9), (field, place)
+
+
+def with_kernels(given: Deployment, *forms: tuple[str, str, str, Form]) -> Deployment:
+    """Beside what is shipped, kernels of a provider, kind and variant at the priors of a form."""
+    calibration = given.calibration
+    assert isinstance(calibration, GpuCalibration)
+    device = given.node.gpu.name
+    made = {}
+    for provider, kind, variant, form in forms:
+        wide = np.zeros((1, len(form.coordinates)))
+        constants = {constant.name: constant.prior for constant in form.constants}
+        hull = Hull(wide[0] - 50.0, wide[0] + 50.0, wide, 100.0)
+        model = Calibrated(form, constants, None, {}, 0.1, hull)
+        label = Label(device, provider, kind, variant)
+        made[label] = Kernel(label, "bf16", model)
+    load = calibration.load
+    others = tuple(label for label in calibration.labels if label not in made)
+    mine = replace(
+        calibration,
+        labels=(*others, *made),
+        load=lambda label: made[label] if label in made else load(label),
+    )
+    return replace(given, calibration=mine)
+
+
+def test_kernels_that_run_one_after_the_other_add_up() -> None:
+    """A norm after streams are mixed takes what both take."""
+    given = with_kernels(
+        deployment("deepseek-v4-pro", layout=Layout(tp=8)),
+        ("vllm", "hyper-connections", "post", hyper.HYPER["post"]),
+    )
+    op = step(given, decode(64.0, 1024.0))["norm"]
+    known, wanted = priced(given, op), asked(op, given.node.gpu)
+    assert known is not None
+    assert wanted is not None
+    assert wanted.then is not None
+    form = hyper.HYPER["post"]
+    device = machine(given.node.gpu, "bf16")
+    priors = {constant.name: constant.prior for constant in form.constants}
+    mixing = form.seconds(wanted.dims, device, priors)[0]
+    assert isinstance(given.calibration, GpuCalibration)
+    norm = given.calibration.find(given.node.gpu, "pointwise", wanted.then.variants)
+    assert norm is not None
+    after = calibrated.seconds(norm.fit.model, wanted.then.dims, device)[0]
+    assert known.seconds == pytest.approx(mixing + after, rel=0.05)
+    assert after > 0.1 * mixing
+
+
+def test_a_state_is_read_from_memory_and_an_input_of_a_convolution_is_warm() -> None:
+    given = with_kernels(
+        deployment("qwen3-next-80b-a3b-instruct"),
+        ("vllm", "linear-attention", "gdn-decode-state", recurrent.STEP),
+        ("vllm", "linear-attention", "gdn-prefill-convolution", recurrent.CONVOLUTION),
+    )
+    device = machine(given.node.gpu, "bf16")
+    for group, name, form, cold in (
+        (decode(8.0, 1024.0), "gated-delta", recurrent.STEP, True),
+        (prefill(1.0, 512.0), "convolution", recurrent.CONVOLUTION, False),
+    ):
+        op = step(given, group)[name]
+        known, wanted = priced(given, op), asked(op, given.node.gpu)
+        assert known is not None
+        assert wanted is not None
+        priors = {constant.name: constant.prior for constant in form.constants}
+        blind = replace(device, l2_bytes=0.0) if cold else device
+        assert known.seconds == pytest.approx(form.seconds(wanted.dims, blind, priors)[0])
+        other = device if cold else replace(device, l2_bytes=0.0)
+        assert known.seconds > form.seconds(wanted.dims, other, priors)[0] or not cold
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
+def test_a_recurrent_step_is_priced_by_the_kernels_of_its_engine(engine: str) -> None:
+    forms = (
+        ("gdn-decode-state", recurrent.STEP),
+        ("gdn-decode-convolution", recurrent.CONVOLUTION_STEP),
+        ("gdn-prefill-state", recurrent.SCAN),
+        ("gdn-prefill-convolution", recurrent.CONVOLUTION),
+    )
+    kernels = [
+        (provider, "linear-attention", variant, form)
+        for provider in ("vllm", "sglang", "trtllm")
+        for variant, form in forms
+    ]
+    given = with_kernels(deployment("qwen3-next-80b-a3b-instruct", engine=engine), *kernels)
+    for group in (prefill(2.0, 4096.0), decode(32.0, 2048.0)):
+        for name, op in step(given, group).items():
+            if op.kind == "scan" or "taps" in op.dims:
+                known = priced(given, op)
+                assert known is not None, name
+                assert known.found is not None
+                assert known.found.fit.label.provider == engine
+                assert known.basis == BASES.index("interpolated")
+
+
+def test_phases_of_a_recurrent_layer_along_an_axis_are_priced_one_by_one() -> None:
+    given = with_kernels(
+        deployment("qwen3-next-80b-a3b-instruct"),
+        ("vllm", "linear-attention", "gdn-decode-state", recurrent.STEP),
+        ("vllm", "linear-attention", "gdn-decode-convolution", recurrent.CONVOLUTION_STEP),
+        ("vllm", "linear-attention", "gdn-prefill-state", recurrent.SCAN),
+        ("vllm", "linear-attention", "gdn-prefill-convolution", recurrent.CONVOLUTION),
+    )
+    new = np.array([1.0, 3.0, 512.0, 1.0, 4096.0])
+
+    def seconds(tokens: np.ndarray | float) -> np.ndarray:
+        total = np.zeros(np.shape(tokens))
+        for op in step(given, Group(4.0, tokens, 8192.0)).values():
+            if op.kind == "scan" or "taps" in op.dims:
+                known = priced(given, op)
+                assert known is not None
+                total = total + known.seconds
+        return total
+
+    np.testing.assert_allclose(seconds(new), [float(seconds(each)) for each in new.tolist()])
+
+
+def test_an_encoder_is_priced_with_the_blocks_of_the_kernel_of_its_engine() -> None:
+    times = {}
+    for engine, kernel in (("vllm", "fa3"), ("trtllm", "torch_flow")):
+        given = with_kernels(
+            deployment("bert-large-uncased", engine=engine),
+            (engine, "encoder-attention", "bfloat16", encoder.FORM),
+        )
+        op = step(given, prefill(8.0, 1500.0))["attention"]
+        known, wanted = priced(given, op), asked(op, given.node.gpu)
+        assert known is not None
+        assert wanted is not None
+        batch, seq, heads, width = (
+            wanted.dims[name] for name in ("batch", "seq", "heads", "head_dim")
+        )
+        dims = encoder.encoder_dims(batch, seq, heads, width, kernel, "hopper")
+        priors = {constant.name: constant.prior for constant in encoder.FORM.constants}
+        times[engine] = known.seconds
+        expected = encoder.FORM.seconds(dims, machine(given.node.gpu, "bf16"), priors)[0]
+        assert known.seconds == pytest.approx(expected)
+    assert times["vllm"] != times["trtllm"]

@@ -18,7 +18,8 @@ def count_recurrent(
     if part.conv_width:
         wide = part.conv_width // tp
         out.activation_bytes += tokens * 2 * wide * width
-        out.weight_bytes += wide * part.conv_kernel * width
+        # A prompt and tokens after it are convolved by kernels of their own.
+        out.weight_bytes += len(groups) * wide * part.conv_kernel * width
     heads, key_heads = part.heads // tp, max(part.key_heads // tp, 1)
     taps = part.conv_width * part.conv_kernel
     for number, new, _ in groups:

@@ -1,0 +1,59 @@
+"""Measured hyper-connections and gated feed-forward parts as columns of their forms."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from roofline.bench.kernel_rows import WEIGHTS, Group, Name
+from roofline.bench.rows import families_of
+from roofline.cost.kernels import hyper, mlp
+from roofline.cost.kernels.form import Form, machine
+from roofline.cost.work import Array
+from roofline.hardware.catalog import gpu
+
+if TYPE_CHECKING:
+    import pandas
+
+HYPER: Final = ("gpu", "backend", "version", "op")
+MLP: Final = ("gpu", "backend", "version", "kernel", "dtype")
+
+
+def hyper_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Hyper-connections; a family is a model width and an octave of tokens.
+
+    An engine chooses one of several kernels by the number of tokens: they are one group, as what is
+    asked for is what the engine does.
+    """
+    for values, rows in frame.groupby(list(HYPER), observed=True):
+        name = dict(zip(HYPER, map(str, values), strict=True))
+        columns = ("num_tokens", "hidden", "hc_mult", "sites")
+        dims = hyper.hyper_dims(*(rows[column].to_numpy(np.float64) for column in columns))
+        yield _group({**name, "dtype": "bfloat16"}, hyper.HYPER[name["op"]], dims, rows, "bf16")
+
+
+def mlp_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Gated feed-forward parts; both phases run the same kernels."""
+    for values, rows in frame.groupby(list(MLP), observed=True):
+        name = dict(zip(MLP, map(str, values), strict=True))
+        columns = ("num_tokens", "hidden", "inter")
+        tokens, hidden, inter = (rows[column].to_numpy(np.float64) for column in columns)
+        low = "fp8" if name["dtype"].startswith("fp8") else "bf16"
+        dims = mlp.mlp_dims(tokens, hidden, inter, np.full_like(tokens, WEIGHTS[name["dtype"]]))
+        yield _group(name, mlp.FORM, dims, rows, low)
+
+
+def _group(
+    name: Name, form: Form, dims: dict[str, Array], rows: "pandas.DataFrame", arithmetic: str
+) -> Group:
+    told = {**dims, "octave": np.floor(np.log2(dims["tokens"]))}
+    return Group(
+        name,
+        form,
+        machine(gpu(name["gpu"]), arithmetic),
+        dims,
+        rows.time_s.to_numpy(np.float64),
+        families_of(told, ("hidden", "octave")),
+        rows.index.to_numpy().astype(np.int64),
+        arithmetic,
+    )

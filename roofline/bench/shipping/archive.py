@@ -1,0 +1,95 @@
+"""A shipped fit as bytes: its constants and facts in JSON, then its tables as 32-bit numbers."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from roofline.cost.calibration.kernel import Kernel, Label
+from roofline.cost.kernels.calibrated import Calibrated
+from roofline.cost.kernels.catalog import FORMS, name_of
+from roofline.cost.kernels.residual import Hull, Residual, Steps
+from roofline.cost.work import Array
+
+DIGITS: Final = 6
+"""Of constants and spreads: far finer than any time was measured."""
+STORED: Final = np.dtype("<f4")
+ROUNDING: Final = 4e-6
+"""Octaves that a shape may move by when it is stored."""
+
+
+def pack(kernel: Kernel) -> bytes:
+    """Bytes of a fit, as `unpack` reads them."""
+    model = kernel.model
+    hull, residual = model.hull, model.residual
+    steps = None if residual is None else residual.steps
+    arrays = [hull.points]
+    if residual is not None:
+        arrays.append(residual.weights)
+    if steps is not None:
+        arrays += [steps.nodes, steps.families, steps.weights]
+    head = {
+        "form": name_of(model.form),
+        "arithmetic": kernel.arithmetic,
+        "kernel": kernel.name,
+        "constants": {name: _rounded(value) for name, value in model.constants.items()},
+        "spread": _rounded(model.spread),
+        "spreads": {str(regime): _rounded(value) for regime, value in model.spreads.items()},
+        "rows": model.rows,
+        "source": model.source,
+        "low": hull.low.tolist(),
+        "high": hull.high.tolist(),
+        "radius": hull.radius + ROUNDING,
+        "reach": None if residual is None else residual.reach,
+        "steps_reach": None if residual is None or steps is None else residual.steps_reach,
+        "shapes": [array.shape for array in arrays],
+    }
+    told = json.dumps(head, separators=(",", ":")).encode()
+    tables = b"".join(np.ascontiguousarray(array, dtype=STORED).tobytes() for array in arrays)
+    return len(told).to_bytes(4, "little") + told + tables
+
+
+def unpack(label: Label, stored: bytes) -> Kernel:
+    """The fit that bytes are of.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError
+        They are not what `pack` made.
+    """
+    start = 4 + int.from_bytes(stored[:4], "little")
+    head: dict[str, Any] = json.loads(stored[4:start])
+    arrays = _arrays(head["shapes"], stored[start:])
+    form = FORMS[head["form"]]
+    points = next(arrays)
+    residual = None
+    if head["reach"] is not None:
+        weights, steps = next(arrays), None
+        if head["steps_reach"] is not None:
+            steps = Steps(next(arrays), next(arrays), next(arrays))
+        residual = Residual(weights, head["reach"], steps, head["steps_reach"] or 0.0)
+    model = Calibrated(
+        form,
+        {constant.name: float(head["constants"][constant.name]) for constant in form.constants},
+        residual,
+        {int(regime): value for regime, value in head["spreads"].items()},
+        head["spread"],
+        Hull(np.array(head["low"]), np.array(head["high"]), points, head["radius"]),
+        head["rows"],
+        head["source"],
+    )
+    return Kernel(label, head["arithmetic"], model, head.get("kernel", ""))
+
+
+def _arrays(shapes: list[list[int]], stored: bytes) -> Iterator[Array]:
+    start = 0
+    for shape in shapes:
+        count = int(np.prod(shape))
+        table = np.frombuffer(stored, dtype=STORED, count=count, offset=start)
+        yield table.reshape(shape).astype(np.float64)
+        start += count * STORED.itemsize
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

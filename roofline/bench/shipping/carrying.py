@@ -1,0 +1,98 @@
+"""How far shipped fits are off on a device, or under an engine, that they were not measured on.
+
+``python -m roofline.bench.shipping.carrying MEASUREMENTS [KIND …]`` prints, by kind of kernel, the
+errors on each device of the fits of the others, and on each engine's kernels of those of the
+others; and the log standard deviation that carrying has to add for intervals to hold.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors
+from roofline.bench.kernel_rows import Group
+from roofline.bench.shipping.files import fit_of, labels
+from roofline.bench.shipping.making import FILES, jobs_of
+from roofline.cost.calibration.kernel import NEUTRAL, Label, nearest
+from roofline.cost.kernels.calibrated import predict
+from roofline.cost.work import Array
+from roofline.hardware.catalog import gpu
+
+ROWS: Final = 2000
+"""Rows of a group that are enough to tell."""
+NEAR: Final = "another device of its generation"
+FAR: Final = "another generation"
+ENGINE: Final = "another engine"
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A group of measured rows as the nearest fit that is not its own predicts them.
+
+    Attributes
+    ----------
+    kind, device, over
+        Of kernel; where the rows were measured; what the fit was carried over.
+    off
+        Logarithm of measured over predicted. [1]
+    log_sd
+        The fit's own spread. [1]
+    """
+
+    kind: str
+    device: str
+    over: str
+    off: Array
+    log_sd: Array
+
+    @property
+    def added(self) -> float:
+        """Log standard deviation beside the fit's own with which four of five rows are inside."""
+        needed = np.quantile(np.abs(self.off), CENTRAL) / DEVIATIONS
+        own = float(np.median(self.log_sd))
+        return float(np.sqrt(max(needed**2 - own**2, 0.0)))
+
+
+def carried(label: Label, group: Group) -> Iterator[Carried]:
+    """The rows of a group by fits of other devices, and of other engines on the same device."""
+    some = np.arange(len(group))
+    if len(some) > ROWS:
+        some = np.sort(np.random.default_rng(0).choice(some, ROWS, replace=False))
+    rows, device, every = group[some], gpu(label.device), labels()
+    elsewhere = tuple(each for each in every if each.device != label.device)
+    others = tuple(
+        each for each in every if each.device == label.device and each.provider != label.provider
+    )
+    for known, engine in ((elsewhere, False), (others, True)):
+        if engine and label.provider in NEUTRAL:
+            continue
+        found = nearest(known, fit_of, device, label.provider, label.kind, (label.variant,))
+        if found is None or (not engine and found.fit.label.provider != label.provider):
+            continue
+        time, own, _ = predict(found.fit.model, rows.dims, rows.machine)
+        over = ENGINE if engine else (FAR if found.far else NEAR)
+        yield Carried(label.kind, label.device, over, np.log(rows.measured / time), own)
+
+
+def main(measurements: Path, kinds: Sequence[str]) -> None:
+    """Print a row for each kind and way of carrying."""
+    found: dict[tuple[str, str], list[Carried]] = {}
+    for label, group in jobs_of(measurements, kinds or tuple(FILES)):
+        for each in carried(label, group):
+            found.setdefault((each.kind, each.over), []).append(each)
+    for (kind, over), parts in sorted(found.items()):
+        off = np.concatenate([part.off for part in parts])
+        known = errors(np.exp(-off), np.ones_like(off))
+        added = sorted(part.added for part in parts)
+        sys.stdout.write(
+            f"{kind:20} {over:32} {len(parts):4} groups {known}  adds {np.median(added):.2f}"
+            f" ({added[0]:.2f} to {added[-1]:.2f})\n"
+        )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
