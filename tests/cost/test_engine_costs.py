@@ -200,7 +200,7 @@ def test_beyond_the_reach_of_an_engine_more_bandwidth_decodes_no_faster() -> Non
 @pytest.mark.parametrize("network", [DENSE, MIXTURE, LATENT])
 @pytest.mark.parametrize("device", [HOPPER, BLACKWELL])
 def test_no_engine_changes_nothing(network: Any, device: Gpu) -> None:
-    assert NO_ENGINE.gains(device) == ALONE
+    assert NO_ENGINE.gains == ALONE
     assert NO_ENGINE.costs(network, device, 4.0) == IDEAL
     assert IDEAL.decode_step(0.01, 64.0) == 0.01
     assert IDEAL.prefill_step(0.01) == 0.01
@@ -218,7 +218,7 @@ def test_without_an_engine_a_step_is_the_sum_of_its_kernels() -> None:
 @pytest.mark.parametrize("device", [HOPPER, BLACKWELL])
 def test_kernels_of_a_profile_are_all_of_it_but_the_software(network: Any, device: Gpu) -> None:
     kernels = kernels_of(CHANGED)
-    assert kernels.gains(device) == CHANGED.gains(device) != ALONE
+    assert kernels.gains == CHANGED.gains != ALONE
     assert kernels.costs(network, device, 1.0) == IDEAL
     assert kernels_of(NO_ENGINE) == NO_ENGINE
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cost.kernels.form import Constant, Form, Machine, machine, take
-from roofline.cost.kernels.gemm import ARITHMETIC, GEMM
+from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE, QUANTIZE
 from roofline.cost.kernels.warm import cache_bytes_per_s, warm_seconds
 from roofline.hardware.catalog import gpu
@@ -39,7 +39,9 @@ def test_no_constants_beat_the_dense_rates(form: Form, share: float) -> None:
     if form.kind == "gemm":
         work = 2 * dims["m"] * dims["n"] * dims["k"]
         assert (found >= work / H100.flops_per_s).all()
-        assert (found >= dims["n"] * dims["k"] / H100.hbm_bytes_per_s).all()
+        (stored,) = (PRODUCTS[name].stored for name, each in GEMM.items() if each is form)
+        least = min(stored, 1.0) * dims["n"] * dims["k"]
+        assert (found >= least / H100.hbm_bytes_per_s).all()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -101,7 +103,7 @@ def test_regimes_of_a_linear_layer_are_start_memory_and_compute() -> None:
 def test_quantised_activations_cost_time_of_their_own() -> None:
     form, plain = GEMM["fp8"], GEMM["bfloat16"]
     assert {c.name for c in form.constants} - {c.name for c in plain.constants} == {"quantise"}
-    assert set(GEMM) == set(ARITHMETIC)
+    assert set(GEMM) == set(PRODUCTS)
 
 
 def test_traffic_leaves_the_cache_where_it_is_full() -> None:
