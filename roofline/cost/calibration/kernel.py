@@ -115,6 +115,12 @@ IDEAL: Final = "ideal"
 LIBRARY: Final = frozenset({("gemm", "bfloat16")})
 """Kernels that every engine takes from one library: products in 16 bits, cuBLAS."""
 
+HOST_TIMED: Final = frozenset({("vllm", "gemm", "fp8_block")})
+"""Provider, kind and variant measured with the host's time, which is none inside a graph of
+kernels. vLLM's products of blocks were launched one by one, each with the conversion of its input:
+0.15 ms and more on Blackwell from 1 to 1,024 rows, and twice that on a GB200, whose chip is the
+same and whose host is slower; SGLang's and TensorRT-LLM's DeepGEMM takes 7 to 18 µs of either."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -194,7 +200,7 @@ def nearest(
     """The fit that stands for a kernel, and how far it is from it; None if nothing is like it.
 
     The first variant that any device has is taken; of its devices the most alike, and there the
-    engine's own kernels before those of others. Kernels that are not an engine's are the user's own
+    engine's own kernels before those of others, unless `HOST_TIMED`. Kernels that are not an engine's are the user's own
     first, and those are also the first to stand for what an engine has no kernel of.
 
     Parameters
@@ -210,6 +216,7 @@ def nearest(
     for variant in variants:
         for device in devices(gpu):
             if here := places.get((device, kind, variant)):
+                here = [each for each in here if not _host_timed(each)] or here
                 own = [each for each in here if each.provider == provider]
                 shared = [each for each in here if _shared(each)]
                 measured = [each for each in shared if each.mine]
@@ -225,3 +232,8 @@ def nearest(
 def _shared(label: Label) -> bool:
     """Whether any engine may have this kernel."""
     return label.provider in NEUTRAL or (label.kind, label.variant) in LIBRARY
+
+
+def _host_timed(label: Label) -> bool:
+    """Whether the host's time was measured with it; not by users, who measure graphs."""
+    return not label.mine and (label.provider, label.kind, label.variant) in HOST_TIMED

@@ -195,7 +195,10 @@ def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
         **fine,
     )
     others = _once(_others(deployment))
-    tokens = refined(others, spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN), **fine)
+    dense = spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN)
+    # Points up to where every integer is one are not what refining adds.
+    more = len(dense) + fine["most"]
+    tokens = refined(others, dense, tolerance=fine["tolerance"], most=more, rounds=ROUNDS)
     others_s = others(tokens)
     chunks, cached, attention = _attention(deployment, most, tokens, others_s)
 
