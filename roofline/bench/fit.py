@@ -37,12 +37,14 @@ FEW: Final = 64
 so that what is left out keeps most of its neighbours, as it does in use."""
 OUTER: Final = 8
 """Folds of families that a validation scores."""
-SEARCH_ROWS: Final = 1200
+SEARCH_ROWS: Final = 2500
 """Rows that a search for constants sees at most."""
 CHOICE_ROWS: Final = 3000
 """Rows that a table sees at most while its shape is chosen."""
 TABLE_ROWS: Final = 8000
 """Rows that a table is made of at most."""
+ROWS_EACH: Final = 10
+"""Rows for each point of a table beyond the points that its shape is chosen with."""
 JUDGED_ROWS: Final = 1000
 """Rows of a fold left out that judge a table, where they are many."""
 NONE: Final = -1
@@ -147,7 +149,7 @@ def fit_and_score(
         spread[held] = spreads(covered[rest], regimes[rest], regimes[held], families[rest])
     few = _thinned(np.arange(len(rows.measured)), TABLE_ROWS)
     at, off = octaves(rows.form, rows.dims), rows.off(constants)
-    seen = _seen(at[few], POINTS, cover(at, POINTS))
+    seen = _seen(at[few], _points(len(at)), cover(at, _points(len(at))))
     (table,) = _tried((chosen,), seen, off[few])
     found = Calibrated(
         rows.form, constants, table, own, every, seen.hull, len(rows.measured), source
@@ -253,7 +255,7 @@ def _left_out(
     best = _best(typical)
     if tables[best] is not None and len(at) > CHOICE_POINTS:
         tried = [
-            _missed((tables[best],), at, off, _thinned(rest, TABLE_ROWS), judged, POINTS)
+            _missed((tables[best],), at, off, _thinned(rest, TABLE_ROWS), judged, _points(len(rest)))
             for off, (rest, judged) in zip(offs, folds, strict=True)
         ]
         best_row = 0
@@ -271,6 +273,11 @@ def _left_out(
 def _best(typical: Array) -> int:
     best = int(typical.argmin())
     return best if typical[best] <= GAIN * typical[0] else 0
+
+
+def _points(rows: int) -> int:
+    """Points of a table of so many rows: few rows determine few points. [1]"""
+    return min(POINTS, max(CHOICE_POINTS, rows // ROWS_EACH))
 
 
 def _missed(

@@ -21,7 +21,7 @@ READERS: Final = {
     "deepep": exchange_rows.exchange_groups,
 }
 """By the file that the rows are in."""
-ROWS: Final = 400
+ROWS: Final = 600
 """Of a group that a test fits: a random sample, from a fixed seed."""
 EXPERT_ROWS: Final = 6000
 """Read of all groups of experts, whose loads are drawn one by one."""

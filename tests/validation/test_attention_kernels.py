@@ -31,7 +31,8 @@ TARGETS: Final = {
     ("attention_prefill", "a100_sxm"): (0.08, 0.25),
     ("attention_decode", "h100_sxm"): (0.05, 0.20),
     ("attention_decode", "a100_sxm"): (0.11, 0.30),
-    ("mla_decode", "h100_sxm"): (0.06, 0.22),
+    # Five widths of heads: the outer ones are left out two octaves from their neighbours.
+    ("mla_decode", "h100_sxm"): (0.06, 0.30),
 }
 """Median and 90th percentile of the errors."""
 TABLES: Final = "bfloat16 bfloat16"

@@ -78,12 +78,14 @@ def test_a_sample_is_better_known_from_its_sibling_than_from_itself(kind: str, n
     some, _ = prepared(kind, every[every.gpu.isin(["h100_sxm", "h200_sxm"])])
     groups = list(READERS[kind](some))
     print()
-    for whole in groups:
-        if whole.name["gpu"] != "h200-sxm":
-            continue
-        group = thinned(whole, SAMPLED)
-        alike = {**group.name, "gpu": "h100-sxm"}
-        (sibling,) = (thinned(other, DONOR) for other in groups if other.name == alike)
+    pairs = [
+        (thinned(whole, SAMPLED), thinned(other, DONOR))
+        for whole in groups
+        for other in groups
+        if whole.name["gpu"] == "h200-sxm" and other.name == {**whole.name, "gpu": "h100-sxm"}
+    ]
+    assert pairs
+    for group, sibling in pairs:
         model = fit(
             sibling.form,
             sibling.dims,
