@@ -13,8 +13,9 @@ from roofline.bench.calibrations import calibration_of
 from roofline.bench.fitted import Fitted
 from roofline.bench.held_out import Errors
 from roofline.bench.profile import Profile, write
-from roofline.bench.shipping.files import fit_of, labels
+from roofline.bench.shipping.files import fit_of
 from roofline.cli import run
+from roofline.cost.calibration.kernel import Label
 from roofline.cost.kernels.decode import KERNELS, USUAL, decode_dims, scheduled
 from roofline.errors import InputError, RooflineError
 from roofline.hardware import catalog as hardware
@@ -23,6 +24,7 @@ from tests.study.scenario.documents import BATCH, scenario
 
 Captured = pytest.CaptureFixture[str]
 GEMMS = ("qkv", "attn-out", "gate-up", "down", "lm-head")
+ENGINES = ("vllm", "sglang", "trtllm")
 SLOWER = 2.0
 
 
@@ -46,8 +48,9 @@ def mine(
     scale: float = SLOWER,
     name: str = "",
     probes: tuple[str, ...] = ("gemm-bf16",),
+    provider: str = "vllm",
 ) -> Path:
-    """A calibration as `roofline calibrate` writes them: shipped fits, so many times slower."""
+    """A calibration as `roofline calibrate` writes them: an engine's fits, so much slower."""
     kinds = {
         "gemm-bf16": ("gemm", "bfloat16", "product-2"),
         "paged-decode": ("decode-attention", "bfloat16-bfloat16", "decode"),
@@ -55,9 +58,7 @@ def mine(
     fits: dict[str, Fitted] = {}
     for probe in probes:
         kind, variant, form = kinds[probe]
-        wanted = ("h100-sxm", kind, variant)
-        label = next(x for x in labels() if (x.device, x.kind, x.variant) == wanted)
-        shipped = fit_of(label)
+        shipped = fit_of(Label("h100-sxm", provider, kind, variant))
         model = replace(shipped.model, scale=scale, source="my own")
         known = Errors(0.03, 0.04, 0.09)
         fits[probe] = Fitted(probe, 1, kind, shipped.arithmetic, form, model, known, known, 0.8)
@@ -80,7 +81,7 @@ def test_own_kernels_price_what_they_are_of_and_shipped_ones_the_rest(
     home: Path, capsys: Captured
 ) -> None:
     shipped = seconds(answer(capsys, "--engine trtllm"))
-    mine(home)
+    mine(home, provider="trtllm")
     found = answer(capsys, "--engine trtllm")
     ratio = {op: time / shipped[op] for op, time in seconds(found).items()}
     for (phase, op), share in ratio.items():
@@ -136,13 +137,19 @@ def test_an_engine_s_own_attention_stays_where_it_was_measured(
     home: Path, capsys: Captured
 ) -> None:
     """The probe's attention is no engine's: it stands in for those that were not measured."""
-    asked = {engine: f"--engine {engine}" for engine in ("vllm", "sglang")}
-    before = {engine: seconds(answer(capsys, words)) for engine, words in asked.items()}
-    mine(home, probes=("paged-decode",), scale=10.0)
-    after = {engine: seconds(answer(capsys, words)) for engine, words in asked.items()}
-    op = ("decode", "attention")
-    assert after["vllm"][op] == before["vllm"][op]
-    assert after["sglang"][op] > 5.0 * before["sglang"][op]
+    asked = [(gpu, engine) for gpu in ("h100-sxm", "h800-sxm") for engine in ENGINES]
+
+    def attention() -> dict[tuple[str, str], float]:
+        found = {key: answer(capsys, "--gpu {} --engine {}".format(*key)) for key in asked}
+        return {key: seconds(each)["decode", "attention"] for key, each in found.items()}
+
+    before = attention()
+    for device in ("h100-sxm", "h800-sxm"):
+        mine(home, device=device, probes=("paged-decode",), scale=10.0)
+    after = attention()
+    for engine in ENGINES:
+        assert after["h100-sxm", engine] == before["h100-sxm", engine], engine
+        assert after["h800-sxm", engine] > 5.0 * before["h800-sxm", engine], engine
 
 
 def test_a_damaged_own_calibration_is_one_error_that_names_it(home: Path, capsys: Captured) -> None:
