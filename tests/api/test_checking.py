@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
 import roofline
 from roofline.api import checking
@@ -16,6 +15,7 @@ from roofline.api.checking import EXTRAS, LIBRARIES, NEEDS, OLDEST_PYTHON
 from roofline.bench.gpu import environment
 from roofline.errors import InputError, UnknownNameError
 from tests.bench.gpu.fake_nvml import NvmlError, fake_nvml
+from tests.cli.test_own_calibration import mine
 
 Checks = dict[str, dict[str, str]]
 PROJECT = Path(roofline.__file__).parents[1] / "pyproject.toml"
@@ -92,7 +92,12 @@ def test_a_gpu_is_recognised_and_its_calibration_found(monkeypatch: pytest.Monke
         "hint": "",
     }
     assert found["calibration"]["state"] == "ok"
-    assert found["calibration"]["found"].startswith("h100-sxm under vllm: h100-sxm, ")
+    assert found["calibration"]["found"] == "h100-sxm under vllm: h100-sxm"
+    used = dict(each.split(": ") for each in found["calibration"]["hint"].split("; "))
+    assert next(iter(used)) == "vllm on h100-sxm"
+    assert {"gemm", "decode-attention", "prefill-attention"} <= set(
+        used["vllm on h100-sxm"].split(", ")
+    )
 
 
 def test_a_gpu_that_is_no_product_of_the_catalog_is_asked_about(
@@ -123,12 +128,7 @@ def test_both_wheels_of_cupy_are_wrong_not_missing(monkeypatch: pytest.MonkeyPat
 
 def test_the_users_own_calibration_is_listed_with_how_to_use_it(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "calibrations"
-    folder.mkdir(parents=True)
-    shipped = PROJECT.parent / "hwspecs" / "calibrations" / "h100-sxm"
-    source = next(iter(sorted(shipped.glob("trtllm.gemm.bfloat16.yaml"))))
-    document = yaml.safe_load(source.read_text("utf-8"))
-    text = source.read_text("utf-8").replace(f"name: {document['name']}", "name: mine", 1)
-    (folder / "mine.yaml").write_text(text, encoding="utf-8")
+    assert mine(tmp_path / "home", name="mine") == folder / "mine.yaml"
     (folder / "broken.yaml").write_text("a: 1\n", encoding="utf-8")
     found = checks("h100-sxm")
     assert found["own calibration"]["found"] == "mine"
