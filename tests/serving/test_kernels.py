@@ -41,10 +41,14 @@ def test_kernels_of_another_device_say_where_they_come_from() -> None:
     own = {row["kernel"]: row for row in kernels(_priced("h100-sxm")).rows()}
     assert own["gemm bfloat16"]["measured on"] == "h100-sxm"
     assert own["gemm bfloat16"]["note"] == ""
-    far = {row["kernel"]: row for row in kernels(_priced("b200-sxm")).rows()}
-    assert far["gemm bfloat16"]["measured on"] == "h100-sxm"
-    assert "another generation" in far["gemm bfloat16"]["note"]
-    assert far["gemm bfloat16"]["basis"] == "transferred"
+    for device, measured, where in (
+        ("h800-sxm", "h100-sxm", "a device of the same generation"),
+        ("rtx-pro-6000", "l40s", "another generation"),
+    ):
+        far = {row["kernel"]: row for row in kernels(_priced(device)).rows()}
+        assert far["gemm bfloat16"]["measured on"] == measured
+        assert where in far["gemm bfloat16"]["note"]
+        assert far["gemm bfloat16"]["basis"] == "transferred"
 
 
 def test_what_no_measurement_covers_and_what_is_inside_another_kernel_is_told() -> None:
