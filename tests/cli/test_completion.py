@@ -80,8 +80,12 @@ def test_nothing_heavy_is_imported_for_a_name() -> None:
 
 def test_completion_installs_itself(tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    program = tmp_path / "roofline"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m roofline "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    # The shell is the one that it is started from: a test's ancestors need not have one.
     subprocess.run(
-        [sys.executable, "-m", "roofline", "--install-completion", "bash"],
+        ["bash", "-c", f"{program} --install-completion; exit $?"],
         env=environment,
         capture_output=True,
         check=True,
@@ -89,9 +93,6 @@ def test_completion_installs_itself(tmp_path: Path) -> None:
     script = tmp_path / ".bash_completions" / "roofline.sh"
     assert str(script) in (tmp_path / ".bashrc").read_text("utf-8")
     # A real bash, with what was installed.
-    program = tmp_path / "roofline"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m roofline "$@"\n', encoding="utf-8")
-    program.chmod(0o755)
     asked = (
         f"source {script}; COMP_WORDS=(roofline analyze qwen3-30b-a); COMP_CWORD=2; "
         f"_roofline_completion {program}; echo ${{COMPREPLY[@]}}"
