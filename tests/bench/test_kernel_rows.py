@@ -69,7 +69,8 @@ def test_a_prefill_of_one_token_is_left_to_decoding_where_the_kernel_does_so() -
 
 
 def test_flash_attention_2_copies_heads_into_rows_only_where_there_is_a_group() -> None:
-    base = ATTENTION | {"kernel": "vllm_flash_attn", "seq_q": 1, "gpu": "a100_sxm"}
+    vllm = {"backend": "vllm", "kernel": "vllm_flash_attn", "gpu": "a100_sxm"}
+    base = ATTENTION | vllm | {"seq_q": 1}
     changes: list[dict[str, object]] = [{}, {"batch": 1}, {"n_heads": 2}, {"n_kv_heads": 1}]
     (group,) = decode_groups(frame(base, *changes))
     assert group.dims["copies"].tolist() == [1, 0, 0, 0]
