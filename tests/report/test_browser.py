@@ -164,7 +164,7 @@ def test_names_of_points_are_apart_and_on_the_figure(
     browser: Any, tmp_path: Path, width: int
 ) -> None:
     path = tmp_path / "report.html"
-    write(roofline.analyze(weights="fp8", tp=8, overlap=0.5), path)
+    write(roofline.analyze("qwen3-235b-a22b", weights="fp8", tp=8, overlap=0.5), path)
     visit = Visit(browser, path, viewport={"width": width, "height": 844})
     names, outside, crossed = visit.page.evaluate(NAMES_APART)
     assert names >= 6
