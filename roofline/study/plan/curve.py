@@ -229,9 +229,11 @@ def _latency(
 def _late(found: Steady, share: Share) -> Array:
     """Waits for the first step of the decode pool, even over twice their mean. [s]
 
-    Time between tokens starts with the token that the prefill has made, so that it has them.
+    Time between tokens starts with the token that the prefill has made, so that it has them. A
+    cache that comes while others decode is taken in beside their next step and is in the one after.
     """
     waits = np.maximum(found.queue_s - share.request_s, found.tpot_s / 2.0)
     even = (np.arange(WAITS) + 0.5) / WAITS * 2.0
-    late: Array = share.request_s + waits * even[:, None]
+    beside = found.utilisation * found.tpot_s
+    late: Array = share.request_s + beside + waits * even[:, None]
     return late

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from statistics import median
 
 import pytest
 
@@ -66,9 +67,10 @@ def test_time_between_tokens_by_curve_is_that_of_both_pools_together(
     model: str, mean: float
 ) -> None:
     option = paired(model, mean)
-    # Of 600 requests the 99th percentile of short answers is anything from 35 to 52 ms.
-    many = (answered(mean, RATES[model], 20_000, seed) for seed in (5, 6))
-    together = sum(whole(option, each, LOOSE[1]) for each in many) / 2.0
+    # Of short answers about one in a hundred has one step: the 99th percentile is theirs or that of
+    # two steps, 37 or 47 ms, by chance even of 20,000.
+    many = (answered(mean, RATES[model], 20_000, seed) for seed in range(5, 12))
+    together = median(whole(option, each, LOOSE[1]) for each in many)
     # What is left is the hand-over, and that a curve is a closed form.
     assert option.seconds("tpot_p99") == pytest.approx(together, rel=0.1)
 
