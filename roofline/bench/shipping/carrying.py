@@ -71,7 +71,9 @@ def carried(label: Label, group: Group) -> Iterator[Carried]:
         if engine and label.provider in NEUTRAL:
             continue
         found = nearest(known, fit_of, device, label.provider, label.kind, (label.variant,))
-        if found is None or (not engine and found.fit.label.provider != label.provider):
+        if found is None or found.fit.model.form != group.form:
+            continue
+        if not engine and found.fit.label.provider != label.provider:
             continue
         time, own, _ = predict(found.fit.model, rows.dims, rows.machine)
         over = ENGINE if engine else (FAR if found.far else NEAR)

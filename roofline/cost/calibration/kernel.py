@@ -84,27 +84,38 @@ ORDER: Final[Mapping[str, tuple[str, ...]]] = {
 """Generations whose kernels stand for those of a generation, the most alike first. Ada runs the
 kernels of Ampere (mma.sync, no wgmma or TMA), and so do the chips of Blackwell with GDDR memory;
 chips with stacked memory have tensor memory and kernels of their own."""
-NEAR: Final = 0.1
-"""Log standard deviation that carrying a kernel to a device of its generation adds: fits of an H100
-are 0.04 to 0.15 off on an H200, their own spread included. [1]"""
+NEAR: Final = 0.06
+"""Log standard deviation that carrying a kernel to a device of its generation adds: in the median
+of the groups of every kind it is at most that, of matrices of each head 0.18
+(`roofline.bench.shipping.carrying`, eight devices left out one by one). [1]"""
 FAR: Final[Mapping[str, float]] = {
     "gemm": 0.37,
-    "decode-attention": 0.24,
-    "latent-decode": 1.0,
-    "latent-prefill": 0.3,
+    "decode-attention": 0.6,
+    "prefill-attention": 0.56,
+    "latent-decode": 0.34,
+    "latent-prefill": 0.52,
+    "latent-heads": 0.85,
+    "moe": 0.4,
+    "collective": 0.64,
+    "quantize": 0.26,
 }
-"""The same to another generation, by kind; of other kinds `ELSEWHERE`. Those of an A100's fits on
-the kernels of an H100, and back."""
-ELSEWHERE: Final = 0.35
+"""The same to another generation, by kind, as measured there; of other kinds `ELSEWHERE`."""
+ELSEWHERE: Final = 0.5
 BORROWED: Final[Mapping[str, float]] = {
-    "gemm": 0.05,
+    "gemm": 0.44,
+    "decode-attention": 0.26,
+    "prefill-attention": 0.42,
+    "latent-decode": 0.3,
+    "latent-prefill": 0.69,
+    "latent-heads": 0.2,
+    "moe": 0.46,
+    "collective": 0.24,
+    "quantize": 1.6,
     "pointwise": 0.1,
-    "quantize": 0.15,
-    "collective": 0.2,
 }
-"""The same of kernels of another engine's, by kind; of other kinds `ENGINES`. Assumed, after
-engines that differ by 21 % (experts) and 33 % (decode) on the same device in the median."""
-ENGINES: Final = 0.3
+"""The same of kernels of another engine's, by kind, as measured by leaving engines out; passes are
+assumed. Of other kinds `ENGINES`."""
+ENGINES: Final = 0.45
 PASSES: Final = "passes"
 CUBLAS: Final = "cublas"
 NCCL: Final = "nccl"
