@@ -199,7 +199,9 @@ def _in_use(gpu: Gpu, engine: str) -> Check:
     if not isinstance(used, GpuCalibration):
         hint = "the datasheet's rates are used; roofline calibrate measures this machine"
         return Check("calibration", "missing", f"no measured kernels are like {gpu.name}'s", hint)
-    return Check("calibration", "ok", f"{gpu.name} under {engine}: {used.name}", _kernels(gpu, used))
+    return Check(
+        "calibration", "ok", f"{gpu.name} under {engine}: {used.name}", _kernels(gpu, used)
+    )
 
 
 def _kernels(gpu: Gpu, used: GpuCalibration) -> str:

@@ -255,7 +255,9 @@ def _left_out(
     best = _best(typical)
     if tables[best] is not None and len(at) > CHOICE_POINTS:
         tried = [
-            _missed((tables[best],), at, off, _thinned(rest, TABLE_ROWS), judged, _points(len(rest)))
+            _missed(
+                (tables[best],), at, off, _thinned(rest, TABLE_ROWS), judged, _points(len(rest))
+            )
             for off, (rest, judged) in zip(offs, folds, strict=True)
         ]
         best_row = 0

@@ -138,7 +138,9 @@ def test_a_fit_is_less_sure_the_farther_it_is_carried() -> None:
 
 def test_kernels_of_another_engine_say_so() -> None:
     assert not found(deployment(engine="trtllm"), "attention").borrowed
-    assert found(deployment("deepseek-v3", device="a100-sxm", engine="sglang"), "attention-absorbed").borrowed
+    assert found(
+        deployment("deepseek-v3", device="a100-sxm", engine="sglang"), "attention-absorbed"
+    ).borrowed
     assert not found(deployment(engine="vllm"), "attention").borrowed
     assert not found(deployment(engine="sglang"), "qkv").borrowed  # products in 16 bits are cuBLAS
 
@@ -245,7 +247,9 @@ def test_one_look_up_gives_what_three_give() -> None:
         model, device = kernel.fit.model, machine(given.node.gpu, "bf16")
         time, spread, known = calibrated.predict(model, wanted.dims, device)
         np.testing.assert_allclose(time, calibrated.seconds(model, wanted.dims, device), rtol=1e-12)
-        np.testing.assert_allclose(spread, calibrated.log_sd(model, wanted.dims, device), rtol=1e-12)
+        np.testing.assert_allclose(
+            spread, calibrated.log_sd(model, wanted.dims, device), rtol=1e-12
+        )
         np.testing.assert_array_equal(known, calibrated.basis(model, wanted.dims))
 
 
