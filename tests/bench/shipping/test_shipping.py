@@ -86,9 +86,10 @@ def test_a_stored_fit_is_the_fit(tmp_path: Path) -> None:
             )
         }
         at = octaves(kernel.model.form, points)
-        if kernel.model.residual is not None:
+        if (table := kernel.model.residual) is not None:
+            assert again.model.residual is not None
             assert value(again.model.residual, again.model.hull, at) == pytest.approx(
-                value(kernel.model.residual, kernel.model.hull, at), abs=1e-4
+                value(table, kernel.model.hull, at), abs=1e-4
             )
 
 
