@@ -24,9 +24,9 @@ def compiled(function: Compiled) -> Compiled:
     decorate = cast("Callable[..., Any]", numba.njit)
     # `_nrt` is an option that numba's own types leave out.
     try:
-        dispatcher = decorate(cache=True, _nrt=False)(function)
+        dispatcher = decorate(cache=True, _nrt=False, forceinline=True)(function)
     except RuntimeError:  # nowhere to keep it
-        return cast("Compiled", decorate(_nrt=False)(function))
+        return cast("Compiled", decorate(_nrt=False, forceinline=True)(function))
     index = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if index is not None:
         index._version = f"{numba.__version__} {DIGEST}"
