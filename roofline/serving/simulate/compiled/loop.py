@@ -8,7 +8,7 @@ that could join; the steps until then are one sum over the table of prices.
 import numpy as np
 
 from roofline.serving.simulate.compiled import heap, lookup, memory, queue
-from roofline.serving.simulate.compiled.compiler import compiled
+from roofline.serving.simulate.compiled.compiler import compiled, entry
 from roofline.serving.simulate.compiled.state import (
     DECODING,
     JOINING,
@@ -20,7 +20,7 @@ from roofline.serving.simulate.compiled.state import (
 from roofline.serving.simulate.compiled.tables import Prices
 
 
-@compiled
+@entry
 def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
     """Serve the rows until all are finished, or until the one after the last matters."""
     n = s.counts[0]
