@@ -105,7 +105,7 @@ class _Driven:
 def _stream(
     given: Iterable[Requests], prices: StepPrices, server: Server, driven: _Driven, total: int = 0
 ) -> Iterator[Served]:
-    """Requests finished in each part; or all of them at the end, where their total is known."""
+    """Requests finished in each part; where their total is known, all at the end, not checked."""
     concurrency, transferred = driven.concurrency, driven.transferred
     if concurrency < 0:
         raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
@@ -131,7 +131,8 @@ def _stream(
     parts = iter(given)
     part = next(parts, None)
     while part is not None:
-        check(part, server, first, transferred=transferred)
+        if not total:
+            check(part, server, first, transferred=transferred)
         coming = next(parts, None)
         if len(part) and not first:
             start_s = float(part.arrival[0])
