@@ -105,7 +105,10 @@ class _Driven:
 def _stream(
     given: Iterable[Requests], prices: StepPrices, server: Server, driven: _Driven, total: int = 0
 ) -> Iterator[Served]:
-    """Requests finished in each part; where their total is known, all at the end, not checked."""
+    """Requests that each part finishes, or all at the end.
+
+    The latter where there is a total: the caller has them at hand, and has checked them.
+    """
     concurrency, transferred = driven.concurrency, driven.transferred
     if concurrency < 0:
         raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
