@@ -139,7 +139,7 @@ def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Decoding of multi-head latent attention."""
     for name, rows in _parts(frame, KEY):
         columns = (*_columns(rows, LATENT), *_widths(rows))
-        dims = latent.latent_dims(*columns, generation=gpu(name["gpu"]).architecture)
+        dims = latent.latent_dims(*columns, generation=gpu(name["gpu"]).architecture, kernel=name["kernel"])
         yield _group(name, latent.DECODE, dims, rows, ("n_heads",), low=name["kv_dtype"] == "fp8")
 
 
@@ -169,7 +169,7 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             np.full(len(rows), faster),
         )
         if absorbed:
-            inside = latent.latent_dims(*columns, generation=device.architecture)
+            inside = latent.latent_dims(*columns, generation=device.architecture, kernel=name["kernel"])
             dims = latent_module.with_projections(inside, *own)
             yield _group(name, latent_module.ABSORBED, dims, rows, ("n_heads",))
         else:

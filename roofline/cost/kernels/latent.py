@@ -7,12 +7,12 @@ are in proportion to 192 + 128.
 """
 
 from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from roofline.cost.kernels import prefill
-from roofline.cost.kernels.decode import read_again
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
 from roofline.cost.work import Array
 
@@ -23,21 +23,79 @@ WEIGHED: Final = 512.0
 """Of which are values."""
 EXPANDED: Final = 160.0
 """Mean of the widths of an expanded key (128 + 64) and value (128), the same source."""
-ROWS: Final = 64.0
-"""Query rows of a block, of two SMs on Blackwell twice as many."""
 PADDED: Final = 16.0
-"""Rows that the tensor cores round up to."""
+"""Heads that a block of the reduction joins."""
 KEYS: Final = 64.0
 """Keys of a tile."""
-
-SPLITS: Final = 128.0
-"""Most parts that the keys of a block are split into."""
+OVER: Final = 4.0
+"""Rate of a last-level cache over that of memory, at most; assumed where none is published."""
+MISS: Final = 8.0
+"""How sharply reads miss the last-level cache once a KV cache outgrows it, as an exponent: what is
+read in turns is evicted before it is read again."""
+HOSTED: Final = 16.0
+"""Exponent of the soft maximum of device and host."""
+ROWS: Final = 64.0
+"""Query rows that the constants of a block refer to."""
+WIDE: Final = 32.0
+"""Heads up to which Blackwell's kernel always has short blocks."""
+SHORT: Final = 1024.0
+"""Keys of a split up to which it has them for more heads too."""
 PAIRED: Final = frozenset({"blackwell", "blackwell-ultra"})
-"""Generations whose tensor cores take 128 rows at once, of one SM or of two; up to 16 rows are the
-columns of a smaller product instead (``tcgen05.mma``, PTX ISA 8.6, section 9.7.16)."""
+"""Generations whose kernel (TensorRT-LLM's ``trtllm-gen``, which FlashInfer, vLLM and SGLang have
+as well) has blocks of 8 or 16 heads, as columns of its products, or of 64, as rows."""
 GENERAL: Final = frozenset({"volta", "turing", "ampere", "ada"})
 """Generations for which TensorRT-LLM has no kernel of its own for the latent head (Hopper:
 FlashMLA); its general kernel does not split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """How a library schedules latent decoding; facts of its source, not fitted.
+
+    Attributes
+    ----------
+    block
+        Query heads of a block, whose products have as many rows. [1]
+    splits
+        Most parts that the keys of a block are split into. [1]
+    least
+        Keys of a part at least. [token]
+    even
+        Whether each SM gets an even share of all tiles, in place of whole blocks.
+    tall
+        Whether there are blocks of `ROWS` for many heads over long contexts.
+    cast
+        Whether a cache of fewer bits is converted as a whole before.
+    """
+
+    block: float = ROWS
+    rows: float = ROWS
+    splits: float = 128.0
+    least: float = KEYS
+    even: bool = True
+    tall: bool = False
+    cast: bool = False
+
+
+KERNELS: Final[Mapping[str, Kernel]] = {
+    "flash_attention": Kernel(cast=True),
+    "fa3": Kernel(cast=True),
+    "vllm_triton_mla": Kernel(block=16.0, rows=16.0, splits=4.0, least=32.0, even=False),
+    "TRITON_MLA": Kernel(block=16.0, rows=16.0, splits=4.0, least=32.0, even=False),
+    "triton": Kernel(block=16.0, rows=16.0, splits=8.0, least=32.0, even=False),
+}
+"""By the kernel's name. vLLM's Triton kernel has 4 splits (``triton_mla.py``), SGLang's 8
+(``triton_attention_num_kv_splits``), both blocks of 16 heads (``BLOCK_H``) and parts of 32 keys
+(``MIN_BLOCK_KV``). SGLang converts the cache to the type of the queries before FlashAttention-3
+(``flashattention_backend.py``)."""
+GENERATIONS: Final[Mapping[str, Kernel]] = {
+    **dict.fromkeys(
+        PAIRED, Kernel(block=16.0, splits=2.0**20, least=256.0, even=False, tall=True)
+    ),
+    **dict.fromkeys(GENERAL, Kernel(splits=1.0)),
+}
+"""Of kernels not named above, by generation of devices: ``fmhaKernels.h`` of TensorRT-LLM and
+FlashInfer on Blackwell, the general kernel before Hopper. Of the rest as FlashMLA's."""
 
 
 def latent_dims(
@@ -49,24 +107,35 @@ def latent_dims(
     kv_width: Array,
     *,
     generation: str = "",
+    kernel: str = "",
 ) -> dict[str, Array]:
     """Columns of `DECODE`; widths are bytes per element, the generation is the device's."""
-    most = 1.0 if generation in GENERAL else SPLITS
-    block = 2.0 * ROWS if generation in PAIRED else ROWS
-    queries = np.minimum(heads * new, block)
-    rounded = np.ceil(queries / PADDED) * PADDED
-    if generation in PAIRED:
-        rounded = np.where(queries <= PADDED, PADDED, block)
-    return {
+    shape = {
         "batch": batch,
         "new": new,
         "context": context,
         "heads": heads,
         "width": width,
         "kv_width": kv_width,
-        "splits": most * np.ones_like(batch),
-        "block": block * np.ones_like(batch),
-        "rows": rounded * np.ones_like(batch),
+    }
+    return scheduled(shape, kernel, generation)
+
+
+def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
+    """The same columns as a kernel schedules the work on a generation of devices."""
+    known = KERNELS.get(kernel, GENERATIONS.get(generation, Kernel()))
+    ones, queries = np.ones_like(dims["batch"]), dims["heads"] * dims["new"]
+    block = np.where(known.tall & (queries <= 8.0), 8.0, known.block)
+    return {
+        **dims,
+        "splits": known.splits * ones,
+        "least": known.least * ones,
+        "block": block,
+        "rows": known.rows * ones,
+        "even": known.even * ones,
+        "tall": known.tall * ones,
+        "cast": (known.cast * (dims["kv_width"] < dims["width"])) * ones,
+        "tiles": np.ceil(queries / block) * block,
     }
 
 
@@ -100,36 +169,80 @@ class Parts:
     join: Array
 
 
+def blocks(dims: Dims, machine: Machine) -> tuple[Array, Array, Array]:
+    """Query rows of a block, blocks of a sequence, and parts that its keys are split into. [1]
+
+    Short blocks of Blackwell's kernel serve up to `WIDE` heads, or where they fit on the SMs at
+    once and leave each at most `SHORT` keys (``useSwapsMmaAbMlaGenKernel``).
+    """
+    batch, sms, queries = dims["batch"], machine.multiprocessors, dims["heads"] * dims["new"]
+    most = np.minimum(np.ceil(dims["context"] / dims["least"]), dims["splits"])
+
+    def split(each: Array) -> Array:
+        found: Array = np.clip(np.floor(sms / (batch * each)), 1.0, most)
+        return found
+
+    short = np.ceil(queries / dims["block"])
+    few = (dims["context"] <= SHORT * split(short)) & (batch * short <= sms)
+    tall = (dims["tall"] > 0) & (queries > WIDE) & ~few
+    rows = np.where(tall, ROWS, dims["block"])
+    each = np.ceil(queries / rows)
+    tiles = np.ceil(dims["context"] / KEYS)
+    even = np.clip(np.ceil(tiles / np.ceil(batch * each * tiles / sms)), 1.0, most)
+    return rows, each, np.where(dims["even"] > 0, even, split(each))
+
+
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Times that the equation puts together."""
     batch, sms = dims["batch"], machine.multiprocessors
     queries = dims["heads"] * dims["new"]
-    units = batch * np.ceil(queries / dims["block"])
+    rows, each, split = blocks(dims, machine)
     tiles = np.ceil(dims["context"] / KEYS)
-    each = np.ceil(units * tiles / sms)
-    split = np.clip(np.ceil(tiles / each), 1.0, dims["splits"])
-    rows = dims["rows"]
     per_sm = constants["compute"] * machine.flops_per_s / sms
-    tile = constants["step"] + 2.0 * rows * KEYS * (READ + WEIGHED) / per_sm
-    start = constants["unit"] + constants["edge"] * rows / ROWS
-    load = units * (split * start + tiles * tile) / (sms * constants["together"])
-    cache = batch * dims["context"] * READ * dims["kv_width"]
+    tile = constants["step"] + 2.0 * dims["rows"] * KEYS * (READ + WEIGHED) / per_sm
+    start = constants["unit"] + constants["edge"] * np.minimum(queries, rows) / ROWS
+    block = start + np.ceil(tiles / split) * tile
+    load = batch * each * (split * start + tiles * tile) / (sms * constants["together"])
+    stored = batch * dims["context"] * READ
+    again = np.where(rows < dims["block"] + 1.0, each, np.ceil(queries / (2.0 * rows)))
+    memory = cached(stored * dims["kv_width"], again, machine, constants)
     ends = batch * queries * (READ + WEIGHED) * dims["width"]
+    memory += ends / (constants["memory"] * machine.hbm_bytes_per_s)
+    # A pass that reads and writes, then the reading of what it wrote.
+    copied = stored * (dims["kv_width"] + dims["width"]) * dims["cast"]
+    cast = copied / (constants["cast"] * machine.hbm_bytes_per_s)
     join = (split > 1) * (
         constants["combine"]
         + constants["merge"] * np.log2(split)
+        + constants["gather"] * split
         + constants["reduce"] * batch * np.ceil(queries / PADDED) / sms
     )
-    memory = read_again(cache, machine, constants)
-    memory += ends / (constants["memory"] * machine.hbm_bytes_per_s)
-    return Parts(start + np.ceil(tiles / split) * tile, load, memory, join)
+    return Parts(block, load, memory, join + cast)
+
+
+def cached(size: Array, again: Array, machine: Machine, constants: Values) -> Array:
+    """Time of reading a cache that many times, which may be in the last-level cache. [s]
+
+    The share that is not, 1/(1 + (resident · cache / size)^8), comes from memory once. A last-level
+    cache whose rate is not published has at most `OVER` that of memory.
+    """
+    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / size) ** MISS)
+    rate = machine.l2_bytes_per_s or OVER * machine.hbm_bytes_per_s
+    hbm = missed * size / (constants["memory"] * machine.hbm_bytes_per_s)
+    blended: Array = hbm + (again - missed) * size / (constants["l2"] * rate)
+    return blended
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Launch, the largest of block, load and memory, and what joins the splits. [s]"""
+    """Launch, the largest of block, load and memory, and what joins the splits. [s]
+
+    Or the host's time between launches, where that is longer.
+    """
     part, q = parts(dims, machine, constants), constants["sharpness"]
     longest = (part.block**q + part.load**q + part.memory**q) ** (1.0 / q)
-    return constants["launch"] + longest + part.join
+    own = constants["launch"] + longest + part.join
+    found: Array = (own**HOSTED + constants["host"] ** HOSTED) ** (1.0 / HOSTED)
+    return found
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
@@ -142,22 +255,25 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 DECODE: Final = Form(
     "latent-decode",
     (
-        Constant("launch", 1e-6, 2e-4, 8e-6, "s", "launch of the kernel, or its host time"),
+        Constant("launch", 1e-6, 1e-4, 8e-6, "s", "launch of the kernel"),
         Constant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
         Constant("edge", 1e-8, 5e-5, 1e-6, "s", "its queries and outputs, at 64 rows"),
         Constant("step", 1e-8, 2e-5, 5e-7, "s", "latency of a tile that no other work hides"),
-        Constant("compute", 0.02, 1.0, 0.5, "1", "share of the tensor rate inside a tile"),
+        Constant("compute", 0.02, 1.0, 0.65, "1", "share of the tensor rate inside a tile"),
         Constant("together", 0.25, 4.0, 1.0, "1", "blocks an SM works on at once; a part below 1"),
         Constant("memory", 0.2, 1.0, 0.8, "1", "share of memory bandwidth"),
+        Constant("cast", 0.1, 1.0, 0.7, "1", "the same of converting the cache"),
         Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
         Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
         Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
         Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
+        Constant("gather", 1e-9, 1e-6, 3e-8, "s", "reading a part that it joins"),
+        Constant("host", 1e-7, 1e-3, 1e-6, "s", "host time between launches, as it was timed"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
-    ("context", "batch", "heads", "new"),
+    ("context", "batch", "tiles", "new"),
     regime,
     "(launch + [block^q + load^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
 )

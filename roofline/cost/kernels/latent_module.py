@@ -141,7 +141,7 @@ ABSORBED: Final = Form(
     "latent-module-decode",
     _with(latent.DECODE.constants),
     absorbed_seconds,
-    ("context", "batch", "heads", "new"),
+    ("context", "batch", "tiles", "new"),
     absorbed_regime,
 )
 EXPANDED: Final = replace(sparse.DENSE_MODULE, kind="latent-module-prefill")
