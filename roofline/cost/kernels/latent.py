@@ -64,6 +64,8 @@ class Kernel:
         Whether each SM gets an even share of all tiles, in place of whole blocks.
     tall
         Whether there are blocks of `ROWS` for many heads over long contexts.
+    several
+        Whether an SM can hold several blocks.
     cast
         Whether a cache of fewer bits is converted as a whole before.
     """
@@ -74,15 +76,16 @@ class Kernel:
     least: float = KEYS
     even: bool = True
     tall: bool = False
+    several: bool = False
     cast: bool = False
 
 
 KERNELS: Final[Mapping[str, Kernel]] = {
     "flash_attention": Kernel(cast=True),
     "fa3": Kernel(cast=True),
-    "vllm_triton_mla": Kernel(block=16.0, rows=16.0, splits=4.0, least=32.0, even=False),
-    "TRITON_MLA": Kernel(block=16.0, rows=16.0, splits=4.0, least=32.0, even=False),
-    "triton": Kernel(block=16.0, rows=16.0, splits=8.0, least=32.0, even=False),
+    "vllm_triton_mla": Kernel(block=16.0, rows=16.0, splits=4.0, least=32.0, even=False, several=True),
+    "TRITON_MLA": Kernel(block=16.0, rows=16.0, splits=4.0, least=32.0, even=False, several=True),
+    "triton": Kernel(block=16.0, rows=16.0, splits=8.0, least=32.0, even=False, several=True),
 }
 """By the kernel's name. vLLM's Triton kernel has 4 splits (``triton_mla.py``), SGLang's 8
 (``triton_attention_num_kv_splits``), both blocks of 16 heads (``BLOCK_H``) and parts of 32 keys
@@ -92,7 +95,7 @@ GENERATIONS: Final[Mapping[str, Kernel]] = {
     **dict.fromkeys(
         PAIRED, Kernel(block=16.0, splits=2.0**20, least=256.0, even=False, tall=True)
     ),
-    **dict.fromkeys(GENERAL, Kernel(splits=1.0)),
+    **dict.fromkeys(GENERAL, Kernel(splits=1.0, several=True)),
 }
 """Of kernels not named above, by generation of devices: ``fmhaKernels.h`` of TensorRT-LLM and
 FlashInfer on Blackwell, the general kernel before Hopper. Of the rest as FlashMLA's."""
@@ -134,6 +137,7 @@ def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
         "rows": known.rows * ones,
         "even": known.even * ones,
         "tall": known.tall * ones,
+        "several": known.several * ones,
         "cast": (known.cast * (dims["kv_width"] < dims["width"])) * ones,
         "tiles": np.ceil(queries / block) * block,
     }
@@ -153,8 +157,10 @@ class Parts:
 
     Attributes
     ----------
+    starts
+        Starts and ends of blocks. [s]
     block
-        One block: its start and its tiles. [s]
+        Tiles of one, one after the other. [s]
     load
         All blocks, spread evenly over the SMs. [s]
     memory
@@ -163,8 +169,10 @@ class Parts:
         The reduction over splits. [s]
     """
 
+    starts: Array
     block: Array
     load: Array
+    work: Array
     memory: Array
     join: Array
 
@@ -201,13 +209,17 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     per_sm = constants["compute"] * machine.flops_per_s / sms
     tile = constants["step"] + 2.0 * dims["rows"] * KEYS * (READ + WEIGHED) / per_sm
     start = constants["unit"] + constants["edge"] * np.minimum(queries, rows) / ROWS
-    block = start + np.ceil(tiles / split) * tile
-    load = batch * each * (split * start + tiles * tile) / (sms * constants["together"])
+    block = np.ceil(tiles / split) * tile
+    shared = batch * each / (sms * constants["together"])
+    load, s, q = shared * tiles * tile, constants["waves"], constants["sharpness"]
+    several = dims["several"] > 0
+    work = np.where(several, (block**s + load**s) ** (1.0 / s), np.maximum(block, load))
     stored = batch * dims["context"] * READ
     again = np.where(rows < dims["block"] + 1.0, each, np.ceil(queries / (2.0 * rows)))
-    memory = cached(stored * dims["kv_width"], again, machine, constants)
     ends = batch * queries * (READ + WEIGHED) * dims["width"]
-    memory += ends / (constants["memory"] * machine.hbm_bytes_per_s)
+    memory, ends = cached(stored * dims["kv_width"], ends, again, machine, constants)
+    starts = (start**s + (shared * split * start) ** s) ** (1.0 / s)
+    starts = (starts**q + ends**q) ** (1.0 / q)
     # A pass that reads and writes, then the reading of what it wrote.
     copied = stored * (dims["kv_width"] + dims["width"]) * dims["cast"]
     cast = copied / (constants["cast"] * machine.hbm_bytes_per_s)
@@ -217,20 +229,20 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
         + constants["gather"] * split
         + constants["reduce"] * batch * np.ceil(queries / PADDED) / sms
     )
-    return Parts(block, load, memory, join + cast)
+    return Parts(starts, block, load, work, memory, join + cast)
 
 
-def cached(size: Array, again: Array, machine: Machine, constants: Values) -> Array:
-    """Time of reading a cache that many times, which may be in the last-level cache. [s]
+def cached(size: Array, ends: Array, again: Array, machine: Machine, constants: Values) -> tuple[Array, Array]:
+    """Time of reading a cache that many times, and of what goes in and out besides. [s]
 
-    The share that is not, 1/(1 + (resident · cache / size)^8), comes from memory once. A last-level
-    cache whose rate is not published has at most `OVER` that of memory.
+    The share that is not in the last-level cache, 1/(1 + (resident · L2 / bytes)^8), comes from
+    memory once. A last-level cache whose rate is not published has at most `OVER` that of memory.
     """
-    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / size) ** MISS)
-    rate = machine.l2_bytes_per_s or OVER * machine.hbm_bytes_per_s
-    hbm = missed * size / (constants["memory"] * machine.hbm_bytes_per_s)
-    blended: Array = hbm + (again - missed) * size / (constants["l2"] * rate)
-    return blended
+    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / (size + ends)) ** MISS)
+    hbm = constants["memory"] * machine.hbm_bytes_per_s
+    l2 = constants["l2"] * (machine.l2_bytes_per_s or OVER * machine.hbm_bytes_per_s)
+    cache: Array = missed * size / hbm + (again - missed) * size / l2
+    return cache, missed * ends / hbm + (1.0 - missed) * ends / l2
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -239,8 +251,8 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     Or the host's time between launches, where that is longer.
     """
     part, q = parts(dims, machine, constants), constants["sharpness"]
-    longest = (part.block**q + part.load**q + part.memory**q) ** (1.0 / q)
-    own = constants["launch"] + longest + part.join
+    longest = (part.work**q + part.memory**q) ** (1.0 / q)
+    own = constants["launch"] + part.starts + longest + part.join
     found: Array = (own**HOSTED + constants["host"] ** HOSTED) ** (1.0 / HOSTED)
     return found
 
@@ -271,6 +283,7 @@ DECODE: Final = Form(
         Constant("gather", 1e-9, 1e-6, 3e-8, "s", "reading a part that it joins"),
         Constant("host", 1e-7, 1e-3, 1e-6, "s", "host time between launches, as it was timed"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+        Constant("waves", 1.0, 16.0, 2.0, "1", "the same of one block and all of them"),
     ),
     seconds,
     ("context", "batch", "tiles", "new"),
