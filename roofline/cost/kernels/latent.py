@@ -38,6 +38,7 @@ ROWS: Final = 64.0
 """Query rows that the constants of a block refer to."""
 WIDE: Final = 32.0
 """Heads up to which Blackwell's kernel always has short blocks."""
+NO_BOUND: Final = 2.0**40
 SHORT: Final = 1024.0
 """Keys of a split up to which it has them for more heads too."""
 PAIRED: Final = frozenset({"blackwell", "blackwell-ultra"})
@@ -62,12 +63,21 @@ class Kernel:
         Keys of a part at least. [token]
     even
         Whether each SM gets an even share of all tiles, in place of whole blocks.
+    fixed
+        Whether there are as many parts as may be, however many blocks there are.
+    grows
+        Whether there are so many in place only as fill the SMs as often as a context has octaves
+        above `KEYS`.
     tall
         Whether there are blocks of `ROWS` for many heads over long contexts.
     several
         Whether an SM can hold several blocks.
+    plain
+        Whether a single head is multiplied without tensor cores.
     cast
         Whether a cache of fewer bits is converted as a whole before.
+    hosted
+        Whether it was timed one launch after the other, from the host.
     """
 
     block: float = ROWS
@@ -75,17 +85,26 @@ class Kernel:
     splits: float = 128.0
     least: float = KEYS
     even: bool = True
+    fixed: bool = False
+    grows: bool = False
     tall: bool = False
     several: bool = False
+    plain: bool = False
     cast: bool = False
+    hosted: bool = False
 
 
+TRITON: Final = Kernel(
+    block=16.0, rows=16.0, splits=8.0, least=32.0, even=False, fixed=True, several=True, plain=True
+)
 KERNELS: Final[Mapping[str, Kernel]] = {
     "flash_attention": Kernel(cast=True),
     "fa3": Kernel(cast=True),
-    "vllm_triton_mla": Kernel(block=16.0, rows=16.0, splits=4.0, least=32.0, even=False, several=True),
-    "TRITON_MLA": Kernel(block=16.0, rows=16.0, splits=4.0, least=32.0, even=False, several=True),
-    "triton": Kernel(block=16.0, rows=16.0, splits=8.0, least=32.0, even=False, several=True),
+    "vllm_flashmla": Kernel(hosted=True),
+    "vllm_flash_attn_mla": Kernel(hosted=True),
+    "vllm_triton_mla": replace(TRITON, splits=4.0, hosted=True),
+    "TRITON_MLA": replace(TRITON, splits=4.0),
+    "triton": replace(TRITON, grows=True),
 }
 """By the kernel's name. vLLM's Triton kernel has 4 splits (``triton_mla.py``), SGLang's 8
 (``triton_attention_num_kv_splits``), both blocks of 16 heads (``BLOCK_H``) and parts of 32 keys
@@ -93,7 +112,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
 (``flashattention_backend.py``)."""
 GENERATIONS: Final[Mapping[str, Kernel]] = {
     **dict.fromkeys(
-        PAIRED, Kernel(block=16.0, splits=2.0**20, least=256.0, even=False, tall=True)
+        PAIRED, Kernel(block=16.0, splits=NO_BOUND, least=256.0, even=False, tall=True)
     ),
     **dict.fromkeys(GENERAL, Kernel(splits=1.0, several=True)),
 }
@@ -129,6 +148,9 @@ def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
     known = KERNELS.get(kernel, GENERATIONS.get(generation, Kernel()))
     ones, queries = np.ones_like(dims["batch"]), dims["heads"] * dims["new"]
     block = np.where(known.tall & (queries <= 8.0), 8.0, known.block)
+    slots = NO_BOUND if known.fixed else 1.0
+    if known.grows:
+        slots = np.maximum(np.log2(dims["context"] / KEYS), 1.0)
     return {
         **dims,
         "splits": known.splits * ones,
@@ -137,7 +159,10 @@ def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
         "rows": known.rows * ones,
         "even": known.even * ones,
         "tall": known.tall * ones,
+        "slots": slots * ones,
+        "plain": (known.plain & (queries == 1.0)) * ones,
         "several": known.several * ones,
+        "hosted": known.hosted * ones,
         "cast": (known.cast * (dims["kv_width"] < dims["width"])) * ones,
         "tiles": np.ceil(queries / block) * block,
     }
@@ -187,8 +212,9 @@ def blocks(dims: Dims, machine: Machine) -> tuple[Array, Array, Array]:
     most = np.minimum(np.ceil(dims["context"] / dims["least"]), dims["splits"])
 
     def split(each: Array) -> Array:
-        found: Array = np.clip(np.floor(sms / (batch * each)), 1.0, most)
-        return found
+        found = dims["slots"] * sms / (batch * each)
+        found = np.where(dims["several"] > 0, np.ceil(found), np.floor(found))
+        return np.clip(found, 1.0, most)
 
     short = np.ceil(queries / dims["block"])
     few = (dims["context"] <= SHORT * split(short)) & (batch * short <= sms)
@@ -208,6 +234,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     tiles = np.ceil(dims["context"] / KEYS)
     per_sm = constants["compute"] * machine.flops_per_s / sms
     tile = constants["step"] + 2.0 * dims["rows"] * KEYS * (READ + WEIGHED) / per_sm
+    tile = tile * np.where(dims["plain"] > 0, constants["plain"], 1.0)
     start = constants["unit"] + constants["edge"] * np.minimum(queries, rows) / ROWS
     block = np.ceil(tiles / split) * tile
     shared = batch * each / (sms * constants["together"])
@@ -218,7 +245,9 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     again = np.where(rows < dims["block"] + 1.0, each, np.ceil(queries / (2.0 * rows)))
     ends = batch * queries * (READ + WEIGHED) * dims["width"]
     memory, ends = cached(stored * dims["kv_width"], ends, again, machine, constants)
-    starts = (start**s + (shared * split * start) ** s) ** (1.0 / s)
+    # Triton's grid has all parts there may be; those without keys end at once.
+    parts_ = np.where(dims["several"] > 0, dims["splits"], split)
+    starts = (start**s + (shared * parts_ * start) ** s) ** (1.0 / s)
     starts = (starts**q + ends**q) ** (1.0 / q)
     # A pass that reads and writes, then the reading of what it wrote.
     copied = stored * (dims["kv_width"] + dims["width"]) * dims["cast"]
@@ -253,7 +282,7 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     part, q = parts(dims, machine, constants), constants["sharpness"]
     longest = (part.work**q + part.memory**q) ** (1.0 / q)
     own = constants["launch"] + part.starts + longest + part.join
-    found: Array = (own**HOSTED + constants["host"] ** HOSTED) ** (1.0 / HOSTED)
+    found: Array = (own**HOSTED + (dims["hosted"] * constants["host"]) ** HOSTED) ** (1.0 / HOSTED)
     return found
 
 
@@ -267,11 +296,12 @@ def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 DECODE: Final = Form(
     "latent-decode",
     (
-        Constant("launch", 1e-6, 1e-4, 8e-6, "s", "launch of the kernel"),
+        Constant("launch", 1e-6, 3e-5, 8e-6, "s", "launch of the kernel"),
         Constant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
         Constant("edge", 1e-8, 5e-5, 1e-6, "s", "its queries and outputs, at 64 rows"),
         Constant("step", 1e-8, 2e-5, 5e-7, "s", "latency of a tile that no other work hides"),
         Constant("compute", 0.02, 1.0, 0.65, "1", "share of the tensor rate inside a tile"),
+        Constant("plain", 1.0, 16.0, 4.0, "1", "a tile without tensor cores over one with"),
         Constant("together", 0.25, 4.0, 1.0, "1", "blocks an SM works on at once; a part below 1"),
         Constant("memory", 0.2, 1.0, 0.8, "1", "share of memory bandwidth"),
         Constant("cast", 0.1, 1.0, 0.7, "1", "the same of converting the cache"),
@@ -281,7 +311,7 @@ DECODE: Final = Form(
         Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
         Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
         Constant("gather", 1e-9, 1e-6, 3e-8, "s", "reading a part that it joins"),
-        Constant("host", 1e-7, 1e-3, 1e-6, "s", "host time between launches, as it was timed"),
+        Constant("host", 1e-6, 1e-3, 1e-4, "s", "host time between launches, where it was timed"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
         Constant("waves", 1.0, 16.0, 2.0, "1", "the same of one block and all of them"),
     ),
