@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import Labels
-from roofline.cost.kernels import decode, latent, latent_module, prefill
+from roofline.cost.kernels import decode, latent, latent_module, latent_prefill, prefill
 from roofline.cost.kernels.form import Form, Machine, machine, take
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
@@ -146,8 +146,11 @@ def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 def latent_prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Prefill of multi-head latent attention, which computes in 16 bits."""
     for name, rows in _parts(frame, KEY):
-        dims = latent.expanded_dims(*_columns(rows, LATENT), *_widths(rows))
-        yield _group(name, latent.PREFILL, dims, rows, ("n_heads",))
+        columns = (*_columns(rows, LATENT), *_widths(rows))
+        dims = latent_prefill.latent_prefill_dims(*columns, kernel=name["kernel"])
+        inside = name["kernel"] in latent_prefill.INSIDE_KERNELS
+        form = latent_prefill.INSIDE if inside else latent_prefill.FORM
+        yield _group(name, form, dims, rows, ("n_heads",))
 
 
 def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:

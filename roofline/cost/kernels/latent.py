@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels import prefill
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
 from roofline.cost.work import Array
 
@@ -21,8 +20,6 @@ READ: Final = 576.0
 arXiv 2412.19437, section 4.2)."""
 WEIGHED: Final = 512.0
 """Of which are values."""
-EXPANDED: Final = 160.0
-"""Mean of the widths of an expanded key (128 + 64) and value (128), the same source."""
 PADDED: Final = 16.0
 """Heads that a block of the reduction joins."""
 KEYS: Final = 64.0
@@ -63,6 +60,8 @@ class Kernel:
         Keys of a part at least. [token]
     even
         Whether each SM gets an even share of all tiles, in place of whole blocks.
+    packs
+        Whether the heads of a token share blocks.
     fixed
         Whether there are as many parts as may be, however many blocks there are.
     grows
@@ -85,6 +84,7 @@ class Kernel:
     splits: float = 128.0
     least: float = KEYS
     even: bool = True
+    packs: bool = True
     fixed: bool = False
     grows: bool = False
     tall: bool = False
@@ -145,7 +145,11 @@ def latent_dims(
 
 def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
     """The same columns as a kernel schedules the work on a generation of devices."""
-    known = KERNELS.get(kernel, GENERATIONS.get(generation, Kernel()))
+    return columns(dims, KERNELS.get(kernel, GENERATIONS.get(generation, Kernel())))
+
+
+def columns(dims: Dims, known: Kernel) -> dict[str, Array]:
+    """Shapes, and facts of a kernel about them."""
     ones, queries = np.ones_like(dims["batch"]), dims["heads"] * dims["new"]
     block = np.where(known.tall & (queries <= 8.0), 8.0, known.block)
     slots = NO_BOUND if known.fixed else 1.0
@@ -158,6 +162,7 @@ def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
         "block": block,
         "rows": known.rows * ones,
         "even": known.even * ones,
+        "packs": known.packs * ones,
         "tall": known.tall * ones,
         "slots": slots * ones,
         "plain": (known.plain & (queries == 1.0)) * ones,
@@ -166,14 +171,6 @@ def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
         "cast": (known.cast * (dims["kv_width"] < dims["width"])) * ones,
         "tiles": np.ceil(queries / block) * block,
     }
-
-
-def expanded_dims(
-    batch: Array, new: Array, context: Array, heads: Array, width: Array, kv_width: Array
-) -> dict[str, Array]:
-    """Columns of `PREFILL`; widths are bytes per element."""
-    h, none = np.full_like(batch, EXPANDED), np.zeros_like(batch)
-    return prefill.prefill_dims(batch, new, context, heads, heads, h, none, width, kv_width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +199,26 @@ class Parts:
     join: Array
 
 
+def spread(dims: Dims, rows: Array) -> Array:
+    """Blocks of a sequence: rows are its heads and tokens, or the tokens of one head. [1]"""
+    packed = np.ceil(dims["heads"] * dims["new"] / rows)
+    alone = dims["heads"] * np.ceil(dims["new"] / rows)
+    found: Array = np.where(dims["packs"] > 0, packed, alone)
+    return found
+
+
+def visits(dims: Dims, rows: Array) -> tuple[Array, Array]:
+    """Tiles of keys that a block visits in the mean, and those of the last one. [1]
+
+    The tokens of the first block see what is cached and one another.
+    """
+    tokens = np.where(dims["packs"] > 0, np.ceil(rows / dims["heads"]), rows)
+    old = dims["context"] - dims["new"]
+    first = np.ceil((old + np.minimum(tokens, dims["new"])) / KEYS)
+    last = np.ceil(dims["context"] / KEYS)
+    return (first + last) / 2.0, last
+
+
 def blocks(dims: Dims, machine: Machine) -> tuple[Array, Array, Array]:
     """Query rows of a block, blocks of a sequence, and parts that its keys are split into. [1]
 
@@ -216,11 +233,11 @@ def blocks(dims: Dims, machine: Machine) -> tuple[Array, Array, Array]:
         found = np.where(dims["several"] > 0, np.ceil(found), np.floor(found))
         return np.clip(found, 1.0, most)
 
-    short = np.ceil(queries / dims["block"])
+    short = spread(dims, dims["block"])
     few = (dims["context"] <= SHORT * split(short)) & (batch * short <= sms)
     tall = (dims["tall"] > 0) & (queries > WIDE) & ~few
     rows = np.where(tall, ROWS, dims["block"])
-    each = np.ceil(queries / rows)
+    each = spread(dims, rows)
     tiles = np.ceil(dims["context"] / KEYS)
     even = np.clip(np.ceil(tiles / np.ceil(batch * each * tiles / sms)), 1.0, most)
     return rows, each, np.where(dims["even"] > 0, even, split(each))
@@ -231,20 +248,22 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     batch, sms = dims["batch"], machine.multiprocessors
     queries = dims["heads"] * dims["new"]
     rows, each, split = blocks(dims, machine)
-    tiles = np.ceil(dims["context"] / KEYS)
+    tiles, last = visits(dims, rows)
     per_sm = constants["compute"] * machine.flops_per_s / sms
     tile = constants["step"] + 2.0 * dims["rows"] * KEYS * (READ + WEIGHED) / per_sm
     tile = tile * np.where(dims["plain"] > 0, constants["plain"], 1.0)
     start = constants["unit"] + constants["edge"] * np.minimum(queries, rows) / ROWS
-    block = np.ceil(tiles / split) * tile
+    block = np.ceil(last / split) * tile
     shared = batch * each / (sms * constants["together"])
     load, s, q = shared * tiles * tile, constants["waves"], constants["sharpness"]
     several = dims["several"] > 0
     work = np.where(several, (block**s + load**s) ** (1.0 / s), np.maximum(block, load))
     stored = batch * dims["context"] * READ
-    again = np.where(rows < dims["block"] + 1.0, each, np.ceil(queries / (2.0 * rows)))
+    again = np.where(rows > dims["block"], np.ceil(queries / (2.0 * rows)), each) * tiles / last
     ends = batch * queries * (READ + WEIGHED) * dims["width"]
-    memory, ends = cached(stored * dims["kv_width"], ends, again, machine, constants)
+    # Blocks of a sequence are a batch apart in Triton's grid: few of them run at the same time.
+    apart = np.where(dims["several"] > 0, np.maximum(1.0 - sms / (batch * split), 0.0), 0.0)
+    memory, ends = cached(stored * dims["kv_width"], ends, again, apart, machine, constants)
     # Triton's grid has all parts there may be; those without keys end at once.
     parts_ = np.where(dims["several"] > 0, dims["splits"], split)
     starts = (start**s + (shared * parts_ * start) ** s) ** (1.0 / s)
@@ -254,14 +273,13 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     cast = copied / (constants["cast"] * machine.hbm_bytes_per_s)
     join = (split > 1) * (
         constants["combine"]
-        + constants["merge"] * np.log2(split)
         + constants["gather"] * split
         + constants["reduce"] * batch * np.ceil(queries / PADDED) / sms
     )
     return Parts(starts, block, load, work, memory, join + cast)
 
 
-def cached(size: Array, ends: Array, again: Array, machine: Machine, constants: Values) -> tuple[Array, Array]:
+def cached(size: Array, ends: Array, again: Array, apart: Array, machine: Machine, constants: Values) -> tuple[Array, Array]:
     """Time of reading a cache that many times, and of what goes in and out besides. [s]
 
     The share that is not in the last-level cache, 1/(1 + (resident · L2 / bytes)^8), comes from
@@ -270,7 +288,8 @@ def cached(size: Array, ends: Array, again: Array, machine: Machine, constants: 
     missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / (size + ends)) ** MISS)
     hbm = constants["memory"] * machine.hbm_bytes_per_s
     l2 = constants["l2"] * (machine.l2_bytes_per_s or OVER * machine.hbm_bytes_per_s)
-    cache: Array = missed * size / hbm + (again - missed) * size / l2
+    far = missed * (1.0 + (again - 1.0) * apart)
+    cache: Array = far * size / hbm + (again - far) * size / l2
     return cache, missed * ends / hbm + (1.0 - missed) * ends / l2
 
 
@@ -282,7 +301,13 @@ def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     part, q = parts(dims, machine, constants), constants["sharpness"]
     longest = (part.work**q + part.memory**q) ** (1.0 / q)
     own = constants["launch"] + part.starts + longest + part.join
-    found: Array = (own**HOSTED + (dims["hosted"] * constants["host"]) ** HOSTED) ** (1.0 / HOSTED)
+    return hosted(own, dims, constants)
+
+
+def hosted(own: Array, dims: Dims, constants: Values) -> Array:
+    """Time of a kernel, or of the host where that is longer and was timed. [s]"""
+    host = dims["hosted"] * constants["host"]
+    found: Array = (own**HOSTED + host**HOSTED) ** (1.0 / HOSTED)
     return found
 
 
@@ -308,7 +333,6 @@ DECODE: Final = Form(
         Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
         Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
-        Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
         Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
         Constant("gather", 1e-9, 1e-6, 3e-8, "s", "reading a part that it joins"),
         Constant("host", 1e-6, 1e-3, 1e-4, "s", "host time between launches, where it was timed"),
@@ -323,5 +347,3 @@ DECODE: Final = Form(
 """Blocks of heads over splits of a latent cache. Source: DeepSeek-AI 2024 (arXiv 2405.04434),
 section 2.1, in its absorbed form; the tile scheduler of FlashMLA
 (https://github.com/deepseek-ai/FlashMLA)."""
-PREFILL: Final = replace(prefill.FORM, kind="latent-prefill", coordinates=("new", "sequences"))
-"""As `roofline.cost.kernels.prefill`, of expanded keys and values."""
