@@ -57,7 +57,9 @@ def memory(dims: Dims, machine: Machine, constants: Values) -> Array:
     sequences, h = dims["sequences"], dims["head_dim"]
     queries = 2.0 * dims["width"] * sequences * dims["new"] * h
     keys = 2.0 * dims["kv_width"] * sequences * dims["context"] * h * constants["passes"]
-    moved = queries + keys
+    # The latent and the rotated key of a token are made and cached once for all heads.
+    shared = latent.READ * (dims["width"] + dims["kv_width"])
+    moved = queries + keys + constants["stored"] * dims["batch"] * dims["new"] * shared
     fits = constants["resident"] * machine.l2_bytes / moved
     missed = 1.0 / (1.0 + fits**latent.MISS)
     l2 = constants["l2"] * (machine.l2_bytes_per_s or latent.OVER * machine.hbm_bytes_per_s)
@@ -105,6 +107,7 @@ FORM: Final = Form(
         Constant("l2", 0.02, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that operands can fill"),
         Constant("passes", 1.0, 16.0, 1.5, "1", "times keys and values are moved"),
+        Constant("stored", 0.25, 16.0, 1.0, "1", "times latents of new tokens are moved"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
         Constant("host", 1e-6, 1e-3, 1e-4, "s", "host time between launches, where it was timed"),
     ),
