@@ -261,6 +261,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     stored = batch * dims["context"] * READ
     again = np.where(rows > dims["block"], np.ceil(queries / (2.0 * rows)), each) * tiles / last
     ends = batch * queries * (READ + WEIGHED) * dims["width"]
+    # The latents of new tokens are cached first.
+    ends = ends + batch * dims["new"] * READ * (dims["width"] + dims["kv_width"])
     # Blocks of a sequence are a batch apart in Triton's grid: few of them run at the same time.
     apart = np.where(dims["several"] > 0, np.maximum(1.0 - sms / (batch * split), 0.0), 0.0)
     memory, ends = cached(stored * dims["kv_width"], ends, again, apart, machine, constants)
@@ -285,10 +287,12 @@ def cached(size: Array, ends: Array, again: Array, apart: Array, machine: Machin
     The share that is not in the last-level cache, 1/(1 + (resident · L2 / bytes)^8), comes from
     memory once. A last-level cache whose rate is not published has at most `OVER` that of memory.
     """
-    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / (size + ends)) ** MISS)
+    resident = constants["resident"] * machine.l2_bytes
+    missed = 1.0 / (1.0 + (resident / (size + ends)) ** MISS)
+    evicted = apart / (1.0 + (resident / size) ** MISS)
     hbm = constants["memory"] * machine.hbm_bytes_per_s
     l2 = constants["l2"] * (machine.l2_bytes_per_s or OVER * machine.hbm_bytes_per_s)
-    far = missed * (1.0 + (again - 1.0) * apart)
+    far = missed + (again - 1.0) * evicted
     cache: Array = far * size / hbm + (again - far) * size / l2
     return cache, missed * ends / hbm + (1.0 - missed) * ends / l2
 

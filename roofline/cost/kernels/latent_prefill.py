@@ -21,7 +21,7 @@ EXPANDED: Final = 160.0
 arXiv 2412.19437, section 4.2)."""
 INSIDE_KERNELS: Final[Mapping[str, latent.Kernel]] = {
     "flash_attention": latent.Kernel(even=False, cast=True),
-    "triton": latent.Kernel(splits=1.0, even=False, packs=False, several=True),
+    "triton": latent.Kernel(block=32.0, rows=32.0, splits=1.0, even=False, packs=False, several=True),
 }
 """Kernels that attend inside the latent, by their names: FLOPs and times of FlashAttention-3 and of
 Triton's ``extend_attention`` in SGLang are those of 576 and 512 numbers for each key."""
