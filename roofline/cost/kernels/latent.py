@@ -1,17 +1,16 @@
 """Calibrated time of multi-head latent attention: one latent head that all query heads read.
 
-Decoding reads 576 numbers of each cached token (latent and rotated key) and weighs 512 of them, for
-every query head; heads are the rows of a block. Prefill expands the latent into keys of 192 and
-values of 128 for each head, and is prefill attention at their mean, 160: FLOPs and bytes of both
-are in proportion to 192 + 128.
+It reads 576 numbers of each cached token (latent and rotated key) and weighs 512 of them, for every
+query head; heads are the rows of a block. Blocks start, then visit tiles of keys while the cache
+comes from memory, then splits are joined.
 """
 
-from dataclasses import dataclass, replace
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from roofline.cost.kernels import latent_schedule as schedule
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
 from roofline.cost.work import Array
 
@@ -20,10 +19,8 @@ READ: Final = 576.0
 arXiv 2412.19437, section 4.2)."""
 WEIGHED: Final = 512.0
 """Of which are values."""
-PADDED: Final = 16.0
+JOINED: Final = 16.0
 """Heads that a block of the reduction joins."""
-KEYS: Final = 64.0
-"""Keys of a tile."""
 OVER: Final = 4.0
 """Rate of a last-level cache over that of memory, at most; assumed where none is published."""
 MISS: Final = 8.0
@@ -31,276 +28,94 @@ MISS: Final = 8.0
 read in turns is evicted before it is read again."""
 HOSTED: Final = 16.0
 """Exponent of the soft maximum of device and host."""
-ROWS: Final = 64.0
-"""Query rows that the constants of a block refer to."""
-WIDE: Final = 32.0
-"""Heads up to which Blackwell's kernel always has short blocks."""
-NO_BOUND: Final = 2.0**40
-SHORT: Final = 1024.0
-"""Keys of a split up to which it has them for more heads too."""
-PAIRED: Final = frozenset({"blackwell", "blackwell-ultra"})
-"""Generations whose kernel (TensorRT-LLM's ``trtllm-gen``, which FlashInfer, vLLM and SGLang have
-as well) has blocks of 8 or 16 heads, as columns of its products, or of 64, as rows."""
-GENERAL: Final = frozenset({"volta", "turing", "ampere", "ada"})
-"""Generations for which TensorRT-LLM has no kernel of its own for the latent head (Hopper:
-FlashMLA); its general kernel does not split."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """How a library schedules latent decoding; facts of its source, not fitted.
-
-    Attributes
-    ----------
-    block
-        Query heads of a block, whose products have as many rows. [1]
-    splits
-        Most parts that the keys of a block are split into. [1]
-    least
-        Keys of a part at least. [token]
-    even
-        Whether each SM gets an even share of all tiles, in place of whole blocks.
-    packs
-        Whether the heads of a token share blocks.
-    fixed
-        Whether there are as many parts as may be, however many blocks there are.
-    grows
-        Whether there are so many in place only as fill the SMs as often as a context has octaves
-        above `KEYS`.
-    tall
-        Whether there are blocks of `ROWS` for many heads over long contexts.
-    several
-        Whether an SM can hold several blocks.
-    plain
-        Whether a single head is multiplied without tensor cores.
-    cast
-        Whether a cache of fewer bits is converted as a whole before.
-    hosted
-        Whether it was timed one launch after the other, from the host.
-    """
-
-    block: float = ROWS
-    rows: float = ROWS
-    splits: float = 128.0
-    least: float = KEYS
-    even: bool = True
-    packs: bool = True
-    fixed: bool = False
-    grows: bool = False
-    tall: bool = False
-    several: bool = False
-    plain: bool = False
-    cast: bool = False
-    hosted: bool = False
-
-
-TRITON: Final = Kernel(
-    block=16.0, rows=16.0, splits=8.0, least=32.0, even=False, fixed=True, several=True, plain=True
-)
-KERNELS: Final[Mapping[str, Kernel]] = {
-    "flash_attention": Kernel(cast=True),
-    "fa3": Kernel(cast=True),
-    "vllm_flashmla": Kernel(hosted=True),
-    "vllm_flash_attn_mla": Kernel(hosted=True),
-    "vllm_triton_mla": replace(TRITON, splits=4.0, hosted=True),
-    "TRITON_MLA": replace(TRITON, splits=4.0),
-    "triton": replace(TRITON, grows=True),
-}
-"""By the kernel's name. vLLM's Triton kernel has 4 splits (``triton_mla.py``), SGLang's 8
-(``triton_attention_num_kv_splits``), both blocks of 16 heads (``BLOCK_H``) and parts of 32 keys
-(``MIN_BLOCK_KV``). SGLang converts the cache to the type of the queries before FlashAttention-3
-(``flashattention_backend.py``)."""
-GENERATIONS: Final[Mapping[str, Kernel]] = {
-    **dict.fromkeys(
-        PAIRED, Kernel(block=16.0, splits=NO_BOUND, least=256.0, even=False, tall=True)
-    ),
-    **dict.fromkeys(GENERAL, Kernel(splits=1.0, several=True)),
-}
-"""Of kernels not named above, by generation of devices: ``fmhaKernels.h`` of TensorRT-LLM and
-FlashInfer on Blackwell, the general kernel before Hopper. Of the rest as FlashMLA's."""
-
-
-def latent_dims(
-    batch: Array,
-    new: Array,
-    context: Array,
-    heads: Array,
-    width: Array,
-    kv_width: Array,
-    *,
-    generation: str = "",
-    kernel: str = "",
-) -> dict[str, Array]:
-    """Columns of `DECODE`; widths are bytes per element, the generation is the device's."""
-    shape = {
-        "batch": batch,
-        "new": new,
-        "context": context,
-        "heads": heads,
-        "width": width,
-        "kv_width": kv_width,
-    }
-    return scheduled(shape, kernel, generation)
-
-
-def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
-    """The same columns as a kernel schedules the work on a generation of devices."""
-    return columns(dims, KERNELS.get(kernel, GENERATIONS.get(generation, Kernel())))
-
-
-def columns(dims: Dims, known: Kernel) -> dict[str, Array]:
-    """Shapes, and facts of a kernel about them."""
-    ones, queries = np.ones_like(dims["batch"]), dims["heads"] * dims["new"]
-    block = np.where(known.tall & (queries <= 8.0), 8.0, known.block)
-    slots = NO_BOUND if known.fixed else 1.0
-    if known.grows:
-        slots = np.maximum(np.log2(dims["context"] / KEYS), 1.0)
-    return {
-        **dims,
-        "splits": known.splits * ones,
-        "least": known.least * ones,
-        "block": block,
-        "rows": known.rows * ones,
-        "even": known.even * ones,
-        "packs": known.packs * ones,
-        "tall": known.tall * ones,
-        "slots": slots * ones,
-        "plain": (known.plain & (queries == 1.0)) * ones,
-        "several": known.several * ones,
-        "hosted": known.hosted * ones,
-        "cast": (known.cast * (dims["kv_width"] < dims["width"])) * ones,
-        "tiles": np.ceil(queries / block) * block,
-    }
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the time of decoding is made of.
+    """What the time is made of.
 
     Attributes
     ----------
     starts
-        Starts and ends of blocks. [s]
-    block
-        Tiles of one, one after the other. [s]
-    load
-        All blocks, spread evenly over the SMs. [s]
+        Starts and ends of blocks, queries and outputs included. [s]
+    work
+        Tiles of the longest block, or of all blocks over the SMs. [s]
     memory
-        Cache, queries and outputs over the bandwidth they come at. [s]
+        Cache over the bandwidths it comes at. [s]
     join
-        The reduction over splits. [s]
+        The reduction over splits, and the conversion of the cache. [s]
     """
 
     starts: Array
-    block: Array
-    load: Array
     work: Array
     memory: Array
     join: Array
 
 
-def spread(dims: Dims, rows: Array) -> Array:
-    """Blocks of a sequence: rows are its heads and tokens, or the tokens of one head. [1]"""
-    packed = np.ceil(dims["heads"] * dims["new"] / rows)
-    alone = dims["heads"] * np.ceil(dims["new"] / rows)
-    found: Array = np.where(dims["packs"] > 0, packed, alone)
-    return found
-
-
-def visits(dims: Dims, rows: Array) -> tuple[Array, Array]:
-    """Tiles of keys that a block visits in the mean, and those of the last one. [1]
-
-    The tokens of the first block see what is cached and one another.
-    """
-    tokens = np.where(dims["packs"] > 0, np.ceil(rows / dims["heads"]), rows)
-    old = dims["context"] - dims["new"]
-    first = np.ceil((old + np.minimum(tokens, dims["new"])) / KEYS)
-    last = np.ceil(dims["context"] / KEYS)
-    return (first + last) / 2.0, last
-
-
-def blocks(dims: Dims, machine: Machine) -> tuple[Array, Array, Array]:
-    """Query rows of a block, blocks of a sequence, and parts that its keys are split into. [1]
-
-    Short blocks of Blackwell's kernel serve up to `WIDE` heads, or where they fit on the SMs at
-    once and leave each at most `SHORT` keys (``useSwapsMmaAbMlaGenKernel``).
-    """
-    batch, sms, queries = dims["batch"], machine.multiprocessors, dims["heads"] * dims["new"]
-    most = np.minimum(np.ceil(dims["context"] / dims["least"]), dims["splits"])
-
-    def split(each: Array) -> Array:
-        found = dims["slots"] * sms / (batch * each)
-        found = np.where(dims["several"] > 0, np.ceil(found), np.floor(found))
-        return np.clip(found, 1.0, most)
-
-    short = spread(dims, dims["block"])
-    few = (dims["context"] <= SHORT * split(short)) & (batch * short <= sms)
-    tall = (dims["tall"] > 0) & (queries > WIDE) & ~few
-    rows = np.where(tall, ROWS, dims["block"])
-    each = spread(dims, rows)
-    tiles = np.ceil(dims["context"] / KEYS)
-    even = np.clip(np.ceil(tiles / np.ceil(batch * each * tiles / sms)), 1.0, most)
-    return rows, each, np.where(dims["even"] > 0, even, split(each))
-
-
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Times that the equation puts together."""
-    batch, sms = dims["batch"], machine.multiprocessors
-    queries = dims["heads"] * dims["new"]
-    rows, each, split = blocks(dims, machine)
-    tiles, last = visits(dims, rows)
+    batch, sms, queries = dims["batch"], machine.multiprocessors, dims["heads"] * dims["new"]
+    rows, each, split = schedule.division(dims, machine)
+    tiles, last = schedule.visits(dims, rows)
+    several, s, q = dims["several"] > 0, constants["waves"], constants["sharpness"]
     per_sm = constants["compute"] * machine.flops_per_s / sms
-    tile = constants["step"] + 2.0 * dims["rows"] * KEYS * (READ + WEIGHED) / per_sm
+    tile = constants["step"] + 2.0 * dims["rows"] * schedule.KEYS * (READ + WEIGHED) / per_sm
     tile = tile * np.where(dims["plain"] > 0, constants["plain"], 1.0)
-    start = constants["unit"] + constants["edge"] * np.minimum(queries, rows) / ROWS
-    block = np.ceil(last / split) * tile
-    shared = batch * each / (sms * constants["together"])
-    load, s, q = shared * tiles * tile, constants["waves"], constants["sharpness"]
-    several = dims["several"] > 0
+    block, units = np.ceil(last / split) * tile, batch * each / (sms * constants["together"])
+    load = units * tiles * tile
+    # Blocks that share an SM slow one another down.
     work = np.where(several, (block**s + load**s) ** (1.0 / s), np.maximum(block, load))
-    stored = batch * dims["context"] * READ
-    again = np.where(rows > dims["block"], np.ceil(queries / (2.0 * rows)), each) * tiles / last
-    ends = batch * queries * (READ + WEIGHED) * dims["width"]
-    # The latents of new tokens are cached first.
-    ends = ends + batch * dims["new"] * READ * (dims["width"] + dims["kv_width"])
-    # Blocks of a sequence are a batch apart in Triton's grid: few of them run at the same time.
-    apart = np.where(dims["several"] > 0, np.maximum(1.0 - sms / (batch * split), 0.0), 0.0)
-    memory, ends = cached(stored * dims["kv_width"], ends, again, apart, machine, constants)
-    # Triton's grid has all parts there may be; those without keys end at once.
-    parts_ = np.where(dims["several"] > 0, dims["splits"], split)
-    starts = (start**s + (shared * parts_ * start) ** s) ** (1.0 / s)
-    starts = (starts**q + ends**q) ** (1.0 / q)
-    # A pass that reads and writes, then the reading of what it wrote.
-    copied = stored * (dims["kv_width"] + dims["width"]) * dims["cast"]
-    cast = copied / (constants["cast"] * machine.hbm_bytes_per_s)
+    memory, ends = moved(dims, machine, constants)
+    start = constants["unit"] + constants["edge"] * np.minimum(queries, rows) / schedule.ROWS
+    # Some grids have all parts that there may be; those without keys end at once.
+    launched = np.where(several, dims["splits"], split)
+    starts = (start**s + (units * launched * start) ** s) ** (1.0 / s)
+    copied = batch * dims["context"] * READ * (dims["kv_width"] + dims["width"])
+    cast = dims["cast"] * copied / (constants["cast"] * machine.hbm_bytes_per_s)
     join = (split > 1) * (
         constants["combine"]
         + constants["gather"] * split
-        + constants["reduce"] * batch * np.ceil(queries / PADDED) / sms
+        + constants["reduce"] * batch * np.ceil(queries / JOINED) / sms
     )
-    return Parts(starts, block, load, work, memory, join + cast)
+    return Parts((starts**q + ends**q) ** (1.0 / q), work, memory, join + cast)
 
 
-def cached(size: Array, ends: Array, again: Array, apart: Array, machine: Machine, constants: Values) -> tuple[Array, Array]:
-    """Time of reading a cache that many times, and of what goes in and out besides. [s]
+def moved(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
+    """Time of reading the cache, and of what goes in and out besides. [s]
 
     The share that is not in the last-level cache, 1/(1 + (resident · L2 / bytes)^8), comes from
-    memory once. A last-level cache whose rate is not published has at most `OVER` that of memory.
+    memory once. Each block reads the cache again: from the last-level cache, or from memory where
+    it was evicted, as blocks that run a batch apart find it.
     """
+    batch, queries = dims["batch"], dims["heads"] * dims["new"]
+    rows, each, split = schedule.division(dims, machine)
+    tiles, last = schedule.visits(dims, rows)
+    size = batch * dims["context"] * READ * dims["kv_width"]
+    # Queries and outputs; the latents of new tokens are cached first. Two tall blocks share keys.
+    ends = batch * queries * (READ + WEIGHED) * dims["width"]
+    ends = ends + batch * dims["new"] * READ * (dims["width"] + dims["kv_width"])
+    again = np.where(rows > dims["block"], np.ceil(each / 2.0), each) * tiles / last
+    apart = np.where(
+        dims["several"] > 0, 1.0 - np.minimum(1.0, machine.multiprocessors / (batch * split)), 0.0
+    )
     resident = constants["resident"] * machine.l2_bytes
     missed = 1.0 / (1.0 + (resident / (size + ends)) ** MISS)
-    evicted = apart / (1.0 + (resident / size) ** MISS)
+    from_memory = missed + (again - 1.0) * apart / (1.0 + (resident / size) ** MISS)
     hbm = constants["memory"] * machine.hbm_bytes_per_s
-    l2 = constants["l2"] * (machine.l2_bytes_per_s or OVER * machine.hbm_bytes_per_s)
-    far = missed + (again - 1.0) * evicted
-    cache: Array = far * size / hbm + (again - far) * size / l2
-    return cache, missed * ends / hbm + (1.0 - missed) * ends / l2
+    l2 = constants["l2"] * last_level_bytes_per_s(machine)
+    memory = size * (from_memory / hbm + (again - from_memory) / l2)
+    return memory, ends * (missed / hbm + (1.0 - missed) / l2)
+
+
+def last_level_bytes_per_s(machine: Machine) -> float:
+    """Rate of the last-level cache; where none is published, the most it may have. [B/s]"""
+    return machine.l2_bytes_per_s or OVER * machine.hbm_bytes_per_s
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Launch, the largest of block, load and memory, and what joins the splits. [s]
+    """Launch, starts, the larger of tiles and memory, and what joins the splits. [s]
 
-    Or the host's time between launches, where that is longer.
+    Or the host's time between launches, where that is longer and was timed.
     """
     part, q = parts(dims, machine, constants), constants["sharpness"]
     longest = (part.work**q + part.memory**q) ** (1.0 / q)
@@ -316,9 +131,9 @@ def hosted(own: Array, dims: Dims, constants: Values) -> Array:
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Block, load or memory."""
+    """Starts, tiles or memory."""
     part = parts(dims, machine, constants)
-    found: Regimes = np.argmax(np.stack([part.block, part.load, part.memory]), axis=0)
+    found: Regimes = np.argmax(np.stack([part.starts, part.work, part.memory]), axis=0)
     return found
 
 
@@ -346,7 +161,7 @@ DECODE: Final = Form(
     seconds,
     ("context", "batch", "tiles", "new"),
     regime,
-    "(launch + [block^q + load^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
+    "(launch + starts + [tiles^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
 )
 """Blocks of heads over splits of a latent cache. Source: DeepSeek-AI 2024 (arXiv 2405.04434),
 section 2.1, in its absorbed form; the tile scheduler of FlashMLA

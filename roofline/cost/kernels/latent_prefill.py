@@ -14,14 +14,15 @@ import numpy as np
 
 from roofline.cost.kernels import latent, prefill
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.latent_schedule import Kernel, columns
 from roofline.cost.work import Array
 
 EXPANDED: Final = 160.0
 """Mean of the widths of an expanded key (128 + 64) and value (128) (DeepSeek-AI 2024,
 arXiv 2412.19437, section 4.2)."""
-INSIDE_KERNELS: Final[Mapping[str, latent.Kernel]] = {
-    "flash_attention": latent.Kernel(even=False, cast=True),
-    "triton": latent.Kernel(block=32.0, rows=32.0, splits=1.0, even=False, packs=False, several=True),
+INSIDE_KERNELS: Final[Mapping[str, Kernel]] = {
+    "flash_attention": Kernel(even=False, cast=True),
+    "triton": Kernel(block=32.0, rows=32.0, splits=1.0, even=False, packs=False, several=True),
 }
 """Kernels that attend inside the latent, by their names: FLOPs and times of FlashAttention-3 and of
 Triton's ``extend_attention`` in SGLang are those of 576 and 512 numbers for each key."""
@@ -47,9 +48,9 @@ def latent_prefill_dims(
 
 def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
     """The same columns as a kernel schedules the work."""
-    known = INSIDE_KERNELS.get(kernel, latent.Kernel())
+    known = INSIDE_KERNELS.get(kernel, Kernel())
     hosted = float(kernel in HOSTED) * np.ones_like(dims["batch"])
-    return {**latent.columns(dims, known), "hosted": hosted}
+    return {**columns(dims, known), "hosted": hosted}
 
 
 def memory(dims: Dims, machine: Machine, constants: Values) -> Array:
@@ -62,7 +63,7 @@ def memory(dims: Dims, machine: Machine, constants: Values) -> Array:
     moved = queries + keys + constants["stored"] * dims["batch"] * dims["new"] * shared
     fits = constants["resident"] * machine.l2_bytes / moved
     missed = 1.0 / (1.0 + fits**latent.MISS)
-    l2 = constants["l2"] * (machine.l2_bytes_per_s or latent.OVER * machine.hbm_bytes_per_s)
+    l2 = constants["l2"] * latent.last_level_bytes_per_s(machine)
     hbm = constants["memory"] * machine.hbm_bytes_per_s
     found: Array = moved * (missed / hbm + (1.0 - missed) / l2)
     return found
