@@ -47,7 +47,7 @@ def with_projections(
     Parameters
     ----------
     dims
-        Of the attention in it: `latent.latent_dims`.
+        Of the attention in it: `roofline.cost.kernels.latent_schedule.latent_dims`.
     heads
         On the device. [1]
     weight_width
