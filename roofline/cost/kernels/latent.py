@@ -159,7 +159,7 @@ DECODE: Final = Form(
         Constant("waves", 1.0, 16.0, 2.0, "1", "the same of one block and all of them"),
     ),
     seconds,
-    ("context", "batch", "tiles", "new"),
+    ("context", "batch", "rounded", "new"),
     regime,
     "(launch + starts + [tiles^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
 )

@@ -141,7 +141,7 @@ ABSORBED: Final = Form(
     "latent-module-decode",
     _with(latent.DECODE.constants),
     absorbed_seconds,
-    ("context", "batch", "tiles", "new"),
+    ("context", "batch", "rounded", "new"),
     absorbed_regime,
 )
 EXPANDED: Final = replace(sparse.DENSE_MODULE, kind="latent-module-prefill")

@@ -21,6 +21,8 @@ SHORT: Final = 1024.0
 """Keys of a part up to which they are short for more heads as well."""
 NARROW: Final = 8.0
 """Heads of the shortest block."""
+PADDED: Final = 16.0
+"""Query rows that products round up to: as many take the same time but for what goes in and out."""
 NO_BOUND: Final = 2.0**40
 PAIRED: Final = frozenset({"blackwell", "blackwell-ultra"})
 """Generations whose kernel (TensorRT-LLM's ``trtllm-gen``, which FlashInfer, vLLM and SGLang have
@@ -137,7 +139,11 @@ def scheduled(dims: Dims, kernel: str, generation: str) -> dict[str, Array]:
 
 
 def columns(dims: Dims, known: Kernel) -> dict[str, Array]:
-    """Shapes, and facts of a kernel about them."""
+    """Shapes, and facts of a kernel about them.
+
+    A residual table has ``rounded`` query rows as a coordinate: what is learned of 8 heads is known
+    of 1.
+    """
     ones, queries = np.ones_like(dims["batch"]), dims["heads"] * dims["new"]
     block = np.where(known.tall & (queries <= NARROW), NARROW, known.block)
     slots = NO_BOUND * ones if known.fixed else ones
@@ -157,7 +163,7 @@ def columns(dims: Dims, known: Kernel) -> dict[str, Array]:
         "several": known.several * ones,
         "hosted": known.hosted * ones,
         "cast": (known.cast * (dims["kv_width"] < dims["width"])) * ones,
-        "tiles": np.ceil(queries / block) * block,
+        "rounded": np.where(queries <= NARROW, NARROW, np.ceil(queries / PADDED) * PADDED),
     }
 
 
