@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from roofline.cost.calibration import sparse
 from roofline.cost.calibration.rows import FEW_TOKENS, VERIFIED_TOKENS
 from roofline.cost.calibration.wires import OPERATIONS
-from roofline.cost.kernels import decode, latent, prefill, recurrent
+from roofline.cost.kernels import decode, latent_prefill, latent_schedule, prefill, recurrent
 from roofline.cost.kernels.experts import GATED, expert_dims, tallest
 from roofline.cost.kernels.form import Dims, Form
 from roofline.cost.kernels.gemm import linear
@@ -255,7 +255,7 @@ def _prefill(op: Op, gpu: Gpu) -> Asked | None:
     low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
     if expanded and not hides:
         names = ("batch", "new", "context", "heads", "width", "kv_width")
-        made = latent.expanded_dims(*(shape[name] for name in names))
+        made = latent_prefill.latent_prefill_dims(*(shape[name] for name in names))
         return Asked(
             "latent-prefill", _pairs(op), made, assumed=CHUNK * chunked, rows=context > new
         )
@@ -367,7 +367,7 @@ def _latent(op: Op, gpu: Gpu) -> Asked | None:
         width=named(op.formats["activations"]).width,
         kv_width=named(op.formats["kv"]).width,
     )
-    made = latent.latent_dims(**shape, generation=gpu.architecture)
+    made = latent_schedule.latent_dims(*shape.values(), generation=gpu.architecture)
     low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
     unlike = CHOSEN if np.any(window > 0) else CHUNK * bool(np.any(shape["new"] > 1.0))
     return Asked("latent-decode", _pairs(op), made, low, assumed=unlike)
