@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.warm import cache_bytes_per_s
 from roofline.cost.work import Array
 
 ROWS: Final = 64
@@ -30,7 +31,15 @@ MARGIN: Final = 1.1
 REDUCED: Final = 16
 """Query rows that a block of the reduction joins."""
 MISS: Final = 4.0
-"""How sharply reads miss the last-level cache once the KV cache outgrows it, as an exponent."""
+"""How sharply reads miss the last-level cache once what is read outgrows it, as an exponent."""
+TILES: Final = 0.0
+GRID: Final = 1.0
+GROWING: Final = 2.0
+"""How many parts a planner makes of a unit: all tiles divided by the slots, with a margin; as many
+as the slots hold of whole units; or the same rounded up, of slots that grow with the context."""
+GROWTH: Final = 64.0
+"""Keys per sequence beyond which each doubling adds as many slots (SGLang,
+``get_num_kv_splits_triton``). [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +56,48 @@ class Kernel:
         Batch up to which the reduction is launched, split or not. [1]
     swaps
         Whether query heads become rows by a copy, and keys are split only then.
+    rows
+        Query rows that a block can have, increasing. [1]
+    keys
+        Keys of a tile at head widths up to 128. [1]
+    plan
+        `TILES`, `GRID` or `GROWING`.
+    least
+        Keys of a part at least. [1]
     """
 
     splits: float
     slots: float
     planned: float = 0.0
     swaps: bool = False
+    rows: tuple[float, ...] = (ROWS,)
+    keys: float = KEYS
+    plan: float = TILES
+    least: float = 1.0
 
 
+FLASHINFER: Final = Kernel(
+    splits=1024.0, slots=2.0, rows=(16.0, 64.0, 128.0), plan=GRID, least=128.0
+)
 KERNELS: Final[Mapping[str, Kernel]] = {
     "vllm_flash_attn": Kernel(splits=128.0, slots=2.0, swaps=True),
     "vllm_flash_attn_fa2": Kernel(splits=128.0, slots=2.0, swaps=True),
     "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
+    "vllm_flashinfer_fidecode": FLASHINFER,
+    "flashinfer": FLASHINFER,
+    "torch_flow_flashinfer": FLASHINFER,
+    "triton": Kernel(splits=8.0, slots=1.0, planned=1e9, rows=(16.0,), keys=32.0, plan=GROWING),
     "roofline": Kernel(splits=128.0, slots=2.0),
 }
 """By the kernel's name. FlashAttention-2: ``flash_api.cpp``, ``mha_varlen_fwd`` swaps the heads of
-a group into rows where a sequence has one query, and sets splits only then; its heuristic counts
-two blocks per SM. FlashAttention-3 in vLLM: splits are bounded by 32, and planned on the device,
-up to the largest batch of a CUDA graph, 512 (``VLLM_FLASH_ATTN_MAX_NUM_SPLITS_FOR_CUDA_GRAPH``).
-The kernel of ``microbench/cuda``: `roofline.bench.gpu.attention.decode_splits`."""
+a group into rows where a sequence has one query and the layer no window, and sets splits only then;
+other heads are blocks of their own. Its heuristic counts two blocks per SM. FlashAttention-3 in
+vLLM: splits are bounded by 32, and planned on the device, up to the largest batch of a CUDA graph,
+512 (``VLLM_FLASH_ATTN_MAX_NUM_SPLITS_FOR_CUDA_GRAPH``). FlashInfer: ``scheduler.cuh``,
+``PrefillBinarySearchKVChunkSize`` and ``FA2DetermineCtaTileQ``. SGLang's Triton kernels:
+``decode_attention.py`` and ``get_num_kv_splits_triton``, with 8 splits at most and a second kernel
+that always joins. The kernel of ``microbench/cuda``: `roofline.bench.gpu.attention.decode_splits`.
+"""
 USUAL: Final = Kernel(splits=32.0, slots=1.0)
 """Of a kernel not named here; assumed."""
 
@@ -95,11 +127,10 @@ def decode_dims(
         "heads": heads,
         "kv_heads": kv_heads,
         "head_dim": head_dim,
+        "window": window,
         "width": width,
         "kv_width": kv_width,
         "reach": np.where(window > 0, np.minimum(window, context), context),
-        "units": batch * kv_heads * np.ceil(heads / kv_heads * new / ROWS),
-        "group": heads / kv_heads,
     }
     return scheduled(shape, kernel)
 
@@ -107,13 +138,24 @@ def decode_dims(
 def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
     """The same columns as another kernel schedules the work; as `USUAL` if it is not known."""
     known = KERNELS.get(kernel, USUAL)
-    batch, kv_heads = dims["batch"], dims["kv_heads"]
-    swapped = (dims["heads"] > kv_heads) & (dims["new"] == 1)
+    batch, new, kv_heads = dims["batch"], dims["new"], dims["kv_heads"]
+    group = dims["heads"] / kv_heads
+    swapped = (group > 1) & (new == 1) & (dims["window"] == 0)
+    joined = swapped | (not known.swaps)
+    packed = np.where(joined, group, 1.0)
+    fits = np.searchsorted(known.rows, packed * new).clip(max=len(known.rows) - 1)
+    rows = np.asarray(known.rows)[fits]
     ones = np.ones_like(batch)
     return {
         **dims,
-        "splits": np.where(swapped | (not known.swaps), known.splits, 1.0),
+        "group": packed,
+        "rows": rows,
+        "units": batch * dims["heads"] / packed * np.ceil(packed * new / rows),
+        "keys": known.keys * np.minimum(1.0, HEAD_DIM / dims["head_dim"]),
+        "splits": np.where(joined, known.splits, 1.0),
         "slots": known.slots * ones,
+        "plan": known.plan * ones,
+        "least": known.least * ones,
         "planned": known.planned * ones,
         # A transposed view needs no copy where one of its sides is 1.
         "copies": np.where(known.swaps & swapped & (kv_heads > 1) & (batch > 1), 1.0, 0.0),
@@ -142,37 +184,46 @@ class Parts:
     join: Array
 
 
-def tiles(dims: Dims) -> tuple[Array, Array]:
-    """Tiles of a unit, and keys of a tile. [1]"""
-    keys = np.minimum(KEYS, KEYS * HEAD_DIM / dims["head_dim"])
+def tiles(dims: Dims) -> Array:
+    """Tiles of keys of a unit. [1]"""
     # A window begins inside a tile and ends inside another.
     windowed = dims["reach"] < dims["context"]
-    return np.ceil(dims["reach"] / keys) + windowed, keys
+    found: Array = np.ceil(dims["reach"] / dims["keys"]) + windowed
+    return found
 
 
 def splits(dims: Dims, machine: Machine) -> Array:
     """Parts that the keys of a unit are split into. [1]
 
-    A slot gets ⌈1.1 · units · tiles / slots⌉ tiles. Source: ``prepare_varlen_num_blocks`` of
-    FlashAttention-3.
+    A planner that divides tiles gives a slot ⌈1.1 · units · tiles / slots⌉ of them (FlashAttention-3,
+    ``prepare_varlen_num_blocks``); one that fills a grid makes ⌊slots / units⌋ parts of a unit; one
+    whose slots grow makes ⌈slots · log2(reach / 64) / units⌉.
     """
-    count, _ = tiles(dims)
-    slots = dims["slots"] * machine.multiprocessors
-    each = np.ceil(MARGIN * dims["units"] * count / slots)
-    return np.clip(np.ceil(count / each), 1.0, dims["splits"])
+    count, slots = tiles(dims), dims["slots"] * machine.multiprocessors
+    growing = slots * np.maximum(np.log2(dims["reach"] / GROWTH), 1.0)
+    share = np.select(
+        [dims["plan"] == GRID, dims["plan"] == GROWING],
+        [np.floor(slots / dims["units"]), np.ceil(growing / dims["units"])],
+        slots / (MARGIN * dims["units"]),
+    )
+    least = np.ceil(dims["least"] / dims["keys"])
+    share = np.minimum(share, dims["splits"])
+    each = np.maximum(np.ceil(count / np.maximum(share, 1.0)), least)
+    found: Array = np.clip(np.ceil(count / each), 1.0, dims["splits"])
+    return found
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Times that the equation puts together."""
     batch, heads, h = dims["batch"], dims["heads"], dims["head_dim"]
     sms, width = machine.multiprocessors, h / HEAD_DIM
-    count, keys = tiles(dims)
+    count, keys, rows = tiles(dims), dims["keys"], dims["rows"]
     split = splits(dims, machine)
     windowed = dims["reach"] < dims["context"]
     per_sm = constants["compute"] * machine.flops_per_s / sms
-    arithmetic = 4.0 * ROWS * keys * HEAD_DIM * width ** constants["wide"] / per_sm
+    arithmetic = 4.0 * rows * keys * HEAD_DIM * width ** constants["wide"] / per_sm
     # Rows of a group, of those a block has: kernels with tiles of few rows take several.
-    group = np.minimum(dims["group"] * dims["new"], ROWS) / ROWS
+    group = np.minimum(dims["group"] * dims["new"], rows) / ROWS
     tile = (constants["step"] + constants["row"] * group + arithmetic) * np.where(
         windowed, constants["masked"], 1.0
     )
@@ -201,10 +252,10 @@ def read_again(size: Array, machine: Machine, constants: Values) -> Array:
     The share that is not, 1/(1 + (resident · cache / size)^4), comes from memory.
     """
     hbm = size / (constants["memory"] * machine.hbm_bytes_per_s)
-    if not machine.l2_bytes or not machine.l2_bytes_per_s:
+    if not machine.l2_bytes:
         return hbm
     missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / size) ** MISS)
-    l2 = size / (constants["l2"] * machine.l2_bytes_per_s)
+    l2 = size / (constants["l2"] * cache_bytes_per_s(machine))
     blended: Array = missed * hbm + (1.0 - missed) * l2
     return blended
 
