@@ -7,7 +7,7 @@ of the last-level cache where the whole KV cache stays in it between calls.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -28,6 +28,10 @@ HEAD_DIM: Final = 128.0
 MARGIN: Final = 1.1
 """Share of tiles that a planner adds before it divides them (FlashAttention-3,
 ``hopper/flash_prepare_scheduler.cu``)."""
+WIDE: Final = 256.0
+"""Head width from which FlashInfer's blocks have 64 query rows at most."""
+LIGHT: Final = 4.0
+"""Blocks per SM of its kernel without tensor cores, which is planned by its occupancy; assumed."""
 REDUCED: Final = 16
 """Query rows that a block of the reduction joins."""
 MISS: Final = 4.0
@@ -64,6 +68,9 @@ class Kernel:
         `TILES`, `GRID` or `GROWING`.
     least
         Keys of a part at least. [1]
+    vector
+        Query heads of a group from which tensor cores multiply where the cache has 16 bits; fewer
+        are multiplied by a kernel without them. [1]
     """
 
     splits: float
@@ -74,6 +81,7 @@ class Kernel:
     keys: float = KEYS
     plan: float = TILES
     least: float = 1.0
+    vector: float = 0.0
 
 
 FLASHINFER: Final = Kernel(
@@ -84,7 +92,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "vllm_flash_attn_fa2": Kernel(splits=128.0, slots=2.0, swaps=True),
     "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
     "vllm_flashinfer_fidecode": FLASHINFER,
-    "flashinfer": FLASHINFER,
+    "flashinfer": replace(FLASHINFER, vector=4.0),
     "torch_flow_flashinfer": FLASHINFER,
     "triton": Kernel(splits=8.0, slots=1.0, planned=1e9, rows=(16.0,), keys=32.0, plan=GROWING),
     "roofline": Kernel(splits=128.0, slots=2.0),
@@ -145,6 +153,9 @@ def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
     packed = np.where(joined, group, 1.0)
     fits = np.searchsorted(known.rows, packed * new).clip(max=len(known.rows) - 1)
     rows = np.asarray(known.rows)[fits]
+    if known.plan == GRID:
+        rows = np.where(dims["head_dim"] < WIDE, rows, np.minimum(rows, ROWS))
+    vector = (packed < known.vector) & (dims["kv_width"] > 1) & (new == 1)
     ones = np.ones_like(batch)
     return {
         **dims,
@@ -153,7 +164,8 @@ def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
         "units": batch * dims["heads"] / packed * np.ceil(packed * new / rows),
         "keys": known.keys * np.minimum(1.0, HEAD_DIM / dims["head_dim"]),
         "splits": np.where(joined, known.splits, 1.0),
-        "slots": known.slots * ones,
+        "slots": np.where(vector, LIGHT, known.slots),
+        "vector": 1.0 * vector,
         "plan": known.plan * ones,
         "least": known.least * ones,
         "planned": known.planned * ones,
@@ -229,13 +241,16 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     )
     full = np.where(windowed, 1.0, dims["reach"] / (count * keys))
     start = constants["unit"] + constants["edge"] * width
+    vector = dims["vector"] > 0
+    walked = constants["step"] + constants["walk"] * dims["group"] * width
+    tile = np.where(vector, walked, tile)
+    start = np.where(vector, constants["light"] * start, start)
     block = start + np.ceil(count / split) * tile * np.where(count > 1, 1.0, full)
     load = dims["units"] * (split * start + count * full * tile) / (sms * constants["together"])
     cache = batch * dims["kv_heads"] * (dims["reach"] + dims["new"] - 1.0) * 2.0 * h
     cache *= dims["kv_width"]
     ends = 2.0 * batch * dims["new"] * heads * h * dims["width"]
-    memory = read_again(cache, machine, constants)
-    memory += ends / (constants["memory"] * machine.hbm_bytes_per_s)
+    memory = read_again(cache + ends, machine, constants)
     joined = ((split > 1) | (batch <= dims["planned"])) * batch
     join = (
         constants["combine"] * (split > 1)
@@ -254,7 +269,7 @@ def read_again(size: Array, machine: Machine, constants: Values) -> Array:
     hbm = size / (constants["memory"] * machine.hbm_bytes_per_s)
     if not machine.l2_bytes:
         return hbm
-    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / size) ** MISS)
+    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / size) ** constants.get("evicted", MISS))
     l2 = size / (constants["l2"] * cache_bytes_per_s(machine))
     blended: Array = missed * hbm + (1.0 - missed) * l2
     return blended
@@ -291,6 +306,9 @@ FORM: Final = Form(
         Constant("memory", 0.2, 1.0, 0.85, "1", "share of memory bandwidth"),
         Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
+        Constant("evicted", 2.0, 16.0, 6.0, "1", "sharpness of that limit, as an exponent"),
+        Constant("light", 0.02, 2.0, 0.3, "1", "start without tensor cores over that with them"),
+        Constant("walk", 1e-8, 1e-5, 3e-7, "s", "a tile of one query head without tensor cores"),
         Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
         Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
         Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
