@@ -128,10 +128,8 @@ def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 
 def _decode(name: Name, rows: "pandas.DataFrame") -> Group:
-    batch, new, context, heads, kv_heads, *rest = (*_columns(rows, ATTENTION), *_widths(rows))
-    if name.get("heads") == "wide-group":
-        kv_heads = heads
-    dims = decode.decode_dims(batch, new, context, heads, kv_heads, *rest, kernel=name["kernel"])
+    columns, single = (*_columns(rows, ATTENTION), *_widths(rows)), bool(name.get("heads"))
+    dims = decode.decode_dims(*columns, kernel=name["kernel"], single=single)
     return _group(name, decode.FORM, dims, rows, SHAPE)
 
 

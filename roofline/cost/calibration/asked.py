@@ -290,7 +290,7 @@ def _decode(op: Op, gpu: Gpu) -> Asked | None:
     shape = _attention(op)
     made = decode.decode_dims(*shape.values())
     grouped = shape["heads"] / shape["kv_heads"]
-    single = decode.decode_dims(*(shape | {"kv_heads": shape["heads"]}).values())
+    single = decode.decode_dims(*shape.values(), single=True)
     special = (
         *_own_widths(shape, made),
         ("alone", grouped == 1.0, made),

@@ -39,8 +39,10 @@ MISS: Final = 4.0
 TILES: Final = 0.0
 GRID: Final = 1.0
 GROWING: Final = 2.0
+BALANCED: Final = 3.0
 """How many parts a planner makes of a unit: all tiles divided by the slots, with a margin; as many
-as the slots hold of whole units; or the same rounded up, of slots that grow with the context."""
+as the slots hold of whole units; the same rounded up, of slots that grow with the keys; or rounded
+up, of all keys whether a window hides them or not."""
 GROWTH: Final = 64.0
 """Keys per sequence beyond which each doubling adds as many slots (SGLang,
 ``get_num_kv_splits_triton``). [1]"""
@@ -65,12 +67,12 @@ class Kernel:
     keys
         Keys of a tile at head widths up to 128. [1]
     plan
-        `TILES`, `GRID` or `GROWING`.
+        `TILES`, `GRID`, `GROWING` or `BALANCED`.
     least
-        Keys of a part at least. [1]
-    vector
-        Query heads of a group from which tensor cores multiply where the cache has 16 bits; fewer
-        are multiplied by a kernel without them. [1]
+        Keys of a part at least, at head widths up to 128. [1]
+    vector, vector_width
+        Query heads of a group from which tensor cores multiply [1]; fewer are multiplied by a
+        kernel without them where the cache has as many bytes per element [B].
     """
 
     splits: float
@@ -82,8 +84,12 @@ class Kernel:
     plan: float = TILES
     least: float = 1.0
     vector: float = 0.0
+    vector_width: float = 1.0
 
 
+MASKED: Final = Kernel(splits=64.0, slots=1.0, plan=BALANCED, least=512.0)
+"""Masked multi-head attention of TensorRT-LLM, a block for each head (``multi_block_grid_setup``):
+each of 1024 threads takes 16 bytes of eight keys."""
 FLASHINFER: Final = Kernel(
     splits=1024.0, slots=2.0, rows=(16.0, 64.0, 128.0), plan=GRID, least=128.0
 )
@@ -92,9 +98,11 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "vllm_flash_attn_fa2": Kernel(splits=128.0, slots=2.0, swaps=True),
     "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
     "vllm_flashinfer_fidecode": FLASHINFER,
-    "flashinfer": replace(FLASHINFER, vector=4.0),
+    "flashinfer": replace(FLASHINFER, vector=4.0, vector_width=2.0),
     "torch_flow_flashinfer": FLASHINFER,
-    "triton": Kernel(splits=8.0, slots=1.0, planned=1e9, rows=(16.0,), keys=32.0, plan=GROWING),
+    "triton": Kernel(
+        splits=8.0, slots=1.0, planned=1e9, rows=(16.0,), keys=32.0, plan=GROWING, vector=2.0
+    ),
     "roofline": Kernel(splits=128.0, slots=2.0),
 }
 """By the kernel's name. FlashAttention-2: ``flash_api.cpp``, ``mha_varlen_fwd`` swaps the heads of
@@ -122,6 +130,7 @@ def decode_dims(
     kv_width: Array,
     *,
     kernel: str = "",
+    single: bool = False,
 ) -> dict[str, Array]:
     """Columns of the form; the window is 0 for none, widths are bytes per element.
 
@@ -136,6 +145,7 @@ def decode_dims(
         "kv_heads": kv_heads,
         "head_dim": head_dim,
         "window": window,
+        "single": np.full_like(batch, single),
         "width": width,
         "kv_width": kv_width,
         "reach": np.where(window > 0, np.minimum(window, context), context),
@@ -145,29 +155,30 @@ def decode_dims(
 
 def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
     """The same columns as another kernel schedules the work; as `USUAL` if it is not known."""
-    known = KERNELS.get(kernel, USUAL)
+    known = MASKED if np.all(dims["single"]) else KERNELS.get(kernel, USUAL)
     batch, new, kv_heads = dims["batch"], dims["new"], dims["kv_heads"]
     group = dims["heads"] / kv_heads
     swapped = (group > 1) & (new == 1) & (dims["window"] == 0)
     joined = swapped | (not known.swaps)
-    packed = np.where(joined, group, 1.0)
+    packed = np.where(joined & (dims["single"] == 0), group, 1.0)
     fits = np.searchsorted(known.rows, packed * new).clip(max=len(known.rows) - 1)
     rows = np.asarray(known.rows)[fits]
     if known.plan == GRID:
         rows = np.where(dims["head_dim"] < WIDE, rows, np.minimum(rows, ROWS))
-    vector = (packed < known.vector) & (dims["kv_width"] > 1) & (new == 1)
+    vector = (packed < known.vector) & (dims["kv_width"] >= known.vector_width) & (new == 1)
     ones = np.ones_like(batch)
     return {
         **dims,
         "group": packed,
         "rows": rows,
+        "taller": rows / known.rows[0],
         "units": batch * dims["heads"] / packed * np.ceil(packed * new / rows),
         "keys": known.keys * np.minimum(1.0, HEAD_DIM / dims["head_dim"]),
         "splits": np.where(joined, known.splits, 1.0),
-        "slots": np.where(vector, LIGHT, known.slots),
+        "slots": np.where(vector & (known.plan == GRID), LIGHT, known.slots),
         "vector": 1.0 * vector,
         "plan": known.plan * ones,
-        "least": known.least * ones,
+        "least": known.least * (HEAD_DIM / dims["head_dim"] if known.plan == BALANCED else ones),
         "planned": known.planned * ones,
         # A transposed view needs no copy where one of its sides is 1.
         "copies": np.where(known.swaps & swapped & (kv_heads > 1) & (batch > 1), 1.0, 0.0),
@@ -214,12 +225,13 @@ def splits(dims: Dims, machine: Machine) -> Array:
     count, slots = tiles(dims), dims["slots"] * machine.multiprocessors
     growing = slots * np.maximum(np.log2(dims["reach"] / GROWTH), 1.0)
     share = np.select(
-        [dims["plan"] == GRID, dims["plan"] == GROWING],
-        [np.floor(slots / dims["units"]), np.ceil(growing / dims["units"])],
+        [dims["plan"] == GRID, dims["plan"] == GROWING, dims["plan"] == BALANCED],
+        [np.floor(slots / dims["units"]), *(np.ceil(s / dims["units"]) for s in (growing, slots))],
         slots / (MARGIN * dims["units"]),
     )
     least = np.ceil(dims["least"] / dims["keys"])
     share = np.minimum(share, dims["splits"])
+    count = np.where(dims["plan"] == BALANCED, np.ceil(dims["context"] / dims["keys"]), count)
     each = np.maximum(np.ceil(count / np.maximum(share, 1.0)), least)
     found: Array = np.clip(np.ceil(count / each), 1.0, dims["splits"])
     return found
@@ -236,7 +248,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     arithmetic = 4.0 * rows * keys * HEAD_DIM * width ** constants["wide"] / per_sm
     # Rows of a group, of those a block has: kernels with tiles of few rows take several.
     group = np.minimum(dims["group"] * dims["new"], rows) / ROWS
-    tile = (constants["step"] + constants["row"] * group + arithmetic) * np.where(
+    step = constants["step"] * dims["taller"] ** constants["tall"]
+    tile = (step + constants["row"] * group + arithmetic) * np.where(
         windowed, constants["masked"], 1.0
     )
     full = np.where(windowed, 1.0, dims["reach"] / (count * keys))
@@ -247,10 +260,13 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     start = np.where(vector, constants["light"] * start, start)
     block = start + np.ceil(count / split) * tile * np.where(count > 1, 1.0, full)
     load = dims["units"] * (split * start + count * full * tile) / (sms * constants["together"])
-    cache = batch * dims["kv_heads"] * (dims["reach"] + dims["new"] - 1.0) * 2.0 * h
-    cache *= dims["kv_width"]
+    cache = 2.0 * (dims["reach"] + dims["new"] - 1.0) * h * dims["kv_width"]
     ends = 2.0 * batch * dims["new"] * heads * h * dims["width"]
-    memory = read_again(cache + ends, machine, constants)
+    once = batch * dims["kv_heads"] * cache + ends
+    memory = read_again(once, machine, constants)
+    # Units that share a head of keys read it from the last-level cache, all but the first.
+    again = np.maximum(dims["units"] - batch * dims["kv_heads"], 0.0) * cache
+    memory += again / (constants["l2"] * cache_bytes_per_s(machine))
     joined = ((split > 1) | (batch <= dims["planned"])) * batch
     join = (
         constants["combine"] * (split > 1)
@@ -298,6 +314,7 @@ FORM: Final = Form(
         Constant("unit", 1e-7, 2e-5, 2e-6, "s", "start and end of a block"),
         Constant("edge", 1e-8, 2e-5, 1e-6, "s", "its queries and outputs at head width 128"),
         Constant("step", 1e-8, 1e-5, 5e-7, "s", "latency of a tile that no other work hides"),
+        Constant("tall", 0.05, 1.5, 0.5, "1", "growth of that with rows of a block, an exponent"),
         Constant("row", 1e-9, 1e-5, 1e-8, "s", "what 64 rows of a group add to a tile"),
         Constant("compute", 0.02, 1.0, 0.4, "1", "share of the tensor rate inside a tile"),
         Constant("wide", 0.5, 2.5, 1.0, "1", "growth of a tile with head width, as an exponent"),
@@ -307,7 +324,7 @@ FORM: Final = Form(
         Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
         Constant("evicted", 2.0, 16.0, 6.0, "1", "sharpness of that limit, as an exponent"),
-        Constant("light", 0.02, 2.0, 0.3, "1", "start without tensor cores over that with them"),
+        Constant("light", 0.02, 4.0, 0.5, "1", "start without tensor cores over that with them"),
         Constant("walk", 1e-8, 1e-5, 3e-7, "s", "a tile of one query head without tensor cores"),
         Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
         Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
