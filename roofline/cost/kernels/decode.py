@@ -246,6 +246,10 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     windowed = dims["reach"] < dims["context"]
     per_sm = constants["compute"] * machine.flops_per_s / sms
     arithmetic = 4.0 * rows * keys * HEAD_DIM * width ** constants["wide"] / per_sm
+    cache = 2.0 * (dims["reach"] + dims["new"] - 1.0) * h * dims["kv_width"]
+    ends = 2.0 * batch * dims["new"] * heads * h * dims["width"]
+    once = batch * dims["kv_heads"] * cache + ends
+    memory = read_again(once, machine, constants)
     # Rows of a group, of those a block has: kernels with tiles of few rows take several.
     group = np.minimum(dims["group"] * dims["new"], rows) / ROWS
     step = constants["step"] * dims["taller"] ** constants["tall"]
@@ -254,16 +258,14 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     )
     full = np.where(windowed, 1.0, dims["reach"] / (count * keys))
     start = constants["unit"] + constants["edge"] * width
+    # The loop of a block waits for its next keys: longer where they come from memory.
+    tile *= 1.0 + (constants["far"] - 1.0) * missed(once, machine, constants)
     vector = dims["vector"] > 0
     walked = constants["step"] + constants["walk"] * dims["group"] * width
     tile = np.where(vector, walked, tile)
     start = np.where(vector, constants["light"] * start, start)
     block = start + np.ceil(count / split) * tile * np.where(count > 1, 1.0, full)
     load = dims["units"] * (split * start + count * full * tile) / (sms * constants["together"])
-    cache = 2.0 * (dims["reach"] + dims["new"] - 1.0) * h * dims["kv_width"]
-    ends = 2.0 * batch * dims["new"] * heads * h * dims["width"]
-    once = batch * dims["kv_heads"] * cache + ends
-    memory = read_again(once, machine, constants)
     # Units that share a head of keys read it from the last-level cache, all but the first.
     again = np.maximum(dims["units"] - batch * dims["kv_heads"], 0.0) * cache
     memory += again / (constants["l2"] * cache_bytes_per_s(machine))
@@ -277,17 +279,24 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     return Parts(block, load, memory, join)
 
 
-def read_again(size: Array, machine: Machine, constants: Values) -> Array:
-    """Time of reading what was read before, and may be in the last-level cache. [s]
+def missed(size: Array, machine: Machine, constants: Values) -> Array | float:
+    """Share of what was read before that the last-level cache holds no more. [1]
 
-    The share that is not, 1/(1 + (resident · cache / size)^4), comes from memory.
+    1/(1 + (resident · cache / size)^evicted): half where the size is what the cache can hold.
     """
-    hbm = size / (constants["memory"] * machine.hbm_bytes_per_s)
     if not machine.l2_bytes:
-        return hbm
-    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / size) ** constants.get("evicted", MISS))
+        return 1.0
+    fits = constants["resident"] * machine.l2_bytes / size
+    share: Array = 1.0 / (1.0 + fits ** constants.get("evicted", MISS))
+    return share
+
+
+def read_again(size: Array, machine: Machine, constants: Values) -> Array:
+    """Time of reading what was read before: `missed` from memory, the rest from the cache. [s]"""
+    share = missed(size, machine, constants)
+    hbm = size / (constants["memory"] * machine.hbm_bytes_per_s)
     l2 = size / (constants["l2"] * cache_bytes_per_s(machine))
-    blended: Array = missed * hbm + (1.0 - missed) * l2
+    blended: Array = share * hbm + (1.0 - share) * l2
     return blended
 
 
@@ -314,6 +323,7 @@ FORM: Final = Form(
         Constant("unit", 1e-7, 2e-5, 2e-6, "s", "start and end of a block"),
         Constant("edge", 1e-8, 2e-5, 1e-6, "s", "its queries and outputs at head width 128"),
         Constant("step", 1e-8, 1e-5, 5e-7, "s", "latency of a tile that no other work hides"),
+        Constant("far", 1.0, 3.0, 1.1, "1", "a tile of keys from memory over one from the cache"),
         Constant("tall", 0.05, 1.5, 0.5, "1", "growth of that with rows of a block, an exponent"),
         Constant("row", 1e-9, 1e-5, 1e-8, "s", "what 64 rows of a group add to a tile"),
         Constant("compute", 0.02, 1.0, 0.4, "1", "share of the tensor rate inside a tile"),
@@ -324,7 +334,7 @@ FORM: Final = Form(
         Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
         Constant("evicted", 2.0, 16.0, 6.0, "1", "sharpness of that limit, as an exponent"),
-        Constant("light", 0.02, 4.0, 0.5, "1", "start without tensor cores over that with them"),
+        Constant("light", 0.02, 4.0, 1.0, "1", "start without tensor cores over that with them"),
         Constant("walk", 1e-8, 1e-5, 3e-7, "s", "a tile of one query head without tensor cores"),
         Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
         Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
