@@ -104,7 +104,8 @@ def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     for name, rows in _parts(frame, KEY):
         some = rows[rows.seq_q > 1] if SINGLE in name["kernel"] else rows
         low = "fp8" in (name["dtype"], name["kv_dtype"])
-        dims = prefill.prefill_dims(*_columns(some, ATTENTION), *_widths(some))
+        columns = (*_columns(some, ATTENTION), *_widths(some))
+        dims = prefill.prefill_dims(*columns, kernel=name["kernel"])
         yield _group(name, prefill.FORM, dims, some, SHAPE, low=low)
 
 

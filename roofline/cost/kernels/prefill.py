@@ -6,13 +6,16 @@ most keys bounds the time. Rotating, quantising and caching what comes in are ke
 and move memory.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.kernels.decode import missed
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.warm import cache_bytes_per_s
 from roofline.cost.work import Array
 
 ROWS: Final = 128
@@ -21,6 +24,48 @@ COLUMNS: Final = 64
 """Keys of a tile of the smallest such kernel."""
 HEAD_DIM: Final = 128.0
 """Head width that constants refer to."""
+WIDE: Final = 256.0
+"""Head width from which FlashInfer's blocks have 64 query rows at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """How a library cuts queries into blocks; facts of its source, not fitted.
+
+    Attributes
+    ----------
+    rows
+        Query rows that a block can have, increasing. [1]
+    wide_rows
+        Most of them at head widths of 256 and more. [1]
+    packs
+        Whether the query heads that share keys are rows of one block.
+    skips
+        Whether tiles that a window hides are left out, rather than visited and masked.
+    """
+
+    rows: tuple[float, ...] = (ROWS,)
+    wide_rows: float = ROWS
+    packs: bool = False
+    skips: bool = True
+
+
+FLASHINFER: Final = Kernel(rows=(16.0, 64.0, 128.0), wide_rows=64.0, packs=True)
+KERNELS: Final[Mapping[str, Kernel]] = {
+    "fa3": Kernel(packs=True),
+    "vllm_flash_attn_fa3": Kernel(packs=True),
+    "flashinfer": FLASHINFER,
+    "vllm_flashinfer_fiprefill": FLASHINFER,
+    "vllm_flashinfer_fidecode": FLASHINFER,
+    "torch_flow_flashinfer": FLASHINFER,
+    "triton": Kernel(skips=False),
+}
+"""By the kernel's name. FlashAttention-3 packs the heads of a group wherever sequences differ in
+length (``hopper/heuristics.h``, ``should_pack_gqa``). FlashInfer packs them always and takes blocks
+for the packed rows of a sequence (``FA2DetermineCtaTileQ``). SGLang's Triton kernel walks over all
+keys up to a block's own (``extend_attention.py``)."""
+USUAL: Final = Kernel()
+"""Of a kernel not named here."""
 
 
 def prefill_dims(
@@ -33,13 +78,15 @@ def prefill_dims(
     window: Array,
     width: Array,
     kv_width: Array,
+    *,
+    kernel: str = "",
 ) -> dict[str, Array]:
     """Columns of the form; the window is 0 for none, widths are bytes per element.
 
     ``reach`` is how many keys the last query sees, ``sequences`` is batch × heads, ``group`` how
     many of them share keys; a residual table needs them as coordinates.
     """
-    return {
+    shape = {
         "batch": batch,
         "new": new,
         "context": context,
@@ -51,6 +98,22 @@ def prefill_dims(
         "reach": np.where(window > 0, np.minimum(window, context), context),
         "sequences": batch * heads,
         "group": heads / kv_heads,
+    }
+    return scheduled(shape, kernel)
+
+
+def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
+    """The same columns as another kernel cuts them; as `USUAL` if it is not known."""
+    known = KERNELS.get(kernel, USUAL)
+    packed = dims["group"] if known.packs else np.ones_like(dims["group"])
+    fits = np.searchsorted(known.rows, packed * dims["new"]).clip(max=len(known.rows) - 1)
+    rows = np.asarray(known.rows)[fits]
+    rows = np.where(dims["head_dim"] < WIDE, rows, np.minimum(rows, known.wide_rows))
+    return {
+        **dims,
+        "packed": packed,
+        "rows": rows,
+        "visited": dims["reach"] if known.skips else dims["context"],
     }
 
 
@@ -79,20 +142,21 @@ class Parts:
 def visits(dims: Dims) -> tuple[Array, Array, Array]:
     """Blocks of a sequence and head, tiles they visit together, and tiles of the last block.
 
-    Block i of ⌈T/128⌉ visits the tiles up to its last row's key S − T + 128·(i + 1), or, where a
-    window hides keys, as many as the window and the block's own rows span: an arithmetic
-    progression that stops growing.
+    A block has as many tokens as its rows hold of a packed group. Of T tokens, block i visits the
+    tiles up to its last row's key S − T + rows·(i + 1), or, where a window hides keys, as many as
+    the window and the block's own rows span: an arithmetic progression that stops growing.
 
-    >>> columns = {"new": 256.0, "context": 256.0, "reach": 256.0}
+    >>> columns = {"new": 256.0, "context": 256.0, "visited": 256.0, "rows": 128.0, "packed": 1.0}
     >>> [part.tolist() for part in visits({k: np.array([v]) for k, v in columns.items()})]
     [[2.0], [6.0], [4.0]]
     """
-    new, context, reach = dims["new"], dims["context"], dims["reach"]
-    blocks = np.ceil(new / ROWS)
-    first = np.ceil((context - new + np.minimum(new, ROWS)) / COLUMNS)
+    new, context, reach = dims["new"], dims["context"], dims["visited"]
+    tokens = dims["rows"] / dims["packed"]
+    blocks = np.ceil(new / tokens)
+    first = np.ceil((context - new + np.minimum(new, tokens)) / COLUMNS)
     last = np.ceil(context / COLUMNS)
-    most = np.where(reach < context, np.ceil(reach / COLUMNS) + ROWS / COLUMNS, last)
-    growing = np.clip((most - first) / (ROWS / COLUMNS), 0.0, blocks)
+    most = np.where(reach < context, np.ceil(reach / COLUMNS) + np.ceil(tokens / COLUMNS), last)
+    growing = np.clip((most - first) / (tokens / COLUMNS), 0.0, blocks)
     capped = growing * (first + np.minimum(most, last)) / 2 + (blocks - growing) * most
     together = np.where(reach < context, capped, blocks * (first + last) / 2)
     return blocks, together, np.minimum(last, most)
@@ -105,14 +169,19 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     windowed = dims["reach"] < dims["context"]
     per_sm = constants["compute"] * machine.flops_per_s / machine.multiprocessors
     wide = HEAD_DIM * width ** constants["wide"] + constants["softmax"]
-    tile = 4.0 * ROWS * COLUMNS * wide / per_sm * np.where(windowed, constants["masked"], 1.0)
-    rows = np.minimum(dims["new"], ROWS) / ROWS
+    tall = ROWS * (dims["rows"] / ROWS) ** constants["tall"]
+    tile = 4.0 * tall * COLUMNS * wide / per_sm * np.where(windowed, constants["masked"], 1.0)
+    rows = np.minimum(dims["new"] * dims["packed"], dims["rows"]) / ROWS
     start = constants["block"] + constants["edge"] * rows * width
-    spread = dims["batch"] * heads * (blocks * start + together * tile) / machine.multiprocessors
-    queries = dims["width"] * dims["new"] * (heads + kv_heads)
-    keys = dims["kv_width"] * dims["context"] * kv_heads
-    share = queries / constants["memory"] + keys / constants["cache"]
-    memory = 2.0 * dims["batch"] * share * dims["head_dim"] / machine.hbm_bytes_per_s
+    units = dims["batch"] * heads / dims["packed"]
+    spread = units * (blocks * start + together * tile) / machine.multiprocessors
+    queries = 2.0 * dims["batch"] * dims["head_dim"] * dims["width"] * dims["new"]
+    queries = queries * (heads + kv_heads)
+    keys = 2.0 * dims["batch"] * dims["head_dim"] * dims["kv_width"] * dims["context"] * kv_heads
+    share = missed(queries + keys, machine, constants)
+    rate = share / machine.hbm_bytes_per_s
+    rate += (1.0 - share) / (constants["l2"] * cache_bytes_per_s(machine))
+    memory = (queries / constants["memory"] + keys / constants["cache"]) * rate
     return Parts(start + last * tile, spread, memory, windowed)
 
 
@@ -139,10 +208,13 @@ FORM: Final = Form(
         Constant("edge", 1e-8, 2e-5, 1e-6, "s", "queries in and outputs out, of 128 rows of 128"),
         Constant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
         Constant("softmax", 1.0, 1024.0, 32.0, "1", "exponentials, as head width they cost"),
+        Constant("tall", 0.05, 1.0, 0.8, "1", "growth of a tile with its rows, as an exponent"),
         Constant("wide", 0.5, 2.0, 1.0, "1", "growth of a tile with head width, as an exponent"),
-        Constant("masked", 1.0, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"),
+        Constant("masked", 0.2, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"),
         Constant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth for queries and outputs"),
         Constant("cache", 0.02, 1.0, 0.7, "1", "the same of keys and values, converted or copied"),
+        Constant("l2", 0.05, 1.0, 0.4, "1", "of what the last-level cache holds, as a share of it"),
+        Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that all of these can fill"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
     ),
     seconds,
