@@ -182,6 +182,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     rate = share / machine.hbm_bytes_per_s
     rate += (1.0 - share) / (constants["l2"] * cache_bytes_per_s(machine))
     memory = (queries / constants["memory"] + keys / constants["cache"]) * rate
+    # Keys and values are rotated, quantised and cached by a block for each token.
+    memory += constants["token"] * dims["batch"] * dims["new"] / machine.multiprocessors
     return Parts(start + last * tile, spread, memory, windowed)
 
 
@@ -213,6 +215,7 @@ FORM: Final = Form(
         Constant("masked", 0.2, 8.0, 1.5, "1", "a tile of a window, which is masked, over others"),
         Constant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth for queries and outputs"),
         Constant("cache", 0.02, 1.0, 0.7, "1", "the same of keys and values, converted or copied"),
+        Constant("token", 1e-10, 5e-6, 1e-8, "s", "a block that caches keys and values of a token"),
         Constant("l2", 0.05, 1.0, 0.4, "1", "of what the last-level cache holds, as a share of it"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that all of these can fill"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
