@@ -100,13 +100,28 @@ class Group:
 
 
 def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
-    """Prefill attention; TensorRT-LLM computes in fp8 where the cache is."""
+    """Prefill attention; TensorRT-LLM computes in fp8 where the cache is.
+
+    On Ada it has a kernel in fp8 for heads of 128 that no other width has.
+    """
     for name, rows in _parts(frame, KEY):
         some = rows[rows.seq_q > 1] if SINGLE in name["kernel"] else rows
+        generation = gpu(name["gpu"]).architecture
+        parts = {"": some}
+        if (name["backend"], name["dtype"], generation) == ("trtllm", "fp8", "ada"):
+            narrow, wide = some.head_dim < prefill.HEAD_DIM, some.head_dim > prefill.HEAD_DIM
+            parts = {"": some[~(narrow | wide)], "narrow": some[narrow], "wide": some[wide]}
         low = "fp8" in (name["dtype"], name["kv_dtype"])
-        columns = (*_columns(some, ATTENTION), *_widths(some))
-        dims = prefill.prefill_dims(*columns, kernel=name["kernel"])
-        yield _group(name, prefill.FORM, dims, some, SHAPE, low=low)
+        for heads, part in parts.items():
+            if len(part):
+                dims = prefill.prefill_dims(
+                    *_columns(part, ATTENTION),
+                    *_widths(part),
+                    kernel=name["kernel"],
+                    generation=generation,
+                )
+                told = name | {"heads": heads} if heads else name
+                yield _group(told, prefill.FORM, dims, part, SHAPE, low=low)
 
 
 def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:

@@ -22,6 +22,8 @@ ROWS: Final = 128
 """Query rows of a thread block (Dao 2023, arXiv 2307.08691; Shah et al. 2024, arXiv 2407.08608)."""
 COLUMNS: Final = 64
 """Keys of a tile of the smallest such kernel."""
+CHUNK: Final = 128
+"""Keys of a part of a block at least, where FlashInfer splits it."""
 HEAD_DIM: Final = 128.0
 """Head width that constants refer to."""
 WIDE: Final = 256.0
@@ -40,17 +42,20 @@ class Kernel:
         Most of them at head widths of 256 and more. [1]
     packs
         Whether the query heads that share keys are rows of one block.
-    skips
-        Whether tiles that a window hides are left out, rather than visited and masked.
+    walks
+        Whether tiles that a window hides are visited too.
+    slots
+        Blocks per SM below which the keys of a block are split; 0 if they never are. [1]
     """
 
     rows: tuple[float, ...] = (ROWS,)
     wide_rows: float = ROWS
     packs: bool = False
-    skips: bool = True
+    walks: bool = False
+    slots: float = 0.0
 
 
-FLASHINFER: Final = Kernel(rows=(16.0, 64.0, 128.0), wide_rows=64.0, packs=True)
+FLASHINFER: Final = Kernel(rows=(16.0, 64.0, 128.0), wide_rows=64.0, packs=True, slots=2.0)
 KERNELS: Final[Mapping[str, Kernel]] = {
     "fa3": Kernel(packs=True),
     "vllm_flash_attn_fa3": Kernel(packs=True),
@@ -58,12 +63,14 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "vllm_flashinfer_fiprefill": FLASHINFER,
     "vllm_flashinfer_fidecode": FLASHINFER,
     "torch_flow_flashinfer": FLASHINFER,
-    "triton": Kernel(skips=False),
+    "triton": Kernel(walks=True),
+    "triton-ada": Kernel(rows=(64.0,), walks=True),
 }
-"""By the kernel's name. FlashAttention-3 packs the heads of a group wherever sequences differ in
+"""By the kernel's name, and generation where that decides. FlashAttention-3 packs the heads of a group wherever sequences differ in
 length (``hopper/heuristics.h``, ``should_pack_gqa``). FlashInfer packs them always and takes blocks
-for the packed rows of a sequence (``FA2DetermineCtaTileQ``). SGLang's Triton kernel walks over all
-keys up to a block's own (``extend_attention.py``)."""
+for the packed rows of a sequence (``FA2DetermineCtaTileQ``); where two of them per SM are not
+filled, it splits their keys (``PrefillBinarySearchKVChunkSize``). SGLang's Triton kernel walks over
+all keys up to a block's own, and masks (``extend_attention.py``)."""
 USUAL: Final = Kernel()
 """Of a kernel not named here."""
 
@@ -80,6 +87,7 @@ def prefill_dims(
     kv_width: Array,
     *,
     kernel: str = "",
+    generation: str = "",
 ) -> dict[str, Array]:
     """Columns of the form; the window is 0 for none, widths are bytes per element.
 
@@ -93,18 +101,19 @@ def prefill_dims(
         "heads": heads,
         "kv_heads": kv_heads,
         "head_dim": head_dim,
+        "window": window,
         "width": width,
         "kv_width": kv_width,
         "reach": np.where(window > 0, np.minimum(window, context), context),
         "sequences": batch * heads,
         "group": heads / kv_heads,
     }
-    return scheduled(shape, kernel)
+    return scheduled(shape, kernel, generation)
 
 
-def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
+def scheduled(dims: Dims, kernel: str, generation: str = "") -> dict[str, Array]:
     """The same columns as another kernel cuts them; as `USUAL` if it is not known."""
-    known = KERNELS.get(kernel, USUAL)
+    known = KERNELS.get(f"{kernel}-{generation}", KERNELS.get(kernel, USUAL))
     packed = dims["group"] if known.packs else np.ones_like(dims["group"])
     fits = np.searchsorted(known.rows, packed * dims["new"]).clip(max=len(known.rows) - 1)
     rows = np.asarray(known.rows)[fits]
@@ -113,7 +122,8 @@ def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
         **dims,
         "packed": packed,
         "rows": rows,
-        "visited": dims["reach"] if known.skips else dims["context"],
+        "slots": np.full_like(rows, known.slots),
+        "walks": 1.0 * (known.walks & (dims["window"] > 0)),
     }
 
 
@@ -123,6 +133,8 @@ class Parts:
 
     Attributes
     ----------
+    launch
+        Launches of all kernels. [s]
     longest
         The block that visits most tiles, alone. [s]
     spread
@@ -133,6 +145,7 @@ class Parts:
         Whether the window hides keys.
     """
 
+    launch: Array
     longest: Array
     spread: Array
     memory: Array
@@ -146,11 +159,11 @@ def visits(dims: Dims) -> tuple[Array, Array, Array]:
     tiles up to its last row's key S − T + rows·(i + 1), or, where a window hides keys, as many as
     the window and the block's own rows span: an arithmetic progression that stops growing.
 
-    >>> columns = {"new": 256.0, "context": 256.0, "visited": 256.0, "rows": 128.0, "packed": 1.0}
+    >>> columns = {"new": 256.0, "context": 256.0, "reach": 256.0, "rows": 128.0, "packed": 1.0}
     >>> [part.tolist() for part in visits({k: np.array([v]) for k, v in columns.items()})]
     [[2.0], [6.0], [4.0]]
     """
-    new, context, reach = dims["new"], dims["context"], dims["visited"]
+    new, context, reach = dims["new"], dims["context"], dims["reach"]
     tokens = dims["rows"] / dims["packed"]
     blocks = np.ceil(new / tokens)
     first = np.ceil((context - new + np.minimum(new, tokens)) / COLUMNS)
@@ -166,6 +179,13 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Times that the equation puts together."""
     heads, kv_heads, width = dims["heads"], dims["kv_heads"], dims["head_dim"] / HEAD_DIM
     blocks, together, last = visits(dims)
+    _, walked, end = visits({**dims, "reach": dims["context"]})
+    hidden = constants["hidden"] * dims["walks"]
+    together, last = together + hidden * (walked - together), last + hidden * (end - last)
+    units = dims["batch"] * heads / dims["packed"]
+    share = np.floor(dims["slots"] * machine.multiprocessors / (units * blocks))
+    chunk = np.maximum(np.ceil(last / np.maximum(share, 1.0)), CHUNK / COLUMNS)
+    split, last = last > chunk, np.minimum(last, chunk)
     windowed = dims["reach"] < dims["context"]
     per_sm = constants["compute"] * machine.flops_per_s / machine.multiprocessors
     wide = HEAD_DIM * width ** constants["wide"] + constants["softmax"]
@@ -173,7 +193,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     tile = 4.0 * tall * COLUMNS * wide / per_sm * np.where(windowed, constants["masked"], 1.0)
     rows = np.minimum(dims["new"] * dims["packed"], dims["rows"]) / ROWS
     start = constants["block"] + constants["edge"] * rows * width
-    units = dims["batch"] * heads / dims["packed"]
+    twice = np.where(dims["walks"] > 0, constants["again"], 1.0)
+    start *= twice
     spread = units * (blocks * start + together * tile) / machine.multiprocessors
     queries = 2.0 * dims["batch"] * dims["head_dim"] * dims["width"] * dims["new"]
     queries = queries * (heads + kv_heads)
@@ -184,20 +205,21 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     memory = (queries / constants["memory"] + keys / constants["cache"]) * rate
     # Keys and values are rotated, quantised and cached by a block for each token.
     memory += constants["token"] * dims["batch"] * dims["new"] / machine.multiprocessors
-    return Parts(start + last * tile, spread, memory, windowed)
+    launch = constants["launch"] * twice + constants["combine"] * split
+    return Parts(launch, start + last * tile, spread, memory, windowed)
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
     """Launches, memory, and the larger of the longest block and the mean load of an SM. [s]"""
     part, q = parts(dims, machine, constants), constants["sharpness"]
-    return constants["launch"] + part.memory + (part.longest**q + part.spread**q) ** (1.0 / q)
+    return part.launch + part.memory + (part.longest**q + part.spread**q) ** (1.0 / q)
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
     """Launch, longest block or all of them; apart where a window hides keys."""
     part = parts(dims, machine, constants)
     bound = np.where(part.spread > part.longest, 2, 1)
-    bound = np.where(constants["launch"] > np.maximum(part.spread, part.longest), 0, bound)
+    bound = np.where(part.launch > np.maximum(part.spread, part.longest), 0, bound)
     found: Regimes = (bound + 3 * part.windowed).astype(np.intp)
     return found
 
@@ -206,6 +228,9 @@ FORM: Final = Form(
     "prefill-attention",
     (
         Constant("launch", 1e-6, 5e-5, 1e-5, "s", "launches of all kernels of the operator"),
+        Constant("combine", 1e-8, 2e-5, 1e-6, "s", "launch of what joins the parts of a block"),
+        Constant("again", 1.0, 2.5, 1.5, "1", "launch and starts of a window that is walked to"),
+        Constant("hidden", 0.01, 1.0, 0.5, "1", "a tile that a window hides over one it does not"),
         Constant("block", 1e-7, 2e-5, 2e-6, "s", "start of a thread block until its first tile"),
         Constant("edge", 1e-8, 2e-5, 1e-6, "s", "queries in and outputs out, of 128 rows of 128"),
         Constant("compute", 0.1, 1.0, 0.6, "1", "share of the tensor rate inside a tile"),
