@@ -265,6 +265,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     tile = np.where(vector, walked, tile)
     start = np.where(vector, constants["light"] * start, start)
     block = start + np.ceil(count / split) * tile * np.where(count > 1, 1.0, full)
+    waves = np.ceil(dims["units"] * split / sms)
+    block *= np.where((dims["plan"] == BALANCED) & (split > 1), waves, 1.0)
     load = dims["units"] * (split * start + count * full * tile) / (sms * constants["together"])
     # Units that share a head of keys read it from the last-level cache, all but the first.
     again = np.maximum(dims["units"] - batch * dims["kv_heads"], 0.0) * cache

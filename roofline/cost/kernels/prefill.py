@@ -60,6 +60,8 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "fa3": Kernel(packs=True),
     "vllm_flash_attn_fa3": Kernel(packs=True),
     "flashinfer": FLASHINFER,
+    "flashinfer-blackwell": Kernel(),
+    "flashinfer-blackwell-ultra": Kernel(),
     "vllm_flashinfer_fiprefill": FLASHINFER,
     "vllm_flashinfer_fidecode": FLASHINFER,
     "torch_flow_flashinfer": FLASHINFER,
@@ -69,7 +71,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
 """By the kernel's name, and generation where that decides. FlashAttention-3 packs the heads of a group wherever sequences differ in
 length (``hopper/heuristics.h``, ``should_pack_gqa``). FlashInfer packs them always and takes blocks
 for the packed rows of a sequence (``FA2DetermineCtaTileQ``); where two of them per SM are not
-filled, it splits their keys (``PrefillBinarySearchKVChunkSize``). SGLang's Triton kernel walks over
+filled, it splits their keys (``PrefillBinarySearchKVChunkSize``); on Blackwell it runs CUTLASS's kernel, which does neither. SGLang's Triton kernel walks over
 all keys up to a block's own, and masks (``extend_attention.py``)."""
 USUAL: Final = Kernel()
 """Of a kernel not named here."""
