@@ -263,7 +263,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     vector = dims["vector"] > 0
     walked = constants["step"] + constants["walk"] * dims["group"] * width
     tile = np.where(vector, walked, tile)
-    start = np.where(vector, constants["light"] * start, start)
+    start = np.where(vector, constants["light"] * (constants["unit"] + constants["edge"]), start)
     block = start + np.ceil(count / split) * tile * np.where(count > 1, 1.0, full)
     waves = np.ceil(dims["units"] * split / sms)
     block *= np.where((dims["plan"] == BALANCED) & (split > 1), waves, 1.0)
