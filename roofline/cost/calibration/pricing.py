@@ -19,7 +19,7 @@ from roofline.cost.calibration.wires import (
     wire_seconds,
 )
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.cost.kernels import encoder, experts, recurrent
+from roofline.cost.kernels import encoder, experts, prefill, recurrent
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
 from roofline.cost.kernels.form import Dims, Machine, machine, take
@@ -49,6 +49,9 @@ NONGATED: Final = "-nongated"
 SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
     "decode-attention": lambda dims, kernel, _: scheduled(
         dims, kernel.name or kernel.label.provider
+    ),
+    "prefill-attention": lambda dims, kernel, generation: prefill.scheduled(
+        dims, kernel.name or kernel.label.provider, generation
     ),
     "encoder-attention": lambda dims, kernel, generation: encoder.scheduled(
         dims, kernel.label.provider, generation

@@ -68,11 +68,12 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "triton": Kernel(walks=True),
     "triton-ada": Kernel(rows=(64.0,), walks=True),
 }
-"""By the kernel's name, and generation where that decides. FlashAttention-3 packs the heads of a group wherever sequences differ in
-length (``hopper/heuristics.h``, ``should_pack_gqa``). FlashInfer packs them always and takes blocks
-for the packed rows of a sequence (``FA2DetermineCtaTileQ``); where two of them per SM are not
-filled, it splits their keys (``PrefillBinarySearchKVChunkSize``); on Blackwell it runs CUTLASS's kernel, which does neither. SGLang's Triton kernel walks over
-all keys up to a block's own, and masks (``extend_attention.py``)."""
+"""By the kernel's name, and generation where that decides. FlashAttention-3 packs the heads of a
+group wherever sequences differ in length (``hopper/heuristics.h``, ``should_pack_gqa``). FlashInfer
+packs them always and takes blocks for the packed rows of a sequence (``FA2DetermineCtaTileQ``);
+where two of them per SM are not filled, it splits their keys (``PrefillBinarySearchKVChunkSize``);
+on Blackwell it runs another kernel, which does neither. SGLang's Triton kernel walks over all keys
+up to a block's own, and masks (``extend_attention.py``)."""
 USUAL: Final = Kernel()
 """Of a kernel not named here."""
 
@@ -202,8 +203,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     queries = queries * (heads + kv_heads)
     keys = 2.0 * dims["batch"] * dims["head_dim"] * dims["kv_width"] * dims["context"] * kv_heads
     share = missed(queries + keys, machine, constants)
-    rate = share / machine.hbm_bytes_per_s
-    rate += (1.0 - share) / (constants["l2"] * cache_bytes_per_s(machine))
+    cached = (1.0 - share) / (constants["l2"] * cache_bytes_per_s(machine))
+    rate = share / machine.hbm_bytes_per_s + cached
     memory = (queries / constants["memory"] + keys / constants["cache"]) * rate
     # Keys and values are rotated, quantised and cached by a block for each token.
     memory += constants["token"] * dims["batch"] * dims["new"] / machine.multiprocessors
