@@ -186,8 +186,8 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     hidden = constants["hidden"] * dims["walks"]
     together, last = together + hidden * (walked - together), last + hidden * (end - last)
     units = dims["batch"] * heads / dims["packed"]
-    share = np.floor(dims["slots"] * machine.multiprocessors / (units * blocks))
-    chunk = np.maximum(np.ceil(last / np.maximum(share, 1.0)), CHUNK / COLUMNS)
+    parted = np.floor(dims["slots"] * machine.multiprocessors / (units * blocks))
+    chunk = np.maximum(np.ceil(last / np.maximum(parted, 1.0)), CHUNK / COLUMNS)
     split, last = last > chunk, np.minimum(last, chunk)
     windowed = dims["reach"] < dims["context"]
     per_sm = constants["compute"] * machine.flops_per_s / machine.multiprocessors
@@ -206,8 +206,9 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     cached = (1.0 - share) / (constants["l2"] * cache_bytes_per_s(machine))
     rate = share / machine.hbm_bytes_per_s + cached
     memory = (queries / constants["memory"] + keys / constants["cache"]) * rate
-    # Keys and values are rotated, quantised and cached by a block for each token.
-    memory += constants["token"] * dims["batch"] * dims["new"] / machine.multiprocessors
+    # A block for each token rotates, quantises and caches its keys and values, head by head.
+    row = constants["token"] + constants["head"] * kv_heads
+    memory += row * dims["batch"] * dims["new"] / machine.multiprocessors
     launch = constants["launch"] * twice + constants["combine"] * split
     return Parts(launch, start + last * tile, spread, memory, windowed)
 
@@ -244,6 +245,7 @@ FORM: Final = Form(
         Constant("memory", 0.1, 1.0, 0.7, "1", "share of memory bandwidth for queries and outputs"),
         Constant("cache", 0.02, 1.0, 0.7, "1", "the same of keys and values, converted or copied"),
         Constant("token", 1e-10, 5e-6, 1e-8, "s", "a block that caches keys and values of a token"),
+        Constant("head", 1e-11, 5e-7, 1e-9, "s", "the same of each head of them, however wide"),
         Constant("l2", 0.05, 1.0, 0.4, "1", "of what the last-level cache holds, as a share of it"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that all of these can fill"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
