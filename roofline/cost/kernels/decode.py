@@ -19,7 +19,7 @@ from roofline.cost.kernels.decode_plan import decode_dims as decode_dims
 from roofline.cost.kernels.decode_plan import scheduled as scheduled
 from roofline.cost.kernels.decode_plan import splits as splits
 from roofline.cost.kernels.decode_plan import tiles as tiles
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values, pinned
 from roofline.cost.kernels.warm import cache_bytes_per_s
 from roofline.cost.work import Array
 
@@ -167,3 +167,5 @@ FORM: Final = Form(
 taken for measured where one was. Source: split-KV decoding as in Flash-Decoding (Dao et al. 2023,
 https://crfm.stanford.edu/2023/10/12/flashdecoding.html) and FlashAttention-3
 (arXiv 2407.08608)."""
+OWN: Final = pinned(FORM, ("tall", "light", "walk", "masked"))
+"""Of the kernel of ``microbench/cuda``: it has blocks of one height, and its rows no window."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.kernels.decode import missed
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values, pinned
 from roofline.cost.kernels.warm import cache_bytes_per_s
 from roofline.cost.work import Array
 
@@ -258,3 +258,6 @@ FORM: Final = Form(
 """Blocks over causal tiles. Source: the schedule of FlashAttention-2, Dao 2023 (arXiv 2307.08691),
 section 3; exponentials beside the tensor cores: Shah et al. 2024 (arXiv 2407.08608), section 3.1.
 """
+OWN: Final = pinned(FORM, ("combine", "again", "hidden", "tall", "masked", "token", "head"))
+"""Of the kernel of ``microbench/cuda``, which does not split keys nor cache them; its rows have no
+window."""

@@ -39,7 +39,7 @@ PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
     "pass-6": PASS | {"row": 3e-8},
     "pass-8": PASS | {"lane": 1e-11},
     "memory": {"start": 2.2e-6, "cache": 0.6, "memory": 0.93, "resident": 0.8},
-    "decode": {
+    "decode-own": {
         "launch": 5e-6,
         "unit": 1.5e-6,
         "edge": 5e-7,
@@ -63,7 +63,7 @@ PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
         "copy": 5e-6,
         "sharpness": 5.0,
     },
-    "prefill": {
+    "prefill-own": {
         "launch": 4e-6,
         "combine": 1e-6,
         "again": 1.5,
@@ -108,14 +108,14 @@ def _decode(call: Kernel) -> float:
     contexts, (new, heads, kv_heads) = call.arguments[4], call.arguments[8:11]
     context = ctypes.c_int32.from_address(int(contexts)).value
     shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
-    return _attention("decode", decode_dims, *shape, kernel="roofline")
+    return _attention("decode-own", decode_dims, *shape, kernel="roofline")
 
 
 def _prefill(call: Kernel) -> float:
     new, context, heads, kv_heads, causal = call.arguments[4:9]
     assert causal == 1
     shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
-    return _attention("prefill", prefill_dims, *shape)
+    return _attention("prefill-own", prefill_dims, *shape)
 
 
 def _pass(form: str, width: Callable[[Kernel], float]) -> Callable[[Kernel], float]:
