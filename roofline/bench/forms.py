@@ -11,7 +11,7 @@ from roofline.bench.records import Record
 from roofline.bench.rows import LEAST
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.decode import decode_dims
-from roofline.cost.kernels.form import Constant, Dims, Machine
+from roofline.cost.kernels.form import Constant, Dims, Machine, free
 from roofline.cost.kernels.prefill import prefill_dims
 from roofline.cost.kernels.processor import OF_KIND
 from roofline.cost.regimes import moved
@@ -27,8 +27,8 @@ PRODUCTS: Final[Mapping[str, str]] = {
     "int8": "product-1-4",
 }
 ON_GPU: Final[Mapping[str, str]] = {
-    "decode-attention": "decode",
-    "prefill-attention": "prefill",
+    "decode-attention": "decode-own",
+    "prefill-attention": "prefill-own",
     "pointwise": "memory",
 }
 """Usual form of a kind on a GPU; linear layers by their arithmetic, any other as a roofline."""
@@ -70,12 +70,12 @@ def form_of(kind: str, arithmetic: str, provider: str, named: str = "") -> str:
 
 def least(form: str) -> int:
     """Points of a probe with which its form can be fitted at all. [1]"""
-    return math.ceil(SPARE * (2 * len(FORMS[form].constants) + LEAST))
+    return math.ceil(SPARE * (2 * free(FORMS[form]) + LEAST))
 
 
 def needed(form: str) -> int:
     """Points of a probe with which its form can be fitted and validated. [1]"""
-    return math.ceil(max(USUAL, least(form), EACH * len(FORMS[form].constants)))
+    return math.ceil(max(USUAL, least(form), EACH * free(FORMS[form])))
 
 
 SHARES: Final[Mapping[str, str]] = {

@@ -47,6 +47,8 @@ WEIGHTS: Final[Mapping[str, float]] = {
 """Bytes per weight of a projection."""
 SINGLE: Final = "flash_attn"
 """Kernels that take a prefill of one token for a decode step."""
+NARROW: Final = 64
+"""Head width that some engines have other kernels for."""
 SIZES: Final = (8.0, 64.0)
 """Sequences from which a batch is medium, and large."""
 FEW: Final = 4
@@ -107,12 +109,29 @@ class Group:
 
 
 def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
-    """Prefill attention; TensorRT-LLM computes in fp8 where the cache is."""
+    """Prefill attention; TensorRT-LLM computes in fp8 where the cache is.
+
+    On Ada its kernels in fp8 differ by head width: those for 64 and 256 start blocks four times
+    as slowly and reach half the rate or less.
+    """
     for name, rows in _parts(frame, KEY):
         some = rows[rows.seq_q > 1] if SINGLE in name["kernel"] else rows
+        generation = gpu(name["gpu"]).architecture
+        parts = {"": some}
+        if (name["backend"], name["dtype"], generation) == ("trtllm", "fp8", "ada"):
+            narrow, wide = some.head_dim == NARROW, some.head_dim == prefill.WIDE
+            parts = {"": some[~(narrow | wide)], "narrow": some[narrow], "wide": some[wide]}
         low = "fp8" in (name["dtype"], name["kv_dtype"])
-        dims = prefill.prefill_dims(*_columns(some, ATTENTION), *_widths(some))
-        yield _group(name, prefill.FORM, dims, some, SHAPE, low=low)
+        for heads, part in parts.items():
+            if len(part):
+                dims = prefill.prefill_dims(
+                    *_columns(part, ATTENTION),
+                    *_widths(part),
+                    kernel=name["kernel"],
+                    generation=generation,
+                )
+                told = name | {"heads": heads} if heads else name
+                yield _group(told, prefill.FORM, dims, part, SHAPE, low=low)
 
 
 def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -135,10 +154,8 @@ def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 
 def _decode(name: Name, rows: "pandas.DataFrame") -> Group:
-    batch, new, context, heads, kv_heads, *rest = (*_columns(rows, ATTENTION), *_widths(rows))
-    if name.get("heads") == "wide-group":
-        kv_heads = heads
-    dims = decode.decode_dims(batch, new, context, heads, kv_heads, *rest, kernel=name["kernel"])
+    columns, single = (*_columns(rows, ATTENTION), *_widths(rows)), bool(name.get("heads"))
+    dims = decode.decode_dims(*columns, kernel=name["kernel"], single=single)
     return _group(name, decode.FORM, dims, rows, SHAPE)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import Labels
-from roofline.cost.kernels.form import Dims, Form, Machine, take
+from roofline.cost.kernels.form import Dims, Form, Machine, free, take
 from roofline.cost.work import Array
 from roofline.errors import InputError
 
@@ -171,7 +171,7 @@ def checked(
             f"{form.kind} has columns of different length",
             hint="give each row all its dimensions, a time and a family",
         )
-    wanted = len(form.constants) if constants is None else constants
+    wanted = free(form) if constants is None else constants
     least = 2 * wanted + LEAST
     if len(measured) < least:
         raise InputError(

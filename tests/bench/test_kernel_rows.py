@@ -68,6 +68,24 @@ def test_a_prefill_of_one_token_is_left_to_decoding_where_the_kernel_does_so() -
     assert len(group) == 1
 
 
+def test_head_widths_are_apart_where_kernels_in_fp8_are() -> None:
+    low = {"dtype": "fp8", "kv_dtype": "fp8"}
+    rows = frame(ATTENTION | low | {"gpu": "l40s"}, {}, {"head_dim": 64}, {"head_dim": 256})
+    assert [group.name.get("heads", "") for group in prefill_groups(rows)] == ["", "narrow", "wide"]
+    (group,) = prefill_groups(rows.assign(gpu="h100_sxm"))
+    assert len(group) == 3
+
+
+def test_heads_read_one_by_one_are_units_of_their_own() -> None:
+    rows = frame(ATTENTION | {"seq_q": 1}, {}, {"n_heads": 128}, {"n_kv_heads": 8})
+    found = {group.name["heads"]: group for group in decode_groups(rows)}
+    assert {name: group.dims["units"].tolist() for name, group in found.items()} == {
+        "": [4.0],
+        "wide-group": [256.0],
+        "alone": [16.0],
+    }
+
+
 def test_flash_attention_2_copies_heads_into_rows_only_where_there_is_a_group() -> None:
     vllm = {"backend": "vllm", "kernel": "vllm_flash_attn", "gpu": "a100_sxm"}
     base = ATTENTION | vllm | {"seq_q": 1}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -53,12 +54,12 @@ def whole(columns: Columns) -> Columns:
     return columns | {"new": columns["context"]}
 
 
-def filling(columns: Columns) -> Columns:
-    return prefill.prefill_dims(*columns.values())
+def filling(columns: Columns, kernel: str = "", generation: str = "") -> Columns:
+    return prefill.prefill_dims(*columns.values(), kernel=kernel, generation=generation)
 
 
-def decoding(columns: Columns, kernel: str = "") -> Columns:
-    return decode.decode_dims(*columns.values(), kernel=kernel)
+def decoding(columns: Columns, kernel: str = "", *, single: bool = False) -> Columns:
+    return decode.decode_dims(*columns.values(), kernel=kernel, single=single)
 
 
 def some_experts() -> Columns:
@@ -122,6 +123,22 @@ CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
     "windowed": (prefill.FORM, lambda: filling(whole(shapes(window=128.0)))),
     "decode": (decode.FORM, lambda: decoding(shapes())),
     "swapped": (decode.FORM, lambda: decoding(shapes(), "vllm_flash_attn")),
+    "swapped, windowed": (
+        decode.FORM,
+        lambda: decoding(shapes(window=128.0), "vllm_flash_attn"),
+    ),
+    "one head": (decode.FORM, lambda: decoding(shapes(), single=True)),
+    **{
+        f"{kernel} decode": (decode.FORM, partial(lambda k: decoding(shapes(), k), kernel))
+        for kernel in ("flashinfer", "triton")
+    },
+    **{
+        f"{kernel} prefill": (
+            prefill.FORM,
+            partial(lambda k: filling(whole(shapes(window=128.0)), k, "ada"), kernel),
+        )
+        for kernel in ("fa3", "flashinfer", "triton")
+    },
     "latent": (latent.DECODE, latents),
     "short and tall": (latent.DECODE, lambda: latents("blackwell")),
     "fixed splits": (latent.DECODE, lambda: latents("ada", "vllm_triton_mla")),
@@ -179,7 +196,7 @@ def test_a_window_that_hides_nothing_is_no_window() -> None:
 @pytest.mark.parametrize("reach", [64, 128, 5000])
 def test_visits_are_those_of_a_loop_over_blocks(new: int, context: int, reach: int) -> None:
     seen = min(reach, context)
-    columns = {"new": new, "context": context, "reach": seen}
+    columns = {"new": new, "context": context, "reach": seen, "rows": 128, "packed": 1}
     blocks, together, last = prefill.visits(
         {name: np.array([float(value)]) for name, value in columns.items()}
     )
@@ -202,9 +219,77 @@ def test_more_splits_shorten_a_long_context_alone() -> None:
     assert (times(decode.FORM, split) < times(decode.FORM, bare) / 8).all()
 
 
+def test_flashinfer_splits_what_leaves_its_grid_empty_into_parts_of_128_keys() -> None:
+    # 8 heads of keys in 264 slots make 33 parts each: 128 keys, 33 times, are 4224.
+    contexts = [128.0, 256.0, 4096.0, 4224.0, 131072.0]
+    shape = {"batch": 1.0, "heads": 32.0, "kv_heads": 8.0, "head_dim": 128.0}
+    dims = [decoding(shapes(**shape, context=context), "flashinfer") for context in contexts]
+    assert [decode.splits(one, H100)[0] for one in dims] == [1, 2, 32, 33, 32]
+    assert decode.splits(decoding(shapes(**shape | {"batch": 64.0}), "flashinfer"), H100)[0] == 1
+
+
+def test_triton_splits_more_where_contexts_are_longer() -> None:
+    shape = {"batch": 64.0, "heads": 8.0, "kv_heads": 1.0, "head_dim": 128.0}
+    dims = [decoding(shapes(**shape, context=64.0 * 2**k), "triton") for k in range(1, 6)]
+    # ⌈132 · log2(keys / 64) / 64⌉ at most, 8 at most, of whole tiles of 32 keys.
+    assert [decode.splits(one, H100)[0] for one in dims] == [2, 4, 6, 8, 8]
+
+
+def test_heads_of_a_window_are_blocks_of_their_own_in_flash_attention_2() -> None:
+    shape = {"batch": 4.0, "heads": 32.0, "kv_heads": 8.0, "context": 4096.0}
+    bare = decoding(shapes(**shape), "vllm_flash_attn_fa2")
+    windowed = decoding(shapes(**shape, window=8192.0), "vllm_flash_attn_fa2")
+    assert (bare["units"][0], windowed["units"][0]) == (32.0, 128.0)
+    assert decode.splits(bare, H100)[0] > decode.splits(windowed, H100)[0] == 1
+
+
+def test_heads_read_one_by_one_share_their_keys_in_memory() -> None:
+    shape = {"batch": 64.0, "heads": 64.0, "kv_heads": 1.0, "head_dim": 128.0, "context": 16384.0}
+    cold = replace(H100, l2_bytes=0.0)
+    grouped, single = (decoding(shapes(**shape), single=single) for single in (False, True))
+    constants = {c.name: c.prior for c in decode.FORM.constants} | {"l2": 1.0}
+    once, again = (decode.parts(dims, cold, constants).memory[0] for dims in (grouped, single))
+    apart = decoding(shapes(**shape | {"kv_heads": 64.0}), single=True)
+    assert once < again < decode.parts(apart, cold, constants).memory[0]
+
+
+def test_tiles_from_memory_are_no_faster_than_from_the_cache() -> None:
+    dims = decoding(shapes())
+    assert (times(decode.FORM, dims, far=2.0) >= times(decode.FORM, dims, far=1.0)).all()
+
+
+def test_packed_groups_fill_blocks_that_short_prompts_leave_empty() -> None:
+    short = whole(shapes(batch=32.0, heads=32.0, kv_heads=2.0, context=8.0))
+    packed, bare = filling(short, "fa3"), filling(short)
+    assert prefill.visits(packed)[0][0] * 64 == prefill.visits(bare)[0][0] * 32 * 32 / 16
+    assert (times(prefill.FORM, packed) < times(prefill.FORM, bare)).all()
+
+
+def test_flashinfer_takes_blocks_for_the_rows_of_a_packed_group() -> None:
+    shape = {"heads": 8.0, "kv_heads": 1.0, "head_dim": 128.0}
+    rows = [
+        filling(whole(shapes(**shape, context=tokens)), "flashinfer", "ada")["rows"][0]
+        for tokens in (1.0, 2.0, 4.0, 8.0, 9.0)
+    ]
+    assert rows == [16.0, 16.0, 64.0, 64.0, 128.0]
+    wide = whole(shapes(**shape | {"head_dim": 256.0}, context=4096.0))
+    assert filling(wide, "flashinfer", "ada")["rows"][0] == 64.0
+
+
+def test_a_window_that_is_walked_to_is_between_a_skipped_one_and_none() -> None:
+    columns = whole(shapes(window=128.0, context=8192.0))
+    walked, skipped = filling(columns, "triton", "hopper"), filling(columns)
+    bare = filling(columns | {"window": np.zeros(COUNT)})
+    least, found, most = (
+        times(prefill.FORM, dims, again=1.0, masked=1.0) for dims in (skipped, walked, bare)
+    )
+    assert (found > least).all()
+    assert (found < most).all()
+
+
 def test_splits_leave_no_slot_idle_nor_pass_their_bound() -> None:
     dims = decoding(shapes(), "vllm_flash_attn_fa3")
-    found, (tiles, _) = decode.splits(dims, H100), decode.tiles(dims)
+    found, tiles = decode.splits(dims, H100), decode.tiles(dims)
     assert (found >= 1).all()
     assert (found <= np.minimum(tiles, 32)).all()
     assert (found[dims["units"] >= H100.multiprocessors] == 1).all()

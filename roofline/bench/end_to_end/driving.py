@@ -48,8 +48,8 @@ TEMPLATE: Final = Reading(20.0, pool=100)
 """AIPerf as the template of this lab's repository runs it: 20 requests for each client, all of one
 length, from the 100 prompts that AIPerf makes unless told otherwise."""
 THOUSAND: Final = 1000.0
-"""The template asks for whole thousands of tokens; the lab's older rows, of another tool, for powers
-of two."""
+"""The template asks for whole thousands of tokens; older rows, of another tool, for powers of
+two."""
 ENGINES: Final = {
     "vllm": Reading(10.0, 0.97, 1.03),
     "trtllm": Reading(10.0, 0.9, 1.1),

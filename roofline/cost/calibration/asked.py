@@ -290,10 +290,10 @@ def _decode(op: Op, gpu: Gpu) -> Asked | None:
     shape = _attention(op)
     made = decode.decode_dims(*shape.values())
     grouped = shape["heads"] / shape["kv_heads"]
-    single = decode.decode_dims(*(shape | {"kv_heads": shape["heads"]}).values())
+    single = decode.decode_dims(*shape.values(), single=True)
     special = (
         *_own_widths(shape, made),
-        ("alone", grouped == 1.0, made),
+        ("alone", grouped == 1.0, single),
         ("wide-group", grouped > decode.MOST_GROUPED, single),
     )
     return Asked("decode-attention", _pairs(op), made, assumed=unlike, special=special)
@@ -304,7 +304,12 @@ def _own_widths(
 ) -> tuple[tuple[str, NDArray[np.bool_], Dims], ...]:
     """Head widths that some engines have other kernels of attention for."""
     width, hides = shape["head_dim"], (shape["window"] > 0) & (shape["window"] < shape["context"])
-    return ("narrow", width == NARROW_HEAD, made), ("wide-window", hides & (width == WIDE), made)
+    wide = width == WIDE
+    return (
+        ("narrow", width == NARROW_HEAD, made),
+        ("wide", wide, made),
+        ("wide-window", hides & wide, made),
+    )
 
 
 def _plain(op: Op) -> bool:

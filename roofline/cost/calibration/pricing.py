@@ -19,7 +19,14 @@ from roofline.cost.calibration.wires import (
     wire_seconds,
 )
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.cost.kernels import encoder, experts, latent_prefill, latent_schedule, recurrent
+from roofline.cost.kernels import (
+    encoder,
+    experts,
+    latent_prefill,
+    latent_schedule,
+    prefill,
+    recurrent,
+)
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
 from roofline.cost.kernels.form import Dims, Machine, machine, take
@@ -55,6 +62,9 @@ SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
     ),
     "latent-prefill": lambda dims, kernel, _: latent_schedule.in_graph(
         latent_prefill.scheduled(dims, kernel.name)
+    ),
+    "prefill-attention": lambda dims, kernel, generation: prefill.scheduled(
+        dims, kernel.name or kernel.label.provider, generation
     ),
     "encoder-attention": lambda dims, kernel, generation: encoder.scheduled(
         dims, kernel.label.provider, generation

@@ -1,123 +1,32 @@
 """Calibrated time of decode attention: few query rows over a long cache, split over its keys.
 
-The query heads that share a key/value head are rows of one unit of work. Where units are fewer
-than SMs, the keys of each are split, and a reduction joins the parts. Time is the start of a block,
+`roofline.cost.kernels.decode_plan` has how a kernel cuts the work. Time is the start of a block,
 its tiles one after the other, the load of an SM, or the cache over the bandwidth: of memory, or
-of the last-level cache where the whole KV cache stays in it between calls.
+of the last-level cache where the whole KV cache stays in it between calls; then a reduction joins
+what was split.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
+from roofline.cost.kernels.decode_plan import BALANCED, HEAD_DIM, ROWS
+from roofline.cost.kernels.decode_plan import KERNELS as KERNELS
+from roofline.cost.kernels.decode_plan import MOST_GROUPED as MOST_GROUPED
+from roofline.cost.kernels.decode_plan import USUAL as USUAL
+from roofline.cost.kernels.decode_plan import decode_dims as decode_dims
+from roofline.cost.kernels.decode_plan import scheduled as scheduled
+from roofline.cost.kernels.decode_plan import splits as splits
+from roofline.cost.kernels.decode_plan import tiles as tiles
+from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values, pinned
+from roofline.cost.kernels.warm import cache_bytes_per_s
 from roofline.cost.work import Array
 
-ROWS: Final = 64
-"""Query rows of a block: the least that tensor-core kernels take."""
-MOST_GROUPED: Final = 32.0
-"""Query heads of a key/value head that TensorRT-LLM's kernels for grouped heads take (its
-``xqaDispatcher`` and FMHA runner refuse more, and each head is then read for by itself). [1]"""
-KEYS: Final = 128.0
-"""Keys of a tile at head widths up to 128; fewer beyond, so that the tile fits on chip."""
-HEAD_DIM: Final = 128.0
-"""Head width that constants refer to."""
-MARGIN: Final = 1.1
-"""Share of tiles that a planner adds before it divides them (FlashAttention-3,
-``hopper/flash_prepare_scheduler.cu``)."""
 REDUCED: Final = 16
 """Query rows that a block of the reduction joins."""
 MISS: Final = 4.0
-"""How sharply reads miss the last-level cache once the KV cache outgrows it, as an exponent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """How a library schedules decoding; facts of its source, not fitted.
-
-    Attributes
-    ----------
-    splits
-        Most parts that the keys of a unit are split into. [1]
-    slots
-        Blocks per SM that it plans for. [1]
-    planned
-        Batch up to which the reduction is launched, split or not. [1]
-    swaps
-        Whether query heads become rows by a copy, and keys are split only then.
-    """
-
-    splits: float
-    slots: float
-    planned: float = 0.0
-    swaps: bool = False
-
-
-KERNELS: Final[Mapping[str, Kernel]] = {
-    "vllm_flash_attn": Kernel(splits=128.0, slots=2.0, swaps=True),
-    "vllm_flash_attn_fa2": Kernel(splits=128.0, slots=2.0, swaps=True),
-    "vllm_flash_attn_fa3": Kernel(splits=32.0, slots=1.0, planned=512.0),
-    "roofline": Kernel(splits=128.0, slots=2.0),
-}
-"""By the kernel's name. FlashAttention-2: ``flash_api.cpp``, ``mha_varlen_fwd`` swaps the heads of
-a group into rows where a sequence has one query, and sets splits only then; its heuristic counts
-two blocks per SM. FlashAttention-3 in vLLM: splits are bounded by 32, and planned on the device,
-up to the largest batch of a CUDA graph, 512 (``VLLM_FLASH_ATTN_MAX_NUM_SPLITS_FOR_CUDA_GRAPH``).
-The kernel of ``microbench/cuda``: `roofline.bench.gpu.attention.decode_splits`."""
-USUAL: Final = Kernel(splits=32.0, slots=1.0)
-"""Of a kernel not named here; assumed."""
-
-
-def decode_dims(
-    batch: Array,
-    new: Array,
-    context: Array,
-    heads: Array,
-    kv_heads: Array,
-    head_dim: Array,
-    window: Array,
-    width: Array,
-    kv_width: Array,
-    *,
-    kernel: str = "",
-) -> dict[str, Array]:
-    """Columns of the form; the window is 0 for none, widths are bytes per element.
-
-    The rest follows: ``units`` of work, how many keys the last query sees (``reach``), and how the
-    kernel schedules them.
-    """
-    shape = {
-        "batch": batch,
-        "new": new,
-        "context": context,
-        "heads": heads,
-        "kv_heads": kv_heads,
-        "head_dim": head_dim,
-        "width": width,
-        "kv_width": kv_width,
-        "reach": np.where(window > 0, np.minimum(window, context), context),
-        "units": batch * kv_heads * np.ceil(heads / kv_heads * new / ROWS),
-        "group": heads / kv_heads,
-    }
-    return scheduled(shape, kernel)
-
-
-def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
-    """The same columns as another kernel schedules the work; as `USUAL` if it is not known."""
-    known = KERNELS.get(kernel, USUAL)
-    batch, kv_heads = dims["batch"], dims["kv_heads"]
-    swapped = (dims["heads"] > kv_heads) & (dims["new"] == 1)
-    ones = np.ones_like(batch)
-    return {
-        **dims,
-        "splits": np.where(swapped | (not known.swaps), known.splits, 1.0),
-        "slots": known.slots * ones,
-        "planned": known.planned * ones,
-        # A transposed view needs no copy where one of its sides is 1.
-        "copies": np.where(known.swaps & swapped & (kv_heads > 1) & (batch > 1), 1.0, 0.0),
-    }
+"""How sharply reads miss the last-level cache once what is read outgrows it, as an exponent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,49 +51,40 @@ class Parts:
     join: Array
 
 
-def tiles(dims: Dims) -> tuple[Array, Array]:
-    """Tiles of a unit, and keys of a tile. [1]"""
-    keys = np.minimum(KEYS, KEYS * HEAD_DIM / dims["head_dim"])
-    # A window begins inside a tile and ends inside another.
-    windowed = dims["reach"] < dims["context"]
-    return np.ceil(dims["reach"] / keys) + windowed, keys
-
-
-def splits(dims: Dims, machine: Machine) -> Array:
-    """Parts that the keys of a unit are split into. [1]
-
-    A slot gets ⌈1.1 · units · tiles / slots⌉ tiles. Source: ``prepare_varlen_num_blocks`` of
-    FlashAttention-3.
-    """
-    count, _ = tiles(dims)
-    slots = dims["slots"] * machine.multiprocessors
-    each = np.ceil(MARGIN * dims["units"] * count / slots)
-    return np.clip(np.ceil(count / each), 1.0, dims["splits"])
-
-
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Times that the equation puts together."""
     batch, heads, h = dims["batch"], dims["heads"], dims["head_dim"]
     sms, width = machine.multiprocessors, h / HEAD_DIM
-    count, keys = tiles(dims)
+    count, keys, rows = tiles(dims), dims["keys"], dims["rows"]
     split = splits(dims, machine)
     windowed = dims["reach"] < dims["context"]
     per_sm = constants["compute"] * machine.flops_per_s / sms
-    arithmetic = 4.0 * ROWS * keys * HEAD_DIM * width ** constants["wide"] / per_sm
+    arithmetic = 4.0 * rows * keys * HEAD_DIM * width ** constants["wide"] / per_sm
+    cache = 2.0 * (dims["reach"] + dims["new"] - 1.0) * h * dims["kv_width"]
+    ends = 2.0 * batch * dims["new"] * heads * h * dims["width"]
+    once = batch * dims["kv_heads"] * cache + ends
+    memory = read_again(once, machine, constants)
     # Rows of a group, of those a block has: kernels with tiles of few rows take several.
-    group = np.minimum(dims["group"] * dims["new"], ROWS) / ROWS
-    tile = (constants["step"] + constants["row"] * group + arithmetic) * np.where(
+    group = np.minimum(dims["group"] * dims["new"], rows) / ROWS
+    step = constants["step"] * dims["taller"] ** constants["tall"]
+    tile = (step + constants["row"] * group + arithmetic) * np.where(
         windowed, constants["masked"], 1.0
     )
     full = np.where(windowed, 1.0, dims["reach"] / (count * keys))
     start = constants["unit"] + constants["edge"] * width
+    # The loop of a block waits for its next keys: longer where they come from memory.
+    tile *= 1.0 + (constants["far"] - 1.0) * missed(once, machine, constants)
+    vector = dims["vector"] > 0
+    walked = constants["step"] + constants["walk"] * dims["group"] * width
+    tile = np.where(vector, walked, tile)
+    start = np.where(vector, constants["light"] * (constants["unit"] + constants["edge"]), start)
     block = start + np.ceil(count / split) * tile * np.where(count > 1, 1.0, full)
+    waves = np.ceil(dims["units"] * split / sms)
+    block *= np.where((dims["plan"] == BALANCED) & (split > 1), waves, 1.0)
     load = dims["units"] * (split * start + count * full * tile) / (sms * constants["together"])
-    cache = batch * dims["kv_heads"] * (dims["reach"] + dims["new"] - 1.0) * 2.0 * h
-    cache *= dims["kv_width"]
-    ends = 2.0 * batch * dims["new"] * heads * h * dims["width"]
-    memory = read_again(cache, machine, constants)
-    memory += ends / (constants["memory"] * machine.hbm_bytes_per_s)
+    # Units that share a head of keys read it from the last-level cache, all but the first.
+    again = np.maximum(dims["units"] - batch * dims["kv_heads"], 0.0) * cache
+    memory += again / (constants["l2"] * cache_bytes_per_s(machine))
     joined = ((split > 1) | (batch <= dims["planned"])) * batch
     join = (
         constants["combine"] * (split > 1)
@@ -195,17 +95,24 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     return Parts(block, load, memory, join)
 
 
-def read_again(size: Array, machine: Machine, constants: Values) -> Array:
-    """Time of reading what was read before, and may be in the last-level cache. [s]
+def missed(size: Array, machine: Machine, constants: Values) -> Array | float:
+    """Share of what was read before that the last-level cache holds no more. [1]
 
-    The share that is not, 1/(1 + (resident · cache / size)^4), comes from memory.
+    1/(1 + (resident · cache / size)^evicted): half where the size is what the cache can hold.
     """
+    if not machine.l2_bytes:
+        return 1.0
+    fits = constants["resident"] * machine.l2_bytes / size
+    share: Array = 1.0 / (1.0 + fits ** constants.get("evicted", MISS))
+    return share
+
+
+def read_again(size: Array, machine: Machine, constants: Values) -> Array:
+    """Time of reading what was read before: `missed` from memory, the rest from the cache. [s]"""
+    share = missed(size, machine, constants)
     hbm = size / (constants["memory"] * machine.hbm_bytes_per_s)
-    if not machine.l2_bytes or not machine.l2_bytes_per_s:
-        return hbm
-    missed = 1.0 / (1.0 + (constants["resident"] * machine.l2_bytes / size) ** MISS)
-    l2 = size / (constants["l2"] * machine.l2_bytes_per_s)
-    blended: Array = missed * hbm + (1.0 - missed) * l2
+    l2 = size / (constants["l2"] * cache_bytes_per_s(machine))
+    blended: Array = share * hbm + (1.0 - share) * l2
     return blended
 
 
@@ -232,6 +139,8 @@ FORM: Final = Form(
         Constant("unit", 1e-7, 2e-5, 2e-6, "s", "start and end of a block"),
         Constant("edge", 1e-8, 2e-5, 1e-6, "s", "its queries and outputs at head width 128"),
         Constant("step", 1e-8, 1e-5, 5e-7, "s", "latency of a tile that no other work hides"),
+        Constant("far", 1.0, 3.0, 1.1, "1", "a tile of keys from memory over one from the cache"),
+        Constant("tall", 0.05, 1.5, 0.5, "1", "growth of that with rows of a block, an exponent"),
         Constant("row", 1e-9, 1e-5, 1e-8, "s", "what 64 rows of a group add to a tile"),
         Constant("compute", 0.02, 1.0, 0.4, "1", "share of the tensor rate inside a tile"),
         Constant("wide", 0.5, 2.5, 1.0, "1", "growth of a tile with head width, as an exponent"),
@@ -240,6 +149,9 @@ FORM: Final = Form(
         Constant("memory", 0.2, 1.0, 0.85, "1", "share of memory bandwidth"),
         Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
+        Constant("evicted", 2.0, 16.0, 6.0, "1", "sharpness of that limit, as an exponent"),
+        Constant("light", 0.02, 4.0, 1.0, "1", "start without tensor cores over that with them"),
+        Constant("walk", 1e-8, 1e-5, 3e-7, "s", "a tile of one query head without tensor cores"),
         Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
         Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
         Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
@@ -255,3 +167,5 @@ FORM: Final = Form(
 taken for measured where one was. Source: split-KV decoding as in Flash-Decoding (Dao et al. 2023,
 https://crfm.stanford.edu/2023/10/12/flashdecoding.html) and FlashAttention-3
 (arXiv 2407.08608)."""
+OWN: Final = pinned(FORM, ("tall", "light", "walk", "masked"))
+"""Of the kernel of ``microbench/cuda``: it has blocks of one height, and its rows no window."""

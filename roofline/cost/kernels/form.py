@@ -4,8 +4,8 @@ A form is fitted once per provider, kind, type and device by `roofline.bench.fit
 `roofline.cost.kernels.calibrated`.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -121,6 +121,19 @@ class Form:
     regime: Callable[[Dims, Machine, Values], Regimes]
     equation: str = ""
     waves: Callable[[Dims, Machine], Array] | None = None
+
+
+def pinned(form: Form, names: Container[str]) -> Form:
+    """The form with some constants at their priors: those that no row of a kernel can tell."""
+    constants = (
+        replace(c, low=c.prior, high=c.prior) if c.name in names else c for c in form.constants
+    )
+    return replace(form, constants=tuple(constants))
+
+
+def free(form: Form) -> int:
+    """Constants that a fit looks for. [1]"""
+    return sum(constant.low < constant.high for constant in form.constants)
 
 
 def one_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:

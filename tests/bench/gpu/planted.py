@@ -39,11 +39,13 @@ PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
     "pass-6": PASS | {"row": 3e-8},
     "pass-8": PASS | {"lane": 1e-11},
     "memory": {"start": 2.2e-6, "cache": 0.6, "memory": 0.93, "resident": 0.8},
-    "decode": {
+    "decode-own": {
         "launch": 5e-6,
         "unit": 1.5e-6,
         "edge": 5e-7,
         "step": 3e-7,
+        "far": 1.1,
+        "tall": 0.5,
         "row": 1e-8,
         "compute": 0.5,
         "wide": 1.1,
@@ -52,22 +54,33 @@ PLANTED: Final[Mapping[str, Mapping[str, float]]] = {
         "memory": 0.88,
         "l2": 0.5,
         "resident": 0.8,
+        "evicted": 6.0,
+        "light": 1.0,
+        "walk": 3e-7,
         "reduce": 3e-7,
         "merge": 2e-7,
         "combine": 1.2e-6,
         "copy": 5e-6,
         "sharpness": 5.0,
     },
-    "prefill": {
+    "prefill-own": {
         "launch": 4e-6,
+        "combine": 1e-6,
+        "again": 1.5,
+        "hidden": 0.5,
         "block": 1.5e-6,
         "edge": 8e-7,
         "compute": 0.55,
         "softmax": 40.0,
+        "tall": 0.8,
         "wide": 1.1,
         "masked": 1.5,
         "memory": 0.7,
         "cache": 0.7,
+        "token": 1e-8,
+        "head": 1e-9,
+        "l2": 0.4,
+        "resident": 0.8,
         "sharpness": 5.0,
     },
     "collective-all-reduce": NCCL,
@@ -95,14 +108,14 @@ def _decode(call: Kernel) -> float:
     contexts, (new, heads, kv_heads) = call.arguments[4], call.arguments[8:11]
     context = ctypes.c_int32.from_address(int(contexts)).value
     shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
-    return _attention("decode", decode_dims, *shape, kernel="roofline")
+    return _attention("decode-own", decode_dims, *shape, kernel="roofline")
 
 
 def _prefill(call: Kernel) -> float:
     new, context, heads, kv_heads, causal = call.arguments[4:9]
     assert causal == 1
     shape = (call.grid[2], new, context, heads, kv_heads, call.constants["HEAD_DIM"])
-    return _attention("prefill", prefill_dims, *shape)
+    return _attention("prefill-own", prefill_dims, *shape)
 
 
 def _pass(form: str, width: Callable[[Kernel], float]) -> Callable[[Kernel], float]:

@@ -95,7 +95,7 @@ def test_every_time_is_the_planted_one(gpu: FakeGpu, tmp_path: Path) -> None:
     for name in names:
         rows = run.records.of(name)
         entry = find(name).probe
-        form = entry.form or {"gemm": "product-1"}.get(entry.kind, entry.kind.split("-")[0])
+        form = form_of(entry.kind, rows[0].arithmetic, "cupy", entry.form)
         dims = columns(rows, form)
         planted = FORMS[form].seconds(dims, H100.of(rows[0].arithmetic), PLANTED[form])
         times = np.array([row.median.value for row in rows])
