@@ -96,7 +96,7 @@ def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]
 
 
 def _release(group: Group) -> tuple[tuple[int, ...], int]:
-    """What tells a group from others of its label: release, then rows."""
+    """Order of groups that have one label: by release, then by number of rows."""
     return release(group.name.get("version", "")), len(group)
 
 
