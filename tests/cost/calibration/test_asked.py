@@ -337,15 +337,8 @@ def test_an_encoder_asks_for_attention_without_a_mask() -> None:
 
 def routed(model: str, device: str, layout: Layout, group: Group, weights: str = "") -> Asked:
     """Kernel that the first matrix of a mixture of experts asks for."""
-    stored = {"weights": weights} if weights else {}
-    made = deployed(
-        architecture(model),
-        gpu(device),
-        None,
-        layout,
-        calibration="auto",
-        **stored,  # type: ignore[arg-type]
-    )
+    network, chip = architecture(model), gpu(device)
+    made = deployed(network, chip, None, layout, weights=weights or None, calibration="auto")
     ops = first_stage(made, group)
     wanted = asked(ops["experts-gate-up"], made.node.gpu)
     assert wanted is not None
