@@ -159,11 +159,12 @@ def _sparse(op: Op, gpu: Gpu, otherwise: Asked | None) -> Asked | None:
 
 
 def alike(op: Op) -> str:
-    """What of an operator's name a kernel is told by: others of that kind have one price."""
+    """Part of an operator's name that decides about its kernel: others of that kind share a price."""
     if op.kind == "collective":
         return next((begin for begin in OPERATIONS if op.name.startswith(begin)), op.name)
     if op.kind == "gemm":
-        return op.name if op.name.startswith(("q-absorb", "v-absorb")) else op.kind
+        own = op.name.startswith(("q-absorb", "v-absorb")) or _base(op) == STREAMS
+        return _base(op) if own else op.kind
     return RESIDUAL[0] if op.kind == "pointwise" and _base(op) in RESIDUAL else op.name
 
 
