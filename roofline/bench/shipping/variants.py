@@ -165,8 +165,9 @@ SPECIAL: Final[Mapping[tuple[str, str], str]] = {
     ("attention-prefill", "vllm_flashinfer_fidecode"): "single",
 }
 """Shapes that an engine has a kernel of its own for, by that kernel: `roofline.cost.calibration`
-asks for attention by them. vLLM takes FlashInfer for few rows on Hopper and CUTLASS for widths that
-DeepGEMM has no tiles for; TensorRT-LLM takes FlashInfer for windows over heads of 256."""
+asks for attention by them. TensorRT-LLM takes FlashInfer for windows over heads of 256. vLLM takes
+FlashInfer for few rows on Hopper and CUTLASS for widths that DeepGEMM has no tiles for: those are
+`HOST_TIMED` as its DeepGEMM is, and no operator asks for them."""
 TRITON: Final[Mapping[str, str]] = {"ada": "narrow", "hopper": "wide-window"}
 """Shapes that SGLang takes Triton's attention for, by generation: heads of 64 where FlashInfer has
 none, and windows over heads of 256."""

@@ -108,13 +108,6 @@ PASSES: Final[Mapping[str, tuple[str, float]]] = {
 """Measured pass that an operator is like, and its bytes per element of the measured width."""
 WEIGHT_ONLY: Final[Mapping[float, str]] = {8.0: "int8_wo", 4.0: "int4_wo"}
 """Measured products of 16-bit activations with integer weights, by their bits without scales."""
-FEW_ROWS: Final = 32
-"""Rows below which vLLM multiplies blocks in 8 bits with FlashInfer's kernel on Hopper
-(``FlashInferFp8DeepGEMMDynamicBlockScaledKernel``: it swaps operands). [1]"""
-TILE_N: Final = 64
-TILE_K: Final = 128
-"""Multiples of n and k that DeepGEMM has tiles for (vLLM ``should_use_deepgemm_for_fp8_linear``);
-CUTLASS takes the others. [1]"""
 CHUNK: Final = "several new tokens on a longer context were not measured"
 CHOSEN: Final = "attention to chosen keys was not measured: as if they were all there are"
 NORM: Final = ("input_layernorm", 4.0)
@@ -159,7 +152,7 @@ def _sparse(op: Op, gpu: Gpu, otherwise: Asked | None) -> Asked | None:
 
 
 def alike(op: Op) -> str:
-    """Part of an operator's name that decides about its kernel: others of that kind share a price."""
+    """Part of an operator's name that its kernel depends on: others of its kind share a price."""
     if op.kind == "collective":
         return next((begin for begin in OPERATIONS if op.name.startswith(begin)), op.name)
     if op.kind == "gemm":
@@ -195,12 +188,8 @@ def _gemm(op: Op, gpu: Gpu) -> Asked | None:
             return Asked("gemm", ("bfloat16",), dims, op.arithmetic, form, _unlike(stored))
         return Asked("gemm", (own, "bfloat16"), dims, op.arithmetic, form)
     if op.arithmetic == "fp8" and named(stored).bits >= 8:
-        if stored not in ("fp8-block", "mxfp8"):
-            return Asked("gemm", ("fp8", "fp8_block"), dims, "fp8")
-        few = dims["m"] < FEW_ROWS
-        unaligned = (dims["n"] % TILE_N > 0) | (dims["k"] % TILE_K > 0)
-        special = (("few", few & ~unaligned, dims), ("unaligned", unaligned, dims))
-        return Asked("gemm", ("fp8_block", "fp8"), dims, "fp8", special=special)
+        near = ("fp8_block", "fp8") if stored in ("fp8-block", "mxfp8") else ("fp8", "fp8_block")
+        return Asked("gemm", near, dims, "fp8")
     if op.arithmetic in ("int8", "fp8", "fp4"):
         activations = named(op.formats.get("activations", "fp8")).width
         if op.arithmetic == "fp4" and stored == "nvfp4":

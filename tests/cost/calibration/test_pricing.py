@@ -8,7 +8,7 @@ import pytest
 from roofline.api.setting import deployed
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration.asked import asked
-from roofline.cost.calibration.kernel import Found, Kernel, Label
+from roofline.cost.calibration.kernel import HOST_TIMED, MEASURED, Found, Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration, of_part
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import calibrated, encoder, hyper, recurrent
@@ -26,6 +26,17 @@ from roofline.table import BASES
 
 UNPRICED = {"scan", "index", "host"}
 """Kinds that were not measured."""
+
+
+@pytest.mark.parametrize("device", MEASURED)
+def test_products_that_were_timed_with_the_host_are_passed_over(device: str) -> None:
+    """Then no operator asks for those of them that are for few rows or odd widths, either."""
+    calibration = calibration_of("auto", gpu(device), "vllm")
+    assert isinstance(calibration, GpuCalibration)
+    found = calibration.find(gpu(device), "gemm", ("fp8_block",))
+    assert found is not None
+    label = found.fit.label
+    assert (label.provider, label.kind, label.variant) not in HOST_TIMED
 
 
 def deployment(
