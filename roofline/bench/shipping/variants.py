@@ -61,7 +61,7 @@ def _experts(name: Name) -> str:
     kernel = name["kernel"], name["dtype"]
     plain = "nongated" in name["kernel"] or kernel in NONGATED
     some = SOME_SHAPES.get(kernel, "")
-    return name["dtype"] + f"-{some}" * bool(some) + "-nongated" * plain
+    return name["dtype"] + "-nongated" * plain + f"-{some}" * bool(some)
 
 
 def _wide(name: Name) -> str:

@@ -56,8 +56,8 @@ class Asked:
     rows
         Rows that ``assumed`` and ``instead`` are about; None for all.
     special
-        Shapes that some engines have a kernel of its own for: the end of its variant, which rows
-        are so, and the columns it takes.
+        Shapes that some engines have a kernel of its own for, the first that fits: the end of its
+        variant, which rows are so, and the columns it takes.
     """
 
     kind: str
@@ -282,9 +282,9 @@ def _decode(op: Op, gpu: Gpu) -> Asked | None:
     grouped = shape["heads"] / shape["kv_heads"]
     single = decode.decode_dims(*(shape | {"kv_heads": shape["heads"]}).values())
     special = (
-        *_own_widths(shape, made),
-        ("alone", grouped == 1.0, made),
         ("wide-group", grouped > decode.MOST_GROUPED, single),
+        ("alone", grouped == 1.0, made),
+        *_own_widths(shape, made),
     )
     return Asked("decode-attention", _pairs(op), made, assumed=unlike, special=special)
 
@@ -463,8 +463,8 @@ def _base(op: Op) -> str:
 def _experts(op: Op, gpu: Gpu) -> Asked | None:
     """A part of a fused mixture of experts; of one whose tokens come from others, its own kernel.
 
-    Kernels that only one engine has for some shapes are named by what they are for: TensorRT-LLM's
-    for few tokens, vLLM's for spread experts, SGLang's for a gate that is limited to groups.
+    Some engines have kernels of their own for some cases: SGLang for a gate that is limited to
+    groups, vLLM for spread experts, TensorRT-LLM for few tokens.
     """
     d = op.dims
     stored = op.formats["weights"]
@@ -485,17 +485,17 @@ def _experts(op: Op, gpu: Gpu) -> Asked | None:
     )
     tiles = padding(shape["rows"], shape["touched"])
     own = variants[0]
-    special = (
-        (f"{own}-limited", bool(d["limited"])),
-        (f"{own}-spread", bool(np.all(np.asarray(d["local"]) < d["experts"]))),
-        (f"{own}-min-latency", bool(np.all(np.asarray(d["tokens"]) <= FEW_TOKENS))),
-    )
-    variants = (*(each for each, fits in special if fits), *variants)
     if float(np.mean(d["matrices"])) < GATED:
         plain = tuple(f"{variant}-nongated" for variant in variants)
         variants = (*plain, *variants)
     made = expert_dims(**shape, tiles=tiles)
-    whole = Asked("moe", variants, made, arithmetic, assumed=assumed, part=_part(op))
+    part = _part(op)
+    special = (
+        ("limited", np.full(shape["tokens"].shape, bool(d["limited"])), made),
+        ("spread", shape["local"] < d["experts"], made),
+        ("min-latency", shape["tokens"] <= FEW_TOKENS, made),
+    )
+    whole = Asked("moe", variants, made, arithmetic, assumed=assumed, part=part, special=special)
     if assumed or not np.all(np.asarray(d["apart"]) > 0):
         return whole
     few = bool(np.all(np.asarray(d["own"]) <= FEW_TOKENS))
@@ -503,7 +503,7 @@ def _experts(op: Op, gpu: Gpu) -> Asked | None:
     if few:
         # A mask tells how many rows of each expert are tokens: nothing is sorted.
         made = expert_dims(**{**shape, "tokens": shape["rows"] / shape["active"]}, tiles=tiles)
-    wide = Asked("moe-wideep", (f"{own}-{phase}", own), made, arithmetic, part=_part(op))
+    wide = Asked("moe-wideep", (f"{own}-{phase}", own), made, arithmetic, part=part)
     return replace(wide, own=True, otherwise=whole)
 
 

@@ -1,8 +1,8 @@
 """Time of operators by measured kernels: a calibration of one device under one engine."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from roofline.cost.work import Array, Number, Op, plus
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
+Rows: TypeAlias = NDArray[np.bool_] | slice
 ASSUMED: Final = BASES.index("assumed")
 INTERPOLATED: Final = BASES.index("interpolated")
 TRANSFERRED: Final = BASES.index("transferred")
@@ -43,9 +44,6 @@ ALL_TO_ALL: Final = {0.5625: "nvfp4", 1.0: "fp8", 2.0: "bfloat16"}
 ONE_SIDED: Final = "-one-sided"
 CHOICE: Final = 4.0
 """Bytes of the number of an expert that a token chose. [B]"""
-SOME_SHAPES: Final = ("-limited", "-spread", "-min-latency")
-"""Ends of variants of experts that an engine has beside another of the format."""
-NONGATED: Final = "-nongated"
 SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
     "decode-attention": lambda dims, kernel, _: scheduled(
         dims, kernel.name or kernel.label.provider
@@ -155,8 +153,6 @@ class GpuCalibration:
         if key not in self._found:
             labels = [each for each in self.labels if provider in ("", each.provider)]
             wanted = provider or self.engine
-            own = {each.variant for each in labels if each.provider == self.engine}
-            variants = [each for each in variants if each in own or not _of_some_shapes(each)]
             self._found[key] = nearest(labels, self.load, gpu, wanted, kind, variants)
         return self._found[key]
 
@@ -176,20 +172,17 @@ class GpuCalibration:
         device = machine(gpu, rate)
         if wanted.kind in COLD or wanted.cold:
             device = replace(device, l2_bytes=0.0)
-        model = kernel.model
-        if wanted.form is not None:
-            model = replace(model, form=wanted.form)
-        dims = _timed(wanted.dims, kernel, gpu)
-        time, own, known = predict(model, dims, device)
-        for end, rows, columns in wanted.special:
-            # Kernels of the same engine that take these shapes.
-            ends = (f"{kernel.label.variant}-{end}",)
-            other = self.find(gpu, wanted.kind, ends, kernel.label.provider) if rows.any() else None
-            if other is not None and other.fit.label.device == kernel.label.device:
-                some = predict(other.fit.model, take(_timed(columns, kernel, gpu), rows), device)
-                time[rows], own[rows], known[rows] = some
-        if wanted.part:
-            time = of_part(wanted.part, time, model, wanted.dims, device)
+        length = len(next(iter(wanted.dims.values())))
+        time, own, known = np.empty((3, length))
+        for rows, each, dims in self._by_shape(gpu, wanted, found, length):
+            # Told as the engine's usual kernel, wherever that takes any row.
+            found, model = each, each.fit.model
+            if wanted.form is not None:
+                model = replace(model, form=wanted.form)
+            some = take(_timed(dims, each.fit, gpu), rows)
+            time[rows], own[rows], known[rows] = predict(model, some, device)
+            if wanted.part:
+                time[rows] = of_part(wanted.part, time[rows], model, some, device)
         if wanted.beside is not None:
             time = np.maximum(time, self._beside(wanted.beside, gpu, device))
         if wanted.then is not None:
@@ -201,10 +194,27 @@ class GpuCalibration:
             unlike = np.ones(len(time), dtype=np.bool_) if wanted.rows is None else wanted.rows
             spread = np.where(unlike, np.hypot(spread, GUESS), spread)
             known = np.where(unlike, ASSUMED, known)
-        priced = _shaped(op, time, spread, known.astype(float))
-        start = _start(wanted, model, priced.seconds)
+        priced = _shaped(op, time, spread, known)
+        start = _start(wanted, found.fit.model, priced.seconds)
         kind = "moe" if wanted.kind in EXPERTS else ""
         return replace(priced, found=found, assumed=wanted.assumed, start_s=start, kind=kind)
+
+    def _by_shape(
+        self, gpu: Gpu, wanted: Asked, found: Found, length: int
+    ) -> Iterator[tuple[Rows, Found, Dims]]:
+        """Rows that each kernel of a provider takes, its usual one last; the kernel and columns."""
+        usual = found.fit.label
+        left = np.ones(length, dtype=np.bool_)
+        for end, those, columns in wanted.special:
+            rows = those & left
+            if not rows.any():
+                continue
+            other = self.find(gpu, wanted.kind, (f"{usual.variant}-{end}",), usual.provider)
+            if other is not None and other.fit.label.device == usual.device:
+                yield rows, replace(other, borrowed=found.borrowed), columns
+                left &= ~rows
+        if left.any():
+            yield slice(None) if left.all() else left, found, wanted.dims
 
     def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
         """Time of what is done besides or after, 0 where none like it was measured. [s]"""
@@ -263,11 +273,6 @@ class GpuCalibration:
                 chosen = {**dims, "width": width}
                 time = time + predict(first.fit.model, chosen, device)[0]
         return replace(_shaped(op, time, own, known.astype(float)), found=found)
-
-
-def _of_some_shapes(variant: str) -> bool:
-    """Whether only one engine has such a kernel, for some of its shapes."""
-    return variant.removesuffix(NONGATED).endswith(SOME_SHAPES)
 
 
 def _timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:

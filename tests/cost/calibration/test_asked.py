@@ -374,29 +374,42 @@ def test_few_tokens_and_spread_experts_ask_for_kernels_that_are_for_them() -> No
     few, many = decode(16.0, 2048.0), decode(1024.0, 2048.0)
     whole, spread = Layout(tp=8), Layout(tp=8, ep=8)
 
-    def first(layout: Layout, group: Group) -> tuple[str, ...]:
-        return routed("qwen3-235b-a22b", "b200-sxm", layout, group, weights="nvfp4").variants
+    def cases(layout: Layout, group: Group) -> set[str]:
+        wanted = routed("qwen3-235b-a22b", "b200-sxm", layout, group, weights="nvfp4")
+        return {end for end, rows, _ in wanted.special if rows.all()}
 
-    assert "nvfp4-min-latency" in first(whole, few)
-    assert "nvfp4-min-latency" not in first(whole, many)
-    assert "nvfp4-spread" in first(spread, many)
-    assert "nvfp4-spread" not in first(whole, many)
+    assert cases(whole, few) == {"min-latency"}
+    assert cases(whole, many) == set()
+    assert cases(spread, many) == {"spread"}
 
 
-def test_a_kernel_of_some_shapes_is_for_the_engine_that_has_it() -> None:
-    labels = (
-        Label("b200-sxm", "trtllm", "moe", "nvfp4-min-latency"),
-        Label("b200-sxm", "trtllm", "moe", "nvfp4"),
-        Label("b200-sxm", "vllm", "moe", "nvfp4"),
+@pytest.mark.parametrize(
+    ("model", "device", "engine", "weights", "variant"),
+    [
+        ("qwen3-235b-a22b", "b200-sxm", "trtllm", "nvfp4", "nvfp4-min-latency"),
+        ("qwen3-235b-a22b", "b200-sxm", "vllm", "nvfp4", "nvfp4"),
+        ("deepseek-v3", "b200-sxm", "sglang", "fp8-block", "fp8_block-limited"),
+        # What SGLang has on Blackwell is no kernel of Hopper.
+        ("deepseek-v3", "h100-sxm", "sglang", "fp8-block", "fp8_block"),
+    ],
+)
+def test_a_kernel_of_some_shapes_is_for_the_engine_and_the_device_that_have_it(
+    model: str, device: str, engine: str, weights: str, variant: str
+) -> None:
+    made = deployed(
+        architecture(model),
+        gpu(device),
+        None,
+        Layout(tp=8),
+        engine=engine,
+        weights=weights,
+        calibration="auto",
     )
-    kernels = {label: Kernel(label, "fp4", None) for label in labels}  # type: ignore[arg-type]
-    found = {}
-    for engine in ("trtllm", "vllm"):
-        given = GpuCalibration("test", engine, labels, kernels.__getitem__)
-        one = given.find(gpu("b200-sxm"), "moe", ("nvfp4-min-latency", "nvfp4"))
-        assert one is not None
-        found[engine] = one.fit.label
-    assert found == {"trtllm": labels[0], "vllm": labels[2]}
+    priced = roof(first_stage(made, decode(16.0, 2048.0))["experts-gate-up"], made).measured
+    assert priced is not None
+    assert priced.found is not None
+    label = priced.found.fit.label
+    assert (label.device, label.provider, label.variant) == (device, engine, variant)
 
 
 @pytest.mark.parametrize(("batch", "phase"), [(64.0, "decode"), (65536.0, "prefill")])
