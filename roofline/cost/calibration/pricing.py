@@ -7,8 +7,9 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.asked import Asked, asked
+from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
+from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.rows import sorted_out, together
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import (
@@ -130,7 +131,7 @@ class GpuCalibration:
                 return None
             zero = np.zeros_like(np.asarray(op.work.activation_bytes))
             return Measured(_plain(zero), _plain(zero), float(INTERPOLATED))
-        wanted, best = asked(op, gpu), None
+        wanted, best = kernel_query(op, gpu), None
         while wanted is not None:
             found = self.find(gpu, wanted.kind, wanted.variants)
             if wanted.own and found is not None and (found.foreign or found.borrowed):
@@ -156,7 +157,7 @@ class GpuCalibration:
             self._found[key] = nearest(labels, self.load, gpu, wanted, kind, variants)
         return self._found[key]
 
-    def _priced(self, op: Op, gpu: Gpu, wanted: Asked, found: Found) -> Measured | None:
+    def _priced(self, op: Op, gpu: Gpu, wanted: KernelQuery, found: Found) -> Measured | None:
         """Time by a fit that was found; None where the device lacks the arithmetic."""
         kernel = found.fit
         rate = next(
@@ -200,7 +201,7 @@ class GpuCalibration:
         return replace(priced, found=found, assumed=wanted.assumed, start_s=start, kind=kind)
 
     def _by_shape(
-        self, gpu: Gpu, wanted: Asked, found: Found, length: int
+        self, gpu: Gpu, wanted: KernelQuery, found: Found, length: int
     ) -> Iterator[tuple[Rows, Found, Dims]]:
         """Rows that each kernel of a provider takes, its usual one last; the kernel and columns."""
         usual = found.fit.label
@@ -216,7 +217,7 @@ class GpuCalibration:
         if left.any():
             yield slice(None) if left.all() else left, found, wanted.dims
 
-    def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
+    def _beside(self, wanted: KernelQuery, gpu: Gpu, device: Machine) -> Array | float:
         """Time of what is done besides or after, 0 where none like it was measured. [s]"""
         found = self.find(gpu, wanted.kind, wanted.variants)
         return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
@@ -281,7 +282,7 @@ def _timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:
     return dims if schedule is None else schedule(dims, kernel, gpu.architecture)
 
 
-def _start(wanted: Asked, model: Calibrated, seconds: Number) -> Number:
+def _start(wanted: KernelQuery, model: Calibrated, seconds: Number) -> Number:
     """Part of a kernel's time that is before and after its work. [s]
 
     Of a fused mixture of experts each matrix has half of the launch; what is around them is no
