@@ -39,13 +39,7 @@ class Bounds:
 
 
 def bounds(each: Known) -> Bounds:
-    """Bounds of a run.
-
-    Parameters
-    ----------
-    each
-        The run.
-    """
+    """Bounds of a run."""
     found, row = replace(each.deployment, calibration=None), each.row
     context = row.isl + row.osl / 2
     many = max(row.batch, 1.0)

@@ -21,15 +21,7 @@ from roofline.model.architecture import STREAMS
 
 
 def kernel_query(op: Op, gpu: Gpu) -> KernelQuery | None:
-    """Kernel that an operator asks for; None where none like it was measured.
-
-    Parameters
-    ----------
-    op
-        Of a step.
-    gpu
-        The device.
-    """
+    """Kernel that an operator asks for; None where none like it was measured."""
     make = _MAKERS.get("moe" if "tokens" in op.dims else op.kind)
     found = None if make is None else make(op, gpu)
     return _sparse(op, gpu, found) if sparse.is_sparse(op) else found
