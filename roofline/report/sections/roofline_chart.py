@@ -16,11 +16,11 @@ NAMED: Final = 3
 LARGEST_POINT: Final = 46
 """Diameter of an operator that takes the whole phase. [px]"""
 Span: TypeAlias = tuple[float, float]
-WIDTHS: Final = (290, 620, 1000)
-HEIGHT: Final = 430
+WIDTHS: Final = (248, 626, 872)
+HEIGHT: Final = 468
 """Widths of the axes on a page of 390 px, of 768 and of 1280, and their height. [px]"""
 LINE: Final = 18
-LETTER: Final = 6.6
+LETTER: Final = 6.5
 """Height of a text, and about the width of a character of it. [px]"""
 
 
@@ -190,13 +190,21 @@ def _point_names(facts: RooflineFacts) -> list[dict[str, Any]]:
 def _boxes(
     facts: RooflineFacts, entry: Label, text: str, shift: tuple[int, int]
 ) -> tuple[Span, ...]:
-    """From where to where a text goes down the figure, and across it at each of `WIDTHS`. [px]"""
+    """From where to where a text goes down the figure, and across it at each of `WIDTHS`. [px]
+
+    Texts that would leave the figure on the right end where it does.
+    """
     right = _share(entry.intensity, facts.x)
     top = (1.0 - _share(entry.flops_per_s, facts.y)) * HEIGHT + shift[1]
     if shift[0] < 0:
         top -= LINE / 2
     long = LETTER * len(text)
-    lefts = (right * width + shift[0] - long * (shift[0] < 0) for width in WIDTHS)
+    lefts = (
+        min(right * width + shift[0], width) - long
+        if shift[0] < 0
+        else min(right * width + shift[0], width - long)
+        for width in WIDTHS
+    )
     return (top, top + LINE), *((left, left + long) for left in lefts)
 
 
