@@ -1,12 +1,12 @@
 """Every operator under the roofs of the machine."""
 
 import math
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
 from roofline.report.figures import SYMBOLS, axis, colour, layout, lines, log_ticks, note, short
 from roofline.report.known import BOUND
-from roofline.report.points import Label, Point, Roof, RooflineFacts, roofline_facts
+from roofline.report.points import Point, Roof, RooflineFacts, roofline_facts
 from roofline.report.text import amount, between, label, percent, shorten
 from roofline.table import Result
 
@@ -15,13 +15,6 @@ ORDER: Final = 30
 NAMED: Final = 3
 LARGEST_POINT: Final = 46
 """Diameter of an operator that takes the whole phase. [px]"""
-Span: TypeAlias = tuple[float, float]
-WIDTHS: Final = (248, 626, 872)
-HEIGHT: Final = 468
-"""Widths of the axes on a page of 390 px, of 768 and of 1280, and their height. [px]"""
-LINE: Final = 18
-LETTER: Final = 6.5
-"""Height of a text, and about the width of a character of it. [px]"""
 
 
 def draw_roofline(facts: RooflineFacts) -> Figure:
@@ -148,23 +141,17 @@ def _point_names(facts: RooflineFacts) -> list[dict[str, Any]]:
     """Labels below the roofs.
 
     Under the flat ones, text runs to the left and each further point has its text one line lower,
-    so that no line to a point crosses a text. A text that would cross another, on a narrow page or
-    a wide one, is lower still.
+    so that no line to a point crosses a text.
     """
     out = []
     flat = 0
-    taken: list[tuple[Span, ...]] = []
     for entry in sorted(facts.labels, key=lambda entry: entry.intensity):
         below = entry.intensity < facts.ridge
         shift = (26, 22) if below else (-12, 40 + 22 * flat)
         flat += not below
-        text = _names(entry.ops)
-        while any(_cross(_boxes(facts, entry, text, shift), other) for other in taken):
-            shift = (shift[0], shift[1] + LINE // 2)
-        taken.append(_boxes(facts, entry, text, shift))
         out.append(
             note(
-                text,
+                _names(entry.ops),
                 math.log10(entry.intensity),
                 math.log10(entry.flops_per_s),
                 showarrow=True,
@@ -185,38 +172,6 @@ def _point_names(facts: RooflineFacts) -> list[dict[str, Any]]:
             )
         )
     return out
-
-
-def _boxes(
-    facts: RooflineFacts, entry: Label, text: str, shift: tuple[int, int]
-) -> tuple[Span, ...]:
-    """From where to where a text goes down the figure, and across it at each of `WIDTHS`. [px]
-
-    Texts that would leave the figure on the right end where it does.
-    """
-    right = _share(entry.intensity, facts.x)
-    top = (1.0 - _share(entry.flops_per_s, facts.y)) * HEIGHT + shift[1]
-    if shift[0] < 0:
-        top -= LINE / 2
-    long = LETTER * len(text)
-    lefts = (
-        min(right * width + shift[0], width) - long
-        if shift[0] < 0
-        else min(right * width + shift[0], width - long)
-        for width in WIDTHS
-    )
-    return (top, top + LINE), *((left, left + long) for left in lefts)
-
-
-def _share(value: float, ends: tuple[float, float]) -> float:
-    """How far a value is along a logarithmic axis. [1]"""
-    return math.log(value / ends[0]) / math.log(ends[1] / ends[0])
-
-
-def _cross(one: tuple[Span, ...], other: tuple[Span, ...]) -> bool:
-    """Whether two texts share a place, in the height and at any width."""
-    met = [max(a[0], b[0]) < min(a[1], b[1]) for a, b in zip(one, other, strict=True)]
-    return met[0] and any(met[1:])
 
 
 def _names(ops: tuple[str, ...]) -> str:
