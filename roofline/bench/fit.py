@@ -17,11 +17,19 @@ from roofline.bench.rows import SEED, Rows, checked, search
 from roofline.bench.rows import families_of as families_of
 from roofline.bench.rows import grouped as grouped
 from roofline.bench.surface import CHOICE_POINTS, POINTS, cover, steps, surface
-from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves
+from roofline.cost.kernels.calibrated import WIDEN, Calibrated, octaves, waves_of
 from roofline.cost.kernels.calibrated import log_sd as spread_of
 from roofline.cost.kernels.calibrated import seconds as time_of
 from roofline.cost.kernels.form import Dims, Form, Machine, take
-from roofline.cost.kernels.residual import Hull, Residual, beyond, separation, tabled
+from roofline.cost.kernels.residual import (
+    Hull,
+    Residual,
+    beyond,
+    distances,
+    separation,
+    tabled,
+    with_waves,
+)
 from roofline.cost.work import Array
 
 REACHES: Final = (1.5, 3.0, 6.0)
@@ -43,8 +51,6 @@ CHOICE_ROWS: Final = 3000
 """Rows that a table sees at most while its shape is chosen."""
 TABLE_ROWS: Final = 8000
 """Rows that a table is made of at most."""
-ROWS_EACH: Final = 10
-"""Rows for each point of a table beyond the points that its shape is chosen with."""
 JUDGED_ROWS: Final = 1000
 """Rows of a fold left out that judge a table, where they are many."""
 NONE: Final = -1
@@ -149,7 +155,7 @@ def fit_and_score(
         spread[held] = spreads(covered[rest], regimes[rest], regimes[held], families[rest])
     few = _thinned(np.arange(len(rows.measured)), TABLE_ROWS)
     at, off = octaves(rows.form, rows.dims), rows.off(constants)
-    seen = _seen(at[few], _points(len(at)), cover(at, _points(len(at))))
+    seen = _Seen(rows[few], at[few], cover(at, POINTS))
     (table,) = _tried((chosen,), seen, off[few])
     found = Calibrated(
         rows.form, constants, table, own, every, seen.hull, len(rows.measured), source
@@ -239,7 +245,7 @@ def _left_out(
     The shape of the table is chosen on few rows and points, and judged as it is made. The searches
     begin at constants that saw all rows given, and end where the rows of the other folds lead them.
     """
-    label, at = inner(rows.families), octaves(rows.form, rows.dims)
+    label = inner(rows.families)
     folds = [
         (np.flatnonzero(label != fold), _thinned(np.flatnonzero(label == fold), JUDGED_ROWS))
         for fold in np.unique(label)
@@ -250,14 +256,12 @@ def _left_out(
         regimes.append(rows.form.regime(take(rows.dims, judged), rows.machine, constants))
         offs.append(rows.off(constants))
         few = _thinned(rest, CHOICE_ROWS)
-        tried.append(_missed(tables, at, offs[-1], few, judged, CHOICE_POINTS))
+        tried.append(_missed(rows, tables, offs[-1], few, judged, CHOICE_POINTS))
     typical = np.abs(np.concatenate([missed for missed, _ in tried], axis=1)).mean(axis=1)
     best = _best(typical)
-    if tables[best] is not None and len(at) > CHOICE_POINTS:
+    if tables[best] is not None and len(label) > CHOICE_POINTS:
         tried = [
-            _missed(
-                (tables[best],), at, off, _thinned(rest, TABLE_ROWS), judged, _points(len(rest))
-            )
+            _missed(rows, (tables[best],), off, _thinned(rest, TABLE_ROWS), judged, POINTS)
             for off, (rest, judged) in zip(offs, folds, strict=True)
         ]
         best_row = 0
@@ -277,14 +281,9 @@ def _best(typical: Array) -> int:
     return best if typical[best] <= GAIN * typical[0] else 0
 
 
-def _points(rows: int) -> int:
-    """Points of a table of so many rows: few rows determine few points. [1]"""
-    return min(POINTS, max(CHOICE_POINTS, rows // ROWS_EACH))
-
-
 def _missed(
+    rows: Rows,
     tables: tuple[_Shape, ...],
-    at: Array,
     off: Array,
     seen: NDArray[np.intp],
     held: NDArray[np.intp],
@@ -294,9 +293,11 @@ def _missed(
 
     And how far they are outside its hull. [octave]
     """
-    made = _seen(at[seen], points)
-    apart = separation(made.hull, at[held])
-    far = beyond(made.hull, at[held], apart)
+    judged, at = rows[held], octaves(rows.form, rows.dims)
+    made = _Seen(rows[seen], at[seen], cover(at[seen], points))
+    near = separation(made.hull, at[held])
+    far = beyond(made.hull, at[held], near)
+    apart = with_waves(near, waves_of(rows.form, judged.dims, rows.machine), made.waves)
     left = [
         off[held] - (0.0 if table is None else tabled(table, made.hull, at[held], apart, far))
         for table in _tried(tables, made, off[seen])
@@ -304,18 +305,18 @@ def _missed(
     return np.stack(left), far
 
 
-@dataclass(frozen=True, slots=True)
 class _Seen:
-    """Rows that a table is made of."""
+    """Rows that a table is made of, the points of its hull, and all their distances."""
 
-    at: Array
-    hull: Hull
-    apart: Array
-
-
-def _seen(at: Array, points: int, hull: Hull | None = None) -> _Seen:
-    hull = cover(at, points) if hull is None else hull
-    return _Seen(at, hull, separation(hull, at))
+    def __init__(self, rows: Rows, at: Array, hull: Hull) -> None:
+        form, machine, points = rows.form, rows.machine, hull.points
+        shapes = np.round(2.0**points) if form.waves is not None else points
+        dims = dict(zip(form.coordinates, shapes.T, strict=True))
+        self.at, self.hull = at, hull
+        self.waves = waves_of(form, dims, machine)
+        seen = waves_of(form, rows.dims, machine)
+        self.apart = with_waves(separation(hull, at), seen, self.waves)
+        self.points_apart = with_waves(distances(points, points), self.waves, self.waves)
 
 
 def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[Residual | None]:
@@ -327,11 +328,12 @@ def _tried(tables: tuple[_Shape, ...], seen: _Seen, values: Array) -> Iterator[R
             continue
         reach, jumps = shape
         if reach not in smooth:
-            smooth[reach] = surface(seen.apart, values, seen.hull, reach)
+            found, there = surface(seen.apart, values, seen.points_apart, reach)
+            smooth[reach] = replace(found, waves=seen.waves), there
         table, there = smooth[reach]
         if jumps:
-            found = steps(seen.at, values - there, STEPS_REACH)
-            yield replace(table, steps=found, steps_reach=STEPS_REACH)
+            jumping = steps(seen.at, values - there, STEPS_REACH)
+            yield replace(table, steps=jumping, steps_reach=STEPS_REACH)
         else:
             yield table
 

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.bench.held_out import Labels
-from roofline.cost.kernels import decode, latent, latent_module, prefill
+from roofline.cost.kernels import (
+    decode,
+    latent,
+    latent_module,
+    latent_prefill,
+    latent_schedule,
+    prefill,
+)
 from roofline.cost.kernels.form import Form, Machine, machine, take
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
@@ -153,7 +160,7 @@ def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         if name["backend"] != "trtllm":
             yield _decode(name, rows)
             continue
-        alone = (grouped == 1) & (gpu(name["gpu"]).architecture not in latent.PAIRED)
+        alone = (grouped == 1) & (gpu(name["gpu"]).architecture not in latent_schedule.PAIRED)
         large = grouped > decode.MOST_GROUPED
         kinds = {"": rows[~(alone | large)], "alone": rows[alone], "wide-group": rows[large]}
         for heads, part in kinds.items():
@@ -173,15 +180,20 @@ def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Decoding of multi-head latent attention."""
     for name, rows in parts(frame, KEY):
         shape = (*columns(rows, LATENT), *_widths(rows))
-        dims = latent.latent_dims(*shape, generation=gpu(name["gpu"]).architecture)
+        dims = latent_schedule.latent_dims(
+            *shape, generation=gpu(name["gpu"]).architecture, kernel=name["kernel"]
+        )
         yield _group(name, latent.DECODE, dims, rows, ("n_heads",), low=name["kv_dtype"] == "fp8")
 
 
 def latent_prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Prefill of multi-head latent attention, which computes in 16 bits."""
     for name, rows in parts(frame, KEY):
-        dims = latent.expanded_dims(*columns(rows, LATENT), *_widths(rows))
-        yield _group(name, latent.PREFILL, dims, rows, ("n_heads",))
+        shape = (*columns(rows, LATENT), *_widths(rows))
+        dims = latent_prefill.latent_prefill_dims(*shape, kernel=name["kernel"])
+        inside = name["kernel"] in latent_prefill.INSIDE_KERNELS
+        form = latent_prefill.INSIDE if inside else latent_prefill.FORM
+        yield _group(name, form, dims, rows, ("n_heads",))
 
 
 def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -203,7 +215,9 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             np.full(len(rows), faster),
         )
         if absorbed:
-            inside = latent.latent_dims(*shape, generation=device.architecture)
+            inside = latent_schedule.latent_dims(
+                *shape, generation=device.architecture, kernel=name["kernel"]
+            )
             dims = latent_module.with_projections(inside, *own)
             yield _group(name, latent_module.ABSORBED, dims, rows, ("n_heads",))
         else:

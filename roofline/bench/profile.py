@@ -183,6 +183,9 @@ def _residual(residual: Residual) -> dict[str, Any]:
             "families": [[_octave(x) for x in family] for family in steps.families.tolist()],
             "weights": [[_short(x) for x in row] for row in steps.weights.tolist()],
         },
+        "waves": None
+        if residual.waves is None
+        else [[_octave(x) for x in row] for row in residual.waves.tolist()],
     }
 
 

@@ -12,6 +12,7 @@ from roofline.bench.profile import DIGEST, Profile
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Form, Machine
+from roofline.cost.kernels.gemm import TILES
 from roofline.cost.kernels.residual import Hull, Residual, Steps
 from roofline.errors import DocumentError
 from roofline.schema import Document, Strict, quantity, read, validate
@@ -66,6 +67,7 @@ class ResidualFile(Strict):
     reach: float = Field(gt=0.0)
     weights: Numbers
     steps: StepsFile | None
+    waves: tuple[Numbers, ...] | None = None
 
 
 class FitFile(Strict):
@@ -245,8 +247,14 @@ def _hull(document: Document, at: tuple[str, str], form: Form, file: HullFile) -
 def _residual(document: Document, at: tuple[str, str], hull: Hull, file: ResidualFile) -> Residual:
     path: tuple[str, ...] = (*at, "residual")
     _same_length(document, (*path, "weights"), len(file.weights), len(hull.points))
+    waves = None
+    if file.waves is not None:
+        _same_length(document, (*path, "waves"), len(file.waves), len(hull.points))
+        for index, each in enumerate(file.waves):
+            _same_length(document, (*path, "waves", index), len(each), len(TILES))
+        waves = np.array(file.waves)
     if file.steps is None:
-        return Residual(np.array(file.weights), file.reach)
+        return Residual(np.array(file.weights), file.reach, waves=waves)
     steps = file.steps
     path += ("steps",)
     _same_length(document, (*path, "weights"), len(steps.weights), len(steps.nodes))
@@ -261,7 +269,7 @@ def _residual(document: Document, at: tuple[str, str], hull: Hull, file: Residua
             where=document.where(*path, "nodes"),
         )
     jumps = Steps(np.array(steps.nodes), np.array(steps.families), np.array(steps.weights))
-    return Residual(np.array(file.weights), file.reach, jumps, steps.reach)
+    return Residual(np.array(file.weights), file.reach, jumps, steps.reach, waves)
 
 
 def _same_length(document: Document, path: tuple[str | int, ...], found: int, wanted: int) -> None:

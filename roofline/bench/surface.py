@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from roofline.cost.kernels.residual import Hull, Residual, Steps, between, distances, matern
 from roofline.cost.work import Array
 
-POINTS: Final = 400
+POINTS: Final = 600
 """Of the smooth surface."""
 CHOICE_POINTS: Final = 224
 """The same while the shape of a table is chosen."""
@@ -21,7 +21,7 @@ FAMILIES: Final = 12
 """Of the jumps across the others, at most."""
 ERROR_SCALE: Final = 0.05
 """Log residuals off the table beyond this count linearly."""
-NOISE: Final = 0.3
+NOISE: Final = 0.1
 """Variance of a row about the surface over that of the surface itself; assumed. [1]"""
 STEP_NOISE: Final = 1.0
 """The same of a row about the jumps: few rows make no jump; assumed. [1]"""
@@ -61,17 +61,19 @@ def _spacing(at: Array) -> float:
     return float(gaps[gaps <= HOLE].max(initial=0.0))
 
 
-def surface(apart: Array, values: Array, hull: Hull, reach: float) -> tuple[Residual, Array]:
+def surface(
+    apart: Array, values: Array, between_points: Array, reach: float
+) -> tuple[Residual, Array]:
     """Smooth surface close to the values, without jumps, and its own values there.
 
     Parameters
     ----------
     apart
-        `roofline.cost.kernels.residual.separation` of the rows that the hull is of. [octave]
+        `roofline.cost.kernels.residual.with_waves` of the rows that the hull is of. [octave]
     values
         Log residual of each row. [1]
-    hull
-        Whose points carry the weights.
+    between_points
+        The same distances of the points that carry the weights, to each other. [octave]
     reach
         Length of the kernel. [octave]
 
@@ -80,7 +82,7 @@ def surface(apart: Array, values: Array, hull: Hull, reach: float) -> tuple[Resi
     Source: Rasmussen and Williams 2006, section 8.3.1 (subset of regressors).
     """
     seen = matern(apart / reach)
-    prior = matern(distances(hull.points, hull.points) / reach)
+    prior = matern(between_points / reach)
     weights = _ridge(seen, values, NOISE * prior, np.ones(len(seen)))
     return Residual(weights, reach), seen @ weights
 

@@ -18,6 +18,7 @@ from roofline.cost.kernels.calibrated import (
     seconds,
 )
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, one_regime
+from roofline.cost.kernels.gemm import waves
 from roofline.cost.kernels.residual import value
 from roofline.cost.work import Array
 from roofline.errors import InputError
@@ -106,6 +107,29 @@ def test_a_jump_between_neighbours_is_learned() -> None:
     assert model.residual is not None
     assert model.residual.steps is not None
     assert errors(seconds(model, dims, MACHINE), measured).p90 < 0.05
+
+
+def test_idle_waves_are_learned_where_a_form_has_them() -> None:
+    """Products in tiles of 128 × 128 that take whole waves of 132 multiprocessors."""
+    sizes = 2.0 ** np.arange(7, 13) * 1.5
+    m, n, k = (
+        each.ravel()
+        for each in np.meshgrid(np.arange(128.0, 4097.0, 128.0), sizes, sizes, indexing="ij")
+    )
+    dims = {"m": m, "n": n, "k": k}
+    tiles = np.ceil(m / 128) * np.ceil(n / 128) / 132
+    measured = 1e-6 + np.ceil(tiles) * k * 1e-8
+    errors_of = []
+    for tiled in (None, waves):
+        fitted, _ = cross_validate(
+            replace(FORM, waves=tiled),
+            dims,
+            MACHINE,
+            measured,
+            families=families_of(dims, ("n", "k")),
+        )
+        errors_of.append(errors(fitted, measured).mean)
+    assert errors_of[1] < 0.6 * errors_of[0]
 
 
 def test_outside_the_hull_the_table_is_its_edge_and_fades() -> None:

@@ -20,11 +20,13 @@ from roofline.cost.kernels.residual import (
     beyond,
     distances,
     jumps,
+    located,
     matern,
     outside,
     separation,
     tabled,
     value,
+    with_waves,
 )
 from roofline.cost.work import Array
 
@@ -54,7 +56,7 @@ def test_points_cover_the_rows() -> None:
 
 def test_what_tables_of_a_hull_share_changes_nothing() -> None:
     hull = cover(AT, 40)
-    table, there = surface(separation(hull, AT), VALUES, hull, 3.0)
+    table, there = surface(separation(hull, AT), VALUES, separation(hull, hull.points), 3.0)
     np.testing.assert_allclose(there, value(table, hull, AT), rtol=1e-12, atol=1e-15)
     with_steps = replace(table, steps=steps(AT, VALUES - there, 3.0))
     far = AT + np.array([0.0, 4.0, -3.0])
@@ -66,9 +68,28 @@ def test_what_tables_of_a_hull_share_changes_nothing() -> None:
         np.testing.assert_allclose(found, value(one, hull, far), rtol=1e-12, atol=1e-15)
 
 
+def test_waves_are_coordinates_of_the_surface_but_not_of_the_hull() -> None:
+    hull = cover(AT, 40)
+    rng = np.random.default_rng(1)
+    waves, at_points = rng.random((len(AT), 2)), rng.random((len(hull.points), 2))
+    # Distances in all columns together, by the definition.
+    wide = np.concatenate([AT, waves], axis=1)[:, None]
+    points = np.concatenate([hull.points, at_points], axis=1)
+    whole = np.linalg.norm(wide - points, axis=2)
+    apart = with_waves(separation(hull, AT), waves, at_points)
+    np.testing.assert_allclose(apart, whole, rtol=1e-9)
+    among = with_waves(separation(hull, hull.points), at_points, at_points)
+    made, there = surface(apart, VALUES, among, 3.0)
+    table = replace(made, waves=at_points)
+    found, far = located(table, hull, AT, waves)
+    np.testing.assert_allclose(found, there, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(far, outside(hull, AT))
+    assert np.abs(value(table, hull, AT, 1.0 - waves) - there).max() > 1e-3
+
+
 def test_a_surface_is_close_to_what_it_was_made_of() -> None:
     hull = cover(AT)
-    _, there = surface(separation(hull, AT), VALUES, hull, 3.0)
+    _, there = surface(separation(hull, AT), VALUES, separation(hull, hull.points), 3.0)
     assert np.abs(there - VALUES).mean() < 0.5 * np.abs(VALUES - VALUES.mean()).mean()
 
 

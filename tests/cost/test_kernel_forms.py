@@ -7,7 +7,17 @@ from typing import Final
 import numpy as np
 import pytest
 
-from roofline.cost.kernels import decode, exchange, experts, latent, latent_module, prefill, routing
+from roofline.cost.kernels import (
+    decode,
+    exchange,
+    experts,
+    latent,
+    latent_module,
+    latent_prefill,
+    latent_schedule,
+    prefill,
+    routing,
+)
 from roofline.cost.kernels.form import Form, Machine, machine
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
@@ -80,16 +90,18 @@ def some_exchange() -> Columns:
     return exchange.exchange_dims(tokens, *every)
 
 
-def latents() -> Columns:
+def latents(generation: str = "hopper", kernel: str = "") -> Columns:
     drawn = shapes()
     names = ("batch", "new", "context", "heads", "width", "kv_width")
-    return latent.latent_dims(*(drawn[name] for name in names), generation="hopper")
+    return latent_schedule.latent_dims(
+        *(drawn[name] for name in names), generation=generation, kernel=kernel
+    )
 
 
-def expanded() -> Columns:
+def expanded(kernel: str = "") -> Columns:
     drawn = whole(shapes())
     names = ("batch", "new", "context", "heads", "width", "kv_width")
-    return latent.expanded_dims(*(drawn[name] for name in names))
+    return latent_prefill.latent_prefill_dims(*(drawn[name] for name in names), kernel=kernel)
 
 
 def module(columns: Columns) -> Columns:
@@ -111,7 +123,12 @@ CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
     "decode": (decode.FORM, lambda: decoding(shapes())),
     "swapped": (decode.FORM, lambda: decoding(shapes(), "vllm_flash_attn")),
     "latent": (latent.DECODE, latents),
-    "expanded": (latent.PREFILL, expanded),
+    "short and tall": (latent.DECODE, lambda: latents("blackwell")),
+    "fixed splits": (latent.DECODE, lambda: latents("ada", "vllm_triton_mla")),
+    "growing splits": (latent.DECODE, lambda: latents("ada", "triton")),
+    "expanded": (latent_prefill.FORM, expanded),
+    "inside": (latent_prefill.INSIDE, lambda: expanded("flash_attention")),
+    "inside, unpacked": (latent_prefill.INSIDE, lambda: expanded("triton")),
     "module": (latent_module.ABSORBED, lambda: module(latents())),
     "module prefill": (latent_module.EXPANDED, whole_module),
     "experts": (experts.FORM, some_experts),

@@ -23,11 +23,15 @@ class Reading:
         Requests of each client. [1]
     shortest, longest
         Lengths of prompts and answers over the nominal one, uniform in between. [1]
+    pool
+        Different prompts, asked again in turn, so that later ones find their KV cache; 0 where
+        every prompt is its own. [1]
     """
 
     rounds: float = 4.0
     shortest: float = 1.0
     longest: float = 1.0
+    pool: int = 0
 
 
 MOST_ROUNDS: Final = 20.0
@@ -39,6 +43,13 @@ SENT: Final = 1000
 SOURCES: Final = {"inferencemax": Reading(10.0, 0.8, 1.0)}
 """InferenceMAX: all clients start at once, 10 requests each, lengths from 0.8 to 1 of nominal, the
 mean over all of them."""
+LAB: Final = "nvidia-dynamo-lab"
+TEMPLATE: Final = Reading(20.0, pool=100)
+"""AIPerf as the template of this lab's repository runs it: 20 requests for each client, all of one
+length, from the 100 prompts that AIPerf makes unless told otherwise."""
+THOUSAND: Final = 1000.0
+"""The template asks for whole thousands of tokens; the lab's older rows, of another tool, for powers
+of two."""
 ENGINES: Final = {
     "vllm": Reading(10.0, 0.97, 1.03),
     "trtllm": Reading(10.0, 0.9, 1.1),
@@ -55,15 +66,17 @@ USUAL: Final = Reading(10.0, 0.97, 1.03)
 def reading(row: Row) -> Reading:
     """Reading of a row's clients: as its source says, else as rows of its engine were driven."""
     how = SOURCES.get(row.family) or ENGINES.get(row.case.engine, USUAL)
+    if row.family == LAB and row.isl % THOUSAND == 0:
+        how = TEMPLATE
     rounds = (
         min(row.requests / row.batch, MOST_ROUNDS) if row.requests and row.batch else how.rounds
     )
     if row.lengths is not None:
-        return Reading(rounds, *row.lengths)
+        return Reading(rounds, *row.lengths, how.pool)
     if row.spread is None or row.family in SOURCES:
-        return Reading(rounds, how.shortest, how.longest)
+        return Reading(rounds, how.shortest, how.longest, how.pool)
     width = min(row.spread, WIDEST)
-    return Reading(rounds, 1.0 - width, 1.0 + width)
+    return Reading(rounds, 1.0 - width, 1.0 + width, how.pool)
 
 
 def waiting_clients(row: Row) -> int:
@@ -84,6 +97,7 @@ def traffic_of(row: Row) -> Traffic:
             _lengths(row.osl, how),
             Closed(clients),
             max(int(int(row.batch) * how.rounds), 1) * replicas,
+            pool=how.pool,
         )
     equal = Reading()
     prompt, output = _lengths(row.isl, equal), _lengths(row.osl, equal)

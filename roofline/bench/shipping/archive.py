@@ -1,4 +1,4 @@
-"""Bytes of a shipped fit: constants and facts in JSON, then its tables as 32-bit floats."""
+"""Bytes of a shipped fit: constants and facts in JSON, then its tables as floats."""
 
 import json
 from collections.abc import Iterator
@@ -15,6 +15,8 @@ from roofline.cost.work import Array
 DIGITS: Final = 6
 """Significant digits of stored constants and spreads: far finer than any time was measured."""
 STORED: Final = np.dtype("<f4")
+ROUGH: Final = np.dtype("<f2")
+"""Of jumps and waves, whose last digits no time depends on."""
 ROUNDING: Final = 4e-6
 """Most that rounding moves a stored shape. [octave]"""
 
@@ -24,11 +26,13 @@ def pack(kernel: Kernel) -> bytes:
     model = kernel.model
     hull, residual = model.hull, model.residual
     steps = None if residual is None else residual.steps
-    arrays = [hull.points]
+    arrays: list[tuple[Array, np.dtype[Any]]] = [(hull.points, STORED)]
     if residual is not None:
-        arrays.append(residual.weights)
-    if steps is not None:
-        arrays += [steps.nodes, steps.families, steps.weights]
+        arrays.append((residual.weights, STORED))
+        if steps is not None:
+            arrays += [(steps.nodes, STORED), (steps.families, STORED), (steps.weights, ROUGH)]
+        if residual.waves is not None:
+            arrays.append((residual.waves, ROUGH))
     head = {
         "form": name_of(model.form),
         "arithmetic": kernel.arithmetic,
@@ -43,10 +47,12 @@ def pack(kernel: Kernel) -> bytes:
         "radius": hull.radius + ROUNDING,
         "reach": None if residual is None else residual.reach,
         "steps_reach": None if residual is None or steps is None else residual.steps_reach,
-        "shapes": [array.shape for array in arrays],
+        "waves": residual is not None and residual.waves is not None,
+        "shapes": [(*array.shape, kind.itemsize) for array, kind in arrays],
     }
     told = json.dumps(head, separators=(",", ":")).encode()
-    tables = b"".join(np.ascontiguousarray(array, dtype=STORED).tobytes() for array in arrays)
+    # Column by column: values of a column are alike, and alike is what compresses.
+    tables = b"".join(array.astype(kind).tobytes(order="F") for array, kind in arrays)
     return len(told).to_bytes(4, "little") + told + tables
 
 
@@ -68,7 +74,8 @@ def unpack(label: Label, stored: bytes) -> Kernel:
         weights, steps = next(arrays), None
         if head["steps_reach"] is not None:
             steps = Steps(next(arrays), next(arrays), next(arrays))
-        residual = Residual(weights, head["reach"], steps, head["steps_reach"] or 0.0)
+        waves = next(arrays) if head.get("waves") else None
+        residual = Residual(weights, head["reach"], steps, head["steps_reach"] or 0.0, waves)
     model = Calibrated(
         form,
         {constant.name: float(head["constants"][constant.name]) for constant in form.constants},
@@ -84,11 +91,12 @@ def unpack(label: Label, stored: bytes) -> Kernel:
 
 def _arrays(shapes: list[list[int]], stored: bytes) -> Iterator[Array]:
     start = 0
-    for shape in shapes:
+    for *shape, width in shapes:
         count = int(np.prod(shape))
-        table = np.frombuffer(stored, dtype=STORED, count=count, offset=start)
-        yield table.reshape(shape).astype(np.float64)
-        start += count * STORED.itemsize
+        kind = STORED if width == STORED.itemsize else ROUGH
+        table = np.frombuffer(stored, dtype=kind, count=count, offset=start)
+        yield table.reshape(shape, order="F").astype(np.float64, order="C")
+        start += count * width
 
 
 def _rounded(value: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration.query import KernelQuery, columns
-from roofline.cost.kernels import decode, latent, prefill
+from roofline.cost.kernels import decode, latent_prefill, latent_schedule, prefill
 from roofline.cost.kernels.form import Dims
 from roofline.cost.work import Array, Op
 from roofline.hardware.machine import Gpu
@@ -40,7 +40,7 @@ def prefill_attention(op: Op, gpu: Gpu) -> KernelQuery | None:
     low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
     if expanded and not hides:
         names = ("batch", "new", "context", "heads", "width", "kv_width")
-        made = latent.expanded_dims(*(shape[name] for name in names))
+        made = latent_prefill.latent_prefill_dims(*(shape[name] for name in names))
         return KernelQuery(
             "latent-prefill", _pairs(op), made, assumed=CHUNK * chunked, rows=context > new
         )
@@ -154,7 +154,7 @@ def latent_attention(op: Op, gpu: Gpu) -> KernelQuery | None:
         width=named(op.formats["activations"]).width,
         kv_width=named(op.formats["kv"]).width,
     )
-    made = latent.latent_dims(**shape, generation=gpu.architecture)
+    made = latent_schedule.latent_dims(*shape.values(), generation=gpu.architecture)
     low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
     unlike = CHOSEN if np.any(window > 0) else CHUNK * bool(np.any(shape["new"] > 1.0))
     return KernelQuery("latent-decode", _pairs(op), made, low, assumed=unlike)

@@ -20,7 +20,7 @@ from roofline.cost.calibration.wires import (
     wire_seconds,
 )
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile
-from roofline.cost.kernels import encoder, experts, recurrent
+from roofline.cost.kernels import encoder, experts, latent_prefill, latent_schedule, recurrent
 from roofline.cost.kernels.calibrated import Calibrated, predict
 from roofline.cost.kernels.decode import scheduled
 from roofline.cost.kernels.form import Dims, Machine, machine, take
@@ -48,6 +48,12 @@ CHOICE: Final = 4.0
 SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
     "decode-attention": lambda dims, kernel, _: scheduled(
         dims, kernel.name or kernel.label.provider
+    ),
+    "latent-decode": lambda dims, kernel, generation: latent_schedule.in_graph(
+        latent_schedule.scheduled(dims, kernel.name, generation)
+    ),
+    "latent-prefill": lambda dims, kernel, _: latent_schedule.in_graph(
+        latent_prefill.scheduled(dims, kernel.name)
     ),
     "encoder-attention": lambda dims, kernel, generation: encoder.scheduled(
         dims, kernel.label.provider, generation

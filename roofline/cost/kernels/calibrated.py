@@ -81,6 +81,8 @@ class Calibrated:
             arrays.append(self.residual.weights)
             if (steps := self.residual.steps) is not None:
                 arrays += [steps.nodes, steps.families, steps.weights]
+            if self.residual.waves is not None:
+                arrays.append(self.residual.waves)
         found = hashlib.sha256(repr([*scalars, self.spread, self.hull.radius]).encode())
         for array in arrays:
             found.update(np.ascontiguousarray(array).tobytes())
@@ -90,6 +92,11 @@ class Calibrated:
 def octaves(form: Form, dims: Dims) -> Array:
     """Coordinates of each row. [octave]"""
     return np.log2(np.stack([dims[name] for name in form.coordinates], axis=-1))
+
+
+def waves_of(form: Form, dims: Dims, machine: Machine) -> Array | None:
+    """`Form.waves` of each row, None where the form has none. [octave]"""
+    return None if form.waves is None else form.waves(dims, machine)
 
 
 def seconds(model: Calibrated, dims: Dims, machine: Machine) -> Array:
@@ -109,7 +116,8 @@ def seconds(model: Calibrated, dims: Dims, machine: Machine) -> Array:
         some = take(dims, rows)
         out[rows] = model.form.seconds(some, machine, model.constants) * model.scale
         if model.residual is not None:
-            out[rows] *= np.exp(value(model.residual, model.hull, octaves(model.form, some)))
+            at, waves = octaves(model.form, some), waves_of(model.form, some, machine)
+            out[rows] *= np.exp(value(model.residual, model.hull, at, waves))
     return out
 
 
@@ -147,7 +155,8 @@ def predict(
     known = np.full(len(time), TRANSFERRED, dtype=np.intp)
     for rows in _chunks(len(time)):
         some = take(dims, rows)
-        table, beyond = located(model.residual, model.hull, octaves(model.form, some))
+        at, waves = octaves(model.form, some), waves_of(model.form, some, machine)
+        table, beyond = located(model.residual, model.hull, at, waves)
         formula = model.form.seconds(some, machine, model.constants) * model.scale
         time[rows] = formula * np.exp(table)
         own = _by_regime(model, model.form.regime(some, machine, model.constants))

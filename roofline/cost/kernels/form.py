@@ -108,6 +108,10 @@ class Form:
         Which part of the equation a row is in, a small integer: rows of a regime share a spread.
     equation
         The same in symbols, as derivations print it.
+    waves
+        Further columns in which the residual table lives: how much of a device a product leaves
+        idle in its last wave of tiles, one column for each tile; None where nothing is tiled.
+        [octave]
     """
 
     kind: str
@@ -116,6 +120,7 @@ class Form:
     coordinates: tuple[str, ...]
     regime: Callable[[Dims, Machine, Values], Regimes]
     equation: str = ""
+    waves: Callable[[Dims, Machine], Array] | None = None
 
 
 def one_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:

@@ -28,6 +28,11 @@ EQUATION: Final = (
 )
 NARROWED: Final = " + quantisation"
 
+TILES: Final = ((64, 128), (128, 128), (256, 128), (128, 256))
+"""Rows and columns of Y that a multiprocessor makes at once, as libraries of kernels have them."""
+MOST_IDLE: Final = 1.0
+"""Fewer tiles than half of the multiprocessors count as half: less has no last wave. [octave]"""
+
 COMMON: Final = (
     Constant("start", 5e-7, 3e-5, 4e-6, "s", "Launch, prologue and epilogue."),
     Constant("compute", 0.3, 1.0, 0.8, "1", "Share of the dense rate that large products reach."),
@@ -63,6 +68,26 @@ def parts(
         narrowed = m * k * (OUTPUT_WIDTH + width)
         start = start + warm_seconds(narrowed, machine, constants["quantise"], constants["memory"])
     return start, weights + activations, compute
+
+
+def waves(dims: Dims, machine: Machine) -> Array:
+    """How much longer whole waves of tiles take than their share of a wave, by tile. [octave]
+
+    Multiprocessors take tiles in waves: of 1.1 waves the second leaves nine tenths idle.
+
+    Source: NVIDIA, Matrix Multiplication Background User's Guide, section 4 (tile and wave
+    quantization).
+
+    >>> from roofline.cost.kernels.form import Machine
+    >>> shape = {"m": np.array([256.0, 257.0]), "n": np.array([128.0, 128.0])}
+    >>> waves(shape, Machine(1.0, 1.0, 0.0, 0.0, 2.0))[:, 1].round(3).tolist()
+    [0.0, 0.415]
+    """
+    columns = []
+    for tall, wide in TILES:
+        each = np.ceil(dims["m"] / tall) * np.ceil(dims["n"] / wide) / machine.multiprocessors
+        columns.append(np.minimum(np.log2(np.ceil(each) / each), MOST_IDLE))
+    return np.stack(columns, axis=-1)
 
 
 def linear(
@@ -107,7 +132,7 @@ def linear(
 
     constants = (*COMMON, QUANTISED) if quantised else COMMON
     equation = f"{EQUATION}{NARROWED * quantised}) · exp(residual)"
-    return Form("gemm", constants, seconds, ("m", "n", "k"), regime, equation)
+    return Form("gemm", constants, seconds, ("m", "n", "k"), regime, equation, waves)
 
 
 SCALED_EIGHT: Final = 1.0 + SCALE_WIDTH / BLOCK**2

@@ -1,18 +1,16 @@
 """Calibrated time of multi-head latent attention: one latent head that all query heads read.
 
-Decoding reads 576 numbers of each cached token (latent and rotated key) and weighs 512 of them, for
-every query head; heads are the rows of a block. Prefill expands the latent into keys of 192 and
-values of 128 for each head, and is prefill attention at their mean, 160: FLOPs and bytes of both
-are in proportion to 192 + 128.
+It reads 576 numbers of each cached token (latent and rotated key) and weighs 512 of them, for every
+query head; heads are the rows of a block. Blocks start, then visit tiles of keys while the cache
+comes from memory, then splits are joined.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from roofline.cost.kernels import prefill
-from roofline.cost.kernels.decode import read_again
+from roofline.cost.kernels import latent_schedule as schedule
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
 from roofline.cost.work import Array
 
@@ -21,148 +19,150 @@ READ: Final = 576.0
 arXiv 2412.19437, section 4.2)."""
 WEIGHED: Final = 512.0
 """Of which are values."""
-EXPANDED: Final = 160.0
-"""Mean of the widths of an expanded key (128 + 64) and value (128), the same source."""
-ROWS: Final = 64.0
-"""Query rows of a block, of two SMs on Blackwell twice as many."""
-PADDED: Final = 16.0
-"""Rows that the tensor cores round up to."""
-KEYS: Final = 64.0
-"""Keys of a tile."""
-
-SPLITS: Final = 128.0
-"""Most parts that the keys of a block are split into."""
-PAIRED: Final = frozenset({"blackwell", "blackwell-ultra"})
-"""Generations whose tensor cores take 128 rows at once, of one SM or of two; up to 16 rows are the
-columns of a smaller product instead (``tcgen05.mma``, PTX ISA 8.6, section 9.7.16)."""
-GENERAL: Final = frozenset({"volta", "turing", "ampere", "ada"})
-"""Generations for which TensorRT-LLM has no kernel of its own for the latent head (Hopper:
-FlashMLA); its general kernel does not split."""
-
-
-def latent_dims(
-    batch: Array,
-    new: Array,
-    context: Array,
-    heads: Array,
-    width: Array,
-    kv_width: Array,
-    *,
-    generation: str = "",
-) -> dict[str, Array]:
-    """Columns of `DECODE`; widths are bytes per element, the generation is the device's."""
-    most = 1.0 if generation in GENERAL else SPLITS
-    block = 2.0 * ROWS if generation in PAIRED else ROWS
-    queries = np.minimum(heads * new, block)
-    rounded = np.ceil(queries / PADDED) * PADDED
-    if generation in PAIRED:
-        rounded = np.where(queries <= PADDED, PADDED, block)
-    return {
-        "batch": batch,
-        "new": new,
-        "context": context,
-        "heads": heads,
-        "width": width,
-        "kv_width": kv_width,
-        "splits": most * np.ones_like(batch),
-        "block": block * np.ones_like(batch),
-        "rows": rounded * np.ones_like(batch),
-    }
-
-
-def expanded_dims(
-    batch: Array, new: Array, context: Array, heads: Array, width: Array, kv_width: Array
-) -> dict[str, Array]:
-    """Columns of `PREFILL`; widths are bytes per element."""
-    h, none = np.full_like(batch, EXPANDED), np.zeros_like(batch)
-    return prefill.prefill_dims(batch, new, context, heads, heads, h, none, width, kv_width)
+JOINED: Final = 16.0
+"""Heads that a block of the reduction joins."""
+OVER: Final = 4.0
+"""Rate of a last-level cache over that of memory, at most; assumed where none is published."""
+MISS: Final = 8.0
+"""How sharply reads miss the last-level cache once a KV cache outgrows it, as an exponent: what is
+read in turns is evicted before it is read again."""
+HOSTED: Final = 16.0
+"""Exponent of the soft maximum of device and host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the time of decoding is made of.
+    """What the time is made of.
 
     Attributes
     ----------
-    block
-        One block: its start and its tiles. [s]
-    load
-        All blocks, spread evenly over the SMs. [s]
+    starts
+        Starts and ends of blocks, queries and outputs included. [s]
+    work
+        Tiles of the longest block, or of all blocks over the SMs. [s]
     memory
-        Cache, queries and outputs over the bandwidth they come at. [s]
+        Cache over the bandwidths it comes at. [s]
     join
-        The reduction over splits. [s]
+        The reduction over splits, and the conversion of the cache. [s]
     """
 
-    block: Array
-    load: Array
+    starts: Array
+    work: Array
     memory: Array
     join: Array
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     """Times that the equation puts together."""
-    batch, sms = dims["batch"], machine.multiprocessors
-    queries = dims["heads"] * dims["new"]
-    units = batch * np.ceil(queries / dims["block"])
-    tiles = np.ceil(dims["context"] / KEYS)
-    each = np.ceil(units * tiles / sms)
-    split = np.clip(np.ceil(tiles / each), 1.0, dims["splits"])
-    rows = dims["rows"]
+    batch, sms, queries = dims["batch"], machine.multiprocessors, dims["heads"] * dims["new"]
+    rows, each, split = schedule.division(dims, machine)
+    tiles, last = schedule.visits(dims, rows)
+    several, s, q = dims["several"] > 0, constants["waves"], constants["sharpness"]
     per_sm = constants["compute"] * machine.flops_per_s / sms
-    tile = constants["step"] + 2.0 * rows * KEYS * (READ + WEIGHED) / per_sm
-    start = constants["unit"] + constants["edge"] * rows / ROWS
-    load = units * (split * start + tiles * tile) / (sms * constants["together"])
-    cache = batch * dims["context"] * READ * dims["kv_width"]
-    ends = batch * queries * (READ + WEIGHED) * dims["width"]
+    tile = constants["step"] + 2.0 * dims["rows"] * schedule.KEYS * (READ + WEIGHED) / per_sm
+    tile = tile * np.where(dims["plain"] > 0, constants["plain"], 1.0)
+    block, units = np.ceil(last / split) * tile, batch * each / (sms * constants["together"])
+    load = units * tiles * tile
+    # Blocks that share an SM slow one another down.
+    work = np.where(several, (block**s + load**s) ** (1.0 / s), np.maximum(block, load))
+    memory, ends = moved(dims, machine, constants)
+    start = constants["unit"] + constants["edge"] * np.minimum(queries, rows) / schedule.ROWS
+    # Some grids have all parts that there may be; those without keys end at once.
+    launched = np.where(several, dims["splits"], split)
+    starts = (start**s + (units * launched * start) ** s) ** (1.0 / s)
+    copied = batch * dims["context"] * READ * (dims["kv_width"] + dims["width"])
+    cast = dims["cast"] * copied / (constants["cast"] * machine.hbm_bytes_per_s)
     join = (split > 1) * (
         constants["combine"]
-        + constants["merge"] * np.log2(split)
-        + constants["reduce"] * batch * np.ceil(queries / PADDED) / sms
+        + constants["gather"] * split
+        + constants["reduce"] * batch * np.ceil(queries / JOINED) / sms
     )
-    memory = read_again(cache, machine, constants)
-    memory += ends / (constants["memory"] * machine.hbm_bytes_per_s)
-    return Parts(start + np.ceil(tiles / split) * tile, load, memory, join)
+    return Parts((starts**q + ends**q) ** (1.0 / q), work, memory, join + cast)
+
+
+def moved(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
+    """Time of reading the cache, and of what goes in and out besides. [s]
+
+    The share that is not in the last-level cache, 1/(1 + (resident · L2 / bytes)^8), comes from
+    memory once. Each block reads the cache again: from the last-level cache, or from memory where
+    it was evicted, as blocks that run a batch apart find it.
+    """
+    batch, queries = dims["batch"], dims["heads"] * dims["new"]
+    rows, each, split = schedule.division(dims, machine)
+    tiles, last = schedule.visits(dims, rows)
+    size = batch * dims["context"] * READ * dims["kv_width"]
+    # Queries and outputs; the latents of new tokens are cached first. Two tall blocks share keys.
+    ends = batch * queries * (READ + WEIGHED) * dims["width"]
+    ends = ends + batch * dims["new"] * READ * (dims["width"] + dims["kv_width"])
+    again = np.where(rows > dims["block"], np.ceil(each / 2.0), each) * tiles / last
+    apart = np.where(
+        dims["several"] > 0, 1.0 - np.minimum(1.0, machine.multiprocessors / (batch * split)), 0.0
+    )
+    resident = constants["resident"] * machine.l2_bytes
+    missed = 1.0 / (1.0 + (resident / (size + ends)) ** MISS)
+    from_memory = missed + (again - 1.0) * apart / (1.0 + (resident / size) ** MISS)
+    hbm = constants["memory"] * machine.hbm_bytes_per_s
+    l2 = constants["l2"] * last_level_bytes_per_s(machine)
+    memory = size * (from_memory / hbm + (again - from_memory) / l2)
+    return memory, ends * (missed / hbm + (1.0 - missed) / l2)
+
+
+def last_level_bytes_per_s(machine: Machine) -> float:
+    """Rate of the last-level cache; where none is published, the most it may have. [B/s]"""
+    return machine.l2_bytes_per_s or OVER * machine.hbm_bytes_per_s
 
 
 def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    """Launch, the largest of block, load and memory, and what joins the splits. [s]"""
+    """Launch, starts, the larger of tiles and memory, and what joins the splits. [s]
+
+    Or the host's time between launches, where that is longer and was timed.
+    """
     part, q = parts(dims, machine, constants), constants["sharpness"]
-    longest = (part.block**q + part.load**q + part.memory**q) ** (1.0 / q)
-    return constants["launch"] + longest + part.join
+    longest = (part.work**q + part.memory**q) ** (1.0 / q)
+    own = constants["launch"] + part.starts + longest + part.join
+    return hosted(own, dims, constants)
+
+
+def hosted(own: Array, dims: Dims, constants: Values) -> Array:
+    """Time of a kernel, or of the host where that is longer and was timed. [s]"""
+    host = dims["hosted"] * constants["host"]
+    found: Array = (own**HOSTED + host**HOSTED) ** (1.0 / HOSTED)
+    return found
 
 
 def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    """Block, load or memory."""
+    """Starts, tiles or memory."""
     part = parts(dims, machine, constants)
-    found: Regimes = np.argmax(np.stack([part.block, part.load, part.memory]), axis=0)
+    found: Regimes = np.argmax(np.stack([part.starts, part.work, part.memory]), axis=0)
     return found
 
 
 DECODE: Final = Form(
     "latent-decode",
     (
-        Constant("launch", 1e-6, 2e-4, 8e-6, "s", "launch of the kernel, or its host time"),
+        Constant("launch", 1e-6, 3e-5, 8e-6, "s", "launch of the kernel"),
         Constant("unit", 1e-7, 5e-5, 3e-6, "s", "start and end of a block"),
         Constant("edge", 1e-8, 5e-5, 1e-6, "s", "its queries and outputs, at 64 rows"),
         Constant("step", 1e-8, 2e-5, 5e-7, "s", "latency of a tile that no other work hides"),
-        Constant("compute", 0.02, 1.0, 0.5, "1", "share of the tensor rate inside a tile"),
+        Constant("compute", 0.02, 1.0, 0.65, "1", "share of the tensor rate inside a tile"),
+        Constant("plain", 1.0, 16.0, 4.0, "1", "a tile without tensor cores over one with"),
         Constant("together", 0.25, 4.0, 1.0, "1", "blocks an SM works on at once; a part below 1"),
         Constant("memory", 0.2, 1.0, 0.8, "1", "share of memory bandwidth"),
+        Constant("cast", 0.1, 1.0, 0.7, "1", "the same of converting the cache"),
         Constant("l2", 0.05, 1.0, 0.5, "1", "share of the last-level cache's bandwidth"),
         Constant("resident", 0.2, 1.2, 0.8, "1", "share of that cache that a KV cache can fill"),
         Constant("reduce", 1e-8, 5e-6, 2e-7, "s", "a block of the reduction"),
-        Constant("merge", 1e-8, 5e-6, 2e-7, "s", "a doubling of the splits it joins"),
         Constant("combine", 1e-8, 2e-5, 1e-6, "s", "its launch"),
+        Constant("gather", 1e-9, 1e-6, 3e-8, "s", "reading a part that it joins"),
+        Constant("host", 1e-6, 1e-3, 1e-4, "s", "host time between launches, where it was timed"),
         Constant("sharpness", 1.0, 16.0, 4.0, "1", "exponent of the soft maximum"),
+        Constant("waves", 1.0, 16.0, 2.0, "1", "the same of one block and all of them"),
     ),
     seconds,
-    ("context", "batch", "heads", "new"),
+    ("context", "batch", "rounded", "new"),
     regime,
-    "(launch + [block^q + load^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
+    "(launch + starts + [tiles^q + bytes^q]^(1/q) + joining of splits) · exp(residual)",
 )
 """Blocks of heads over splits of a latent cache. Source: DeepSeek-AI 2024 (arXiv 2405.04434),
 section 2.1, in its absorbed form; the tile scheduler of FlashMLA
 (https://github.com/deepseek-ai/FlashMLA)."""
-PREFILL: Final = replace(prefill.FORM, kind="latent-prefill", coordinates=("new", "sequences"))
-"""As `roofline.cost.kernels.prefill`, of expanded keys and values."""

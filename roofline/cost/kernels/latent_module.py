@@ -47,7 +47,7 @@ def with_projections(
     Parameters
     ----------
     dims
-        Of the attention in it: `latent.latent_dims`.
+        Of the attention in it: `roofline.cost.kernels.latent_schedule.latent_dims`.
     heads
         On the device. [1]
     weight_width
@@ -141,7 +141,7 @@ ABSORBED: Final = Form(
     "latent-module-decode",
     _with(latent.DECODE.constants),
     absorbed_seconds,
-    ("context", "batch", "heads", "new"),
+    ("context", "batch", "rounded", "new"),
     absorbed_regime,
 )
 EXPANDED: Final = replace(sparse.DENSE_MODULE, kind="latent-module-prefill")

@@ -79,33 +79,38 @@ class Residual:
         None where they did not help on families that were left out.
     steps_reach
         Length of the kernel between families. [octave]
+    waves
+        `Form.waves` of each point of the hull, which are coordinates of the surface too. [octave]
     """
 
     weights: Array
     reach: float
     steps: Steps | None = None
     steps_reach: float = 3.0
+    waves: Array | None = None
 
 
-def value(residual: Residual, hull: Hull, at: Array) -> Array:
+def value(residual: Residual, hull: Hull, at: Array, waves: Array | None = None) -> Array:
     """Logarithm of what the table multiplies a formula by. [1]
 
     Outside the hull it is the value at the nearest edge, faded by a factor of e each `FADE`.
     """
-    return _located(residual, hull, at)[0]
+    return _located(residual, hull, at, waves)[0]
 
 
-def located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, Array]:
+def located(
+    residual: Residual | None, hull: Hull, at: Array, waves: Array | None = None
+) -> tuple[Array, Array]:
     """`value` of each row, 0 without a table, and how far it is `outside`.
 
     Devices that have their kernels from one fit ask for the same rows: those are remembered.
     """
     if len(at) > MOST_ROWS:
-        return _located(residual, hull, at)
-    key = (id(residual), id(hull), at.tobytes())
+        return _located(residual, hull, at, waves)
+    key = (id(residual), id(hull), at.tobytes(), b"" if waves is None else waves.tobytes())
     if (known := _KNOWN.get(key)) is not None:
         return known[2:]
-    table, beyond = _located(residual, hull, at)
+    table, beyond = _located(residual, hull, at, waves)
     table.flags.writeable = beyond.flags.writeable = False
     # With what they are of, so that no other gets its place in memory.
     _KNOWN[key] = residual, hull, table, beyond
@@ -115,16 +120,18 @@ def located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, Ar
     return table, beyond
 
 
-_KNOWN: Final[OrderedDict[tuple[int, int, bytes], tuple[Residual | None, Hull, Array, Array]]] = (
-    OrderedDict()
-)
+_KNOWN: Final[
+    OrderedDict[tuple[int, int, bytes, bytes], tuple[Residual | None, Hull, Array, Array]]
+] = OrderedDict()
 
 
-def _located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, Array]:
+def _located(
+    residual: Residual | None, hull: Hull, at: Array, waves: Array | None
+) -> tuple[Array, Array]:
     inside = np.clip(at, hull.low, hull.high)
     if residual is None:
         return np.zeros(len(at)), outside(hull, at)
-    out, nearest = _surface(residual, hull.points, inside)
+    out, nearest = _surface(residual, hull.points, inside, waves)
     beyond = _apart(at, inside) + _beyond_radius(hull, nearest)
     if residual.steps is not None:
         out += jumps(residual.steps, residual.steps_reach, inside)
@@ -132,35 +139,57 @@ def _located(residual: Residual | None, hull: Hull, at: Array) -> tuple[Array, A
     return out, beyond
 
 
-def _surface(residual: Residual, points: Array, at: Array) -> tuple[Array, Array]:
+def _surface(
+    residual: Residual, points: Array, at: Array, waves: Array | None
+) -> tuple[Array, Array]:
     """Smooth part at each row, and how far its nearest point is, as `matern` and `distances` say.
 
-    Rows are taken so many at a time that all stays in a core's cache. Products are always of as
-    many rows, as in `_product`: what a row has must not depend on what it is asked for with.
+    Rows are taken so many at a time that all stays in a core's cache.
     """
     out, nearest = np.empty((2, len(at)))
-    scale, (wide, coordinates) = np.sqrt(3.0) / residual.reach, points.shape
-    scaled = points * scale
-    # |a − p|² = −2a·p + |p|² + |a|², as one product.
-    right = np.empty((coordinates + 2, wide))
-    right[:-2], right[-2], right[-1] = -2.0 * scaled.T, (scaled * scaled).sum(axis=1), 1.0
-    left = np.zeros((BLOCK, coordinates + 2))
-    left[:, -2] = 1.0
-    whole, faded = np.zeros((2, BLOCK, wide))
+    scale = np.sqrt(3.0) / residual.reach
+    squares = _Squares(points * scale)
+    waved = None if residual.waves is None else _Squares(residual.waves * scale)
+    whole, more, faded = np.zeros((3, BLOCK, len(points)))
     for start in range(0, len(at), BLOCK):
-        some = at[start : start + BLOCK] * scale
-        rows = slice(start, start + len(some))
-        left[: len(some), :-2], left[: len(some), -1] = some, (some * some).sum(axis=1)
-        np.matmul(left, right, out=whole)
-        apart, fading = whole[: len(some)], faded[: len(some)]
+        rows = slice(start, start + BLOCK)
+        some = squares.to(at[rows] * scale, whole)
+        apart, fading = whole[:some], faded[:some]
         np.maximum(apart, 0.0, out=apart)
+        nearest[rows] = np.sqrt(apart.min(axis=1)) / scale
+        if waved is not None and waves is not None:
+            waved.to(waves[rows] * scale, more)
+            np.maximum(more[:some], 0.0, out=more[:some])
+            apart += more[:some]
         np.sqrt(apart, out=apart)
-        nearest[rows] = apart.min(axis=1) / scale
         np.exp(np.negative(apart, out=fading), out=fading)
         apart += 1.0
         apart *= fading
-        out[rows] = (whole @ residual.weights)[: len(some)]
+        out[rows] = (whole @ residual.weights)[:some]
     return out, nearest
+
+
+class _Squares:
+    """Squared distances of rows to some points, as one product: |a − p|² = −2a·p + |p|² + |a|².
+
+    Products are always of as many rows, as in `_product`: what a row has must not depend on what
+    it is asked for with.
+    """
+
+    def __init__(self, points: Array) -> None:
+        wide, coordinates = points.shape
+        self.right = np.empty((coordinates + 2, wide))
+        self.right[:-2] = -2.0 * points.T
+        self.right[-2], self.right[-1] = (points * points).sum(axis=1), 1.0
+        self.left = np.zeros((BLOCK, coordinates + 2))
+        self.left[:, -2] = 1.0
+
+    def to(self, rows: Array, out: Array) -> int:
+        """Write them for some rows, `BLOCK` at most, and say how many rows these are. [1]"""
+        some = len(rows)
+        self.left[:some, :-2], self.left[:some, -1] = rows, (rows * rows).sum(axis=1)
+        np.matmul(self.left, self.right, out=out)
+        return some
 
 
 def outside(hull: Hull, at: Array) -> Array:
@@ -254,8 +283,24 @@ def beyond(hull: Hull, at: Array, apart: Array) -> Array:
     return _beyond_box(hull, at) + _beyond_points(hull, apart)
 
 
+def with_waves(apart: Array, waves: Array | None, points: Array | None) -> Array:
+    """Distances of the surface: those in the coordinates, and in `Form.waves` of rows and points.
+
+    Parameters
+    ----------
+    apart
+        `separation` of the rows. [octave]
+    waves, points
+        One row each; None where the form has none. [octave]
+    """
+    if waves is None or points is None:
+        return apart
+    whole: Array = np.hypot(apart, distances(waves, points))
+    return whole
+
+
 def tabled(residual: Residual, hull: Hull, at: Array, apart: Array, far: Array) -> Array:
-    """`value` of rows whose `separation` and `beyond` are known. [1]"""
+    """`value` of rows whose `with_waves` and `beyond` are known. [1]"""
     out: Array = matern(apart / residual.reach) @ residual.weights
     if residual.steps is not None:
         out += jumps(residual.steps, residual.steps_reach, np.clip(at, hull.low, hull.high))

@@ -1,9 +1,12 @@
 """Requests as records of the compiled loop, and records back as requests that were served."""
 
+from typing import Final
+
 import numpy as np
 
+from roofline.cost.work import Array
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.compiled import prefix
+from roofline.serving.simulate.compiled import prefix, records
 from roofline.serving.simulate.compiled.state import (
     COUNTS,
     DECODING,
@@ -12,6 +15,7 @@ from roofline.serving.simulate.compiled.state import (
     ORDER,
     ROW,
     WAITING,
+    Places,
     Records,
     Rules,
     State,
@@ -19,14 +23,18 @@ from roofline.serving.simulate.compiled.state import (
 from roofline.serving.simulate.integers import Integers
 from roofline.serving.simulate.served import Served, Totals
 
+TIMES: Final = ("arrival", "admitted", "first_token", "finish")
+WHOLE: Final = ("number", "prompt", "output", "cached", "preemptions")
+"""Columns of requests that were served, as `records.collect` orders them."""
+
 
 def empty(g: Rules) -> State:
     """A server at rest, and no requests."""
     counts = np.zeros(1, dtype=COUNTS)
     counts["partial"] = -1
     none = np.zeros(0, dtype=np.int64)
-    table, blocks = prefix.prefixes(0)
-    tier_table, tier_blocks = prefix.prefixes(0)
+    chains, blocks = prefix.prefixes(0)
+    tier_chains, tier_blocks = prefix.prefixes(0)
     return State(
         rows=np.zeros(0, dtype=ROW),
         counts=counts,
@@ -35,9 +43,10 @@ def empty(g: Rules) -> State:
         phases=np.zeros(g.page, dtype=np.int64),
         fills=np.zeros(max(g.window, 1), dtype=np.int64),
         hashes=none,
-        table=table,
+        places=chains[:0],
+        chains=chains,
         blocks=blocks,
-        tier_table=tier_table,
+        tier_chains=tier_chains,
         tier_blocks=tier_blocks,
     )
 
@@ -61,15 +70,26 @@ def extended(
         Whether the caches of their prompts come with them, and the first token.
     """
     stay = np.flatnonzero(np.isnan(s.rows["finish"]))
+    left = len(stay)
     place = np.full(len(s.rows) + 1, -1, dtype=np.int64)  # the last one for "none": −1
-    place[stay] = np.arange(len(stay))
-    old, hashes = _kept(s, stay, place)
-    new = _records(given, first, ranks, transferred)
-    for name in ("child", "sibling"):
-        new[name] += np.where(new[name] >= 0, len(old), 0)
-    for name in ("blocks", "blocks_end"):
-        new[name] += len(hashes)
-    rows = np.concatenate([old, new])
+    place[stay] = np.arange(left)
+    rows = np.zeros(left + len(given), dtype=ROW)
+    rows[:left] = s.rows[stay]
+    kept = _compact(rows[:left], place)
+    # Those that are left may not have put their blocks there yet: all count.
+    hashes = np.concatenate([s.hashes[kept], np.asarray(given.hashes, np.int64)])
+    places = np.zeros(len(hashes), dtype=s.places.dtype)
+    places[: len(kept)] = s.places[kept]
+    records.fill(
+        rows,
+        (given.arrival, given.think),
+        (given.prompt, given.output),
+        (given.priority, ranks, given.after),
+        given.prefix,
+        first,
+        len(kept),
+        transferred,
+    )
     counts, lists = s.counts, np.zeros((LISTS, len(rows) + 1), dtype=np.int64)
     for which, name in (
         (WAITING, "waiting"),
@@ -81,95 +101,87 @@ def extended(
         lists[which, :size] = place[s.lists[which, :size]]
     counts["partial"] = place[counts["partial"]]
     roots = np.concatenate(
-        [place[s.roots[counts[0]["root"] :]], np.flatnonzero(given.after < 0) + len(old)]
+        [place[s.roots[counts[0]["root"] :]], np.flatnonzero(given.after < 0) + left]
     )
     counts["root"] = 0
-    hashes = np.concatenate([hashes, given.hashes.astype(np.int64)])
-    # Those that are left may not have put their blocks there yet: all count.
     more = len(hashes)
     # What is on the device, or will be, may all have to leave it.
     leaving = len(s.blocks) - 1 - int(s.blocks[-1]["users"]) + more
-    table, blocks = _room(g.pages * g.sharing, s.table, s.blocks, more)
-    tier_table, tier_blocks = _room(g.tier_pages, s.tier_table, s.tier_blocks, leaving)
-    return State(
-        rows,
-        counts,
-        lists,
-        roots,
-        s.phases,
-        s.fills,
-        hashes,
-        table,
-        blocks,
-        tier_table,
-        tier_blocks,
+    chains, blocks = _room(g.pages * g.sharing, s.chains, s.blocks, more)
+    tier_chains, tier_blocks = _room(g.tier_pages, s.tier_chains, s.tier_blocks, leaving)
+    return s._replace(
+        rows=rows,
+        lists=lists,
+        roots=roots,
+        hashes=hashes,
+        places=places,
+        chains=chains,
+        blocks=blocks,
+        tier_chains=tier_chains,
+        tier_blocks=tier_blocks,
     )
 
 
-def _records(given: Requests, first: int, ranks: Integers, transferred: bool) -> Records:
-    """Requests that nothing has happened to yet."""
-    out = np.zeros(len(given), dtype=ROW)
-    for name in ("arrival", "prompt", "output", "priority", "think"):
-        out[name] = getattr(given, name)
-    out["rank"], out["number"] = ranks, np.arange(first, first + len(given))
-    out["blocks"], out["blocks_end"] = given.prefix[:-1], given.prefix[1:]
-    for name in ("ready", "admitted", "first", "finish"):
-        out[name] = np.nan
-    out["made"] = out["swapped"] = transferred
-    out["child"] = out["sibling"] = -1
-    for i in np.flatnonzero(given.after >= 0)[::-1]:
-        parent = given.after[i] - first
-        out["sibling"][i] = out["child"][parent]
-        out["child"][parent] = i
-    return out
-
-
-def _kept(s: State, stay: Integers, place: Integers) -> tuple[Records, Integers]:
-    """Records that stay, and the ids of their blocks, in their new places."""
-    old = s.rows[stay]
-    ids = [s.hashes[row["blocks"] : row["blocks_end"]] for row in old]
-    ends = np.cumsum(old["blocks_end"] - old["blocks"])
-    old["blocks"], old["blocks_end"] = np.concatenate([[0], ends])[: len(old)], ends
+def _compact(rows: Records, place: Integers) -> Integers:
+    """Where the ids of the blocks of rows are, which move together as the rows have."""
+    sizes = rows["blocks_end"] - rows["blocks"]
+    ends = np.cumsum(sizes)
+    kept: Integers = np.repeat(rows["blocks_end"] - ends, sizes) + np.arange(sizes.sum())
+    rows["blocks"], rows["blocks_end"] = ends - sizes, ends
     for name in ("child", "sibling"):
-        old[name] = place[old[name]]
-    return old, np.concatenate([*ids, s.hashes[:0]])
+        rows[name] = place[rows[name]]
+    return kept
 
 
-def _room(pages: int, table: Integers, blocks: Records, more: int) -> tuple[Integers, Records]:
-    """A table of prefixes that has room for so many more blocks, or for all pages."""
+def _room(pages: int, chains: Places, blocks: Records, more: int) -> tuple[Places, Records]:
+    """Chains of prefixes with room for so many more blocks, or for all pages."""
     most = len(blocks) - 1
     wanted = min(pages, most - int(blocks[most]["users"]) + more)
     if wanted <= most:
-        return table, blocks
+        return chains, blocks
     larger, kept = prefix.prefixes(min(pages, 2 * wanted))
-    prefix.moved(blocks, larger, kept)
+    prefix.move(chains, blocks, larger, kept)
     return larger, kept
 
 
-def finished(g: Rules, s: State, start_s: float) -> Served:
-    """Requests that are finished, in the order of the stream.
+def columns(count: int) -> tuple[Array, Integers]:
+    """Room for the times and the whole numbers of requests that are finished.
+
+    Parameters
+    ----------
+    count
+        Requests. [1]
+    """
+    return np.empty((len(TIMES), count)), np.empty((len(WHOLE), count), dtype=np.int64)
+
+
+def finished(s: State) -> tuple[Array, Integers]:
+    """Times and whole numbers of the requests that are finished, in the order of the stream.
+
+    Parameters
+    ----------
+    s
+        The run.
+    """
+    times, whole = columns(len(s.rows) - int(np.isnan(s.rows["finish"]).sum()))
+    records.collect(s.rows, times, whole, False)
+    return times, whole
+
+
+def served(g: Rules, s: State, times: Array, whole: Integers, start_s: float) -> Served:
+    """Requests with what the server did up to now.
 
     Parameters
     ----------
     g, s
         The run.
+    times, whole
+        Columns of the requests.
     start_s
         First arrival. [s]
     """
-    done = s.rows[~np.isnan(s.rows["finish"])]
-    columns = {
-        "number": "number",
-        "arrival": "arrival",
-        "admitted": "admitted",
-        "first_token": "first",
-        "finish": "finish",
-        "prompt": "prompt",
-        "output": "output",
-        "cached": "found",
-        "preemptions": "preempted",
-    }
-    copied = {name: done[field].copy() for name, field in columns.items()}
-    return Served(**copied, totals=_totals(g, s, start_s))
+    named = dict(zip(TIMES, times, strict=True)), dict(zip(WHOLE, whole, strict=True))
+    return Served(**named[0], **named[1], totals=_totals(g, s, start_s))
 
 
 def _totals(g: Rules, s: State, start_s: float) -> Totals:

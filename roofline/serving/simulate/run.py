@@ -11,7 +11,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.simulate.checks import check
 from roofline.serving.simulate.integers import Integers
 from roofline.serving.simulate.prices import StepPrices
-from roofline.serving.simulate.served import Served, joined
+from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import BATCHED, Server
 from roofline.serving.traffic.columns import part
 
@@ -61,7 +61,8 @@ def simulate(
         raise InputError("there are no requests", hint="give at least one")
     uniform = bool((given.priority == given.priority[0]).all())
     rules = _Driven(concurrency, ramp_s, seed, transferred, uniform)
-    return joined(list(_stream(_parts(given), prices, server, rules)))
+    (served,) = _stream(_parts(given), prices, server, rules, len(given))
+    return served
 
 
 def stream(
@@ -102,8 +103,12 @@ class _Driven:
 
 
 def _stream(
-    given: Iterable[Requests], prices: StepPrices, server: Server, driven: _Driven
+    given: Iterable[Requests], prices: StepPrices, server: Server, driven: _Driven, total: int = 0
 ) -> Iterator[Served]:
+    """Requests that each part finishes, or all at the end.
+
+    The latter where there is a total: the caller has them at hand, and has checked them.
+    """
     concurrency, transferred = driven.concurrency, driven.transferred
     if concurrency < 0:
         raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
@@ -115,7 +120,7 @@ def _stream(
         )
     # Compiling takes a while, so it waits until something runs.
     from roofline.serving.simulate import rows
-    from roofline.serving.simulate.compiled import batches, loop
+    from roofline.serving.simulate.compiled import batches, loop, records
     from roofline.serving.simulate.dense import dense, rules
 
     random = np.random.default_rng(driven.seed) if driven.seed else None
@@ -125,10 +130,12 @@ def _stream(
     g = rules(server, prices, concurrency, driven.ramp_s, uniform=driven.uniform)
     serve = batches.serve if server.policy in BATCHED else loop.serve
     s, first, start_s = rows.empty(g), 0, 0.0
+    columns = rows.columns(total)
     parts = iter(given)
     part = next(parts, None)
     while part is not None:
-        check(part, server, first, transferred=transferred)
+        if not total:
+            check(part, server, first, transferred=transferred)
         coming = next(parts, None)
         if len(part) and not first:
             start_s = float(part.arrival[0])
@@ -136,7 +143,10 @@ def _stream(
         s = rows.extended(g, s, part, first, ranks, transferred=transferred)
         first += len(part)
         serve(table, g, s, coming is not None)
-        yield rows.finished(g, s, start_s)
+        if total:
+            records.collect(s.rows, *columns, True)
+        if not total or coming is None:
+            yield rows.served(g, s, *(columns if total else rows.finished(s)), start_s)
         part = coming
 
 

@@ -50,6 +50,18 @@ def test_a_row_decides_before_its_source_does() -> None:
     assert reading(replace(source, lengths=(0.5, 0.9))) == Reading(5.0, 0.5, 0.9)
 
 
+def test_prompts_of_the_labs_template_come_again() -> None:
+    asked = row(isl=2000.0, osl=100.0, batch=16.0, family="nvidia-dynamo-lab", **SILENT)
+    traffic = traffic_of(asked)
+    assert (traffic.pool, traffic.requests) == (100, 320)
+    assert (traffic.prompt, traffic.output) == (Constant(2000), Constant(100))
+    older = replace(asked, isl=2048.0)
+    assert (traffic_of(older).pool, traffic_of(older).prompt) == (0, Uniform(1987, 2109))
+    assert traffic_of(replace(asked, requests=32.0)).requests == 32
+    again = known(asked).served(NO_ENGINE)
+    assert np.median(again.ttft_s[160:]) < 0.5 * np.median(known(older).served(NO_ENGINE).ttft_s)
+
+
 def test_one_release_has_a_client_more_than_slots() -> None:
     assert waiting_clients(row(case=LATER, version="1.0.0rc3")) == 1
     assert waiting_clients(row(case=LATER, version="1.3.0")) == 0

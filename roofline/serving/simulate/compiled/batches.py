@@ -3,7 +3,7 @@
 import numpy as np
 
 from roofline.serving.simulate.compiled import heap, lookup, memory, queue
-from roofline.serving.simulate.compiled.compiler import compiled
+from roofline.serving.simulate.compiled.compiler import compiled, entry
 from roofline.serving.simulate.compiled.state import (
     DECODING,
     JOINING,
@@ -14,7 +14,7 @@ from roofline.serving.simulate.compiled.state import (
 from roofline.serving.simulate.compiled.tables import Prices
 
 
-@compiled
+@entry
 def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
     """Serve the rows until all are finished, or until the one after the last matters."""
     n = s.counts[0]

@@ -8,7 +8,7 @@ that could join; the steps until then are one sum over the table of prices.
 import numpy as np
 
 from roofline.serving.simulate.compiled import heap, lookup, memory, queue
-from roofline.serving.simulate.compiled.compiler import compiled
+from roofline.serving.simulate.compiled.compiler import compiled, entry
 from roofline.serving.simulate.compiled.state import (
     DECODING,
     JOINING,
@@ -20,7 +20,7 @@ from roofline.serving.simulate.compiled.state import (
 from roofline.serving.simulate.compiled.tables import Prices
 
 
-@compiled
+@entry
 def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
     """Serve the rows until all are finished, or until the one after the last matters."""
     n = s.counts[0]
@@ -180,8 +180,10 @@ def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
     if not g.contiguous:
         most = min(most, _steps_with_pages(g, s, most))
     if n.growing:
+        at = n.clock % g.window
         for ahead in range(1, most):
-            if s.fills[(n.clock + ahead) % g.window]:
+            at = at + 1 if at + 1 < g.window else 0
+            if s.fills[at]:
                 most = ahead
                 break
     left = g.budget - (n.decoding if g.decode_first else 0)
@@ -250,9 +252,11 @@ def _growth(g: Rules, s: State, steps: int, decoding: int) -> tuple[int, int]:
     """
     whole, rest = steps // g.page, steps % g.page
     grown, over, rest_grown, rest_over = 0, 0, 0, 0
+    at = (1 - s.counts[0].clock) % g.page
     for ahead in range(g.page if whole else rest):
-        grown += _wanted(g, s, ahead)
+        grown += s.phases[at]
         over += grown
+        at = at - 1 if at else g.page - 1
         if ahead + 1 == rest:
             rest_grown, rest_over = grown, over
     if not whole:

@@ -39,7 +39,7 @@ def make_room(g: Rules, s: State) -> None:
     while over > 0 and n.idle > 0:
         if g.tier_pages:
             keep_on_host(s, prefix.oldest(s.blocks))
-        prefix.evict(s.table, s.blocks)
+        prefix.evict(s.chains, s.blocks)
         n.idle -= 1
         over -= 1
 
@@ -47,14 +47,14 @@ def make_room(g: Rules, s: State) -> None:
 @compiled
 def keep_on_host(s: State, key: int) -> None:
     """Keep a page that leaves the device, as the newest of those there."""
-    entry = prefix.find(s.tier_table, s.tier_blocks, key)
-    if entry >= 0:
-        prefix.use(s.tier_blocks, entry)
+    place = prefix.find(s.tier_chains, s.tier_blocks, key)
+    if place >= 0:
+        prefix.use(s.tier_blocks, place)
     else:
         if prefix.full(s.tier_blocks):
-            prefix.evict(s.tier_table, s.tier_blocks)
-        entry = prefix.insert(s.tier_table, s.tier_blocks, key)
-    prefix.leave(s.tier_blocks, entry)
+            prefix.evict(s.tier_chains, s.tier_blocks)
+        place = prefix.insert(s.tier_chains, s.tier_blocks, key)
+    prefix.leave(s.tier_blocks, place)
 
 
 @compiled
@@ -69,17 +69,18 @@ def matched(g: Rules, s: State, i: int) -> tuple[int, int, int, int]:
     if not g.sharing:
         return 0, 0, 0, 0
     for at in range(r[i].blocks, r[i].blocks_end):
-        entry = -1 if loads else prefix.find(s.table, s.blocks, s.hashes[at])
-        if entry < 0:
-            there = g.tier_pages and prefix.find(s.tier_table, s.tier_blocks, s.hashes[at]) >= 0
+        place = -1 if loads else prefix.find(s.chains, s.blocks, s.hashes[at])
+        if place < 0:
+            there = g.tier_pages and prefix.find(s.tier_chains, s.tier_blocks, s.hashes[at]) >= 0
             if not there:
                 break
             loads += 1
-        if (hits + loads + (entry >= 0)) * g.page >= r[i].goal:
+        if (hits + loads + (place >= 0)) * g.page >= r[i].goal:
             return hits, idle, loads, r[i].goal - 1
-        if entry >= 0:
+        if place >= 0:
+            s.places[at] = place
             hits += 1
-            idle += s.blocks[entry].users == 0
+            idle += s.blocks[place].users == 0
     return hits, idle, loads, (hits + loads) * g.page
 
 
@@ -115,7 +116,7 @@ def admit(g: Rules, s: State, i: int, ready: bool) -> bool:
         return False
     n.copied += not ready and not loads and done > hits * g.page
     for at in range(r[i].blocks, r[i].blocks + hits):
-        if prefix.use(s.blocks, prefix.find(s.table, s.blocks, s.hashes[at])):
+        if prefix.use(s.blocks, s.places[at]):
             n.idle -= 1
             n.used += 1
             n.stored += g.page
@@ -140,28 +141,32 @@ def keep(g: Rules, s: State, i: int, other: int, tokens: int) -> None:
     Their ids are those of the prompt of a request, itself or the one that goes on from it.
     """
     r, n = s.rows, s.counts[0]
-    most = min(tokens // g.page, r[other].blocks_end - r[other].blocks)
-    while r[i].shared < most:
-        key = s.hashes[r[other].blocks + r[i].shared]
-        entry = prefix.find(s.table, s.blocks, key)
-        n.own -= 1
-        if entry < 0:
-            prefix.insert(s.table, s.blocks, key)
+    shared, blocks = r[i].shared, r[other].blocks
+    if other != i:
+        for page in range(shared):
+            s.places[blocks + page] = s.places[r[i].blocks + page]
+    most = max(min(tokens // g.page, r[other].blocks_end - blocks), shared)
+    for at in range(blocks + shared, blocks + most):
+        place = prefix.find(s.chains, s.blocks, s.hashes[at])
+        if place < 0:
+            place = prefix.insert(s.chains, s.blocks, s.hashes[at])
             n.used += 1
         else:  # somebody else computed the same: one copy is enough
             n.stored -= g.page
-            if prefix.use(s.blocks, entry):
+            if prefix.use(s.blocks, place):
                 n.idle -= 1
                 n.used += 1
                 n.stored += g.page
-        r[i].shared += 1
+        s.places[at] = place
+    n.own -= most - shared
+    r[i].shared = most
 
 
 @compiled
 def release(g: Rules, s: State, i: int, held: int, stored: int, other: int) -> None:
     """Take back the memory of a request: tokens that its pages were given for, and has stored.
 
-    The ids of its shared pages are those of the prompt of ``other``.
+    The places of its shared pages are those of the prompt of ``other``.
     """
     r, n = s.rows, s.counts[0]
     n.running -= 1
@@ -176,7 +181,7 @@ def release(g: Rules, s: State, i: int, held: int, stored: int, other: int) -> N
     n.stored -= stored - r[i].shared * g.page
     # Pages later in a prompt are of use to fewer others: they are to go first.
     for at in range(r[other].blocks + r[i].shared - 1, r[other].blocks - 1, -1):
-        if prefix.leave(s.blocks, prefix.find(s.table, s.blocks, s.hashes[at])):
+        if prefix.leave(s.blocks, s.places[at]):
             n.used -= 1
             n.idle += 1
             n.stored -= g.page

@@ -1,34 +1,34 @@
 """Pages of equal prefixes: which are kept, by whom they are used, which goes first.
 
-A table from the id of a block to its entry (open addressing, no more than half full), and a list
-of the entries that nobody uses, the one that was used longest ago first.
+A chain of the blocks whose ids have one home, for every home, and a list of the blocks that nobody
+uses, the one that was used longest ago first. A block keeps its place as long as it is kept.
 """
 
 from typing import Final
 
 import numpy as np
 
-from roofline.serving.simulate.compiled.compiler import compiled
-from roofline.serving.simulate.compiled.state import Records
-from roofline.serving.simulate.integers import Integers
+from roofline.serving.simulate.compiled.compiler import compiled, entry
+from roofline.serving.simulate.compiled.state import Places, Records
 
 BLOCK: Final = np.dtype(
-    # Id, sequences that use it; neighbours in the list of unused blocks. The last record is the
-    # two ends of that list; its ``users`` counts the free ones, whose places are in ``free``.
-    [("key", "i8"), ("users", "i8"), ("older", "i8"), ("newer", "i8"), ("free", "i8")]
+    # Id, sequences that use it; the next of its chain, −1 for none, or the next free place;
+    # neighbours in the list of unused blocks. The last record is the two ends of that list; its
+    # ``users`` counts the free places, ``next`` is the first of them.
+    [("key", "i8"), ("users", "i4"), ("next", "i4"), ("older", "i4"), ("newer", "i4")]
 )
 
 
-def prefixes(most: int) -> tuple[Integers, Records]:
-    """Room for that many blocks: a table of places by id, −1 for none, and the blocks."""
+def prefixes(most: int) -> tuple[Places, Records]:
+    """Room for that many blocks: the first place of every chain, −1 for none, and the blocks."""
     size = 2
     while size < 2 * most:
         size *= 2
     blocks = np.zeros(most + 1, dtype=BLOCK)
     blocks["older"], blocks["newer"] = most, most
-    blocks["free"] = most - 1 - np.arange(most + 1)
+    blocks["next"] = (np.arange(most + 1) + 1) % (most + 1)
     blocks["users"][most] = most
-    return np.full(size, -1, dtype=np.int64), blocks
+    return np.full(size, -1, dtype=np.int32), blocks
 
 
 @compiled
@@ -38,53 +38,48 @@ def _home(key: int, mask: int) -> int:
 
 
 @compiled
-def find(table: Integers, blocks: Records, key: int) -> int:
-    """Entry of a block, −1 for none."""
-    mask = len(table) - 1
-    at = _home(key, mask)
-    while table[at] >= 0:
-        if blocks[table[at]].key == key:
-            return int(table[at])
-        at = (at + 1) & mask
-    return -1
+def find(chains: Places, blocks: Records, key: int) -> int:
+    """Place of a block, −1 for none."""
+    at = chains[_home(key, len(chains) - 1)]
+    while at >= 0 and blocks[at].key != key:
+        at = blocks[at].next
+    return int(at)
 
 
 @compiled
-def insert(table: Integers, blocks: Records, key: int) -> int:
-    """New entry of a block that is not there, used once."""
-    ends = blocks[len(blocks) - 1]
-    ends.users -= 1
-    entry = blocks[ends.users].free
-    blocks[entry].key, blocks[entry].users = key, 1
-    mask = len(table) - 1
-    at = _home(key, mask)
-    while table[at] >= 0:
-        at = (at + 1) & mask
-    table[at] = entry
-    return int(entry)
+def insert(chains: Places, blocks: Records, key: int) -> int:
+    """Place of a block that was not there, used once."""
+    end = len(blocks) - 1
+    place = blocks[end].next
+    blocks[end].next = blocks[place].next
+    blocks[end].users -= 1
+    home = _home(key, len(chains) - 1)
+    blocks[place].key, blocks[place].users, blocks[place].next = key, 1, chains[home]
+    chains[home] = place
+    return int(place)
 
 
 @compiled
-def use(blocks: Records, entry: int) -> bool:
+def use(blocks: Records, place: int) -> bool:
     """One more user; whether it is the first."""
-    blocks[entry].users += 1
-    if blocks[entry].users > 1:
+    blocks[place].users += 1
+    if blocks[place].users > 1:
         return False
-    older, newer = blocks[entry].older, blocks[entry].newer
+    older, newer = blocks[place].older, blocks[place].newer
     blocks[older].newer, blocks[newer].older = newer, older
     return True
 
 
 @compiled
-def leave(blocks: Records, entry: int) -> bool:
-    """One user less; whether it was the last, so that the entry is the newest unused one."""
-    blocks[entry].users -= 1
-    if blocks[entry].users:
+def leave(blocks: Records, place: int) -> bool:
+    """One user less; whether it was the last, so that the block is the newest unused one."""
+    blocks[place].users -= 1
+    if blocks[place].users:
         return False
     end = len(blocks) - 1
     newest = blocks[end].older
-    blocks[newest].newer, blocks[entry].older = entry, newest
-    blocks[entry].newer, blocks[end].older = end, entry
+    blocks[newest].newer, blocks[place].older = place, newest
+    blocks[place].newer, blocks[end].older = end, place
     return True
 
 
@@ -101,39 +96,42 @@ def full(blocks: Records) -> bool:
 
 
 @compiled
-def evict(table: Integers, blocks: Records) -> None:
-    """Drop the entry that nobody has used for longest."""
+def evict(chains: Places, blocks: Records) -> None:
+    """Drop the block that nobody has used for longest."""
     end = len(blocks) - 1
-    entry = blocks[end].newer
-    after = blocks[entry].newer
+    place = blocks[end].newer
+    after = blocks[place].newer
     blocks[end].newer, blocks[after].older = after, end
-    mask = len(table) - 1
-    at = _home(blocks[entry].key, mask)
-    while table[at] != entry:
-        at = (at + 1) & mask
-    # Entries behind it that would no longer be found move up.
-    hole, at = at, (at + 1) & mask
-    while table[at] >= 0:
-        home = _home(blocks[table[at]].key, mask)
-        if ((at - home) & mask) >= ((at - hole) & mask):
-            table[hole] = table[at]
-            hole = at
-        at = (at + 1) & mask
-    table[hole] = -1
-    blocks[blocks[end].users].free = entry
+    home = _home(blocks[place].key, len(chains) - 1)
+    at = chains[home]
+    if at == place:
+        chains[home] = blocks[place].next
+    else:
+        while blocks[at].next != place:
+            at = blocks[at].next
+        blocks[at].next = blocks[place].next
+    blocks[place].next = blocks[end].next
+    blocks[end].next = place
     blocks[end].users += 1
 
 
-def moved(old: Records, table: Integers, blocks: Records) -> None:
-    """Put what is kept into a larger table: used blocks, then unused ones in their order."""
-    end = len(old) - 1
-    unused, place = [], int(old[end]["newer"])
-    while place != end:
-        unused.append(place)
-        place = int(old[place]["newer"])
-    free = set(old["free"][: old[end]["users"]].tolist()) | set(unused)
-    for place in [place for place in range(end) if place not in free] + unused:
-        new = insert(table, blocks, int(old[place]["key"]))
-        blocks[new]["users"] = max(int(old[place]["users"]), 1)
-        if not old[place]["users"]:
-            leave(blocks, new)
+@entry
+def move(old_chains: Places, old: Records, chains: Places, blocks: Records) -> None:
+    """Put what is kept into larger tables that are empty, at the places it had."""
+    was, end = len(old) - 1, len(blocks) - 1
+    for place in range(was):
+        blocks[place] = old[place]
+    blocks[end].older, blocks[end].newer = old[was].older, old[was].newer
+    newest, last = blocks[end].older, blocks[end].newer
+    if newest == was:  # every block is used
+        blocks[end].older, blocks[end].newer = end, end
+    else:
+        blocks[newest].newer, blocks[last].older = end, end
+    blocks[end].users += old[was].users - was
+    blocks[end].next, blocks[end - 1].next = was, old[was].next
+    for at in old_chains:
+        while at >= 0:
+            after = blocks[at].next
+            home = _home(blocks[at].key, len(chains) - 1)
+            blocks[at].next, chains[home] = chains[home], at
+            at = after

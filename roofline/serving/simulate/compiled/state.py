@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from roofline.serving.simulate.integers import Integers
 
 Records: TypeAlias = NDArray[np.void]
+Places: TypeAlias = NDArray[np.int32]
 Record: TypeAlias = Any
 """An element of `Records`; its fields are attributes where the loop is compiled."""
 
@@ -168,11 +169,11 @@ class State(NamedTuple):
         Sequences that decode by where in a page their next token lies.
     fills
         Sequences by when they fill the window.
-    hashes
-        Ids of blocks.
-    table, blocks
+    hashes, places
+        Ids of blocks, and where those are kept that the sequence uses.
+    chains, blocks
         Of prefixes: see `prefix`.
-    tier_table, tier_blocks
+    tier_chains, tier_blocks
         Of those on the host, which nobody uses.
     """
 
@@ -183,7 +184,8 @@ class State(NamedTuple):
     phases: Integers
     fills: Integers
     hashes: Integers
-    table: Integers
+    places: Places
+    chains: Places
     blocks: Records
-    tier_table: Integers
+    tier_chains: Places
     tier_blocks: Records
