@@ -90,6 +90,7 @@
     const frame = plot.querySelector(".nsewdrag").getBoundingClientRect();
     const boxes = (names) => [...plot.querySelectorAll(names)].map((e) => e.getBoundingClientRect());
     const taken = boxes(".scatterlayer .points path");
+    const texts = [];
     plot.querySelectorAll(".scatterlayer .js-line").forEach((line) => {
       const place = line.getScreenCTM();
       for (let at = 0; at < line.getTotalLength(); at += 8) {
@@ -106,7 +107,7 @@
       drawing.querySelector(".annotation-text-g").getBoundingClientRect(),
     ]);
     const moves = (i) => layout.annotations[i].showarrow;
-    named.forEach(([i, box]) => moves(i) || layout.annotations[i].name === "slope" || taken.push(box));
+    named.forEach(([i, box]) => moves(i) || layout.annotations[i].name === "slope" || texts.push(box));
     named.filter(([i]) => moves(i)).forEach(([i, box]) => {
       const { ax, ay, xanchor } = layout.annotations[i];
       const [right, left] = [Math.abs(ax), -Math.abs(ax)];
@@ -122,11 +123,16 @@
           const out = box.width * box.height - covered(tried, frame);
           // Near its point, and on the side where it was meant.
           const far = 30 * step + 3 * Math.abs(start - meant) + (dx === ax ? 0 : 20);
-          const cost = taken.reduce((sum, other) => sum + covered(tried, other), far + 100 * out);
+          // Two names over each other cannot be read; a name over a line can.
+          const cost =
+            far +
+            100 * out +
+            taken.reduce((sum, other) => sum + covered(tried, other), 0) +
+            texts.reduce((sum, other) => sum + 20 * covered(tried, other), 0);
           if (!best || cost < best.cost - 1) best = { cost, dx: dx + start - meant, dy, left: dx < 0, tried };
         }
       }
-      taken.push(best.tried);
+      texts.push(best.tried);
       Object.assign(changes, {
         [`annotations[${i}].ax`]: best.dx,
         [`annotations[${i}].ay`]: best.dy,

@@ -109,11 +109,6 @@ def _named(device: str, engine: str, file: Stamp) -> GpuCalibration:
 def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
     """Files that `calibration_of` reads and that may change while the program does not.
 
-    Parameters
-    ----------
-    asked, gpu
-        As for `calibration_of`.
-
     Raises
     ------
     UnknownNameError

@@ -14,11 +14,10 @@ import numpy as np
 
 from roofline.bench.collectives import CUSTOM, NCCL, algorithms
 from roofline.bench.held_out import octaves
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import Group, Name, group_of, parts
 from roofline.bench.releases import newest
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.collective import collective_dims, form
-from roofline.cost.kernels.form import machine
 from roofline.errors import LayoutError, UnknownNameError
 from roofline.hardware.catalog import default_node, gpu
 from roofline.hardware.machine import Gpu, Link
@@ -60,8 +59,7 @@ def collective_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     others = [key for key in KEY if key != "version"]
     latest = named.groupby(others, observed=True).version.transform(newest)
     named = named.assign(version=named.version.where(sizes >= LEAST, latest))
-    for values, rows in named.groupby(list(KEY), observed=True):
-        name = dict(zip(KEY, map(str, values), strict=True))
+    for name, rows in parts(named, KEY):
         library = CUSTOM if name["backend"].endswith(CUSTOM_ENDS) else NCCL
         if name["op"] not in library:
             raise UnknownNameError(
@@ -71,9 +69,7 @@ def collective_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
         yield _group(name, rows, library)
 
 
-def _group(
-    name: dict[str, str], rows: "pandas.DataFrame", library: Mapping[str, tuple[str, ...]]
-) -> Group:
+def _group(name: Name, rows: "pandas.DataFrame", library: Mapping[str, tuple[str, ...]]) -> Group:
     device, op, across = gpu(name["gpu"]), name["op"], int(name["across"])
     ranks = rows.n_ranks.to_numpy(np.float64)
     rate, adds = _wires(device, float(ranks.max()), across, name["topology"])
@@ -87,14 +83,12 @@ def _group(
     arithmetic = "bf16" if "bf16" in device.flops_per_s else next(iter(device.flops_per_s))
     custom = "custom-" * (library is CUSTOM)
     few = FORMS.get(f"collective-{custom}few-{op.replace('_', '-')}") if len(rows) < FEW else None
-    return Group(
+    return group_of(
         {**name, "across": f"{across} a node" if across else ""},
         few or form(op, algorithms(library, op, in_switch=adds)),
-        machine(device, arithmetic),
         collective_dims(payload, ranks, rates, switched.astype(np.float64)),
-        rows.time_s.to_numpy(np.float64),
+        rows,
         octaves(payload),
-        rows.index.to_numpy().astype(np.int64),
         arithmetic,
     )
 

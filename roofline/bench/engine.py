@@ -120,15 +120,6 @@ def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) 
 def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measurement:
     """Time a point until the stop rule is content.
 
-    Parameters
-    ----------
-    point
-        What to measure.
-    backend, pool
-        Where, and its memory.
-    stop
-        When to stop.
-
     Raises
     ------
     InputError

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.expert_rows import families, numbers, parts
+from roofline.bench.expert_rows import families, numbers
 from roofline.bench.held_out import octaves
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import Group, group_of, parts
 from roofline.cost.kernels import exchange
-from roofline.cost.kernels.form import machine
 from roofline.cost.work import Array
 from roofline.errors import LayoutError
 from roofline.hardware.catalog import USUAL_BOX, default_node, gpu
@@ -62,16 +61,8 @@ def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             np.full_like(tokens, rate),
             crossing,
         )
-        yield Group(
-            {**name, "dtype": "bfloat16"},
-            exchange.FORM,
-            machine(device, "bf16"),
-            dims,
-            rows.time_s.to_numpy(np.float64),
-            families(rows.assign(octave=octaves(tokens)), SHAPE, ("sms", "octave")),
-            rows.index.to_numpy().astype(np.int64),
-            "bf16",
-        )
+        alike = families(rows.assign(octave=octaves(tokens)), SHAPE, ("sms", "octave"))
+        yield group_of({**name, "dtype": "bfloat16"}, exchange.FORM, dims, rows, alike)
 
 
 def alltoall_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -94,16 +85,8 @@ def alltoall_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             active * CHOICE / hidden if op == "prepare" else np.full_like(tokens, width),
             np.full_like(tokens, rate),
         )
-        yield Group(
-            {**name, "op": op},
-            exchange.ALLTOALL,
-            machine(device, "bf16"),
-            {**dims, "ranks": ep},
-            rows.time_s.to_numpy(np.float64),
-            octaves(tokens),
-            rows.index.to_numpy().astype(np.int64),
-            "bf16",
-        )
+        dims = {**dims, "ranks": ep}
+        yield group_of({**name, "op": op}, exchange.ALLTOALL, dims, rows, octaves(tokens))
 
 
 def _width(op: str, dtype: str) -> float:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.held_out import Labels
-from roofline.bench.kernel_rows import Group, Name
+from roofline.bench.kernel_rows import Group, Name, group_of, parts
 from roofline.bench.releases import newest
 from roofline.cost.kernels import experts, routing
-from roofline.cost.kernels.form import Form, machine
+from roofline.cost.kernels.form import Form
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 from roofline.hardware.machine import Gpu
@@ -156,18 +156,9 @@ def made(
     form: Form = experts.FORM,
 ) -> Group:
     """Group of rows, from columns and tiles of each height."""
-    device = gpu(name["gpu"])
-    arithmetic = arithmetic_of(name["dtype"], device)
-    return Group(
-        name,
-        form,
-        machine(device, arithmetic),
-        experts.expert_dims(**dims, tiles=tiles),
-        rows.time_s.to_numpy(np.float64),
-        families(rows, family),
-        rows.index.to_numpy().astype(np.int64),
-        arithmetic,
-    )
+    arithmetic = arithmetic_of(name["dtype"], gpu(name["gpu"]))
+    columns = experts.expert_dims(**dims, tiles=tiles)
+    return group_of(name, form, columns, rows, families(rows, family), arithmetic)
 
 
 def arithmetic_of(dtype: str, device: Gpu) -> str:
@@ -176,21 +167,16 @@ def arithmetic_of(dtype: str, device: Gpu) -> str:
 
 
 def families(
-    rows: "pandas.DataFrame", family: tuple[str, ...], split: tuple[str, ...] = SPLIT
+    rows: "pandas.DataFrame",
+    family: tuple[str, ...],
+    split: tuple[str, ...] = SPLIT,
+    few: int = FEW,
 ) -> Labels:
     """Label of each row, by its shape, and by its split where shapes are few."""
     found = rows.groupby(list(family), observed=True).ngroup()
-    if found.nunique() < FEW:
+    if found.nunique() < few:
         found = rows.groupby([*family, *split], observed=True).ngroup()
     return found.to_numpy().astype(np.int64)
-
-
-def parts(
-    frame: "pandas.DataFrame", key: tuple[str, ...]
-) -> Iterator[tuple[Name, "pandas.DataFrame"]]:
-    """Rows that agree in some columns, and what they agree in."""
-    for values, rows in frame.groupby(list(key), observed=True):
-        yield dict(zip(key, map(str, values), strict=True)), rows
 
 
 def numbers(rows: "pandas.DataFrame", name: str) -> Array:

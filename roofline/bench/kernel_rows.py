@@ -4,7 +4,7 @@ A group is what one fit may hold: one device, library, kernel and number formats
 the shapes that are left out together.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -108,24 +108,58 @@ class Group:
         )
 
 
+def group_of(
+    name: Name,
+    form: Form,
+    dims: dict[str, Array],
+    rows: "pandas.DataFrame",
+    families: Labels,
+    arithmetic: str = "bf16",
+) -> Group:
+    """Group of measured rows, with their times and places in the file."""
+    return Group(
+        name,
+        form,
+        machine(gpu(name["gpu"]), arithmetic),
+        dims,
+        rows.time_s.to_numpy(np.float64),
+        families,
+        rows.index.to_numpy().astype(np.int64),
+        arithmetic,
+    )
+
+
+def parts(
+    frame: "pandas.DataFrame", key: Sequence[str]
+) -> Iterator[tuple[Name, "pandas.DataFrame"]]:
+    """Rows that agree in some columns, and what they agree in."""
+    for values, rows in frame.groupby(list(key), observed=True):
+        yield dict(zip(key, map(str, values), strict=True)), rows
+
+
+def columns(rows: "pandas.DataFrame", names: Sequence[str]) -> list[Array]:
+    """Columns in float64."""
+    return [rows[name].to_numpy(np.float64) for name in names]
+
+
 def prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Prefill attention; TensorRT-LLM computes in fp8 where the cache is.
 
     On Ada its kernels in fp8 differ by head width: those for 64 and 256 start blocks four times
     as slowly and reach half the rate or less.
     """
-    for name, rows in _parts(frame, KEY):
+    for name, rows in parts(frame, KEY):
         some = rows[rows.seq_q > 1] if SINGLE in name["kernel"] else rows
         generation = gpu(name["gpu"]).architecture
-        parts = {"": some}
+        split = {"": some}
         if (name["backend"], name["dtype"], generation) == ("trtllm", "fp8", "ada"):
             narrow, wide = some.head_dim == NARROW, some.head_dim == prefill.WIDE
-            parts = {"": some[~(narrow | wide)], "narrow": some[narrow], "wide": some[wide]}
+            split = {"": some[~(narrow | wide)], "narrow": some[narrow], "wide": some[wide]}
         low = "fp8" in (name["dtype"], name["kv_dtype"])
-        for heads, part in parts.items():
+        for heads, part in split.items():
             if len(part):
                 dims = prefill.prefill_dims(
-                    *_columns(part, ATTENTION),
+                    *columns(part, ATTENTION),
                     *_widths(part),
                     kernel=name["kernel"],
                     generation=generation,
@@ -140,40 +174,40 @@ def decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     Its kernels for grouped heads take up to 32 of a group. Larger groups, and before Blackwell
     heads without a group, run masked multi-head attention, one head at a time.
     """
-    for name, rows in _parts(frame, KEY):
+    for name, rows in parts(frame, KEY):
         grouped = rows.n_heads / rows.n_kv_heads
         if name["backend"] != "trtllm":
             yield _decode(name, rows)
             continue
         alone = (grouped == 1) & (gpu(name["gpu"]).architecture not in latent_schedule.PAIRED)
         large = grouped > decode.MOST_GROUPED
-        parts = {"": rows[~(alone | large)], "alone": rows[alone], "wide-group": rows[large]}
-        for heads, part in parts.items():
+        kinds = {"": rows[~(alone | large)], "alone": rows[alone], "wide-group": rows[large]}
+        for heads, part in kinds.items():
             if len(part):
                 yield _decode(name | {"heads": heads}, part)
 
 
 def _decode(name: Name, rows: "pandas.DataFrame") -> Group:
-    columns, single = (*_columns(rows, ATTENTION), *_widths(rows)), bool(name.get("heads"))
-    dims = decode.decode_dims(*columns, kernel=name["kernel"], single=single)
+    shape, single = (*columns(rows, ATTENTION), *_widths(rows)), bool(name.get("heads"))
+    dims = decode.decode_dims(*shape, kernel=name["kernel"], single=single)
     return _group(name, decode.FORM, dims, rows, SHAPE)
 
 
 def latent_decode_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Decoding of multi-head latent attention."""
-    for name, rows in _parts(frame, KEY):
-        columns = (*_columns(rows, LATENT), *_widths(rows))
+    for name, rows in parts(frame, KEY):
+        shape = (*columns(rows, LATENT), *_widths(rows))
         dims = latent_schedule.latent_dims(
-            *columns, generation=gpu(name["gpu"]).architecture, kernel=name["kernel"]
+            *shape, generation=gpu(name["gpu"]).architecture, kernel=name["kernel"]
         )
         yield _group(name, latent.DECODE, dims, rows, ("n_heads",), low=name["kv_dtype"] == "fp8")
 
 
 def latent_prefill_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Prefill of multi-head latent attention, which computes in 16 bits."""
-    for name, rows in _parts(frame, KEY):
-        columns = (*_columns(rows, LATENT), *_widths(rows))
-        dims = latent_prefill.latent_prefill_dims(*columns, kernel=name["kernel"])
+    for name, rows in parts(frame, KEY):
+        shape = (*columns(rows, LATENT), *_widths(rows))
+        dims = latent_prefill.latent_prefill_dims(*shape, kernel=name["kernel"])
         inside = name["kernel"] in latent_prefill.INSIDE_KERNELS
         form = latent_prefill.INSIDE if inside else latent_prefill.FORM
         yield _group(name, form, dims, rows, ("n_heads",))
@@ -185,33 +219,33 @@ def module_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     vLLM absorbs short prefills too, where it names the kernel that decodes.
     """
     key = tuple(name for name in (*KEY, "op", "phase", "gemm_dtype") if name in frame)
-    for name, rows in _parts(frame, key):
+    for name, rows in parts(frame, key):
         absorbed = name["phase"] == "decode" or "MLA" in name["kernel"]
         wide = rows.replace({"dtype": {"fp8_block": "bfloat16"}})  # of the projections only
-        columns = (*_columns(rows, LATENT), *_widths(wide))
+        shape = (*columns(rows, LATENT), *_widths(wide))
         device = gpu(name["gpu"])
         narrow = PROJECTED[name["gemm_dtype"]]
         faster = device.rate(narrow) / device.rate("bf16") if narrow in device.flops_per_s else 1.0
         own = (
-            _columns(rows, ("n_heads",))[0],
+            columns(rows, ("n_heads",))[0],
             _mapped(rows, "gemm_dtype", WEIGHTS),
             np.full(len(rows), faster),
         )
         if absorbed:
             inside = latent_schedule.latent_dims(
-                *columns, generation=device.architecture, kernel=name["kernel"]
+                *shape, generation=device.architecture, kernel=name["kernel"]
             )
             dims = latent_module.with_projections(inside, *own)
             yield _group(name, latent_module.ABSORBED, dims, rows, ("n_heads",))
         else:
-            dims = latent_module.expanded_dims(*columns[:-1], weight_width=own[1], faster=own[2])
+            dims = latent_module.expanded_dims(*shape[:-1], weight_width=own[1], faster=own[2])
             yield _group(name, latent_module.EXPANDED, dims, rows, ("n_heads",))
 
 
 def head_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Matrices of each head around latent decoding."""
-    for name, rows in _parts(frame, (*LEFT, "op")):
-        tokens, heads = _columns(rows, ("num_tokens", "n_heads"))
+    for name, rows in parts(frame, (*LEFT, "op")):
+        tokens, heads = columns(rows, ("num_tokens", "n_heads"))
         low = name["dtype"] == "fp8"
         into = name["op"] == "mla_gen_pre"
         dims = {
@@ -222,17 +256,6 @@ def head_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
             "quantised": np.full_like(tokens, float(low)),
         }
         yield _group(name, latent_module.HEADS, dims, rows, ("n_heads",), low=low)
-
-
-def _parts(
-    frame: "pandas.DataFrame", key: tuple[str, ...]
-) -> Iterator[tuple[Name, "pandas.DataFrame"]]:
-    for values, rows in frame.groupby(list(key), observed=True):
-        yield dict(zip(key, map(str, values), strict=True)), rows
-
-
-def _columns(rows: "pandas.DataFrame", names: tuple[str, ...]) -> list[Array]:
-    return [rows[name].to_numpy(np.float64) for name in names]
 
 
 def _mapped(rows: "pandas.DataFrame", name: str, values: Mapping[str, float]) -> Array:
@@ -260,16 +283,7 @@ def _group(
         sized = rows.assign(size=np.digitize(rows.batch, SIZES))
         more = [*family, "size"]
         families = sized.groupby(more, observed=True).ngroup().to_numpy().astype(np.int64)
-    return Group(
-        name,
-        form,
-        machine(device, arithmetic),
-        dims,
-        rows.time_s.to_numpy(np.float64),
-        families,
-        rows.index.to_numpy().astype(np.int64),
-        arithmetic,
-    )
+    return group_of(name, form, dims, rows, families, arithmetic)
 
 
 READERS: Final[Mapping[str, Callable[["pandas.DataFrame"], Iterator[Group]]]] = {

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.kernel_rows import WEIGHTS, Group, Name
+from roofline.bench.kernel_rows import WEIGHTS, Group, Name, columns, group_of, parts
 from roofline.bench.rows import families_of
 from roofline.cost.kernels import hyper, mlp
-from roofline.cost.kernels.form import Form, machine
+from roofline.cost.kernels.form import Form
 from roofline.cost.work import Array
-from roofline.hardware.catalog import gpu
 
 if TYPE_CHECKING:
     import pandas
@@ -25,19 +24,15 @@ def hyper_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     An engine chooses one of several kernels by the number of tokens: they are one group, as what is
     asked for is what the engine does.
     """
-    for values, rows in frame.groupby(list(HYPER), observed=True):
-        name = dict(zip(HYPER, map(str, values), strict=True))
-        columns = ("num_tokens", "hidden", "hc_mult", "sites")
-        dims = hyper.hyper_dims(*(rows[column].to_numpy(np.float64) for column in columns))
+    for name, rows in parts(frame, HYPER):
+        dims = hyper.hyper_dims(*columns(rows, ("num_tokens", "hidden", "hc_mult", "sites")))
         yield _group({**name, "dtype": "bfloat16"}, hyper.HYPER[name["op"]], dims, rows, "bf16")
 
 
 def mlp_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Gated feed-forward parts; both phases run the same kernels."""
-    for values, rows in frame.groupby(list(MLP), observed=True):
-        name = dict(zip(MLP, map(str, values), strict=True))
-        columns = ("num_tokens", "hidden", "inter")
-        tokens, hidden, inter = (rows[column].to_numpy(np.float64) for column in columns)
+    for name, rows in parts(frame, MLP):
+        tokens, hidden, inter = columns(rows, ("num_tokens", "hidden", "inter"))
         low = "fp8" if name["dtype"].startswith("fp8") else "bf16"
         dims = mlp.mlp_dims(tokens, hidden, inter, np.full_like(tokens, WEIGHTS[name["dtype"]]))
         yield _group(name, mlp.FORM, dims, rows, low)
@@ -47,13 +42,4 @@ def _group(
     name: Name, form: Form, dims: dict[str, Array], rows: "pandas.DataFrame", arithmetic: str
 ) -> Group:
     told = {**dims, "octave": np.floor(np.log2(dims["tokens"]))}
-    return Group(
-        name,
-        form,
-        machine(gpu(name["gpu"]), arithmetic),
-        dims,
-        rows.time_s.to_numpy(np.float64),
-        families_of(told, ("hidden", "octave")),
-        rows.index.to_numpy().astype(np.int64),
-        arithmetic,
-    )
+    return group_of(name, form, dims, rows, families_of(told, ("hidden", "octave")), arithmetic)

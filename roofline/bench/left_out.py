@@ -4,7 +4,6 @@ A group that is a sample, of a device whose sibling was measured at length, take
 and one factor from the other families of the sample; every other group is fitted by itself.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.work import Array
 from roofline.errors import RooflineError
 from roofline.hardware.catalog import gpu
+from roofline.study.executors import cores
 
 SAMPLE: Final = 0.125
 """A group of less than this share of its sibling's rows is a sample. Of measured samples of 1-2 %
@@ -71,7 +71,7 @@ def left_out(jobs: int = 0) -> Predictor:
     """
 
     def every(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:
-        with ThreadPoolExecutor(jobs or processors()) as pool:
+        with ThreadPoolExecutor(jobs or cores()) as pool:
 
             @cache
             def fitted(place: int) -> Calibrated:
@@ -123,12 +123,6 @@ def sibling_of(group: Group, groups: Sequence[Group]) -> int | None:
         and gpu(other.name["gpu"]).architecture == generation
     ]
     return max(alike)[1] if alike else None
-
-
-def processors() -> int:
-    """Processors that this process may use. [1]"""
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable else os.cpu_count() or 1
 
 
 def _tried(predict: Callable[[], Predicted]) -> Predicted | RooflineError:

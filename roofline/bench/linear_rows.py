@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.kernel_rows import Group
+from roofline.bench.kernel_rows import Group, Name, group_of, parts
 from roofline.bench.rows import families_of
 from roofline.cost.kernels.conversion import CONVERSION, difference_dims
-from roofline.cost.kernels.form import Form, machine
+from roofline.cost.kernels.form import Form
 from roofline.cost.kernels.gemm import GEMM, PRODUCTS
 from roofline.cost.kernels.pointwise import POINTWISE
 from roofline.cost.work import Array
@@ -33,8 +33,7 @@ FEW: Final = 8
 def linear_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Linear layers; a family is a weight shape."""
     key = [name for name in KEY if name in frame]
-    for values, rows in frame.groupby(key, observed=True):
-        name = dict(zip(key, map(str, values), strict=True))
+    for name, rows in parts(frame, key):
         form = GEMM.get(name["dtype"])
         if form is not None:
             yield _group(
@@ -45,8 +44,7 @@ def linear_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 def quantise_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Activations converted for a product; a family is a width."""
     key = ["gpu", "backend", "version", "op", "dtype"]
-    for values, rows in frame.groupby(key, observed=True):
-        name = dict(zip(key, map(str, values), strict=True))
+    for name, rows in parts(frame, key):
         minus = "kernel" in rows and rows.kernel.astype(str).str.contains(MINUS).all()
         form = CONVERSION.get("difference" if minus else name["op"])
         if form is not None:
@@ -66,8 +64,7 @@ def pass_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     blocks = frame.model.map({name: block_of(name) for name in frame.model.unique()})
     alike = frame.assign(block=blocks.where(~frame.op.isin(OF_ANY_BLOCK), ""))
     key = ["gpu", "backend", "version", "op", "dtype", "block"]
-    for values, rows in alike.groupby(key, observed=True):
-        name = dict(zip(key, map(str, values), strict=True))
+    for name, rows in parts(alike, key):
         form = POINTWISE.get(name["op"])
         if form is not None:
             renamed = rows.rename(columns={"num_tokens": "m"})
@@ -94,7 +91,7 @@ def block_of(network: str) -> str:
 
 
 def _group(
-    name: dict[str, str],
+    name: Name,
     form: Form,
     arithmetic: str,
     rows: "pandas.DataFrame",
@@ -106,7 +103,4 @@ def _group(
     dims: dict[str, Array] = {column: rows[column].to_numpy(np.float64) for column in columns}
     told = {**dims, "octave": np.floor(np.log2(dims["m"]))}
     families = families_of(told, (*family, "octave") if octaves else family)
-    device = gpu(name["gpu"])
-    times = rows.time_s.to_numpy(np.float64)
-    index = rows.index.to_numpy().astype(np.int64)
-    return Group(name, form, machine(device, arithmetic), dims, times, families, index, arithmetic)
+    return group_of(name, form, dims, rows, families, arithmetic)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.exchange_rows import joined
-from roofline.bench.expert_rows import EXPONENTS, columns_of, made, numbers, parts
-from roofline.bench.kernel_rows import Group
+from roofline.bench.expert_rows import EXPONENTS, columns_of, made, numbers
+from roofline.bench.kernel_rows import Group, parts
 from roofline.cost.kernels import experts, routing
 from roofline.hardware.catalog import gpu
 

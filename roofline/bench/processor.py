@@ -10,6 +10,7 @@ from typing import Final
 from roofline.cost.kernels.form import Machine
 from roofline.hardware.catalog import gpu
 from roofline.hardware.machine import Gpu
+from roofline.study.executors import cores
 from roofline.units import PREFIX
 
 GENERIC: Final = "cpu-generic"
@@ -53,7 +54,7 @@ class Processor:
 
 def detect() -> Processor:
     """Processor of this machine."""
-    return Processor(_title(), _cores(), _cache(), _memory())
+    return Processor(_title(), cores(), _cache(), _memory())
 
 
 def datasheet() -> Gpu:
@@ -87,12 +88,6 @@ def _title() -> str:
         if found:
             return " ".join(found[1].split())
     return platform.processor() or platform.machine() or "processor"
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cache() -> float:

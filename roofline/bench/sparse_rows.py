@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.held_out import Labels
-from roofline.bench.kernel_rows import PROJECTED, SIZES, WEIGHTS, WIDTHS, Group
+from roofline.bench.kernel_rows import (
+    PROJECTED,
+    SIZES,
+    WEIGHTS,
+    WIDTHS,
+    Group,
+    Name,
+    group_of,
+    parts,
+)
 from roofline.cost.kernels import sparse, sparse_columns
-from roofline.cost.kernels.form import Form, machine
+from roofline.cost.kernels.form import Form
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
@@ -75,13 +84,11 @@ ALIASES: Final = {"nvidia/GLM-5-NVFP4": "zai-org/GLM-5", "nvidia/GLM-5.2-NVFP4":
 
 def sparse_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Sparse attention, modules and kernels; a family is a network and its heads on a device."""
-    key = [name for name in KEY if name in frame]
-    for values, rows in frame.groupby(key, observed=True):
-        name = dict(zip(key, map(str, values), strict=True))
+    for name, rows in parts(frame, [name for name in KEY if name in frame]):
         yield _group(name, rows)
 
 
-def _group(name: dict[str, str], rows: "pandas.DataFrame") -> Group:
+def _group(name: Name, rows: "pandas.DataFrame") -> Group:
     device = gpu(name["gpu"])
     op = name.get("op", "msa")
     order, columns = [], []
@@ -90,16 +97,7 @@ def _group(name: dict[str, str], rows: "pandas.DataFrame") -> Group:
         order.append(some.index.to_numpy())
     dims = {key: np.concatenate([each[key] for each in columns]) for key in columns[0]}
     rows = rows.loc[np.concatenate(order)]
-    return Group(
-        name,
-        form_of(op, name),
-        machine(device, "bf16"),
-        dims,
-        rows.time_s.to_numpy(np.float64),
-        _families(rows),
-        rows.index.to_numpy().astype(np.int64),
-        "bf16",
-    )
+    return group_of(name, form_of(op, name), dims, rows, _families(rows))
 
 
 def _families(rows: "pandas.DataFrame") -> Labels:

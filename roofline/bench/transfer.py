@@ -70,14 +70,6 @@ def cross_transfer(
     families: Labels,
     folds: int = OUTER,
 ) -> tuple[Array, Array]:
-    """Prediction [s] and log spread [1] of each row of a sample, from other families of it.
-
-    Parameters
-    ----------
-    model, dims, machine, measured, families
-        As in `transfer`.
-    folds
-        Groups of families. [1]
-    """
+    """Prediction [s] and log spread [1] of each row of a sample, from other families of it."""
     rows = checked(model.form, machine, dims, measured, families, constants=1)
     return scored(rows, folds, partial(transfer, model))

@@ -71,16 +71,16 @@ APART: Final = (
     "topology",
     "node_num",
 )
-"""Columns in which groups differ: what one part of them cannot be read for does not stop others."""
+"""Columns that divide rows into groups: a group that cannot be read does not stop the others."""
 MIXED: Final[Mapping[str, tuple[str, ...]]] = {"mhc": ("kernel",), "mlp": ("phase",)}
-"""Of them, those in which the rows of one group may differ, by kind."""
+"""Columns of `APART` in which rows of one group may differ, by kind."""
 LEFT: Final = "the kernel takes these rows for another operator, such as a prefill of one token"
 FIGURES: Final = ("median", "mean", "p90")
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What was predicted of a file of measurements, a value for each of its rows.
+    """Predicted and measured times of the rows of a file of measurements.
 
     Attributes
     ----------

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from roofline.bench.expert_rows import EXPONENTS, SHAPE, columns_of, made, numbers, parts
-from roofline.bench.kernel_rows import Group
+from roofline.bench.expert_rows import EXPONENTS, SHAPE, columns_of, made, numbers
+from roofline.bench.kernel_rows import Group, parts
 from roofline.cost.kernels import experts, routing
 from roofline.cost.kernels.routing import Loads
 

@@ -108,7 +108,8 @@ def print_result(result: "Result", style: Format) -> None:
         chosen = [name for name in STATIC if not (same and name == "ttft_mean_s")]
         _print_headline(tables["static_batch"], style, title, chosen)
     if "memory" in tables:
-        _print_memory(tables["memory"], tables["capacity"], style)
+        print_memory(tables["memory"], style)
+        _print_capacity(tables["capacity"], style)
     if "ops" in tables:
         for phase in ("prefill", "decode"):
             _print_ops(tables["ops"], phase, style)
@@ -164,7 +165,8 @@ def _quantity(value: float, unit: str, show: Any) -> str:
     return str(show(value, unit))
 
 
-def _print_memory(memory: "Table", capacity: "Table", style: Format) -> None:
+def print_memory(memory: "Table", style: Format) -> None:
+    """Print what is in the memory of one device, parts of no bytes left out."""
     from roofline.units import show_binary
 
     rows = [
@@ -173,6 +175,9 @@ def _print_memory(memory: "Table", capacity: "Table", style: Format) -> None:
         if row["bytes"]
     ]
     print_rows(rows, ["", "each device", "share", "known"], style, "Memory")
+
+
+def _print_capacity(capacity: "Table", style: Format) -> None:
     rows = [
         [row["limit"], f"{row['value']:,}", row["unit"], row["at"], row["set by"]]
         for row in capacity.rows()

@@ -3,20 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows
+from roofline.cli.validate_e2e import TITLES
 
 if TYPE_CHECKING:
     from roofline.api.measured_rows import Given
     from roofline.table import Result
-
-METRICS: Final = {
-    "ttft_s": "TTFT",
-    "tpot_s": "TPOT",
-    "latency_s": "latency",
-    "throughput_tok_s": "throughput",
-}
 
 
 def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) -> None:
@@ -121,7 +115,7 @@ def _print(result: "Result", style: Format) -> None:
     print_rows(rows, header, style, "Constants")
     rows = [
         [
-            METRICS.get(entry["metric"], entry["metric"]),
+            TITLES.get(entry["metric"], entry["metric"]),
             str(entry["figures"]),
             *(f"{100 * entry[key]:.1f} %" for key in ("shipped", "held out", "fitted")),
         ]

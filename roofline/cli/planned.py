@@ -2,7 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.render import Format, echo, print_notes, print_rows, print_sentences, wrap
+from roofline.cli.render import (
+    Format,
+    echo,
+    print_notes,
+    print_rows,
+    print_sentences,
+    show_time,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from roofline.table import Derivation, Result, Table
@@ -77,12 +85,6 @@ def _usd(value: float | None, digits: int = 2) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def _time(seconds: float) -> str:
-    from roofline.units import show
-
-    return f"{seconds:,.0f} s" if seconds >= 1000 else show(seconds, "s")
-
-
 def _rate(value: float) -> str:
     from roofline.units import significant
 
@@ -95,9 +97,11 @@ def _print_objectives(entry: "Table", style: Format) -> None:
     rows = [
         [
             row["objective"],
-            _time(row["limit_s"]),
-            _time(row["value_s"]),
-            f"{_time(row['low_s'])} to {_time(row['high_s'])}" if row["probability"] else "",
+            show_time(row["limit_s"]),
+            show_time(row["value_s"]),
+            f"{show_time(row['low_s'])} to {show_time(row['high_s'])}"
+            if row["probability"]
+            else "",
             f"{row['attainment']:.1%}",
             "yes" if row["met"] else "no",
             "" if row["probability"] is None else chance(row["probability"]),
@@ -157,8 +161,8 @@ def _print_bounds(entry: "Table", meta: Any, style: Format) -> None:
         [
             *_deployment(row)[:4],
             *(f"≥ {text}" if text else "" for text in _deployment(row)[4:]),
-            f"≥ {_time(row['ttft_s'])}",
-            f"≥ {_time(row['tpot_s'])}",
+            f"≥ {show_time(row['ttft_s'])}",
+            f"≥ {show_time(row['tpot_s'])}",
         ]
         for row in entry.rows()
     ]
@@ -189,8 +193,8 @@ def _print_frontier(entry: "Table", meta: Any, style: Format) -> None:
             row["weights"],
             row["shape"],
             _usd(row["usd_per_hour"]),
-            _time(row["ttft_s"]),
-            _time(row["tpot_s"]),
+            show_time(row["ttft_s"]),
+            show_time(row["tpot_s"]),
             f"{row['headroom']:+.0%}",
             row["best_in"],
             "chosen" if row["chosen"] else "",

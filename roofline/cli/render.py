@@ -50,6 +50,13 @@ def say(text: str) -> None:
     sys.stderr.write(wrap(text) + "\n")
 
 
+def show_time(seconds: float) -> str:
+    """A time for people, who do not count thousands of seconds by prefix."""
+    from roofline.units import show
+
+    return f"{seconds:,.0f} s" if seconds >= 1000 else show(seconds, "s")
+
+
 def print_json(command: str, result: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
     """Print one JSON document: ``{schema, version, command, result, notes}``."""
     document = {

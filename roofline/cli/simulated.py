@@ -9,6 +9,7 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
     print_sentences,
+    show_time,
     wrap,
 )
 from roofline.units import chance, counted
@@ -92,13 +93,6 @@ _SILENT = ("preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits", 
 """Not worth a line where they are 0."""
 
 
-def _time(seconds: float) -> str:
-    """A time for people, who do not count thousands of seconds by prefix."""
-    from roofline.units import show
-
-    return f"{seconds:,.0f} s" if seconds >= 1000 else show(seconds, "s")
-
-
 def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None:
     sure = "mean_low" in table.columns
     figures = ["mean", "p50", "p90", "p95", "p99"]
@@ -106,7 +100,7 @@ def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None
         figures = ["mean", "mean_low", "mean_high", "p50", "p90", "p99", "p99_low", "p99_high"]
     rows = [
         [LABELS[row["metric"]]]
-        + [_time(row[name]) for name in figures]
+        + [show_time(row[name]) for name in figures]
         + ([] if sure else [row["meaning"]])
         for row in table.rows()
     ]
@@ -120,9 +114,9 @@ def _print_objectives(table: "Table", style: Format) -> None:
     sure = "chance" in table.columns
     rows = []
     for row in table.rows():
-        cells = [row["objective"], _time(row["limit_s"]), _time(row["value_s"])]
+        cells = [row["objective"], show_time(row["limit_s"]), show_time(row["value_s"])]
         if sure:
-            cells += [_time(row["value_low"]), _time(row["value_high"])]
+            cells += [show_time(row["value_low"]), show_time(row["value_high"])]
         cells.append(f"{row['attainment']:.1%}")
         if sure:
             cells += [f"{row['attainment_low']:.1%}", f"{row['attainment_high']:.1%}"]
@@ -164,7 +158,7 @@ def _quantity(value: float, unit: str) -> str:
         short = "tok/s" if unit == "token/s" else "req/s"
         return f"{value:,.0f} {short}" if value >= 1000 else f"{significant(value)} {short}"
     if unit == "s":
-        return _time(value)
+        return show_time(value)
     if unit == "J":
         return show(value, unit)
     if unit in ("token", "step"):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli import completing, options
-from roofline.cli.answer import answered
+from roofline.cli.answer import answered, print_memory
 from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
@@ -109,7 +109,7 @@ def _print(result: "Result", style: Format) -> None:
     _print_headline(tables["headline"], style)
     _print_drafts(tables["drafts"], style)
     _print_batches(tables["batches"], style)
-    _print_memory(tables["memory"], style)
+    print_memory(tables["memory"], style)
     _print_published(tables["published"], style)
     print_notes(result.notes, style)
 
@@ -204,17 +204,6 @@ def _print_batches(batches: "Table", style: Format) -> None:
     ]
     header = ["batch", "TPOT without", "with", "speed-up", "tok/s", "best draft", "its", "fits"]
     print_rows(rows, header, style, "Other batches")
-
-
-def _print_memory(memory: "Table", style: Format) -> None:
-    from roofline.units import show_binary
-
-    rows = [
-        [row["part"], show_binary(row["bytes"]), f"{row['share']:.1%}", row["known"]]
-        for row in memory.rows()
-        if row["bytes"]
-    ]
-    print_rows(rows, ["", "each device", "share", "known"], style, "Memory")
 
 
 def _print_published(published: "Table", style: Format) -> None:

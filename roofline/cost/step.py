@@ -117,13 +117,6 @@ def steps(
 ) -> list[dict[str, Op]]:
     """Operators of one forward step on several stages; layers they have in common are made once.
 
-    Parameters
-    ----------
-    deployment, groups
-        As for `step`.
-    stages
-        Stages of the pipeline.
-
     Notes
     -----
     Source: `step` of each.

@@ -110,11 +110,6 @@ class Page:
 def render(result: Result) -> str:
     """Report of a result as HTML. The same result gives the same bytes.
 
-    Parameters
-    ----------
-    result
-        What to report.
-
     Raises
     ------
     MissingEnvironmentError

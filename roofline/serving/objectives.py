@@ -264,23 +264,12 @@ def good(served: Finished, objectives: Sequence[Objective]) -> NDArray[np.bool_]
 
 
 def window(served: Finished) -> float:
-    """First arrival to last token. [s]
-
-    Parameters
-    ----------
-    served
-        Requests that count.
-    """
+    """First arrival to last token. [s]"""
     return float(served.finish.max() - served.arrival.min())
 
 
 def goodput(served: Finished, objectives: Sequence[Objective]) -> float:
     """Requests a second that are within the limits of all promises. [1/s]
-
-    Parameters
-    ----------
-    served, objectives
-        Requests that count; promises.
 
     Notes
     -----

@@ -205,17 +205,6 @@ def sheet(
 ) -> Sheet:
     """Price trees at batches.
 
-    Parameters
-    ----------
-    draft, target
-        What drafts, for what.
-    workload
-        Lengths.
-    trees
-        What is drafted.
-    batches
-        Sequences. [1]
-
     Notes
     -----
     A round is one step of the engine: the verification is scheduled, sampled and sent out once,

@@ -73,13 +73,7 @@ class LaidOut:
         return [op for _, ops in self.stages for op in ops.values()]
 
     def seconds(self, wanted: Callable[[Op], bool]) -> list[Number]:
-        """Time of some operators of every stage, in order; the others are not priced. [s]
-
-        Parameters
-        ----------
-        wanted
-            Which operators.
-        """
+        """Time of some operators of every stage, in order; the others are not priced. [s]"""
         each = [
             _price(
                 self.deployment, stage, {name: op for name, op in ops.items() if wanted(op)}

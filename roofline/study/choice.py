@@ -66,13 +66,6 @@ def choose(
 ) -> Choice:
     """The best layout of a network on up to a number of GPUs.
 
-    Parameters
-    ----------
-    base, workload, gpus, utilization
-        As for `price`.
-    objective
-        As for `ranked`.
-
     Raises
     ------
     LayoutError

@@ -157,10 +157,11 @@ def _table(
     """Layouts in an order, a row for each."""
 
     def figures(name: str) -> list[float]:
-        return getattr(priced, name)[order].tolist()  # type: ignore[no-any-return]
+        values: list[float] = getattr(priced, name)[order].tolist()
+        return values
 
     def whole(values: Array) -> list[int]:
-        return values[order].astype(int).tolist()  # type: ignore[no-any-return]
+        return [int(value) for value in values[order]]
 
     def known(values: Array, there: bool) -> list[float | None]:
         return values[order].tolist() if there else [None] * len(order)

@@ -83,7 +83,7 @@ class Layouts:
 
     @property
     def latency_log_sd(self) -> Array:
-        """That of the latency; errors of both phases are taken to go together. [1]"""
+        """Log standard deviation of the latency; errors of both phases are fully correlated. [1]"""
         rest = self.latency_s - self.ttft_s
         spread = self.ttft_s * self.ttft_log_sd + rest * self.tpot_log_sd
         return np.asarray(spread / self.latency_s)

@@ -69,16 +69,14 @@ class Disturbed:
 
 @pytest.mark.parametrize(("factor", "calm"), [(1.0, True), (1.1, True), (1.2, False)])
 def test_copies_that_come_to_take_longer_are_noticed(factor: float, calm: bool) -> None:
-    # A stand-in, with all of a clock that is asked here.
-    found = noise(Disturbed(factor), 0.1)  # type: ignore[arg-type]
+    found = noise(Disturbed(factor), 0.1)  # type: ignore[arg-type]  # has all that `noise` asks for
     assert replace(found, taken=0.0).calm is calm
     assert found.memory == pytest.approx(factor - 1.0)
     assert found.slowed == 0.0
 
 
 def test_a_core_that_others_slow_down_most_of_the_time_is_not_calm() -> None:
-    # A stand-in, as above.
-    found = noise(Disturbed(1.0, slow=True), 0.1)  # type: ignore[arg-type]
+    found = noise(Disturbed(1.0, slow=True), 0.1)  # type: ignore[arg-type]  # as above
     assert found.slowed == pytest.approx(0.75, abs=0.01)
     assert not found.calm
     assert found.memory == 0.0

@@ -9,10 +9,11 @@ import pytest
 
 from roofline.bench.fit import fit
 from roofline.bench.kernel_rows import Group
-from roofline.bench.left_out import Predicted, left_out, one_by_one, processors
+from roofline.bench.left_out import Predicted, left_out, one_by_one
 from roofline.bench.validation import READERS, validate
 from roofline.cost.kernels.calibrated import Calibrated, log_sd, seconds
 from roofline.cost.work import Array
+from roofline.study.executors import cores
 from tests.benchmarks.reference import reference
 
 MANY = 250_000
@@ -99,7 +100,7 @@ def test_rows_by_a_fitted_model(kind: str) -> None:
 def test_rows_left_out_family_by_family(rows: int) -> None:
     given = frame("gemm", rows)
     given["n"], given["k"] = 1024 * (given.n // 1024 + 1), 1024 * (given.k // 1024 + 1)
-    for jobs in (1, processors()):
+    for jobs in (1, cores()):
         with reference() as loop:
             began = time.perf_counter()
             validate("gemm", given, left_out(jobs))

@@ -160,11 +160,18 @@ BADGES_BESIDE = """
 
 
 @pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    ("model", "question"),
+    [
+        ("qwen3-235b-a22b", {"weights": "fp8", "tp": 8, "overlap": 0.5}),
+        ("qwen3-30b-a3b", {"tp": 4}),
+    ],
+)
 def test_names_of_points_are_apart_and_on_the_figure(
-    browser: Any, tmp_path: Path, width: int
+    browser: Any, tmp_path: Path, model: str, question: dict[str, Any], width: int
 ) -> None:
     path = tmp_path / "report.html"
-    write(roofline.analyze("qwen3-235b-a22b", weights="fp8", tp=8, overlap=0.5), path)
+    write(roofline.analyze(model, **question), path)
     visit = Visit(browser, path, viewport={"width": width, "height": 844})
     names, outside, crossed = visit.page.evaluate(NAMES_APART)
     assert names >= 6

@@ -64,13 +64,7 @@ USUAL: Final = Reading(10.0, 0.97, 1.03)
 
 
 def reading(row: Row) -> Reading:
-    """Reading of the clients of a row: as its source says, else as rows of its engine were driven.
-
-    Parameters
-    ----------
-    row
-        Of a closed loop.
-    """
+    """Reading of a row's clients: as its source says, else as rows of its engine were driven."""
     how = SOURCES.get(row.family) or ENGINES.get(row.case.engine, USUAL)
     if row.family == LAB and row.isl % THOUSAND == 0:
         how = TEMPLATE
@@ -93,13 +87,7 @@ def waiting_clients(row: Row) -> int:
 
 
 def traffic_of(row: Row) -> Traffic:
-    """Requests of all replicas of a row, and how they come.
-
-    Parameters
-    ----------
-    row
-        As read.
-    """
+    """Requests of all replicas of a row, and how they come."""
     replicas = int(row.replicas)
     if row.mode == "steady_concurrency":
         how = reading(row)

@@ -39,13 +39,7 @@ class Bounds:
 
 
 def bounds(each: Known) -> Bounds:
-    """Bounds of a run.
-
-    Parameters
-    ----------
-    each
-        The run.
-    """
+    """Bounds of a run."""
     found, row = replace(each.deployment, calibration=None), each.row
     context = row.isl + row.osl / 2
     many = max(row.batch, 1.0)
@@ -67,14 +61,14 @@ _LIMITS: Final = ("compute", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Poor:
-    """How much of a step is priced by kernels that were not measured there.
+    """Part of a step's time that no measurement at its shapes on its device stands behind.
 
     Attributes
     ----------
     share
-        Of its time. [1]
+        Share of the step's time. [1]
     kind, basis
-        Which operators take most of that, and how those are known.
+        Kind of operator that takes most of that time, and the basis of its price.
     """
 
     share: float
@@ -83,14 +77,14 @@ class Poor:
 
 
 def poor(each: Known, *, prefill: bool) -> Poor:
-    """How much of a run's step rests on other devices' or on assumed kernels.
+    """Part of a run's step that is priced by kernels of other devices or by assumed ones.
 
     Parameters
     ----------
     each
         The run.
     prefill
-        Whether of a prompt; else of a step that decodes all its sequences.
+        Whether the step computes one prompt; otherwise it decodes all sequences of the run.
     """
     row = each.row
     found = each.deployment

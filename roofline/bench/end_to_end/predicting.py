@@ -59,13 +59,7 @@ def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
 
 
 def prepared(rows: Sequence[Row]) -> tuple[list[Known], list[Unread]]:
-    """Rows with what serves them; those that cannot be served, with the reason.
-
-    Parameters
-    ----------
-    rows
-        As read.
-    """
+    """Rows with what serves them; those that cannot be served, with the reason."""
     found: list[Known] = []
     refused: list[Unread] = []
     for row in rows:

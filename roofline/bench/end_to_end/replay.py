@@ -94,13 +94,7 @@ class Known:
         return int(self.row.batch + waiting_clients(self.row)) * int(self.row.replicas)
 
     def served(self, profile: EngineProfile) -> Served:
-        """Every request of the row, served on all replicas.
-
-        Parameters
-        ----------
-        profile
-            Constants of the engine.
-        """
+        """Every request of the row, served on all replicas."""
         fleet = Fleet(self._prices(profile), self.server, int(self.row.replicas))
         return serve(fleet, self.requests, concurrency=self.clients)
 
@@ -120,13 +114,7 @@ class Known:
         )
 
     def predicted(self, profile: EngineProfile) -> Mapping[str, float]:
-        """Every metric of the row: ``ttft_s``, ``tpot_s``, ``latency_s``, ``throughput_tok_s``.
-
-        Parameters
-        ----------
-        profile
-            Constants of the engine.
-        """
+        """Every metric of the row: ``ttft_s``, ``tpot_s``, ``latency_s``, ``throughput_tok_s``."""
         row = self.row
         if row.mode in FULL and not row.requests:
             return self._saturated(profile)
@@ -164,11 +152,6 @@ SAME: Final[Mapping[str, str]] = {"deepseek-r1": "deepseek-v3"}
 def known(row: Row) -> Known:
     """A row with what serves it.
 
-    Parameters
-    ----------
-    row
-        As read.
-
     Raises
     ------
     RooflineError
@@ -204,13 +187,7 @@ def asked_of(row: Row) -> Asked:
 
 
 def settings(each: Known) -> dict[str, Any]:
-    """Keywords of `roofline.simulate` that ask what a row of a closed loop asks.
-
-    Parameters
-    ----------
-    each
-        A row with clients.
-    """
+    """Keywords of `roofline.simulate` that ask what a row of a closed loop asks."""
     row, found = each.row, each.deployment
     traffic, asked = traffic_of(row), asked_of(row)
     return {

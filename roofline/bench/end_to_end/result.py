@@ -43,13 +43,7 @@ class Metric:
         return above
 
     def figures(self, rows: Mask) -> dict[str, Any]:
-        """Errors in percent, shares from 0 to 1, of the rows that have the metric.
-
-        Parameters
-        ----------
-        rows
-            Which of the file's.
-        """
+        """Errors in percent, shares from 0 to 1, of the rows that have the metric."""
         total = int((np.isfinite(self.measured) & rows).sum())
         good = np.isfinite(self.measured) & np.isfinite(self.predicted) & rows
         number = int(good.sum())

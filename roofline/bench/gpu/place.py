@@ -35,7 +35,7 @@ REPLAYS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Calm:
-    """How much a GPU disturbs equal pieces of work.
+    """Disturbances of a GPU: what makes equal pieces of work take unequal times on it.
 
     Attributes
     ----------

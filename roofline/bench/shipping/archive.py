@@ -1,4 +1,4 @@
-"""A shipped fit as bytes: its constants and facts in JSON, then its tables as numbers."""
+"""Bytes of a shipped fit: constants and facts in JSON, then its tables as floats."""
 
 import json
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from roofline.cost.kernels.residual import Hull, Residual, Steps
 from roofline.cost.work import Array
 
 DIGITS: Final = 6
-"""Of constants and spreads: far finer than any time was measured."""
+"""Significant digits of stored constants and spreads: far finer than any time was measured."""
 STORED: Final = np.dtype("<f4")
 ROUGH: Final = np.dtype("<f2")
 """Of jumps and waves, whose last digits no time depends on."""
 ROUNDING: Final = 4e-6
-"""Octaves that a shape may move by when it is stored."""
+"""Most that rounding moves a stored shape. [octave]"""
 
 
 def pack(kernel: Kernel) -> bytes:

@@ -1,8 +1,8 @@
-"""How far shipped fits are off on a device, or under an engine, that they were not measured on.
+"""Errors of shipped fits on devices and engines that they were not measured on.
 
-``python -m roofline.bench.shipping.carrying MEASUREMENTS [KIND …]`` prints, by kind of kernel, the
-errors on each device of the fits of the others, and on each engine's kernels of those of the
-others; and the log standard deviation that carrying has to add for intervals to hold.
+``python -m roofline.bench.shipping.carrying MEASUREMENTS [KIND …]`` leaves out one device, then one
+engine, at a time and predicts its kernels by the fits of the others. It prints the errors by kind
+of kernel, and the log standard deviation that such a transfer adds so that intervals hold.
 """
 
 import sys

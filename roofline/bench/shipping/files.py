@@ -26,20 +26,20 @@ LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the index says of a fit.
+    """Row of the index: a fit's label, its kernel and its errors.
 
     Attributes
     ----------
     device, provider, kind, variant
-        Of its label.
+        Parts of the fit's label.
     kernel, version
-        Which kernel was measured, as the source calls it, and of which release.
+        Name of the measured kernel in its source, and the release it belongs to.
     rows
-        Measurements it was fitted to. [1]
+        Number of measurements that the fit was made from. [1]
     median, mean, p90
         Absolute errors on families of shapes left out, as shares of the measured time. [1]
     inside
-        Share of those rows in their central 80 % interval. [1]
+        Share of those rows within their central 80 % interval. [1]
     datasheet
         Median error of the roofline at published rates. [1]
     """
@@ -69,7 +69,7 @@ FIGURES: Final = ("median", "mean", "p90", "inside", "datasheet")
 
 
 def folder() -> Path:
-    """Where they are."""
+    """Folder of the shipped calibrations."""
     return shipped("hwspecs") / FOLDER
 
 
@@ -108,7 +108,7 @@ def entries() -> Mapping[Label, Entry]:
 
 
 def labels() -> tuple[Label, ...]:
-    """Of all shipped fits; no archive is opened."""
+    """Labels of all shipped fits, from the index alone: no archive is opened."""
     return tuple(entries())
 
 

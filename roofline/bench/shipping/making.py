@@ -23,7 +23,6 @@ from roofline.bench.datasheet import datasheet
 from roofline.bench.fit import fit_and_score
 from roofline.bench.held_out import DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group
-from roofline.bench.left_out import processors
 from roofline.bench.releases import release
 from roofline.bench.rows import checked
 from roofline.bench.shipping.archive import pack, unpack
@@ -33,6 +32,7 @@ from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.kernels.catalog import FORMS
 from roofline.errors import RooflineError
+from roofline.study.executors import cores
 
 FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "gemm": ("v2/gemm",),
@@ -96,7 +96,7 @@ def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]
 
 
 def _release(group: Group) -> tuple[tuple[int, ...], int]:
-    """What tells a group from others of its label: release, then rows."""
+    """Order of groups that have one label: by release, then by number of rows."""
     return release(group.name.get("version", "")), len(group)
 
 
@@ -150,7 +150,7 @@ def _source(group: Group) -> str:
 def made(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Entry, Kernel]]:
     """Fits of all groups of some kinds, the largest first; what cannot be fitted is told."""
     _JOBS[:] = sorted(jobs_of(folder, kinds), key=lambda job: -len(job[1]))
-    with ProcessPoolExecutor(processors(), get_context("fork")) as pool:
+    with ProcessPoolExecutor(cores(), get_context("fork")) as pool:
         for first, second in pool.map(fitted, range(len(_JOBS))):
             if isinstance(second, bytes):
                 assert isinstance(first, Entry)

@@ -1,4 +1,4 @@
-"""What a group of measured rows is a fit of."""
+"""Labels of fits: kind and variant of the kernel that a group of rows measures."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -31,7 +31,7 @@ KINDS: Final[Mapping[str, str]] = {
     "mhc": "hyper-connections",
     "mlp": "gated-mlp",
 }
-"""Of kernel, by kind of measurements."""
+"""Kind of kernel by kind of measurements."""
 
 
 def _pair(name: Name) -> str:
@@ -52,16 +52,16 @@ SOME_SHAPES: Final[Mapping[tuple[str, str], str]] = {
     ("vllm_fp8moe_flashinfer_trtllm_trtllmfp8expertsmodular", "fp8_block"): "modular",
     ("moe_torch_flow_min_latency", "nvfp4"): "min-latency",
 }
-"""What kernels are for that an engine has beside another one of the format: a gate limited to
-groups (SGLang's default for DeepSeek-V3 on Blackwell), experts without biases, experts spread over
-devices, routing outside the kernel, few tokens."""
+"""Cases that an engine has a second kernel of a format for, by that kernel and its format: a gate
+limited to groups (SGLang's default for DeepSeek-V3 on Blackwell), experts without biases, experts
+spread over devices, routing outside the kernel, few tokens."""
 
 
 def _experts(name: Name) -> str:
     kernel = name["kernel"], name["dtype"]
     plain = "nongated" in name["kernel"] or kernel in NONGATED
     some = SOME_SHAPES.get(kernel, "")
-    return name["dtype"] + f"-{some}" * bool(some) + "-nongated" * plain
+    return name["dtype"] + "-nongated" * plain + f"-{some}" * bool(some)
 
 
 def _wide(name: Name) -> str:
@@ -69,7 +69,7 @@ def _wide(name: Name) -> str:
 
 
 def _alltoall(name: Name) -> str:
-    """What is done and in which format; the one-sided kind is told apart."""
+    """Operation and format of an exchange of tokens; one-sided exchanges have a suffix."""
     op = name["op"].replace("_", "-")
     return f"{op}-{name['dtype']}" + "-one-sided" * ("OneSided" in name["kernel"])
 
@@ -128,7 +128,7 @@ launches: no price of what runs while the host is ahead."""
 UNPACKED: Final = "fused_recurrent_gated_delta_rule"
 """Kernel that SGLang replaced by one that takes queries, keys and values packed."""
 PROVIDERS: Final = {"nccl-tests": "nccl"}
-"""Of kernels, by who measured them where that is called otherwise."""
+"""Provider of kernels by the name of what measured them, where the two differ."""
 _VARIANTS: Final[Mapping[str, Callable[[Name], str]]] = {
     "gemm": lambda name: name["dtype"],
     "attention-prefill": _pair,
@@ -164,16 +164,17 @@ SPECIAL: Final[Mapping[tuple[str, str], str]] = {
     ("attention-prefill", "vllm_flashinfer_trtllmdecode"): "single",
     ("attention-prefill", "vllm_flashinfer_fidecode"): "single",
 }
-"""Kernels that an engine has for some shapes only, and which shapes: `roofline.cost.calibration`
-asks for them by that. vLLM takes FlashInfer for few rows on Hopper and CUTLASS for widths that
-DeepGEMM has no tiles for; TensorRT-LLM takes FlashInfer for windows over heads of 256."""
+"""Shapes that an engine has a kernel of its own for, by that kernel: `roofline.cost.calibration`
+asks for attention by them. TensorRT-LLM takes FlashInfer for windows over heads of 256. vLLM takes
+FlashInfer for few rows on Hopper and CUTLASS for widths that DeepGEMM has no tiles for: those are
+`HOST_TIMED` as its DeepGEMM is, and no operator asks for them."""
 TRITON: Final[Mapping[str, str]] = {"ada": "narrow", "hopper": "wide-window"}
 """Shapes that SGLang takes Triton's attention for, by generation: heads of 64 where FlashInfer has
 none, and windows over heads of 256."""
 
 
 def _kernel(kind: str, name: Name) -> str:
-    """What tells a kernel from the engine's usual one of those formats, with a dash."""
+    """Suffix of a kernel that is not the engine's usual one of those formats; empty for that."""
     kernel = name.get("kernel", "")
     if heads := name.get("heads"):
         return f"-{heads}"

@@ -1,14 +1,15 @@
 """Time of operators by measured kernels: a calibration of one device under one engine."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.asked import Asked, asked
+from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
+from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.rows import sorted_out, together
 from roofline.cost.calibration.usual import usual
 from roofline.cost.calibration.wires import (
@@ -35,6 +36,7 @@ from roofline.cost.work import Array, Number, Op, plus
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
+Rows: TypeAlias = NDArray[np.bool_] | slice
 ASSUMED: Final = BASES.index("assumed")
 INTERPOLATED: Final = BASES.index("interpolated")
 TRANSFERRED: Final = BASES.index("transferred")
@@ -50,9 +52,6 @@ ALL_TO_ALL: Final = {0.5625: "nvfp4", 1.0: "fp8", 2.0: "bfloat16"}
 ONE_SIDED: Final = "-one-sided"
 CHOICE: Final = 4.0
 """Bytes of the number of an expert that a token chose. [B]"""
-SOME_SHAPES: Final = ("-limited", "-spread", "-min-latency")
-"""Ends of variants of experts that an engine has beside another of the format."""
-NONGATED: Final = "-nongated"
 SCHEDULES: Final[Mapping[str, Callable[[Dims, Kernel, str], Dims]]] = {
     "decode-attention": lambda dims, kernel, _: scheduled(
         dims, kernel.name or kernel.label.provider
@@ -148,7 +147,7 @@ class GpuCalibration:
                 return None
             zero = np.zeros_like(np.asarray(op.work.activation_bytes))
             return Measured(_plain(zero), _plain(zero), float(INTERPOLATED))
-        wanted, best = asked(op, gpu), None
+        wanted, best = kernel_query(op, gpu), None
         while wanted is not None:
             found = self.find(gpu, wanted.kind, wanted.variants)
             if wanted.own and found is not None and (found.foreign or found.borrowed):
@@ -171,12 +170,10 @@ class GpuCalibration:
         if key not in self._found:
             labels = [each for each in self.labels if provider in ("", each.provider)]
             wanted = provider or self.engine
-            own = {each.variant for each in labels if each.provider == self.engine}
-            variants = [each for each in variants if each in own or not _of_some_shapes(each)]
             self._found[key] = nearest(labels, self.load, gpu, wanted, kind, variants)
         return self._found[key]
 
-    def _priced(self, op: Op, gpu: Gpu, wanted: Asked, found: Found) -> Measured | None:
+    def _priced(self, op: Op, gpu: Gpu, wanted: KernelQuery, found: Found) -> Measured | None:
         """Time by a fit that was found; None where the device lacks the arithmetic."""
         kernel = found.fit
         rate = next(
@@ -192,20 +189,17 @@ class GpuCalibration:
         device = machine(gpu, rate)
         if wanted.kind in COLD or wanted.cold:
             device = replace(device, l2_bytes=0.0)
-        model = kernel.model
-        if wanted.form is not None:
-            model = replace(model, form=wanted.form)
-        dims = _timed(wanted.dims, kernel, gpu)
-        time, own, known = predict(model, dims, device)
-        for end, rows, columns in wanted.special:
-            # Kernels of the same engine that take these shapes.
-            ends = (f"{kernel.label.variant}-{end}",)
-            other = self.find(gpu, wanted.kind, ends, kernel.label.provider) if rows.any() else None
-            if other is not None and other.fit.label.device == kernel.label.device:
-                some = predict(other.fit.model, take(_timed(columns, kernel, gpu), rows), device)
-                time[rows], own[rows], known[rows] = some
-        if wanted.part:
-            time = of_part(wanted.part, time, model, wanted.dims, device)
+        length = len(next(iter(wanted.dims.values())))
+        time, own, known = np.empty((3, length))
+        for rows, each, dims in self._by_shape(gpu, wanted, found, length):
+            # Told as the engine's usual kernel, wherever that takes any row.
+            found, model = each, each.fit.model
+            if wanted.form is not None:
+                model = replace(model, form=wanted.form)
+            some = take(_timed(dims, each.fit, gpu), rows)
+            time[rows], own[rows], known[rows] = predict(model, some, device)
+            if wanted.part:
+                time[rows] = of_part(wanted.part, time[rows], model, some, device)
         if wanted.beside is not None:
             time = np.maximum(time, self._beside(wanted.beside, gpu, device))
         if wanted.then is not None:
@@ -217,12 +211,29 @@ class GpuCalibration:
             unlike = np.ones(len(time), dtype=np.bool_) if wanted.rows is None else wanted.rows
             spread = np.where(unlike, np.hypot(spread, GUESS), spread)
             known = np.where(unlike, ASSUMED, known)
-        priced = _shaped(op, time, spread, known.astype(float))
-        start = _start(wanted, model, priced.seconds)
+        priced = _shaped(op, time, spread, known)
+        start = _start(wanted, found.fit.model, priced.seconds)
         kind = "moe" if wanted.kind in EXPERTS else ""
         return replace(priced, found=found, assumed=wanted.assumed, start_s=start, kind=kind)
 
-    def _beside(self, wanted: Asked, gpu: Gpu, device: Machine) -> Array | float:
+    def _by_shape(
+        self, gpu: Gpu, wanted: KernelQuery, found: Found, length: int
+    ) -> Iterator[tuple[Rows, Found, Dims]]:
+        """Rows that each kernel of a provider takes, its usual one last; the kernel and columns."""
+        usual = found.fit.label
+        left = np.ones(length, dtype=np.bool_)
+        for end, those, columns in wanted.special:
+            rows = those & left
+            if not rows.any():
+                continue
+            other = self.find(gpu, wanted.kind, (f"{usual.variant}-{end}",), usual.provider)
+            if other is not None and other.fit.label.device == usual.device:
+                yield rows, replace(other, borrowed=found.borrowed), columns
+                left &= ~rows
+        if left.any():
+            yield slice(None) if left.all() else left, found, wanted.dims
+
+    def _beside(self, wanted: KernelQuery, gpu: Gpu, device: Machine) -> Array | float:
         """Time of what is done besides or after, 0 where none like it was measured. [s]"""
         found = self.find(gpu, wanted.kind, wanted.variants)
         return 0.0 if found is None else predict(found.fit.model, wanted.dims, device)[0]
@@ -281,18 +292,13 @@ class GpuCalibration:
         return replace(_shaped(op, time, own, known.astype(float)), found=found)
 
 
-def _of_some_shapes(variant: str) -> bool:
-    """Whether only one engine has such a kernel, for some of its shapes."""
-    return variant.removesuffix(NONGATED).endswith(SOME_SHAPES)
-
-
 def _timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:
     """Columns as the kernel that was found schedules them."""
     schedule = SCHEDULES.get(kernel.label.kind)
     return dims if schedule is None else schedule(dims, kernel, gpu.architecture)
 
 
-def _start(wanted: Asked, model: Calibrated, seconds: Number) -> Number:
+def _start(wanted: KernelQuery, model: Calibrated, seconds: Number) -> Number:
     """Part of a kernel's time that is before and after its work. [s]
 
     Of a fused mixture of experts each matrix has half of the launch; what is around them is no

@@ -145,13 +145,7 @@ def basis(model: Calibrated, dims: Dims) -> NDArray[np.intp]:
 def predict(
     model: Calibrated, dims: Dims, machine: Machine
 ) -> tuple[Array, Array, NDArray[np.intp]]:
-    """`seconds`, `log_sd` and `basis` of each row; each shape is looked up once.
-
-    Parameters
-    ----------
-    model, dims, machine
-        As for `seconds`.
-    """
+    """`seconds`, `log_sd` and `basis` of each row; each shape is looked up once."""
     if _length(dims) > FEW:
         first, place = distinct(dims)
         if len(first) <= len(place) / 2:

@@ -7,6 +7,7 @@ Symbols: B sequences of T new tokens, C channels of the convolution, h heads wit
 (key by value width), k heads that keys are made for, Q tokens of a chunk.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -88,17 +89,27 @@ def _updated(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Ar
     return start, through(moved, touched, machine, constants)
 
 
-def _update_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    start, moving = _updated(dims, machine, constants)
-    return start + moving
+def _started(
+    name: str,
+    constants: tuple[Constant, ...],
+    terms: Callable[[Dims, Machine, Values], tuple[Array, Array]],
+    axes: tuple[str, ...],
+    equation: str,
+) -> Form:
+    """Form of a start and the work after it, which are its regimes."""
+
+    def seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
+        start, work = terms(dims, machine, constants)
+        return start + work
+
+    def regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
+        start, work = terms(dims, machine, constants)
+        return np.asarray((work > start).astype(np.intp))
+
+    return Form(name, constants, seconds, axes, regime, equation)
 
 
-def _update_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    start, moving = _updated(dims, machine, constants)
-    return np.asarray((moving > start).astype(np.intp))
-
-
-CONVOLUTION_STEP: Final = Form(
+CONVOLUTION_STEP: Final = _started(
     "convolution-step",
     (
         Constant("start", 5e-7, 5e-5, 2e-6, "s", "launch and first access"),
@@ -106,9 +117,8 @@ CONVOLUTION_STEP: Final = Form(
         Constant("window", 0.05, 2.0, 0.5, "1", "share of a window that is kept for each token"),
         *RATES,
     ),
-    _update_seconds,
+    _updated,
     ("batch", "channels", "new"),
-    _update_regime,
     "(start + token·(T − 1) + bytes through cache and memory) · exp(residual)",
 )
 """Source: causal_conv1d_update of causal-conv1d, Dao 2023; vLLM and SGLang keep a window of each
@@ -279,17 +289,7 @@ def _stepped(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Ar
     return start, blocks + through(moved, touched, machine, constants)
 
 
-def _step_seconds(dims: Dims, machine: Machine, constants: Values) -> Array:
-    start, moving = _stepped(dims, machine, constants)
-    return start + moving
-
-
-def _step_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
-    start, moving = _stepped(dims, machine, constants)
-    return np.asarray((moving > start).astype(np.intp))
-
-
-STEP: Final = Form(
+STEP: Final = _started(
     "recurrent-step",
     (
         Constant("start", 5e-7, 5e-5, 4e-6, "s", "launch, first access and one token"),
@@ -297,9 +297,8 @@ STEP: Final = Form(
         Constant("block", 1e-10, 1e-5, 1e-8, "s", "each head of a sequence on a multiprocessor"),
         *RATES,
     ),
-    _step_seconds,
+    _stepped,
     ("sequences", "heads", "new"),
-    _step_regime,
     "(start + token·(T − 1) + block·B·h/SMs + bytes through cache and memory) · exp(residual)",
 )
 """Steps of the recurrence. Source: Yang et al. 2024 (arXiv 2412.06464), section 3; the fused

@@ -11,8 +11,6 @@ from roofline.cost.work import Array
 
 BLOCK: Final = 128.0
 """Query rows of a block of a dense prefill, and keys that MiniMax's index chooses together."""
-LOW: Final = 1.0
-"""Bytes of an element of an index query in fp8. [B]"""
 
 
 def tokens(batch: Array, new: Array, context: Array, width: float = 2.0) -> dict[str, Array]:

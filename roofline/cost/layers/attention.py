@@ -7,10 +7,18 @@ import numpy as np
 
 from roofline.cost import latent
 from roofline.cost.attention import Mask, attention, naive_attention
-from roofline.cost.layers.common import Pass, elementwise, phase_kind, product, split
+from roofline.cost.layers.common import (
+    Pass,
+    elementwise,
+    index_store,
+    kv_store,
+    phase_kind,
+    product,
+    split,
+)
 from roofline.cost.layers.sharing import gathered, shared
 from roofline.cost.placement import kv_heads_per_device, qkv_biased_per_device
-from roofline.cost.work import Kind, Number, Op, Work, times
+from roofline.cost.work import Kind, Number, Op, times
 from roofline.model.architecture import Attention, Indexer
 
 
@@ -33,12 +41,7 @@ def operators(p: Pass, part: Attention, d: float, layers: int) -> Iterator[Op]:
     if part.rotary:
         yield elementwise(p, "rotary", turned, turned, layers)
     if part.cached and not part.reuses_kv:
-        store = Work(
-            activation_bytes=(cached * p.width) * p.tokens,
-            kv_bytes=(cached * precision.kv.width) * p.tokens,
-        )
-        dims = {"m": p.tokens, "reads": cached, "writes": cached}
-        yield Op("kv-store", "pointwise", store, layers, dims=dims)
+        yield kv_store(p, cached, layers)
     if part.index is not None:
         yield from index(p, part.index, layers, queries=heads, kv_heads=kv_heads)
 
@@ -143,14 +146,7 @@ def index(p: Pass, part: Indexer, layers: int, **attention: Number) -> Iterator[
         yield from split(p, matrix, layers)
     shape = {"heads": float(part.heads), "head_dim": float(part.head_dim)}
     cached = float(part.bytes_per_token)
-    store = Work(kv_bytes=cached * p.tokens)
-    yield Op(
-        "index-store",
-        "pointwise",
-        store,
-        layers,
-        dims={"m": p.tokens, "reads": 0.0, "writes": cached},
-    )
+    yield index_store(p, cached, layers)
     for name, count, new, context in p.groups:
         work = latent.index_scores(
             count,

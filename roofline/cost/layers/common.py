@@ -141,6 +141,22 @@ def elementwise(
     return Op(name, "pointwise", work, layers, dims={"m": m, "reads": reads, "writes": writes})
 
 
+def kv_store(p: Pass, cached: Number, layers: int) -> Op:
+    """What each new token adds to the cache, as it is computed and as it is kept."""
+    store = Work(
+        activation_bytes=(cached * p.width) * p.tokens,
+        kv_bytes=(cached * p.deployment.precision.kv.width) * p.tokens,
+    )
+    dims = {"m": p.tokens, "reads": cached, "writes": cached}
+    return Op("kv-store", "pointwise", store, layers, dims=dims)
+
+
+def index_store(p: Pass, entry_bytes: float, layers: int) -> Op:
+    """What each new token adds to the cache of an indexer."""
+    dims = {"m": p.tokens, "reads": 0.0, "writes": entry_bytes}
+    return Op("index-store", "pointwise", Work(kv_bytes=entry_bytes * p.tokens), layers, dims=dims)
+
+
 def norm(p: Pass, name: str, parameters: float, layers: int, streams: int = 1) -> Op:
     """Norm fused with the residual add: reads the stream and the update, writes both."""
     d = float(p.deployment.architecture.d_model)

@@ -7,7 +7,7 @@ from roofline.cost import latent
 from roofline.cost.attention import keys_read, pairs
 from roofline.cost.latent import chosen
 from roofline.cost.layers.attention import mask_of
-from roofline.cost.layers.common import Pass, elementwise, is_one, split
+from roofline.cost.layers.common import Pass, elementwise, index_store, is_one, kv_store, split
 from roofline.cost.work import Number, Op, Work, times
 from roofline.model.architecture import CompressedAttention
 
@@ -30,23 +30,9 @@ def operators(p: Pass, part: CompressedAttention, d: float, layers: int) -> Iter
     if part.ratio:
         pooled = 2.0 * part.series * h
         yield elementwise(p, "compress", pooled, h / part.ratio, layers)
-    cached = h + float(part.entry_elements)
-    store = Work(
-        activation_bytes=(cached * p.width) * p.tokens,
-        kv_bytes=(cached * precision.kv.width) * p.tokens,
-    )
-    dims = {"m": p.tokens, "reads": cached, "writes": cached}
-    yield Op("kv-store", "pointwise", store, layers, dims=dims)
+    yield kv_store(p, h + float(part.entry_elements), layers)
     if part.index is not None:
-        each = float(part.index.bytes_per_token)
-        stored = Work(kv_bytes=each * p.tokens)
-        yield Op(
-            "index-store",
-            "pointwise",
-            stored,
-            layers,
-            dims={"m": p.tokens, "reads": 0.0, "writes": each},
-        )
+        yield index_store(p, float(part.index.bytes_per_token), layers)
     for name, count, new, context in p.groups:
         met = pairs(new, context, mask=mask_of(p), window=float(part.window))
         seen = keys_read(new, context, float(part.window))

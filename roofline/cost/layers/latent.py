@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.cost.latent import absorbed_attention, chosen, expanded_attention
 from roofline.cost.layers.attention import index, mask_of
-from roofline.cost.layers.common import Pass, called, elementwise, is_one, product, split
+from roofline.cost.layers.common import Pass, called, elementwise, is_one, kv_store, product, split
 from roofline.cost.layers.sharing import gathered, shared
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Mla
@@ -21,7 +21,6 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     query has others, and expanding them for it alone would take longer than attending to them.
     Source: DeepSeek-V3.2 (2025), section 2.1, multi-query mode of sparse attention.
     """
-    precision = p.deployment.precision
     matrices = {matrix.name: matrix for matrix in part.linears(int(d))}
     yield from split(p, matrices["latent-down"], layers)
     if part.norm_parameters:
@@ -31,13 +30,7 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     heads = part.heads / p.tp
     turned = heads * part.rope_dim + part.rope_dim
     yield elementwise(p, "rotary", turned, turned, layers)
-    cached = float(part.kv_elements)
-    store = Work(
-        activation_bytes=(cached * p.width) * p.tokens,
-        kv_bytes=(cached * precision.kv.width) * p.tokens,
-    )
-    dims = {"m": p.tokens, "reads": cached, "writes": cached}
-    yield Op("kv-store", "pointwise", store, layers, dims=dims)
+    yield kv_store(p, float(part.kv_elements), layers)
     if part.index is not None:
         yield from index(p, part.index, layers, queries=heads, latent=float(part.latent))
     for group in p.groups:

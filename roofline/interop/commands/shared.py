@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from roofline.cost.layout import Layout
 from roofline.errors import LayoutError
 from roofline.interop.commands.command import Notes
-from roofline.interop.commands.flags import Value
+from roofline.interop.commands.flags import Given, Value
 from roofline.interop.commands.served import Served, Site
 
 DTYPES: Mapping[str, str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 """Formats that the engines compute in as asked, by their word for it."""
+DTYPES_READ: Mapping[str, str] = {
+    "auto": "", "half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32",
+    "float32": "fp32",
+}  # fmt: skip
 
 
 def number(value: float) -> str:
@@ -100,6 +104,13 @@ def lose_kv(served: Served, notes: Notes, title: str, has: Mapping[str, str]) ->
         "kv",
         f"{title} has no {served.kv} cache: it has {', '.join(has)}; left at its default",
     )
+
+
+def weights_of(given: Given, quantised: Mapping[str, str]) -> str:
+    """Format that ``quantization`` and ``dtype`` ask for; empty where it is the checkpoint's."""
+    method = given.chosen("quantization", quantised, "a quantisation that is not modelled")
+    dtype = given.chosen("dtype", DTYPES_READ, "no type that weights are computed in")
+    return method or ("" if method == "" else dtype or "")
 
 
 def stages_of(found: Value | None, pp: int) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Figures of a file as measurements: statistics by key, scaled to base units."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from roofline.interop.results.node import Node, number
@@ -90,6 +91,27 @@ def affixed(
         if found:
             out += one(node, key, metric, definition, scale=scale, of=found)
     return out
+
+
+def latencies(
+    node: Node, latency: str, *, suffix: str = "", scale: float = 1.0
+) -> Iterator[Measurement]:
+    """Times of requests and tokens as the benchmarks of vLLM and its relatives define them.
+
+    Parameters
+    ----------
+    node, suffix, scale
+        As for `affixed`.
+    latency
+        Name of the time of a whole request.
+    """
+    for metric, name, definition in (
+        ("ttft", "ttft", "from sending a request to its first token"),
+        ("tpot", "tpot", "(latency - TTFT) / (tokens - 1) of each request"),
+        ("itl", "itl", "gaps between chunks of all requests together"),
+        ("latency", latency, "from sending a request to its last token"),
+    ):
+        yield from affixed(node, metric, name, definition, suffix=suffix, scale=scale)
 
 
 def spread(low: float | None, mean: float | None, high: float | None) -> float | None:

@@ -125,13 +125,7 @@ def apply(base: Setup, changes: Sequence[tuple[str, str]]) -> Setup:
 
 
 def explained(base: Setup, changes: Sequence[tuple[str, str]]) -> tuple[Setup, tuple[str, ...]]:
-    """As `apply`, with what each change did in a few words; of changes to one thing, the last.
-
-    Parameters
-    ----------
-    base, changes
-        As for `apply`.
-    """
+    """As `apply`, with what each change did in a few words; of changes to one thing, the last."""
     order, setup = list(CHANGES), base
     said: dict[object, str] = {}
     for name, value in sorted(changes, key=lambda change: order.index(change[0])):

@@ -126,13 +126,6 @@ def product(stored: Format, activations: Format, gpu: Gpu) -> Product:
 
     Formats the GPU cannot multiply fall back to one named path, the arithmetic of the activations
     on converted weights, which vLLM, TensorRT-LLM and SGLang have; the note says so.
-
-    Parameters
-    ----------
-    stored, activations
-        Formats of both.
-    gpu
-        Where it runs.
     """
     if stored.dense:
         return _thinned(product(named(stored.dense), activations, gpu), stored, gpu)

@@ -96,15 +96,7 @@ def arriving_within(
 def closed_within(
     given: Requests, prices: StepPrices, server: Server, clients: Array, doubt: Doubt
 ) -> Lasting:
-    """Intervals of a closed loop, which serves whatever comes.
-
-    Parameters
-    ----------
-    given, prices, server, doubt
-        As for `arriving_within`.
-    clients
-        Numbers of them. [1]
-    """
+    """Intervals of a closed loop, which serves whatever comes."""
     shares = _shares(given, prices, server, doubt)
     tried = [closed(share, clients) for share in shares]
     grid = terms(*np.meshgrid(PLACES, PLACES))

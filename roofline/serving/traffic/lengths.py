@@ -210,11 +210,6 @@ def picked(shares: Array, uniform: Array) -> NDArray[np.int64]:
 def mean(lengths: Lengths) -> float:
     """Expected length, before rounding. [token]
 
-    Parameters
-    ----------
-    lengths
-        Distribution.
-
     Notes
     -----
     Of a lognormal that is cut, E[min(X, c)] = μ·Φ(z − σ) + c·(1 − Φ(z)) with z = ln(c/median)/σ

@@ -171,11 +171,6 @@ class Traffic:
 def number(traffic: Traffic) -> int:
     """Requests that are sent. [1]
 
-    Parameters
-    ----------
-    traffic
-        Workload.
-
     Examples
     --------
     >>> number(Traffic(arrivals=Closed(64)))

@@ -76,11 +76,6 @@ class Curve:
     def slower(self, factor: float) -> "Curve":
         """The curve of a device on which everything takes so much longer.
 
-        Parameters
-        ----------
-        factor
-            On all times. [1]
-
         Notes
         -----
         L(λ) becomes f·L(f·λ). Source: change of the unit of time.

@@ -129,13 +129,7 @@ class Demand:
         return float(self.new_tokens.mean())
 
     def new_tokens_at(self, percent: float | None) -> float:
-        """Tokens of a prompt that are computed, at a percentile; their mean for None. [token]
-
-        Parameters
-        ----------
-        percent
-            Which. [1]
-        """
+        """Tokens of a prompt that are computed, at a percentile; their mean for None. [token]"""
         if percent is None:
             return self.mean_new_tokens
         # Of n values, the one that so many percent are not above.

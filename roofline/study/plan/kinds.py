@@ -134,12 +134,6 @@ class Kind:
 
 
 def paced(prices: StepPrices, factor: float) -> StepPrices:
-    """Prices of steps that all take so much longer.
-
-    Parameters
-    ----------
-    factor
-        On their time. [1]
-    """
+    """Prices of steps that all take so much longer."""
     common = Misses(log(factor), log(factor), 1.0, {})
     return prices if factor == 1.0 else common.scaled(prices, 1.0, 0.0)

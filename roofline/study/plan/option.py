@@ -165,13 +165,7 @@ class Option:
         )
 
     def resized(self, change: int) -> "Option":
-        """The option with more or fewer instances of the pool that carries least.
-
-        Parameters
-        ----------
-        change
-            Instances to add. [1]
-        """
+        """The option with more or fewer instances of the pool that carries least."""
         tight = self.tightest
         pools = tuple(
             replace(pool, instances=pool.instances + change) if pool is tight else pool
@@ -180,12 +174,6 @@ class Option:
         return replace(self, pools=pools)
 
     def without(self, spares: int) -> "Option":
-        """What is left when so many instances of every pool are lost.
-
-        Parameters
-        ----------
-        spares
-            Instances. [1]
-        """
+        """What is left when so many instances of every pool are lost."""
         pools = tuple(replace(pool, instances=pool.instances - spares) for pool in self.pools)
         return replace(self, pools=pools)

@@ -81,13 +81,6 @@ def read(path: Path) -> tuple[Header, dict[int, Entry]]:
 def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
     """Read a manifest; lines that are not whole are left out.
 
-    Parameters
-    ----------
-    content
-        Of the file.
-    source
-        Its name in errors.
-
     Returns
     -------
     The header, and finished parts by number.

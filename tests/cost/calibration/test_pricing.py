@@ -7,8 +7,8 @@ import pytest
 
 from roofline.api.setting import deployed
 from roofline.bench.calibrations import calibration_of
-from roofline.cost.calibration.asked import asked
-from roofline.cost.calibration.kernel import Found, Kernel, Label
+from roofline.cost.calibration.by_kind import kernel_query
+from roofline.cost.calibration.kernel import HOST_TIMED, MEASURED, Found, Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration, of_part
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import calibrated, encoder, hyper, recurrent
@@ -26,6 +26,17 @@ from roofline.table import BASES
 
 UNPRICED = {"scan", "index", "host"}
 """Kinds that were not measured."""
+
+
+@pytest.mark.parametrize("device", MEASURED)
+def test_products_that_were_timed_with_the_host_are_passed_over(device: str) -> None:
+    """Then no operator asks for those of them that are for few rows or odd widths, either."""
+    calibration = calibration_of("auto", gpu(device), "vllm")
+    assert isinstance(calibration, GpuCalibration)
+    found = calibration.find(gpu(device), "gemm", ("fp8_block",))
+    assert found is not None
+    label = found.fit.label
+    assert (label.provider, label.kind, label.variant) not in HOST_TIMED
 
 
 def deployment(
@@ -176,7 +187,7 @@ def test_parts_of_a_fused_mixture_add_up_to_it() -> None:
     device = given.node.gpu
     ops = step(given, decode(np.array([1.0, 16.0, 4096.0]), 512.0))
     names = ("experts-gate-up", "experts-down", "experts-combine", "experts-activation")
-    wanted = asked(ops[names[0]], device)
+    wanted = kernel_query(ops[names[0]], device)
     assert wanted is not None
     assert isinstance(given.calibration, GpuCalibration)
     kernel = given.calibration.find(device, wanted.kind, wanted.variants)
@@ -238,7 +249,7 @@ def test_one_look_up_gives_what_three_give() -> None:
     given = deployment("mixtral-8x7b")
     assert isinstance(given.calibration, GpuCalibration)
     for op in step(given, prefill(np.array([1.0, 64.0, 4096.0]), 700.0)).values():
-        wanted = None if op.kind == "collective" else asked(op, given.node.gpu)
+        wanted = None if op.kind == "collective" else kernel_query(op, given.node.gpu)
         if wanted is None:
             continue
         kernel = given.calibration.find(given.node.gpu, wanted.kind, wanted.variants)
@@ -297,7 +308,7 @@ def test_kernels_that_run_one_after_the_other_add_up() -> None:
         ("vllm", "hyper-connections", "post", hyper.HYPER["post"]),
     )
     op = step(given, decode(64.0, 1024.0))["norm"]
-    known, wanted = priced(given, op), asked(op, given.node.gpu)
+    known, wanted = priced(given, op), kernel_query(op, given.node.gpu)
     assert known is not None
     assert wanted is not None
     assert wanted.then is not None
@@ -325,7 +336,7 @@ def test_a_state_is_read_from_memory_and_an_input_of_a_convolution_is_warm() -> 
         (prefill(1.0, 512.0), "convolution", recurrent.CONVOLUTION, False),
     ):
         op = step(given, group)[name]
-        known, wanted = priced(given, op), asked(op, given.node.gpu)
+        known, wanted = priced(given, op), kernel_query(op, given.node.gpu)
         assert known is not None
         assert wanted is not None
         priors = {constant.name: constant.prior for constant in form.constants}
@@ -389,7 +400,7 @@ def test_an_encoder_is_priced_with_the_blocks_of_the_kernel_of_its_engine() -> N
             (engine, "encoder-attention", "bfloat16", encoder.FORM),
         )
         op = step(given, prefill(8.0, 1500.0))["attention"]
-        known, wanted = priced(given, op), asked(op, given.node.gpu)
+        known, wanted = priced(given, op), kernel_query(op, given.node.gpu)
         assert known is not None
         assert wanted is not None
         batch, seq, heads, width = (

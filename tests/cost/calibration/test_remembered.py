@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roofline.api.setting import deployed
 from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration import remembered as memories
-from roofline.cost.calibration.asked import alike
+from roofline.cost.calibration.by_kind import alike
 from roofline.cost.calibration.pricing import GpuCalibration
 from roofline.cost.calibration.remembered import Memory, Remembered, together
 from roofline.cost.deployment import Deployment
@@ -17,7 +18,10 @@ from roofline.cost.roof import roof
 from roofline.cost.step import Group, step
 from roofline.cost.work import Op
 from roofline.errors import MissingRateError, RooflineError
+from roofline.hardware.catalog import gpu
 from roofline.hardware.machine import Gpu
+from roofline.model.architecture import STREAMS
+from roofline.model.catalog import architecture
 from tests.serving.deployments import on
 
 
@@ -184,6 +188,27 @@ def test_what_is_looked_up_together_is_what_each_is_by_itself() -> None:
             assert mine.tobytes() == other.tobytes(), (op.name, field)
     assert sorts >= {"gemm", "moe", "prefill-attention", "decode-attention", "latent-attention"}
     assert sorts >= {"pointwise", "lookup", "collective"}
+
+
+def test_coefficients_of_hyper_connections_are_no_product_like_the_others() -> None:
+    """They have a kernel of their own, and yet dimensions and formats of a linear layer."""
+    made = deployed(
+        architecture("deepseek-v4-flash"), gpu("h100-sxm"), None, Layout(tp=4), calibration="auto"
+    )
+    batches, contexts = np.array([[1.0], [64.0]]), np.array([[1024.0, 4096.0]])
+    ops = step(made, Group(batches, contexts, contexts)).values()
+    products = [op for op in ops if op.kind == "gemm"]
+    assert made.calibration is not None
+    kept = Remembered(made.calibration, made.node.gpu, Memory())
+    found = together([(kept, op) for op in products])
+    own = False
+    for op, priced in zip(products, found, strict=True):
+        alone = Remembered(made.calibration, made.node.gpu, Memory()).price(op, made.node.gpu)
+        assert isinstance(priced, Measured)
+        assert alone is not None
+        np.testing.assert_array_equal(priced.seconds, alone.seconds, err_msg=op.name)
+        own = own or alike(op) == STREAMS
+    assert own
 
 
 def test_operators_of_one_kernel_are_one_question() -> None:

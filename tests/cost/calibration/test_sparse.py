@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from roofline.api.setting import deployed
-from roofline.cost.calibration.asked import Asked, asked
+from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.sparse import ATTENTION_LAUNCHES, INDEX_LAUNCHES, KIND
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import sparse
@@ -35,8 +36,8 @@ def ops(model: str, group: Group) -> dict[str, Op]:
     return {name: op for name, (op, _) in through(deployment(model), group)[0].ops.items()}
 
 
-def wanted(op: Op) -> Asked:
-    found = asked(op, DEVICE)
+def wanted(op: Op) -> KernelQuery:
+    found = kernel_query(op, DEVICE)
     assert found is not None
     return found
 

@@ -8,6 +8,7 @@ import yaml
 
 from roofline.cost.layout import Layout
 from roofline.errors import RooflineError
+from roofline.hardware.catalog import gpu
 from roofline.interop.commands import targets
 from roofline.interop.commands.served import Served
 from tests.interop.commands.serving import SITE, read_back
@@ -20,14 +21,14 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 }
 
 
-def manifests(served: Served, vendor: str = "NVIDIA") -> dict[str, Any]:
-    written = targets.write("k8s", served, replace(SITE, vendor=vendor))
+def manifests(served: Served, vendor: str = "NVIDIA", gpu: str = "other") -> dict[str, Any]:
+    written = targets.write("k8s", served, replace(SITE, vendor=vendor, gpu=gpu))
     (text,) = written.files.values()
     return {document["kind"]: document for document in yaml.safe_load_all(text)}
 
 
-def container(served: Served, vendor: str = "NVIDIA") -> dict[str, Any]:
-    (only,) = manifests(served, vendor)["Deployment"]["spec"]["template"]["spec"]["containers"]
+def container(served: Served, vendor: str = "NVIDIA", gpu: str = "other") -> dict[str, Any]:
+    (only,) = manifests(served, vendor, gpu)["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert isinstance(only, dict)
     return only
 
@@ -70,10 +71,18 @@ def test_devices_that_talk_share_memory_of_the_node(tp: int, shared: bool) -> No
 
 
 @pytest.mark.parametrize(
-    ("vendor", "resource"), [("NVIDIA", "nvidia.com/gpu"), ("AMD", "amd.com/gpu")]
+    ("name", "resource"),
+    [
+        ("h100-sxm", "nvidia.com/gpu"),
+        ("mi300x", "amd.com/gpu"),
+        ("arc-pro-b60", "gpu.intel.com/xe"),
+        ("gaudi3", "habana.ai/gaudi"),
+        ("tpu-v5e", "google.com/tpu"),
+    ],
 )
-def test_a_pod_asks_for_the_devices_of_a_replica(vendor: str, resource: str) -> None:
-    resources = container(replace(PLAIN, layout=Layout(tp=2, pp=3)), vendor)["resources"]
+def test_a_pod_asks_for_the_devices_of_a_replica(name: str, resource: str) -> None:
+    vendor = gpu(name).vendor
+    resources = container(replace(PLAIN, layout=Layout(tp=2, pp=3)), vendor, name)["resources"]
     assert resources["limits"] == {resource: "6"}
     # Kubernetes wants equal requests of what cannot be overcommitted.
     assert resources["requests"] == resources["limits"]
@@ -82,11 +91,12 @@ def test_a_pod_asks_for_the_devices_of_a_replica(vendor: str, resource: str) -> 
 def test_more_devices_than_asked_for_are_a_contradiction() -> None:
     written = targets.write("k8s", replace(PLAIN, layout=Layout(tp=2)), SITE)
     (text,) = written.files.values()
-    changed = text.replace('nvidia.com/gpu: "2"', 'nvidia.com/gpu: "4"')
-    with pytest.raises(RooflineError, match="4 devices, but TP 2 takes 2") as caught:
-        targets.read(changed, lambda name: pytest.fail(name), "pod.yaml")
-    line = int(caught.value.where.split(":")[1])
-    assert "nvidia.com/gpu" in changed.splitlines()[line - 1]
+    for resource in ("nvidia.com/gpu", "gpu.intel.com/i915"):
+        changed = text.replace('nvidia.com/gpu: "2"', f'{resource}: "4"')
+        with pytest.raises(RooflineError, match="4 devices, but TP 2 takes 2") as caught:
+            targets.read(changed, lambda name: pytest.fail(name), "pod.yaml")
+        line = int(caught.value.where.split(":")[1])
+        assert resource in changed.splitlines()[line - 1]
 
 
 POD = """\

@@ -11,6 +11,7 @@ from roofline.interop.commands.kubernetes.facts import (
     CONTAINERS,
     ENGINES,
     LIMITS,
+    OTHERS,
     SAYS,
     SHELLS,
 )
@@ -148,9 +149,9 @@ def _config_reader(configs: Mapping[str, str], source: str, files: Files) -> Fil
 def _check_devices(document: Document, where: looking.Path, served: Served) -> None:
     """As many devices as the layout takes, if the pod says how many."""
     path = (*where, "resources", "limits")
-    devices = int(served.layout.devices)
+    devices, counted = int(served.layout.devices), {*LIMITS.values(), *OTHERS}
     for name in looking.mapping(document, *path):
-        if name in LIMITS.values() and looking.text(document, *path, name) != str(devices):
+        if name in counted and looking.text(document, *path, name) != str(devices):
             raise looking.fault(
                 document,
                 (*path, name),

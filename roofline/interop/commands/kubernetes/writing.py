@@ -115,7 +115,8 @@ def _container(served: Served, site: Site, command: Command, image: str) -> dict
     if command.files:
         mounts.append({"name": "config", "mountPath": CONFIG, "readOnly": True})
     devices = Quoted(str(int(served.layout.devices)))
-    limit = {LIMITS.get(site.vendor.lower(), LIMITS["nvidia"]): devices}
+    resource = LIMITS.get(site.gpu, LIMITS.get(site.vendor.lower(), LIMITS["nvidia"]))
+    limit = {resource: devices}
     probe = {"httpGet": {"path": "/health", "port": site.port}}
     out: dict[str, Any] = {
         "name": "server",

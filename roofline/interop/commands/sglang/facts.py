@@ -45,10 +45,6 @@ METHODS: Final[Mapping[Method, str]] = {
 }
 
 KV_READ: Final = {word: name for name, word in KV.items()} | {"bfloat16": "bf16"}
-DTYPE_READ: Final = {
-    "auto": "", "half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32",
-    "float32": "fp32",
-}  # fmt: skip
 QUANTISED: Final = {
     "fp8": "fp8",
     "w8a8_fp8": "fp8-row",

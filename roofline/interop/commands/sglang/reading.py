@@ -6,7 +6,6 @@ from roofline.interop.commands.flags import Given, Value, flags
 from roofline.interop.commands.reading import Files, Read, Start, after, others, told
 from roofline.interop.commands.served import Offloaded, Served, Share, Speculation
 from roofline.interop.commands.sglang.facts import (
-    DTYPE_READ,
     GIB,
     KNOWN,
     KV_READ,
@@ -50,7 +49,7 @@ def read(line: Line, files: Files) -> Read:
         model,
         layout,
         replicas=replicas,
-        weights=_weights_read(given),
+        weights=shared.weights_of(given, QUANTISED),
         kv=given.chosen("kv-cache-dtype", KV_READ, "a cache that is not modelled") or "auto",
         max_sequences=given.whole("max-running-requests"),
         token_budget=budget,
@@ -102,12 +101,6 @@ def _layout_read(given: Given, notes: list[str]) -> tuple[Layout, int]:
     tp = whole // (groups * cp)
     stages = shared.stages_of(given.find("stages"), pp)
     return Layout(tp=tp, cp=cp, dp=groups, ep=experts, pp=pp, stages=stages), outer
-
-
-def _weights_read(given: Given) -> str:
-    method = given.chosen("quantization", QUANTISED, "a quantisation that is not modelled")
-    dtype = given.chosen("dtype", DTYPE_READ, "no type that weights are computed in")
-    return method or ("" if method == "" else dtype or "")
 
 
 def _budget_read(given: Given) -> tuple[bool, int | None]:

@@ -57,10 +57,6 @@ LOOKUP: Final = 4
 """Longest n-gram that is looked up; the engine wants a number."""
 
 KV_READ: Final = {word: name for name, word in KV.items()} | {"fp8_e4m3": "fp8"}
-DTYPE_READ: Final = {
-    "auto": "", "half": "fp16", "float16": "fp16", "bfloat16": "bf16", "float": "fp32",
-    "float32": "fp32",
-}  # fmt: skip
 QUANTISED: Final = {word: name for name, word in ONLINE.items()} | {
     "fp8": "fp8",
     "awq": "int4",

@@ -10,7 +10,6 @@ from roofline.interop.commands.flags import Given, Value, flags
 from roofline.interop.commands.reading import Files, Read, Start, after, others, told
 from roofline.interop.commands.served import Offloaded, Served, Share, Speculation
 from roofline.interop.commands.vllm.facts import (
-    DTYPE_READ,
     GIB,
     IMAGE,
     KNOWN,
@@ -86,7 +85,7 @@ def from_settings(given: Given, model: str) -> Read:
         NAME,
         model,
         layout,
-        weights=_weights_read(given),
+        weights=shared.weights_of(given, QUANTISED),
         kv=given.chosen("kv-cache-dtype", KV_READ, "a cache that is not modelled") or "auto",
         max_sequences=None if sequences is None else sequences * dp,
         token_budget=None if tokens is None else tokens * dp,
@@ -137,13 +136,6 @@ def _layout_read(given: Given, notes: list[str]) -> Layout:
             "make the degrees a multiple of the nodes",
         )
     return Layout(tp=tp, cp=cp, dp=dp, ep=experts, pp=pp, stages=stages)
-
-
-def _weights_read(given: Given) -> str:
-    """Format that the flags ask for; empty where it is the checkpoint's."""
-    method = given.chosen("quantization", QUANTISED, "a quantisation that is not modelled")
-    dtype = given.chosen("dtype", DTYPE_READ, "no type that weights are computed in")
-    return method or ("" if method == "" else dtype or "")
 
 
 def _offloaded_read(given: Given) -> Offloaded | None:

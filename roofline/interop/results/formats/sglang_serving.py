@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from roofline.interop.results.content import Content
 from roofline.interop.results.engines import engine_of
 from roofline.interop.results.format import Format
-from roofline.interop.results.measuring import affixed, one, ratio, spread
+from roofline.interop.results.measuring import latencies, one, ratio, spread
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
@@ -97,14 +97,7 @@ def _spread(run: Node, mean: float | None) -> float | None:
 
 
 def _measured(run: Node) -> Iterator[Measurement]:
-    said = {
-        "ttft": ("ttft", "from sending a request to its first token"),
-        "tpot": ("tpot", "(latency - TTFT) / (tokens - 1) of each request"),
-        "itl": ("itl", "gaps between chunks of all requests together"),
-        "latency": ("e2e_latency", "from sending a request to its last token"),
-    }
-    for metric, (name, definition) in said.items():
-        yield from affixed(run, metric, name, definition, suffix="_ms", scale=PREFIX["m"])
+    yield from latencies(run, "e2e_latency", suffix="_ms", scale=PREFIX["m"])
     yield from one(run, "output_throughput", "output_throughput", "output tokens over duration")
     yield from one(run, "input_throughput", "input_throughput", "prompt tokens over duration")
     total = "prompt and output tokens over duration"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from roofline.interop.results.content import Content
 from roofline.interop.results.engines import engine_of
 from roofline.interop.results.format import Format
-from roofline.interop.results.measuring import affixed, one, ratio, spread
+from roofline.interop.results.measuring import latencies, one, ratio, spread
 from roofline.interop.results.node import Node, count, number, text
 from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
@@ -98,14 +98,7 @@ def _beyond(run: Node) -> str:
 
 
 def _measured(run: Node) -> Iterator[Measurement]:
-    said = {
-        "ttft": ("ttft", "from sending a request to its first token"),
-        "tpot": ("tpot", "(latency - TTFT) / (tokens - 1) of each request"),
-        "itl": ("itl", "gaps between chunks of all requests together"),
-        "latency": ("e2el", "from sending a request to its last token"),
-    }
-    for metric, (name, definition) in said.items():
-        yield from affixed(run, metric, name, definition, suffix="_ms", scale=PREFIX["m"])
+    yield from latencies(run, "e2el", suffix="_ms", scale=PREFIX["m"])
     yield from one(run, "output_throughput", "output_throughput", "output tokens over duration")
     total = "prompt and output tokens over duration"
     yield from one(run, "total_token_throughput", "total_throughput", total)

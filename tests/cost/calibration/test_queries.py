@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from roofline.api.setting import deployed
-from roofline.cost.calibration.asked import Asked, asked
+from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.rows import sorted_out
 from roofline.cost.calibration.wires import payload_of
 from roofline.cost.deployment import Deployment
@@ -167,7 +168,7 @@ def test_the_cache_of_a_layer_is_not_left_from_the_step_before() -> None:
     assert known is not None
     assert known.found is not None
     model = known.found.fit.model
-    wanted = asked(small, given.node.gpu)
+    wanted = kernel_query(small, given.node.gpu)
     assert wanted is not None
     warm = calibrated.seconds(model, wanted.dims, machine(given.node.gpu, "bf16"))
     assert float(small.work.kv_bytes) < given.node.gpu.l2_bytes
@@ -229,7 +230,7 @@ def test_a_recurrent_layer_asks_for_both_kernels_of_its_phase(
         name: known
         for name, op in ops.items()
         if (op.kind == "scan" or "taps" in op.dims)
-        and (known := asked(op, given.node.gpu)) is not None
+        and (known := kernel_query(op, given.node.gpu)) is not None
     }
     assert {each.kind for each in wanted.values()} == {"linear-attention"}
     first = {each.variants[0] for each in wanted.values()}
@@ -245,7 +246,7 @@ def test_a_recurrent_layer_asks_for_both_kernels_of_its_phase(
 def test_tensor_parallel_devices_ask_for_their_heads_and_channels() -> None:
     whole, half = (
         {
-            name: asked(op, gpu("h100-sxm"))
+            name: kernel_query(op, gpu("h100-sxm"))
             for name, op in step(
                 deployment("qwen3-next-80b-a3b-instruct", "h100-sxm", Layout(tp=tp)),
                 decode(16.0, 2048.0),
@@ -268,10 +269,10 @@ def test_prompts_and_tokens_of_one_step_are_convolved_apart() -> None:
     given = deployment("qwen3-next-80b-a3b-instruct", "h100-sxm")
     both = [Group(32.0, 1.0, 2049.0, "decode"), Group(1.0, 512.0, 512.0, "prefill")]
     for name, phase in (("convolution-decode", "decode"), ("convolution-prefill", "prefill")):
-        wanted = asked(one(given, both, name), given.node.gpu)
+        wanted = kernel_query(one(given, both, name), given.node.gpu)
         assert wanted is not None
         assert wanted.variants[0] == f"gdn-{phase}-convolution"
-        alone = asked(
+        alone = kernel_query(
             one(given, replace(both[phase == "prefill"], name=""), "convolution"), gpu("h100-sxm")
         )
         assert alone is not None
@@ -283,7 +284,9 @@ def test_prompts_and_tokens_of_one_step_are_convolved_apart() -> None:
 def test_rows_of_a_recurrent_layer_are_sorted_by_phase() -> None:
     given = deployment("qwen3-next-80b-a3b-instruct", "h100-sxm")
     op = one(given, Group(4.0, np.array([1.0, 3.0, 8.0, 9.0, 100.0, 1.0]), 4096.0), "convolution")
-    parts = {tuple(rows.tolist()): asked(part, given.node.gpu) for rows, part in sorted_out(op)}
+    parts = {
+        tuple(rows.tolist()): kernel_query(part, given.node.gpu) for rows, part in sorted_out(op)
+    }
     told = {rows: each.variants[0] for rows, each in parts.items() if each is not None}
     assert told == {
         (0, 5): "gdn-decode-convolution",
@@ -297,37 +300,37 @@ def test_hyper_connections_ask_for_the_streams_of_one_part_of_a_layer() -> None:
     ops = step(given, decode(16.0, 2048.0))
     width, layers = given.architecture.d_model, len(given.architecture.layers)
     for name, variant in (("streams", "pre"), ("norm", "post")):
-        wanted = asked(ops[name], given.node.gpu)
+        wanted = kernel_query(ops[name], given.node.gpu)
         assert wanted is not None
         assert (wanted.kind, wanted.variants) == ("hyper-connections", (variant,))
         shape = {key: value.tolist() for key, value in wanted.dims.items()}
         assert shape == {"tokens": [16], "hidden": [width], "streams": [4], "sites": [1]}
         # Two parts a layer: twice the layers, each one site.
         assert ops[name].repeat == 2 * layers
-    after = asked(ops["norm"], given.node.gpu)
+    after = kernel_query(ops["norm"], given.node.gpu)
     assert after is not None
     assert after.then is not None
     assert after.then.dims["width"].tolist() == [width]
-    plain = asked(ops["final-norm"], given.node.gpu)
+    plain = kernel_query(ops["final-norm"], given.node.gpu)
     assert plain is not None
     assert plain.kind == "pointwise"
 
 
 def test_attention_over_depth_is_no_hyper_connection() -> None:
     given = deployment("kimi-k3", "h100-sxm", Layout(tp=8))
-    wanted = asked(one(given, decode(16.0, 2048.0), "norm"), given.node.gpu)
+    wanted = kernel_query(one(given, decode(16.0, 2048.0), "norm"), given.node.gpu)
     assert wanted is not None
     assert wanted.kind == "pointwise"
 
 
 def test_an_encoder_asks_for_attention_without_a_mask() -> None:
     given = deployment("bert-large-uncased", "h100-sxm")
-    wanted = asked(one(given, prefill(8.0, 512.0), "attention"), given.node.gpu)
+    wanted = kernel_query(one(given, prefill(8.0, 512.0), "attention"), given.node.gpu)
     assert wanted is not None
     assert wanted.kind == "encoder-attention"
     shape = {key: value.tolist() for key, value in wanted.dims.items()}
     assert shape == {"batch": [8], "seq": [512], "heads": [16], "head_dim": [64]}
-    causal = asked(
+    causal = kernel_query(
         one(deployment("llama-3.1-8b", "h100-sxm"), prefill(8.0, 512.0), "attention"),
         gpu("h100-sxm"),
     )
@@ -335,19 +338,12 @@ def test_an_encoder_asks_for_attention_without_a_mask() -> None:
     assert causal.kind == "prefill-attention"
 
 
-def routed(model: str, device: str, layout: Layout, group: Group, weights: str = "") -> Asked:
+def routed(model: str, device: str, layout: Layout, group: Group, weights: str = "") -> KernelQuery:
     """Kernel that the first matrix of a mixture of experts asks for."""
-    stored = {"weights": weights} if weights else {}
-    made = deployed(
-        architecture(model),
-        gpu(device),
-        None,
-        layout,
-        calibration="auto",
-        **stored,  # type: ignore[arg-type]
-    )
+    network, chip = architecture(model), gpu(device)
+    made = deployed(network, chip, None, layout, weights=weights or None, calibration="auto")
     ops = first_stage(made, group)
-    wanted = asked(ops["experts-gate-up"], made.node.gpu)
+    wanted = kernel_query(ops["experts-gate-up"], made.node.gpu)
     assert wanted is not None
     return wanted
 
@@ -381,29 +377,42 @@ def test_few_tokens_and_spread_experts_ask_for_kernels_that_are_for_them() -> No
     few, many = decode(16.0, 2048.0), decode(1024.0, 2048.0)
     whole, spread = Layout(tp=8), Layout(tp=8, ep=8)
 
-    def first(layout: Layout, group: Group) -> tuple[str, ...]:
-        return routed("qwen3-235b-a22b", "b200-sxm", layout, group, weights="nvfp4").variants
+    def cases(layout: Layout, group: Group) -> set[str]:
+        wanted = routed("qwen3-235b-a22b", "b200-sxm", layout, group, weights="nvfp4")
+        return {end for end, rows, _ in wanted.special if rows.all()}
 
-    assert "nvfp4-min-latency" in first(whole, few)
-    assert "nvfp4-min-latency" not in first(whole, many)
-    assert "nvfp4-spread" in first(spread, many)
-    assert "nvfp4-spread" not in first(whole, many)
+    assert cases(whole, few) == {"min-latency"}
+    assert cases(whole, many) == set()
+    assert cases(spread, many) == {"spread"}
 
 
-def test_a_kernel_of_some_shapes_is_for_the_engine_that_has_it() -> None:
-    labels = (
-        Label("b200-sxm", "trtllm", "moe", "nvfp4-min-latency"),
-        Label("b200-sxm", "trtllm", "moe", "nvfp4"),
-        Label("b200-sxm", "vllm", "moe", "nvfp4"),
+@pytest.mark.parametrize(
+    ("model", "device", "engine", "weights", "variant"),
+    [
+        ("qwen3-235b-a22b", "b200-sxm", "trtllm", "nvfp4", "nvfp4-min-latency"),
+        ("qwen3-235b-a22b", "b200-sxm", "vllm", "nvfp4", "nvfp4"),
+        ("deepseek-v3", "b200-sxm", "sglang", "fp8-block", "fp8_block-limited"),
+        # What SGLang has on Blackwell is no kernel of Hopper.
+        ("deepseek-v3", "h100-sxm", "sglang", "fp8-block", "fp8_block"),
+    ],
+)
+def test_a_kernel_of_some_shapes_is_for_the_engine_and_the_device_that_have_it(
+    model: str, device: str, engine: str, weights: str, variant: str
+) -> None:
+    made = deployed(
+        architecture(model),
+        gpu(device),
+        None,
+        Layout(tp=8),
+        engine=engine,
+        weights=weights,
+        calibration="auto",
     )
-    kernels = {label: Kernel(label, "fp4", None) for label in labels}  # type: ignore[arg-type]
-    found = {}
-    for engine in ("trtllm", "vllm"):
-        given = GpuCalibration("test", engine, labels, kernels.__getitem__)
-        one = given.find(gpu("b200-sxm"), "moe", ("nvfp4-min-latency", "nvfp4"))
-        assert one is not None
-        found[engine] = one.fit.label
-    assert found == {"trtllm": labels[0], "vllm": labels[2]}
+    priced = roof(first_stage(made, decode(16.0, 2048.0))["experts-gate-up"], made).measured
+    assert priced is not None
+    assert priced.found is not None
+    label = priced.found.fit.label
+    assert (label.device, label.provider, label.variant) == (device, engine, variant)
 
 
 @pytest.mark.parametrize(("batch", "phase"), [(64.0, "decode"), (65536.0, "prefill")])

@@ -1,0 +1,176 @@
+"""Measured kernels of attention to all keys: of prompts, of decoding, and inside a latent."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.calibration.query import KernelQuery, columns
+from roofline.cost.kernels import decode, latent_prefill, latent_schedule, prefill
+from roofline.cost.kernels.form import Dims
+from roofline.cost.work import Array, Op
+from roofline.hardware.machine import Gpu
+from roofline.model.precision import named
+
+NARROW_HEAD: Final = 64.0
+WIDE: Final = 256.0
+"""Head widths for which SGLang and TensorRT-LLM have other kernels than for the rest. [1]"""
+LATENT: Final = (512.0, 64.0)
+"""Widths of latent and rotated key that kernels of latent attention are written for."""
+EXPANDED: Final = (192.0, 128.0)
+"""Of a key and a value made of it."""
+CHUNK: Final = "several new tokens on a longer context were not measured"
+CHOSEN: Final = "attention to chosen keys was not measured: as if they were all there are"
+
+
+def prefill_attention(op: Op, gpu: Gpu) -> KernelQuery | None:
+    """Several new tokens of a sequence: blocks of query rows; on a longer context, split keys."""
+    if "square" in op.dims:
+        return _encoder(op)
+    if not _plain(op):
+        return None
+    shape = _attention(op)
+    context, new, window = shape["context"], shape["new"], shape["window"]
+    expanded = _expanded(op)
+    hides = bool(np.any((window > 0) & (window < context)))
+    sparse = "sparse" in op.dims or (expanded and hides)
+    chunked = bool(np.any(context > new))
+    low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
+    if expanded and not hides:
+        names = ("batch", "new", "context", "heads", "width", "kv_width")
+        made = latent_prefill.latent_prefill_dims(*(shape[name] for name in names))
+        return KernelQuery(
+            "latent-prefill", _pairs(op), made, assumed=CHUNK * chunked, rows=context > new
+        )
+    made = prefill.prefill_dims(*shape.values())
+    unlike = CHOSEN if sparse else CHUNK * chunked
+    some = None if sparse else context > new
+    own = _own_widths(shape, made)
+    whole = KernelQuery(
+        "prefill-attention", _pairs(op), made, low, None, unlike, rows=some, special=own
+    )
+    if not chunked or np.any(np.asarray(op.dims.get("sharers", 1.0)) > 1):
+        return whole
+    split = decode.decode_dims(*shape.values())
+    other = KernelQuery("decode-attention", _pairs(op), split, assumed=unlike, rows=context > new)
+    return replace(whole, instead=other)
+
+
+def _encoder(op: Op) -> KernelQuery | None:
+    """Tokens that all see each other, with keys for every query head."""
+    d = op.dims
+    alike = ((d["context"], d["new"]), (d["heads"], d["kv_heads"]), (d["head_dim"], d["value_dim"]))
+    other = "naive" in d or "sharers" in d or np.any(np.asarray(d.get("window", 0.0)) > 0)
+    if other or any(np.any(np.asarray(one) != another) for one, another in alike):
+        return None
+    shape = columns(batch=d["count"], seq=d["new"], heads=d["heads"], head_dim=d["head_dim"])
+    return KernelQuery("encoder-attention", ("bfloat16",), shape)
+
+
+def decode_attention(op: Op, gpu: Gpu) -> KernelQuery | None:
+    """One new token of each sequence; expanded latent attention was not measured."""
+    if not _plain(op) or _expanded(op):
+        return None
+    unlike = CHOSEN if "sparse" in op.dims else ""
+    shape = _attention(op)
+    made = decode.decode_dims(*shape.values())
+    grouped = shape["heads"] / shape["kv_heads"]
+    single = decode.decode_dims(*shape.values(), single=True)
+    special = (
+        ("wide-group", grouped > decode.MOST_GROUPED, single),
+        ("alone", grouped == 1.0, single),
+        *_own_widths(shape, made),
+    )
+    return KernelQuery("decode-attention", _pairs(op), made, assumed=unlike, special=special)
+
+
+def _own_widths(
+    shape: Mapping[str, Array], made: Dims
+) -> tuple[tuple[str, NDArray[np.bool_], Dims], ...]:
+    """Head widths that some engines have other kernels of attention for."""
+    width, hides = shape["head_dim"], (shape["window"] > 0) & (shape["window"] < shape["context"])
+    wide = width == WIDE
+    return (
+        ("wide-window", hides & wide, made),
+        ("wide", wide, made),
+        ("narrow", width == NARROW_HEAD, made),
+    )
+
+
+def _plain(op: Op) -> bool:
+    """Whether there are kernels like it: fused, causal, and of tokens rather than summaries."""
+    d = op.dims
+    return not ("square" in d or "naive" in d or np.any(np.asarray(d.get("ratio", 0.0)) > 0))
+
+
+def _expanded(op: Op) -> bool:
+    """Whether it is latent attention: its widths, and keys for every query head."""
+    d = op.dims
+    widths = float(np.mean(d["head_dim"])), float(np.mean(d["value_dim"]))
+    return widths == EXPANDED and bool(np.all(d["heads"] == d["kv_heads"]))
+
+
+def _attention(op: Op) -> dict[str, Array]:
+    """Columns of attention in the order of the forms; of keys and values that differ, the mean.
+
+    Devices that share a prompt have as many pairs each: the context is what queries see in the
+    mean, were they neighbours. A prompt is as many sequences as it has chunks; a single query sees
+    its own so far.
+    """
+    d = op.dims
+    count, new, context = d["count"], d["new"], d["context"]
+    context = context - new * (d.get("sharers", 1.0) - 1.0) / 2.0
+    window, chunk = d.get("window", 0.0), d.get("chunk", 0.0)
+    if np.any(np.asarray(chunk) > 0):
+        whole, own = np.asarray(context == new), np.minimum(context, chunk)
+        decoded = np.asarray(new) == 1
+        count = np.where(whole & ~decoded, count * context / own, count)
+        new = np.where(whole, np.minimum(new, own), new)
+        window = np.where(whole | decoded, window, chunk)
+        context = np.where(whole, own, context)
+        context = np.where(decoded, (context - 1.0) % chunk + 1.0, context)
+    return columns(
+        batch=count,
+        new=new,
+        context=context,
+        heads=d["heads"],
+        kv_heads=d["kv_heads"],
+        head_dim=(d["head_dim"] + d["value_dim"]) / 2.0,
+        window=window,
+        width=named(op.formats["activations"]).width,
+        kv_width=named(op.formats["kv"]).width,
+    )
+
+
+def latent_attention(op: Op, gpu: Gpu) -> KernelQuery | None:
+    """Attention inside the latent; chosen keys are read as if they were all there is."""
+    d = op.dims
+    if (float(np.mean(d["latent"])), float(np.mean(d["rope"]))) != LATENT:
+        return None
+    window = np.asarray(d.get("window", 0.0))
+    context = np.where(window > 0, np.minimum(d["context"], window), d["context"])
+    shape = columns(
+        batch=d["count"],
+        new=d["new"],
+        context=context,
+        heads=d["heads"],
+        width=named(op.formats["activations"]).width,
+        kv_width=named(op.formats["kv"]).width,
+    )
+    made = latent_schedule.latent_dims(*shape.values(), generation=gpu.architecture)
+    low = "fp8" if _low(op) and "fp8" in gpu.flops_per_s else "bf16"
+    unlike = CHOSEN if np.any(window > 0) else CHUNK * bool(np.any(shape["new"] > 1.0))
+    return KernelQuery("latent-decode", _pairs(op), made, low, assumed=unlike)
+
+
+def _pairs(op: Op) -> tuple[str, ...]:
+    """Formats of activations and cache, as measured; TensorRT-LLM computes in that of the cache."""
+    if _low(op):
+        return ("bfloat16-fp8", "fp8-fp8", "bfloat16-bfloat16")
+    return ("bfloat16-bfloat16",)
+
+
+def _low(op: Op) -> bool:
+    return named(op.formats["kv"]).width < 2.0

@@ -1,0 +1,62 @@
+"""Which measured kernel an operator asks for, by its kind."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from roofline.cost.calibration import sparse
+from roofline.cost.calibration.attention import (
+    decode_attention,
+    latent_attention,
+    prefill_attention,
+)
+from roofline.cost.calibration.experts import experts
+from roofline.cost.calibration.linear import linear
+from roofline.cost.calibration.pointwise import RESIDUAL, pointwise
+from roofline.cost.calibration.query import KernelQuery, base_name
+from roofline.cost.calibration.recurrent import scan
+from roofline.cost.calibration.wires import OPERATIONS
+from roofline.cost.work import Op
+from roofline.hardware.machine import Gpu
+from roofline.model.architecture import STREAMS
+
+
+def kernel_query(op: Op, gpu: Gpu) -> KernelQuery | None:
+    """Kernel that an operator asks for; None where none like it was measured."""
+    make = _MAKERS.get("moe" if "tokens" in op.dims else op.kind)
+    found = None if make is None else make(op, gpu)
+    return _sparse(op, gpu, found) if sparse.is_sparse(op) else found
+
+
+def _sparse(op: Op, gpu: Gpu, otherwise: KernelQuery | None) -> KernelQuery | None:
+    """A part of a module of sparse attention; what is like it otherwise where none was measured."""
+    if "square" in op.dims or "naive" in op.dims:
+        return otherwise
+    return KernelQuery(
+        sparse.KIND,
+        sparse.variants(op),
+        sparse.columns(op, gpu),
+        assumed=sparse.unlike(op),
+        otherwise=otherwise,
+    )
+
+
+def alike(op: Op) -> str:
+    """Part of an operator's name that its kernel depends on: others of its kind share a price."""
+    if op.kind == "collective":
+        return next((begin for begin in OPERATIONS if op.name.startswith(begin)), op.name)
+    if op.kind == "gemm":
+        own = op.name.startswith(("q-absorb", "v-absorb")) or base_name(op) == STREAMS
+        return base_name(op) if own else op.kind
+    return RESIDUAL[0] if op.kind == "pointwise" and base_name(op) in RESIDUAL else op.name
+
+
+_MAKERS: Final[Mapping[str, Callable[[Op, Gpu], KernelQuery | None]]] = {
+    "gemm": linear,
+    "prefill-attention": prefill_attention,
+    "decode-attention": decode_attention,
+    "latent-attention": latent_attention,
+    "pointwise": pointwise,
+    "lookup": pointwise,
+    "scan": scan,
+    "moe": experts,
+}
