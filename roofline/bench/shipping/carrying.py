@@ -17,7 +17,8 @@ from roofline.bench.held_out import CENTRAL, DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group
 from roofline.bench.shipping.files import fit_of, labels
 from roofline.bench.shipping.making import FILES, jobs_of
-from roofline.cost.calibration.kernel import NEUTRAL, Label, nearest
+from roofline.cost.calibration.kernel import NEUTRAL, Label, nearest, passed_over
+from roofline.cost.calibration.pricing import timed
 from roofline.cost.kernels.calibrated import predict
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
@@ -68,14 +69,18 @@ def carried(label: Label, group: Group) -> Iterator[Carried]:
         each for each in every if each.device == label.device and each.provider != label.provider
     )
     for known, engine in ((elsewhere, False), (others, True)):
-        if engine and label.provider in NEUTRAL:
+        if engine and (label.provider in NEUTRAL or passed_over(label)):
             continue
-        found = nearest(known, fit_of, device, label.provider, label.kind, (label.variant,))
+        variants = (label.variant,)
+        found = nearest(
+            known, fit_of, device, label.provider, label.kind, variants, in_steps=engine
+        )
         if found is None or found.fit.model.form != group.form:
             continue
         if not engine and found.fit.label.provider != label.provider:
             continue
-        time, own, _ = predict(found.fit.model, rows.dims, rows.machine)
+        dims = timed(rows.dims, found.fit, device)
+        time, own, _ = predict(found.fit.model, dims, rows.machine)
         over = ENGINE if engine else (FAR if found.far else NEAR)
         yield Carried(label.kind, label.device, over, np.log(rows.measured / time), own)
 

@@ -29,7 +29,10 @@ def predicted(kind: str, group: Group) -> Predicted:
     """
     wanted = label_of(kind, group.name)
     device = gpu(group.name["gpu"])
-    found = nearest(labels(), fit_of, device, wanted.provider, wanted.kind, (wanted.variant,))
+    variants = (wanted.variant,)
+    found = nearest(
+        labels(), fit_of, device, wanted.provider, wanted.kind, variants, in_steps=False
+    )
     if found is None:
         raise MissingRateError(
             f"no {wanted.kind} of {wanted.variant} was measured on a device like {device.name}",

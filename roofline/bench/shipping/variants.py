@@ -167,7 +167,7 @@ SPECIAL: Final[Mapping[tuple[str, str], str]] = {
 """Shapes that an engine has a kernel of its own for, by that kernel: `roofline.cost.calibration`
 asks for attention by them. TensorRT-LLM takes FlashInfer for windows over heads of 256. vLLM takes
 FlashInfer for few rows on Hopper and CUTLASS for widths that DeepGEMM has no tiles for: those are
-`HOST_TIMED` as its DeepGEMM is, and no operator asks for them."""
+timed with the host as its DeepGEMM is, and no operator asks for them."""
 TRITON: Final[Mapping[str, str]] = {"ada": "narrow", "hopper": "wide-window"}
 """Shapes that SGLang takes Triton's attention for, by generation: heads of 64 where FlashInfer has
 none, and windows over heads of 256."""

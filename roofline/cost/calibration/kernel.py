@@ -126,11 +126,8 @@ IDEAL: Final = "ideal"
 LIBRARY: Final = frozenset({("gemm", "bfloat16")})
 """Kernels that every engine takes from one library: products in 16 bits, cuBLAS."""
 
-HOST_TIMED: Final = frozenset({("vllm", "gemm", "fp8_block")})
-"""Provider, kind and variant measured with the host's time, which is none inside a graph of
-kernels. vLLM's products of blocks were launched one by one, each with the conversion of its input:
-0.15 ms and more on Blackwell from 1 to 1,024 rows, and twice that on a GB200, whose chip is the
-same and whose host is slower; SGLang's and TensorRT-LLM's DeepGEMM takes 7 to 18 µs of either."""
+OLDER: Final = frozenset({"ada", "hopper"})
+"""Generations on which SGLang's attention to prompts was measured inside the latent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +204,13 @@ def nearest(
     provider: str,
     kind: str,
     variants: Sequence[str],
+    *,
+    in_steps: bool,
 ) -> Found | None:
     """The fit that stands for a kernel, and how far it is from it; None if nothing is like it.
 
     The first variant that any device has is taken; of its devices the most alike, and there the
-    engine's own kernels before those of others, unless `HOST_TIMED`. Kernels that are not an
-    engine's are the user's own first, and those are also the first to stand for what an engine has
+    engine's own kernels before those of others. Kernels that are not an engine's are the user's own first, and those are also the first to stand for what an engine has
     no kernel of.
 
     Parameters
@@ -223,12 +221,15 @@ def nearest(
         Device and engine that are asked about.
     kind, variants
         Of kernel; formats in the order in which they would do.
+    in_steps
+        Whether kernels that are `passed_over` in steps are only taken where there is no other.
     """
     places = _by_place(tuple(labels))
     for variant in variants:
         for device in devices(gpu):
             if here := places.get((device, kind, variant)):
-                here = [each for each in here if not _host_timed(each)] or here
+                if in_steps:
+                    here = [each for each in here if not passed_over(each)] or here
                 own = [each for each in here if each.provider == provider]
                 shared = [each for each in here if _shared(each)]
                 measured = [each for each in shared if each.mine]
@@ -246,6 +247,24 @@ def _shared(label: Label) -> bool:
     return label.provider in NEUTRAL or (label.kind, label.variant) in LIBRARY
 
 
-def _host_timed(label: Label) -> bool:
-    """Whether the host's time was measured with it; not by users, who measure graphs."""
-    return not label.mine and (label.provider, label.kind, label.variant) in HOST_TIMED
+def passed_over(label: Label) -> bool:
+    """Whether a step takes other time than was measured, and another engine's kernel stands in.
+
+    vLLM's products of blocks were launched one by one, each with the conversion of its input: 0.15
+    ms and more on Blackwell from 1 to 1,024 rows, and twice that on a GB200, whose chip is the same
+    and whose host is slower; SGLang's and TensorRT-LLM's DeepGEMM takes 7 to 18 µs of either. Its
+    latent attention was timed so as well, 0.1 to 0.35 ms on all devices. A graph of kernels has no
+    time of the host. SGLang's attention to prompts was measured inside the latent, on 576 and 512
+    numbers of each key; it runs expanded, on 192 and 128 (its ``MHA_CHUNKED_KV``), where nothing
+    of a prompt is cached. Users measure graphs, and what they run.
+    """
+    match label.provider, label.kind:
+        case _ if label.mine:
+            return False
+        case "vllm", "gemm":
+            return label.variant == "fp8_block"
+        case "vllm", "latent-decode" | "latent-prefill":
+            return True
+        case "sglang", "latent-prefill":
+            return MEASURED[label.device][0] in OLDER
+    return False

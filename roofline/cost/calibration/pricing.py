@@ -170,7 +170,9 @@ class GpuCalibration:
         if key not in self._found:
             labels = [each for each in self.labels if provider in ("", each.provider)]
             wanted = provider or self.engine
-            self._found[key] = nearest(labels, self.load, gpu, wanted, kind, variants)
+            self._found[key] = nearest(
+                labels, self.load, gpu, wanted, kind, variants, in_steps=True
+            )
         return self._found[key]
 
     def _priced(self, op: Op, gpu: Gpu, wanted: KernelQuery, found: Found) -> Measured | None:
@@ -196,7 +198,7 @@ class GpuCalibration:
             found, model = each, each.fit.model
             if wanted.form is not None:
                 model = replace(model, form=wanted.form)
-            some = take(_timed(dims, each.fit, gpu), rows)
+            some = take(timed(dims, each.fit, gpu), rows)
             time[rows], own[rows], known[rows] = predict(model, some, device)
             if wanted.part:
                 time[rows] = of_part(wanted.part, time[rows], model, some, device)
@@ -292,7 +294,7 @@ class GpuCalibration:
         return replace(_shaped(op, time, own, known.astype(float)), found=found)
 
 
-def _timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:
+def timed(dims: Dims, kernel: Kernel, gpu: Gpu) -> Dims:
     """Columns as the kernel that was found schedules them."""
     schedule = SCHEDULES.get(kernel.label.kind)
     return dims if schedule is None else schedule(dims, kernel, gpu.architecture)

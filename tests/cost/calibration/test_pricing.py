@@ -7,8 +7,9 @@ import pytest
 
 from roofline.api.setting import deployed
 from roofline.bench.calibrations import calibration_of
+from roofline.bench.shipping.files import fit_of, labels
 from roofline.cost.calibration.by_kind import kernel_query
-from roofline.cost.calibration.kernel import HOST_TIMED, MEASURED, Found, Kernel, Label
+from roofline.cost.calibration.kernel import MEASURED, Found, Kernel, Label, nearest, passed_over
 from roofline.cost.calibration.pricing import GpuCalibration, of_part
 from roofline.cost.deployment import Deployment
 from roofline.cost.kernels import calibrated, encoder, hyper, recurrent
@@ -35,8 +36,30 @@ def test_products_that_were_timed_with_the_host_are_passed_over(device: str) -> 
     assert isinstance(calibration, GpuCalibration)
     found = calibration.find(gpu(device), "gemm", ("fp8_block",))
     assert found is not None
-    label = found.fit.label
-    assert (label.provider, label.kind, label.variant) not in HOST_TIMED
+    assert not passed_over(found.fit.label)
+
+
+@pytest.mark.parametrize(
+    ("engine", "kind", "devices"),
+    [
+        ("vllm", "latent-decode", ("a100-sxm", "l40s", "h100-sxm", "h200-sxm")),
+        ("vllm", "latent-prefill", ("a100-sxm", "l40s", "h100-sxm", "h200-sxm")),
+        ("sglang", "latent-prefill", ("l40s", "h100-sxm", "h200-sxm")),
+    ],
+)
+def test_what_a_step_does_otherwise_than_was_measured_is_another_engines(
+    engine: str, kind: str, devices: tuple[str, ...]
+) -> None:
+    """Rows of those kernels are still predicted by their own fits."""
+    for device in map(gpu, devices):
+        calibration = calibration_of("auto", device, engine)
+        assert isinstance(calibration, GpuCalibration)
+        variants = ("bfloat16-bfloat16",)
+        step = calibration.find(device, kind, variants)
+        row = nearest(labels(), fit_of, device, engine, kind, variants, in_steps=False)
+        assert step is not None and row is not None
+        assert step.borrowed and step.fit.label.provider != engine
+        assert not row.borrowed and row.fit.label.provider == engine
 
 
 def deployment(
