@@ -210,8 +210,8 @@ def nearest(
     """The fit that stands for a kernel, and how far it is from it; None if nothing is like it.
 
     The first variant that any device has is taken; of its devices the most alike, and there the
-    engine's own kernels before those of others. Kernels that are not an engine's are the user's own first, and those are also the first to stand for what an engine has
-    no kernel of.
+    engine's own kernels before those of others. Kernels that are not an engine's are the user's own
+    first, and those are also the first to stand for what an engine has no kernel of.
 
     Parameters
     ----------

@@ -57,9 +57,12 @@ def test_what_a_step_does_otherwise_than_was_measured_is_another_engines(
         variants = ("bfloat16-bfloat16",)
         step = calibration.find(device, kind, variants)
         row = nearest(labels(), fit_of, device, engine, kind, variants, in_steps=False)
-        assert step is not None and row is not None
-        assert step.borrowed and step.fit.label.provider != engine
-        assert not row.borrowed and row.fit.label.provider == engine
+        assert step is not None
+        assert row is not None
+        assert step.borrowed
+        assert step.fit.label.provider != engine
+        assert not row.borrowed
+        assert row.fit.label.provider == engine
 
 
 def deployment(
