@@ -71,7 +71,8 @@ def memory(dims: Dims, machine: Machine, constants: Values) -> Array:
 
 def attention(dims: Dims, machine: Machine, constants: Values) -> tuple[Array, Array]:
     """Longest block, and the mean load of an SM. [s]"""
-    blocks, together, last = prefill.visits(dims)
+    ones = np.ones_like(dims["new"])
+    blocks, together, last = prefill.visits({**dims, "rows": prefill.ROWS * ones, "packed": ones})
     per_sm = constants["compute"] * machine.flops_per_s / machine.multiprocessors
     wide = dims["head_dim"] + constants["softmax"]
     tile = 4.0 * prefill.ROWS * prefill.COLUMNS * wide / per_sm
