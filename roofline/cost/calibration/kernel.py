@@ -89,28 +89,37 @@ NEAR: Final = 0.06
 of the groups of every kind it is at most that, of matrices of each head 0.18
 (`roofline.bench.shipping.carrying`, eight devices left out one by one). [1]"""
 FAR: Final[Mapping[str, float]] = {
-    "gemm": 0.37,
-    "decode-attention": 0.6,
-    "prefill-attention": 0.56,
-    "latent-decode": 0.34,
-    "latent-prefill": 0.52,
-    "latent-heads": 0.85,
-    "moe": 0.4,
-    "collective": 0.64,
+    "gemm": 0.38,
+    "decode-attention": 0.44,
+    "prefill-attention": 0.46,
+    "encoder-attention": 0.44,
+    "linear-attention": 0.28,
+    "sparse-attention": 0.36,
+    "latent-decode": 0.42,
+    "latent-prefill": 0.43,
+    "latent-heads": 0.31,
+    "hyper-connections": 0.26,
+    "moe": 0.3,
+    "collective": 0.66,
     "quantize": 0.26,
+    "pointwise": 0.22,
 }
 """The same to another generation, by kind, as measured there; of other kinds `ELSEWHERE`."""
 ELSEWHERE: Final = 0.5
 BORROWED: Final[Mapping[str, float]] = {
-    "gemm": 0.44,
-    "decode-attention": 0.26,
-    "prefill-attention": 0.42,
-    "latent-decode": 0.3,
-    "latent-prefill": 0.69,
-    "latent-heads": 0.2,
+    "gemm": 0.43,
+    "decode-attention": 0.28,
+    "prefill-attention": 0.41,
+    "encoder-attention": 0.43,
+    "linear-attention": 0.31,
+    "sparse-attention": 0.44,
+    "latent-decode": 0.1,
+    "latent-prefill": 0.1,
+    "latent-heads": 0.06,
+    "hyper-connections": 0.12,
     "moe": 0.46,
     "collective": 0.24,
-    "quantize": 1.6,
+    "quantize": 1.61,
     "pointwise": 0.1,
 }
 """The same of kernels of another engine's, by kind, as measured by leaving engines out; passes are
