@@ -86,8 +86,8 @@ kernels of Ampere (mma.sync, no wgmma or TMA), and so do the chips of Blackwell 
 chips with stacked memory have tensor memory and kernels of their own."""
 NEAR: Final = 0.06
 """Log standard deviation that carrying a kernel to a device of its generation adds: in the median
-of the groups of every kind it is at most that, of matrices of each head 0.18
-(`roofline.bench.shipping.carrying`, eight devices left out one by one). [1]"""
+of the groups of nearly every kind it is at most that, of matrices of each head 0.18, of exchanges
+between experts 0.21 (`roofline.bench.shipping.carrying`, eight devices left out one by one). [1]"""
 FAR: Final[Mapping[str, float]] = {
     "gemm": 0.38,
     "decode-attention": 0.44,
