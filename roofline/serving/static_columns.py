@@ -76,8 +76,8 @@ def steady_columns(
     Notes
     -----
     Every answer sees the prefill of all other clients once. Off the closed form of the simulator,
-    `roofline.serving.steady.steady_state`, by at most 10.8 % in TPOT and 8.5 % in throughput, 1.4 %
-    and 1.0 % in the median: on an 8B network and one H100 with vLLM's costs, 1 to 128 clients,
+    `roofline.serving.steady.steady_state`, by at most 11.1 % in TPOT and 8.7 % in throughput, 1.5 %
+    and 1.1 % in the median: on an 8B network and one H100 with vLLM's costs, 1 to 128 clients,
     prompts of 200 to 4,000 and answers of 100 to 1,000 tokens. It is too slow where few short
     prompts come with a step: that reads the weights anyway, and P has them once more. Memory and
     the most sequences of an engine are not looked at: a batch beyond them would wait.

@@ -94,7 +94,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "flashinfer": replace(FLASHINFER, vector=4.0, vector_width=2.0),
     "torch_flow_flashinfer": FLASHINFER,
     "triton": Kernel(
-        splits=8.0, slots=1.0, planned=1e9, rows=(16.0,), keys=32.0, plan=GROWING, vector=2.0
+        splits=8.0, slots=1.0, planned=np.inf, rows=(16.0,), keys=32.0, plan=GROWING, vector=2.0
     ),
     "roofline": Kernel(splits=128.0, slots=2.0),
 }
