@@ -16,7 +16,7 @@ DIGITS: Final = 6
 """Significant digits of stored constants and spreads: far finer than any time was measured."""
 STORED: Final = np.dtype("<f4")
 ROUGH: Final = np.dtype("<f2")
-"""Of jumps and waves, whose last digits no time depends on."""
+"""Type of stored jumps and waves, whose last digits no time depends on."""
 ROUNDING: Final = 4e-6
 """Most that rounding moves a stored shape. [octave]"""
 

@@ -20,7 +20,7 @@ WIDE: Final = 256.0
 LATENT: Final = (512.0, 64.0)
 """Widths of latent and rotated key that kernels of latent attention are written for."""
 EXPANDED: Final = (192.0, 128.0)
-"""Of a key and a value made of it."""
+"""Widths of a key and a value that are made of a latent."""
 CHUNK: Final = "several new tokens on a longer context were not measured"
 CHOSEN: Final = "attention to chosen keys was not measured: as if they were all there are"
 

@@ -1,4 +1,4 @@
-"""Which measured kernel an operator asks for, by its kind."""
+"""Measured kernels that operators ask for, by kind of operator."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

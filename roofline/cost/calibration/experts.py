@@ -24,7 +24,8 @@ NARROW_EXPERTS: Final[Mapping[str, tuple[str, str]]] = {
 """Measured mixtures of experts of 4-bit weights and narrow activations, and their arithmetic, by
 how the format of the weights begins; engines multiply MXFP4 by MXFP8."""
 WIDENED_EXPERTS: Final[Mapping[str, str]] = {"mxfp4": "w4a16_mxfp4", "int4": "int4_wo"}
-"""Those whose weights are widened to 16 bits in the kernel."""
+"""Measured mixtures of experts whose kernels widen the weights to 16 bits, by how the format of the
+weights begins."""
 BITS: Final[Mapping[str, float]] = {"bf16": 16.0, "fp16": 16.0, "fp8": 8.0, "int8": 8.0, "fp4": 4.0}
 """Bits of an activation by arithmetic."""
 

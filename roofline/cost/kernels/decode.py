@@ -26,7 +26,7 @@ from roofline.cost.work import Array
 REDUCED: Final = 16
 """Query rows that a block of the reduction joins."""
 MISS: Final = 4.0
-"""How sharply reads miss the last-level cache once what is read outgrows it, as an exponent."""
+"""Exponent of the share of reads that miss the last-level cache once what is read outgrows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,4 +168,4 @@ taken for measured where one was. Source: split-KV decoding as in Flash-Decoding
 https://crfm.stanford.edu/2023/10/12/flashdecoding.html) and FlashAttention-3
 (arXiv 2407.08608)."""
 OWN: Final = pinned(FORM, ("tall", "light", "walk", "masked"))
-"""Of the kernel of ``microbench/cuda``: it has blocks of one height, and its rows no window."""
+"""Form of the kernel of ``microbench/cuda``: blocks of one height, and rows without a window."""

@@ -1,4 +1,4 @@
-"""How libraries cut decode attention into blocks: rows of a block, tiles of keys, and splits.
+"""Blocks that libraries cut decode attention into: rows of a block, tiles of keys, and splits.
 
 The query heads that share a key/value head are rows of one unit of work. Where units are fewer
 than a kernel wants blocks, the keys of each are split. All of this is in the kernels' sources.
@@ -33,9 +33,9 @@ TILES: Final = 0.0
 GRID: Final = 1.0
 GROWING: Final = 2.0
 BALANCED: Final = 3.0
-"""How many parts a planner makes of a unit: all tiles divided by the slots, with a margin; as many
-as the slots hold of whole units; the same rounded up, of slots that grow with the keys; or rounded
-up, of all keys whether a window hides them or not."""
+"""Rules for the number of parts that a planner makes of a unit: all tiles divided by the slots, with
+a margin; as many as the slots hold of whole units; the same rounded up, of slots that grow with the
+keys; or rounded up, of all keys whether a window hides them or not."""
 GROWTH: Final = 64.0
 """Keys per sequence beyond which each doubling adds as many slots (SGLang,
 ``get_num_kv_splits_triton``). [1]"""
@@ -43,7 +43,7 @@ GROWTH: Final = 64.0
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """How a library schedules decoding; facts of its source, not fitted.
+    """Schedule of a library's decode attention; facts of its source, not fitted.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ vLLM: splits are bounded by 32, and planned on the device, up to the largest bat
 that always joins. The kernel of ``microbench/cuda``: `roofline.bench.gpu.attention.decode_splits`.
 """
 USUAL: Final = Kernel(splits=32.0, slots=1.0)
-"""Of a kernel not named here; assumed."""
+"""Schedule of a kernel that is not named here; assumed."""
 
 
 def decode_dims(

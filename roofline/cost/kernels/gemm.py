@@ -71,7 +71,7 @@ def parts(
 
 
 def waves(dims: Dims, machine: Machine) -> Array:
-    """How much longer whole waves of tiles take than their share of a wave, by tile. [octave]
+    """Excess of whole waves of tiles over their share of a wave, one column for each tile. [octave]
 
     Multiprocessors take tiles in waves: of 1.1 waves the second leaves nine tenths idle.
 

@@ -24,8 +24,8 @@ JOINED: Final = 16.0
 OVER: Final = 4.0
 """Rate of a last-level cache over that of memory, at most; assumed where none is published."""
 MISS: Final = 8.0
-"""How sharply reads miss the last-level cache once a KV cache outgrows it, as an exponent: what is
-read in turns is evicted before it is read again."""
+"""Exponent of the share of reads that miss the last-level cache once a KV cache outgrows it: what
+is read in turns is evicted before it is read again."""
 HOSTED: Final = 16.0
 """Exponent of the soft maximum of device and host."""
 

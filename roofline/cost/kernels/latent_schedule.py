@@ -1,4 +1,4 @@
-"""How kernels of multi-head latent attention divide their work, by the kernel and the device."""
+"""Schedules of kernels of multi-head latent attention, by the kernel and the device."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ kernel does not split."""
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """How a library schedules latent decoding; facts of its source, not fitted.
+    """Schedule of a library's latent attention; facts of its source, not fitted.
 
     Attributes
     ----------

@@ -75,7 +75,7 @@ where two of them per SM are not filled, it splits their keys (``PrefillBinarySe
 on Blackwell it runs another kernel, which does neither. SGLang's Triton kernel walks over all keys
 up to a block's own, and masks (``extend_attention.py``)."""
 USUAL: Final = Kernel()
-"""Of a kernel not named here."""
+"""Schedule of a kernel that is not named here."""
 
 
 def prefill_dims(
@@ -259,5 +259,5 @@ FORM: Final = Form(
 section 3; exponentials beside the tensor cores: Shah et al. 2024 (arXiv 2407.08608), section 3.1.
 """
 OWN: Final = pinned(FORM, ("combine", "again", "hidden", "tall", "masked", "token", "head"))
-"""Of the kernel of ``microbench/cuda``, which does not split keys nor cache them; its rows have no
-window."""
+"""Form of the kernel of ``microbench/cuda``, which neither splits keys nor caches them, for rows
+without a window."""
