@@ -33,7 +33,7 @@ TILES: Final = 0.0
 GRID: Final = 1.0
 GROWING: Final = 2.0
 BALANCED: Final = 3.0
-"""Rules for the number of parts that a planner makes of a unit: all tiles divided by the slots, with
+"""Rules for the number of parts that a planner makes of a unit: all tiles divided by the slots and
 a margin; as many as the slots hold of whole units; the same rounded up, of slots that grow with the
 keys; or rounded up, of all keys whether a window hides them or not."""
 GROWTH: Final = 64.0
