@@ -42,6 +42,8 @@ def settings(served: Served, deployment: Deployment, share: float | None) -> Tab
         "memory": "the engine's own share" if share is None else f"{share:.4g} of each device",
         "sequences at once": _or_own(served.max_sequences),
         "new tokens of a step": _or_own(served.token_budget),
+        "steps between looks at new requests": f"{served.recv_interval:,}",
+        "tokens sent together": f"{served.stream_interval:,}",
         "longest sequence": _or_own(served.max_context),
         "chunked prefill": "yes" if served.chunked_prefill else "no",
         "prefix caching": "yes" if served.prefix_caching else "no",
@@ -77,6 +79,8 @@ def asking(
     simulate = [
         ("--max-sequences", served.max_sequences),
         ("--token-budget", served.token_budget),
+        ("--recv-interval", served.recv_interval if served.recv_interval > 1 else None),
+        ("--stream-interval", served.stream_interval if served.stream_interval > 1 else None),
     ]
     eager = "" if served.cuda_graphs else " --no-cuda-graphs"
     return (

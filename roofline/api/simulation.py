@@ -70,6 +70,8 @@ def simulate(
     token_budget: int | None = None,
     timeout_s: float = 0.0,
     preemption: Literal["recompute", "swap"] = "recompute",
+    recv_interval: int = 1,
+    stream_interval: int = 1,
     contiguous: bool = False,
     prefix_caching: bool | None = None,
     host_cache: str = "0 B",
@@ -129,7 +131,8 @@ def simulate(
         Promises, ``"ttft=500ms,tpot_p90=50ms"``; None for those of the workload.
     seed
         Same seed, same requests. [1]
-    policy, first, max_sequences, token_budget, timeout_s, preemption
+    policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
+    stream_interval
         How steps are filled: see `roofline.serving.simulate.server.Server`; None for what the
         engine does.
     contiguous
@@ -209,6 +212,8 @@ def simulate(
         contiguous,
         prefix_caching,
         _room(host_cache),
+        recv_interval,
+        stream_interval,
     )
     page = page_of(engine_named(engine), sharing=True)
     wanted = Wanted(

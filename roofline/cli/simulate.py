@@ -81,6 +81,12 @@ def simulate(
     preemption: Annotated[
         Preemption, typer.Option(help="What becomes of a sequence without memory.")
     ] = Preemption.RECOMPUTE,
+    recv_interval: Annotated[
+        int, typer.Option(help="Decode steps between looks at new requests, as SGLang counts them.")
+    ] = 1,
+    stream_interval: Annotated[
+        int, typer.Option(help="Tokens of an answer that the server sends together.")
+    ] = 1,
     contiguous: Annotated[
         bool, typer.Option("--contiguous", help="A region for the longest request each, no pages.")
     ] = False,

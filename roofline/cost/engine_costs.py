@@ -32,9 +32,11 @@ class EngineCosts:
         Added to a step for each sequence that decodes. [s]
     prefill_s
         Added to a step that prefills. [s]
+    launch_s
+        Least time of the kernels of a step that prefills, whole network: it runs outside CUDA
+        graphs, and the host launches its kernels one by one. [s]
     front_end_s
-        Time of the front end for each sequence that decodes: no step is shorter than all of
-        them together. [s]
+        Time of the front end for each token that it hands over: answers leave no faster. [s]
     request_s
         Between a request's arrival and its place in the queue. [s]
     serial_s
@@ -47,12 +49,15 @@ class EngineCosts:
 
     Notes
     -----
-    t = max(c_fe·B, g_d·decode + g_p·prefill + c_step + c_seq·B + c_pre).
+    A step that only decodes takes g_d·decode + c_step + c_seq·B, one with prompts
+    max(g_d·decode + g_p·prefill, c_launch) + c_step + c_seq·B + c_pre. A full batch yields its
+    tokens no faster than one step for each B·c_fe.
     """
 
     step_s: float = 0.0
     sequence_s: float = 0.0
     prefill_s: float = 0.0
+    launch_s: float = 0.0
     front_end_s: Number = 0.0
     request_s: float = 0.0
     serial_s: float = 0.0
@@ -78,7 +83,7 @@ class EngineCosts:
         return self.request_s + self.serial_s
 
     def decode_step(self, kernels: Number, sequences: Number) -> Number:
-        """Time of a step that decodes one token of each sequence. [s]
+        """Time between tokens of a batch that only decodes, one for each sequence. [s]
 
         Parameters
         ----------
@@ -95,6 +100,18 @@ class EngineCosts:
         whole = self.decode_gain * kernels + (self.step_s + self.sequence_s * sequences)
         return np.maximum(whole, self.front_end_s * sequences)
 
+    def prefill_kernels(self, kernels: Number, stages: Number = 1) -> Number:
+        """Time of the kernels of prompts in a stage, no shorter than their launches. [s]
+
+        Parameters
+        ----------
+        kernels
+            Sum of the kernels alone. [s]
+        stages
+            Of the pipeline, each with launches of its own. [1]
+        """
+        return np.maximum(self.prefill_gain * kernels, self.launch_s / stages)
+
     def prefill_step(self, kernels: Number) -> Number:
         """Time of a step of prompts alone. [s]
 
@@ -105,10 +122,10 @@ class EngineCosts:
 
         Examples
         --------
-        >>> EngineCosts(step_s=1.0, prefill_s=2.0, prefill_gain=1.5).prefill_step(10.0)
+        >>> float(EngineCosts(step_s=1.0, prefill_s=2.0, prefill_gain=1.5).prefill_step(10.0))
         18.0
         """
-        return self.prefill_gain * kernels + self.prefill_step_s
+        return self.prefill_kernels(kernels) + self.prefill_step_s
 
     @property
     def prefill_step_s(self) -> float:
@@ -215,6 +232,8 @@ class EngineProfile:
     ----------
     step_s, sequence_s, prefill_s, request_s, serial_s, front_end_s, decode_gain, prefill_gain
         As in `EngineCosts`; the front end is that of one group with sequences of its own. [s] [1]
+    launch_s
+        The same of one layer of a mixture of experts; other layers launch little. [s]
     mixture_s
         Added to the first token by mixtures of experts. [s]
     experts
@@ -238,6 +257,7 @@ class EngineProfile:
     serial_s: float = 0.0
     front_end_s: float = 0.0
     mixture_s: float = 0.0
+    launch_s: float = 0.0
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
     experts: float = 1.0
@@ -273,18 +293,19 @@ class EngineProfile:
         groups
             Groups of devices that have sequences, and a front end, of their own. [1]
         """
-        mixture = any(isinstance(block.feedforward, Moe) for block in network.kinds)
+        mixtures = sum(isinstance(block.feedforward, Moe) for block in network.layers)
         spreads = {kind: pair for kind, *pair in self.spreads}
         first, between = spreads.get(kind_of(network), (0.0, 0.0))
         return EngineCosts(
             step_s=self.step_s,
             sequence_s=self.sequence_s,
             prefill_s=self.prefill_s,
+            launch_s=self.launch_s * mixtures,
             front_end_s=self.front_end_s / groups,
-            request_s=self.request_s + (self.mixture_s if mixture else 0.0),
+            request_s=self.request_s + (self.mixture_s if mixtures else 0.0),
             serial_s=self.serial_s,
             decode_gain=self.decode_gain * max(gpu.hbm_bytes_per_s / self.reach_bytes_per_s, 1.0),
-            prefill_gain=self.prefill_gain * (self.experts_prompts if mixture else 1.0),
+            prefill_gain=self.prefill_gain * (self.experts_prompts if mixtures else 1.0),
             ttft_log_sd=first,
             tpot_log_sd=between,
         )
@@ -305,6 +326,7 @@ def kernels_of(profile: EngineProfile) -> EngineProfile:
         serial_s=0.0,
         front_end_s=0.0,
         mixture_s=0.0,
+        launch_s=0.0,
         decode_gain=1.0,
         prefill_gain=1.0,
         experts_prompts=1.0,

@@ -220,7 +220,10 @@ def _phases(
     work, output = first.workload, rest.workload.output
     priced = through(first.deployment, work.prefill(float(work.together)))
     costs = first.deployment.engine_costs
-    stages = [costs.prefill_gain * float(stage.seconds(serial)) * longer for stage in priced]
+    stages = [
+        float(costs.prefill_kernels(float(stage.seconds(serial)), len(priced))) * longer
+        for stage in priced
+    ]
     # A step of the engine for each of the stream's, and one request after the other in front of it.
     step = float(pace(stages)) + costs.prefill_step_s * longer
     each_s = max(step / work.together, costs.serial_s * longer)

@@ -18,7 +18,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineCosts
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured
-from roofline.cost.pipeline import finish, finish_with, period
+from roofline.cost.pipeline import finish, finish_with, pace, period
 from roofline.cost.roof import BOUNDS
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, plus
@@ -272,11 +272,25 @@ class FirstTokens:
         steps = np.ceil(self.batch / self.prompts)
         return self.costs.arrival_s + steps * self.costs.prefill_step_s
 
+    def stages_s(self, step: GridStep, *, serial: bool = False) -> list[Number]:
+        """Time of the kernels of each stage as the engine runs them. [s]"""
+        times = step.seconds(serial=serial)
+        return [self.costs.prefill_kernels(each, len(times)) for each in times]
+
     def at(self, *, serial: bool = False) -> Array:
         """Arrival to first token of the prompt that is prefilled last. [s]"""
-        rest = None if self.rest is None else self.rest.seconds(serial=serial)
-        kernels = last_of(self.full.seconds(serial=serial), rest, self.batch, self.prompts)
-        return self.full.wide(self.costs.prefill_gain * kernels + self.software_s)
+        rest = None if self.rest is None else self.stages_s(self.rest, serial=serial)
+        full = self.stages_s(self.full, serial=serial)
+        return self.full.wide(last_of(full, rest, self.batch, self.prompts) + self.software_s)
+
+    @cached_property
+    def launching_s(self) -> Array:
+        """Time that the slowest stage of a full step waits for launches. [s]"""
+        kernels = self.full.wide(pace(self.full.seconds()))
+        stages = len(self.full.stages)
+        return np.asarray(
+            self.costs.prefill_kernels(kernels, stages) - self.costs.prefill_gain * kernels
+        )
 
     @cached_property
     def seconds(self) -> Array:
@@ -293,7 +307,7 @@ class FirstTokens:
     def bound(self) -> Array:
         """Place in `LIMITS` of what takes most of a full step."""
         times = [self.costs.prefill_gain * each for each in self.full.bound_times()]
-        software = np.full(self.full.shape, self.costs.prefill_step_s)
+        software = self.costs.prefill_step_s + self.launching_s
         most = np.argmax(np.stack([*times, software]), axis=0)
         return np.asarray(most, np.float64)
 

@@ -235,14 +235,14 @@ def static_batch(
     prompts: dict[str, OpTime] = {}
     if operators:
         prompts = operator_times(slowest(first.full.stages), gain=costs.prefill_gain)
-        prompts |= engine_time(costs.prefill_step_s, costs)
+        prompts |= engine_time(costs.prefill_step_s + float(first.launching_s), costs)
     return StaticBatch(
         deployment=deployment,
         workload=work,
         memory=memory_of(deployment, work, utilization),
         prefill=prompts,
         decode=rest,
-        prefill_stages=tuple(costs.prefill_gain * float(each) for each in first.full.seconds()),
+        prefill_stages=tuple(float(each) for each in first.stages_s(first.full)),
         decode_stages=decoding,
         ttft_s=ttft,
         ttft_mean_s=_mean_ttft(first, work),
@@ -261,9 +261,9 @@ def _mean_ttft(first: FirstTokens, work: Workload) -> float:
 
     Prompts of full step i have their first token after i steps, those left over at the end.
     """
-    costs, times = first.costs, first.full.seconds()
-    filled = float(costs.prefill_step(fill(times)))
-    paced = float(costs.prefill_step(pace(times)))
+    costs, times = first.costs, first.stages_s(first.full)
+    filled = float(fill(times)) + costs.prefill_step_s
+    paced = float(pace(times)) + costs.prefill_step_s
     full = work.full_steps
     waits = work.together * (full * filled + full * (full - 1) / 2 * paced)
     waits += work.together * full * costs.arrival_s

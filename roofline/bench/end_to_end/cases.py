@@ -9,7 +9,8 @@ scales for it), or the cache is a latent of weights of 8 bits or fewer, else 16 
 together; ``requests``, ``rate``, ``cv``, ``spread``: how the clients of such rows usually are
 driven, see `roofline.bench.end_to_end.driving`. ``length_low``,
 ``length_high``: likewise. ``max_num_seqs``, ``max_batched_tokens``,
-``gpu_memory_fraction``: the engine's on that device.
+``gpu_memory_fraction``: the engine's on that device. ``scheduler_recv_interval``,
+``stream_interval``: 1.
 """
 
 from collections.abc import Mapping
@@ -123,6 +124,8 @@ class Row:
         Of the server, as its flags say; 0 for the engine's default. [1] [token]
     memory_share
         The same of memory; None for the engine's default. [1]
+    recv_interval, stream_interval
+        Decode steps between looks at new requests; tokens that are sent together. [1] [token]
     """
 
     place: int
@@ -147,6 +150,8 @@ class Row:
     max_sequences: int = 0
     token_budget: int = 0
     memory_share: float | None = None
+    recv_interval: int = 1
+    stream_interval: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +258,8 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         int(_number(record, "max_num_seqs", 0.0)),
         int(_number(record, "max_batched_tokens", 0.0)),
         _share(record),
+        int(_number(record, "scheduler_recv_interval", 1.0)),
+        int(_number(record, "stream_interval", 1.0)),
     )
 
 

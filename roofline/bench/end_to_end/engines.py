@@ -45,7 +45,10 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "request_s": Constant(2.5e-2, 0.3, "s", "from arrival to the scheduler, and back with a token"),
     "serial_s": Constant(4.0e-3, 0.5, "s", "of a request in the front end, one after the other"),
     "front_end_s": Constant(2.0e-5, 0.4, "s", "of a token in the front end, one after the other"),
-    "mixture_s": Constant(1.0e-1, 0.5, "s", "added to the first token by mixtures of experts"),
+    "mixture_s": Constant(6.0e-2, 0.6, "s", "added to the first token by mixtures of experts"),
+    "launch_s": Constant(
+        1.0e-3, 0.6, "s", "of a layer of experts in a step that prefills, at least"
+    ),
     "decode_gain": Constant(1.0, 0.02, "1", "on the kernels of decoding"),
     "prefill_gain": Constant(1.05, 0.05, "1", "on the kernels of prompts"),
     "experts": Constant(1.0, 0.08, "1", "on routed experts"),
@@ -73,7 +76,7 @@ _OLD: Final = {
 PRIORS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
     "vllm": {"sequence_s": (2e-5, 0.3)},
     "trtllm": {"decode_gain": (0.94, 0.06), "serial_s": (1.2e-2, 0.5), "request_s": (1.5e-2, 0.4)},
-    "sglang": {"front_end_s": (5e-5, 0.5), "mixture_s": (1.5e-1, 0.4)},
+    "sglang": {"front_end_s": (5e-5, 0.5)},
     "vllm-2024": _OLD | {"sequence_s": (7.5e-5, 0.4), "prefill_s": (5e-3, 0.5)},
     "trtllm-2024": _OLD,
     "trtllm-2023": _OLD,

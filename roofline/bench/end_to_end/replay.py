@@ -183,7 +183,12 @@ def asked_of(row: Row) -> Asked:
     most = budget or usual.step_tokens * int(row.case.layout.dp)
     if 0 < most < sequences:
         budget = sequences
-    return Asked(max_sequences=sequences or None, token_budget=budget or None)
+    return Asked(
+        max_sequences=sequences or None,
+        token_budget=budget or None,
+        recv_interval=row.recv_interval,
+        stream_interval=row.stream_interval,
+    )
 
 
 def settings(each: Known) -> dict[str, Any]:
@@ -201,6 +206,8 @@ def settings(each: Known) -> dict[str, Any]:
         "workload": traffic,
         "max_sequences": asked.max_sequences,
         "token_budget": asked.token_budget,
+        "recv_interval": asked.recv_interval,
+        "stream_interval": asked.stream_interval,
         "memory_utilization": each.utilization,
         "seed": SEED,
     }

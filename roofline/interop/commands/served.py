@@ -126,6 +126,8 @@ class Served:
         Longest sequence; None for the network's. [token]
     memory
         What the engine may take; None for its own default.
+    recv_interval, stream_interval
+        Decode steps between looks at new requests; tokens that are sent together. [1] [token]
     chunked_prefill, prefix_caching
         Whether prompts are cut to fill a step; whether equal prefixes are kept once.
     cuda_graphs
@@ -146,6 +148,8 @@ class Served:
     token_budget: int | None = None
     max_context: int | None = None
     memory: Share | None = None
+    recv_interval: int = 1
+    stream_interval: int = 1
     chunked_prefill: bool = True
     prefix_caching: bool = True
     cuda_graphs: bool = True
@@ -155,7 +159,13 @@ class Served:
     def __post_init__(self) -> None:
         """Refuse names that an engine would read as something else."""
         check_name(self.model)
-        for name in ("max_sequences", "token_budget", "max_context"):
+        for name in (
+            "max_sequences",
+            "token_budget",
+            "max_context",
+            "recv_interval",
+            "stream_interval",
+        ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(

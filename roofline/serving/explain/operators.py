@@ -261,6 +261,10 @@ def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
         prompts = constant("c_pre", costs.prefill_s, "added to a step that prefills")
         formula, inputs = "c_step + c_pre", (each, prompts)
         substituted = f"{show(costs.step_s, 's')} + {show(costs.prefill_s, 's')}"
+        if entry.seconds > costs.prefill_step_s * (1.0 + ROUNDING):
+            launched = constant("c_launch", costs.launch_s, "least time of all kernels together")
+            formula, inputs = f"{formula} + c_launch − kernels", (*inputs, launched)
+            substituted += f" + {show(costs.launch_s, 's')} − kernels"
     else:
         one = constant("c_seq", costs.sequence_s, "added for each sequence that decodes")
         number = given("B", sequences, "")

@@ -55,6 +55,7 @@ class Doubt:
                 sequence_s=costs.sequence_s * decode,
                 front_end_s=costs.front_end_s * decode,
                 prefill_s=costs.prefill_s * prefill,
+                launch_s=costs.launch_s * prefill,
                 decode_gain=costs.decode_gain * decode,
                 prefill_gain=costs.prefill_gain * prefill,
             ),

@@ -18,11 +18,12 @@ SHARED_PAGE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How the server was asked for; None for what its engine does.
+    r"""How the server was asked for; None for what its engine does.
 
     Attributes
     ----------
-    policy, first, max_sequences, token_budget, timeout_s, preemption
+    policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
+    stream_interval
         As in `Server`.
     contiguous
         Whether each sequence has one region as long as the longest request, as before paging.
@@ -41,6 +42,8 @@ class Asked:
     contiguous: bool = False
     sharing: bool | None = None
     tier_bytes: float = 0.0
+    recv_interval: int = 1
+    stream_interval: int = 1
 
 
 def server_of(
@@ -100,6 +103,8 @@ def server_of(
         longest=int((requests.prompt + requests.output).max()),
         reservation=engine.reservation,
         preemption=asked.preemption,
+        recv_interval=asked.recv_interval,
+        stream_interval=asked.stream_interval,
         sharing=sharing,
     )
     placed = placing.server_of(

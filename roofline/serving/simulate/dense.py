@@ -72,7 +72,7 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
     )
 
 
-def dense(prices: StepPrices, sequences: int) -> Prices:
+def dense(prices: StepPrices, sequences: int, stream_interval: int = 1) -> Prices:
     """Tables with an entry for every integer, and the engine's costs in them.
 
     Parameters
@@ -81,17 +81,19 @@ def dense(prices: StepPrices, sequences: int) -> Prices:
         Tables.
     sequences
         Most sequences of a step. [1]
+    stream_interval
+        As in `Server`. [token]
     """
     engine, kernels = prices.engine, _kernels(_Same(prices), sequences)
     every = np.arange(1.0, sequences + 1.0)
-    step = engine.decode_gain * kernels.decode
-    step += (engine.step_s + engine.sequence_s * every)[:, None]
+    decode = engine.decode_gain * kernels.decode
+    software = engine.step_s + engine.sequence_s * every
     beside = engine.prefill_gain * kernels.alone
-    nobody = np.full((1, len(kernels.contexts)), engine.step_s)
+    nobody = np.zeros((1, len(kernels.contexts)))
     return Prices(
         contexts=kernels.contexts,
-        alone=np.concatenate([nobody, step]),
-        mixed=np.concatenate([nobody, step - beside[:, None]]),
+        alone=np.concatenate([nobody + engine.step_s, decode + software[:, None]]),
+        mixed=np.concatenate([nobody, decode - beside[:, None]]),
         windows=kernels.windows,
         seen=np.concatenate(
             [np.zeros((1, len(kernels.windows))), engine.decode_gain * kernels.seen]
@@ -102,8 +104,11 @@ def dense(prices: StepPrices, sequences: int) -> Prices:
         chunks=kernels.chunks,
         cached=kernels.cached,
         attention=engine.prefill_gain * kernels.attention,
-        prefill_s=engine.prefill_s,
-        front_end_s=float(engine.front_end_s),
+        step_s=float(engine.step_s),
+        sequence_s=float(engine.sequence_s),
+        prefill_s=float(engine.prefill_s),
+        launch_s=float(engine.launch_s),
+        token_s=float(engine.front_end_s) / stream_interval,
     )
 
 
@@ -146,6 +151,7 @@ def rules(
         tier_pages=server.tier_pages,
         request_s=float(prices.engine.request_s),
         serial_s=float(prices.engine.serial_s),
+        look=server.recv_interval,
         concurrency=concurrency,
         ramp_s=float(ramp_s),
         uniform=uniform,

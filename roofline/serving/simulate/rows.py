@@ -195,7 +195,7 @@ def _totals(g: Rules, s: State, start_s: float) -> Totals:
     return Totals(
         steps=steps,
         busy_s=float(n["busy"]),
-        makespan_s=float(n["now"]) - start_s,
+        makespan_s=float(n["now"] + n["behind"]) - start_s,
         preemptions=int(n["preemptions"]),
         prefilled_tokens=int(n["prefilled_tokens"]),
         decoded_tokens=int(n["decoded_tokens"]),

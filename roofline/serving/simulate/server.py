@@ -62,6 +62,11 @@ class Server:
         Room on the host; a sequence for which there is none is computed again. [token]
     swap_s_per_token
         Time to move a token's cache between device and host, during which nothing runs. [s]
+    recv_interval
+        Decode steps from one look at what has come to the next; a step with prompts is followed
+        by a look at once, and so is one after which nothing runs. Of `BATCHED`, no meaning. [1]
+    stream_interval
+        Tokens of an answer that the front end hands over together. [token]
     sharing
         Whether pages of equal prefixes are kept once, and kept on as long as there is room.
     tier_tokens
@@ -74,7 +79,9 @@ class Server:
     Source: Yu et al. 2022 (Orca, OSDI) for batches that sequences join and leave; Kwon et al. 2023
     (arXiv 2309.06180) for pages, preemption and the regions of contiguous memory; Agrawal et al.
     2024 (arXiv 2403.02310) for chunked prefill; Gao et al. 2024 (CachedAttention, arXiv 2403.19708)
-    for caches that are kept on the host.
+    for caches that are kept on the host. Looks and what is handed over together: SGLang's server
+    arguments ``--scheduler-recv-interval`` and ``--stream-interval`` (docs.sglang.ai, advanced
+    features); TensorRT-LLM's ``stream_interval``.
     """
 
     policy: Policy = "chunked"
@@ -91,6 +98,8 @@ class Server:
     preemption: Preemption = "recompute"
     host_tokens: int = UNLIMITED
     swap_s_per_token: float = 0.0
+    recv_interval: int = 1
+    stream_interval: int = 1
     sharing: bool = False
     tier_tokens: int = 0
 
@@ -107,7 +116,7 @@ class Server:
                 raise InputError(
                     f"{name} is {value!r:.40}", hint=f"it is one of {', '.join(get_args(kind))}"
                 )
-        _at_least(self, 1, "max_sequences", "kv_tokens", "page")
+        _at_least(self, 1, "max_sequences", "kv_tokens", "page", "recv_interval", "stream_interval")
         _at_least(
             self,
             0,

@@ -103,7 +103,8 @@ class Candidate:
         """
         new = demand.new_tokens_at(objective.percentile)
         engine = self._estimate.engine
-        return self._prompt_s(new) + engine.step_s + engine.prefill_s + engine.request_s
+        kernels = max(self._prompt_s(new), engine.launch_s)
+        return kernels + engine.prefill_step_s + engine.request_s
 
     def _prompt_s(self, new: float, tokens: float = 0.0) -> float:
         """Prompt in a step with so many tokens in all, or by itself; kernels alone. [s]"""

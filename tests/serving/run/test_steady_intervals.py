@@ -49,7 +49,13 @@ def chats(count: int = 3000, seed: int = 7, name: str = "chat") -> Requests:
 
 @cache
 def prices() -> StepPrices:
-    return step_prices(on(), sequences=65, engine=EngineCosts(1e-3, 1e-5, 2e-3, 5e-5, 0.03))
+    return step_prices(
+        on(),
+        sequences=65,
+        engine=EngineCosts(
+            step_s=1e-3, sequence_s=1e-5, prefill_s=2e-3, front_end_s=5e-5, request_s=0.03
+        ),
+    )
 
 
 @cache
@@ -183,7 +189,7 @@ def simulated() -> Iterator[tuple[str, float]]:
                 yield figure, float(np.log(mean / getattr(steady, figure)[0])) / sd
 
 
-ENGINE = EngineCosts(1e-3, 1e-5, 2e-3, 5e-5, 0.03)
+ENGINE = EngineCosts(step_s=1e-3, sequence_s=1e-5, prefill_s=2e-3, front_end_s=5e-5, request_s=0.03)
 
 
 def test_four_of_five_simulated_means_lie_within_the_error_of_the_closed_form() -> None:

@@ -90,6 +90,7 @@ def some_engine(random: np.random.Generator) -> EngineCosts:
         step_s=random.uniform(0, 0.1),
         sequence_s=random.uniform(0, 0.02),
         prefill_s=random.uniform(0, 0.1),
+        launch_s=random.uniform(0, 2.0),
         front_end_s=random.uniform(0, 0.3),
         request_s=random.choice([0.0, random.uniform(0, 1.0)]),
         serial_s=random.choice([0.0, random.uniform(0, 0.3)]),
@@ -159,6 +160,8 @@ def server(random: np.random.Generator, block: int) -> Server:
         preemption=str(random.choice(["recompute", "swap"])),  # type: ignore[arg-type]
         host_tokens=int(random.choice([0, 60, 2**30])),
         swap_s_per_token=float(random.choice([0.0, 0.01])),
+        recv_interval=int(random.choice([1, 1, 2, 7])),
+        stream_interval=int(random.choice([1, 1, 3])),
         sharing=sharing,
         tier_tokens=int(random.choice([0, 3 * block, 60, 2**30])) if sharing else 0,
     )

@@ -20,7 +20,7 @@ class Batches:
                 if self.server.policy == "dynamic" and base.waiting:
                     until = min(one.ready for one in base.waiting) + self.server.timeout_s
                 if base.now < until:
-                    base.now = min(soonest, until)
+                    base.pass_time(max(min(soonest, until) - base.now, 0.0))
                     continue
             if not base.waiting:
                 return base.outcome
@@ -45,7 +45,7 @@ class Batches:
             one.admitted = base.now
         self.step(some, some, 0, (0, 0), [(prompt if padded else one.prompt, 0) for one in some])
         for one in some:
-            one.first, one.made, one.stored = base.now, 1, one.prompt
+            one.first, one.made, one.stored = base.now + base.behind, 1, one.prompt
         active = some
         for k in range(1, output + 1):
             for one in [one for one in active if not padded and one.output == k]:
@@ -72,7 +72,7 @@ class Batches:
     ) -> None:
         base, out = self.base, self.base.outcome
         took = step_s(base.prices, decoding, keys[0], chunks, keys[1])
-        base.now += took
+        base.pass_time(took, decoding or len(chunks))
         out.busy_s += took
         out.steps += 1
         held = self.room(active) * self.server.page

@@ -19,7 +19,8 @@ def step_s(
     they are all alike where it is not given.
     """
     engine = prices.engine
-    total = engine.step_s + engine.sequence_s * decoding
+    software = engine.step_s + engine.sequence_s * decoding
+    total = 0.0
     if decoding:
         mean = context / decoding
         left = min(mean, prices.window) if seen is None else seen / decoding
@@ -30,8 +31,9 @@ def step_s(
         added = others_s(prices, decoding + new) - alone_s(prices, decoding)
         added += head_s(prices, decoding + len(chunks))
         added += sum(tokens * attention_s(prices, tokens, before) for tokens, before in chunks)
-        total += engine.prefill_gain * added + engine.prefill_s
-    return max(total, float(engine.front_end_s) * decoding)
+        total = max(total + engine.prefill_gain * added, engine.launch_s)
+        software += engine.prefill_s
+    return total + software
 
 
 def window_s(prices: StepPrices, decoding: int, left: float) -> float:

@@ -107,6 +107,8 @@ class Reference:
         self.future: list[Asked] = []  # on their way to the front end
         self.inside: list[Asked] = []  # it takes one after the other
         self.front = 0.0
+        self.behind = 0.0  # what it still has to do for tokens, now
+        self.unseen = 0
         self.waiting: list[Asked] = []
         self.decoding: list[Asked] = []
         self.partial: Asked | None = None
@@ -122,20 +124,28 @@ class Reference:
 
     def arrive(self) -> None:
         costs = self.prices.engine
-        while self.roots:
+        while self.roots and self.clients:
             one = self.roots[0]
-            if self.clients:
-                if one.arrival > self.now:
-                    break
-                if self.starts and self.starts[0] <= self.now:
-                    one.arrival = self.starts.pop(0)
-                    self.started += 1
-                elif self.open < self.started:
-                    one.arrival = self.now
-                else:
-                    break
-                self.open += 1
-            elif one.arrival + costs.request_s > self.now:
+            if one.arrival > self.now:
+                break
+            if self.starts and self.starts[0] <= self.now:
+                one.arrival = self.starts.pop(0)
+                self.started += 1
+            elif self.open < self.started:
+                one.arrival = self.now + self.behind
+            else:
+                break
+            self.open += 1
+            self.roots.pop(0)
+            one.ready = one.arrival + costs.request_s
+            self.future.append(one)
+        idle = not (self.decoding or self.partial)
+        if not idle and self.unseen < self.server.recv_interval:
+            return
+        self.unseen = 0
+        while self.roots and not self.clients:
+            one = self.roots[0]
+            if one.arrival + costs.request_s > self.now:
                 break
             self.roots.pop(0)
             one.ready = one.arrival + costs.request_s
@@ -143,7 +153,7 @@ class Reference:
         at_the_door = [one for one in self.future if one.ready <= self.now]
         for one in sorted(at_the_door, key=lambda one: (one.ready, one.number)):
             self.future.remove(one)
-            self.front = max(self.front, one.ready) + costs.serial_s
+            self.front = max(self.front, one.ready + self.behind) + costs.serial_s
             one.ready = self.front
             self.inside.append(one)
         for one in [one for one in self.inside if one.ready <= self.now]:
@@ -382,13 +392,15 @@ class Reference:
             out.steps += 1
         else:
             took = 0.0
-        self.now += took + self.swapping
         out.busy_s += took + self.swapping
         for one in batch:
             one.stored += 1
             one.made += 1
         for one, tokens, _ in chunks:
             one.stored += tokens
+        tokens = len(batch) + sum(one.stored == one.goal for one, _, _ in chunks)
+        self.pass_time(took + self.swapping, tokens)
+        self.unseen = self.server.recv_interval if chunks else self.unseen + len(batch[:1])
         if batch or chunks:
             self.count(len(batch), sum(n for _, n, _ in chunks), blocked)
         self.finish_step(batch, chunks, joining)
@@ -422,7 +434,7 @@ class Reference:
                 self.partial = one
         for one in prefilled + joining:
             if math.isnan(one.first):
-                one.first = self.now
+                one.first = self.now + self.behind
         ended += [one for one in prefilled if one.made == one.output]
         for one in ended:
             self.end(one)
@@ -432,7 +444,7 @@ class Reference:
                 self.decoding.append(one)
 
     def end(self, one: Asked) -> None:
-        one.finish = self.now
+        one.finish = self.now + self.behind
         if self.server.sharing and one.children:
             longer = one.children[0].blocks
             if longer[: len(one.blocks)] == one.blocks:
@@ -440,10 +452,16 @@ class Reference:
         self.give_back(one)
         self.open -= 1
         for child in one.children:
-            child.arrival = self.now + child.think
+            child.arrival = one.finish + child.think
             child.ready = child.arrival + self.prices.engine.request_s
             self.future.append(child)
             self.open += 1
+
+    def pass_time(self, took: float, tokens: int = 0) -> None:
+        """Time goes by, and tokens come to the front end, which hands over several together."""
+        self.now += took
+        each = float(self.prices.engine.front_end_s) / self.server.stream_interval
+        self.behind = max(self.behind + tokens * each - took, 0.0)
 
     def run(self) -> Outcome:
         self.planned = []
@@ -453,6 +471,6 @@ class Reference:
                 soonest = self.next_arrival()
                 if soonest == math.inf:
                     return self.outcome
-                self.now = max(self.now, soonest)
+                self.pass_time(max(soonest - self.now, 0.0))
                 continue
             self.step()

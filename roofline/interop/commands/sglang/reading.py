@@ -55,6 +55,8 @@ def read(line: Line, files: Files) -> Read:
         token_budget=budget,
         max_context=given.whole("context-length"),
         memory=None if static is None else Share(static, "static"),
+        recv_interval=given.whole("scheduler-recv-interval") or 1,
+        stream_interval=given.whole("stream-interval") or 1,
         chunked_prefill=chunked,
         prefix_caching=not given.switch("disable-radix-cache"),
         cuda_graphs=not given.switch("disable-cuda-graph"),

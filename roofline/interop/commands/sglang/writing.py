@@ -134,6 +134,10 @@ def _limits(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
     if served.memory is not None:
         share = converted(served.memory, "static", site.room)
         out.append(("--mem-fraction-static", shared.number(share)))
+    if served.recv_interval > 1:
+        out.append(("--scheduler-recv-interval", str(served.recv_interval)))
+    if served.stream_interval > 1:
+        out.append(("--stream-interval", str(served.stream_interval)))
     if not served.prefix_caching:
         out.append(("--disable-radix-cache",))
     if not served.cuda_graphs:

@@ -26,7 +26,7 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         if n.waiting < g.max_sequences and soonest < np.inf:
             until = _last_call(g, s)
             if n.now < until:
-                n.now = min(soonest, until)
+                queue.wait(s, min(soonest, until))
                 continue
         if n.waiting == 0:
             return
@@ -94,22 +94,26 @@ def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
         real += r[i].prompt
         final += r[i].prompt + r[i].output - 1
     held = count * memory.pages(g, prompt + output - 1) * g.page
+    passing = p.token_s * count
     took = lookup.step_s(p, 0, 0, 0, count * prompt, count, count * lookup.chunk_s(p, prompt, 0))
+    n.behind = max(n.behind + passing - took, 0.0)
     _pass(s, took, 1, held, final, real)
     n.prefilled_tokens += count * prompt
     steps = output - 1
     stored = steps * real
     for at in range(count):
         i = s.lists[JOINING, at]
-        r[i].first = n.now
+        r[i].first = n.now + n.behind
         own = r[i].output - 1
         stored += own * (own + 1) // 2 + (steps - own) * own
     growing = min(max(g.window - prompt - 1, 0), steps)
-    _, took = lookup.decode_run(
-        p, count, count * (prompt + 1), count * min(prompt + 1, g.window), count, growing, np.inf
+    seen, whole = count * min(prompt + 1, g.window), count * (prompt + 1)
+    _, took, n.behind = lookup.decode_run(
+        p, count, whole, seen, count, growing, np.inf, passing, n.behind
     )
-    _, more = lookup.decode_run(
-        p, count, count * (prompt + 1 + growing), count * g.window, 0, steps - growing, np.inf
+    seen, whole = count * g.window, count * (prompt + 1 + growing)
+    _, more, n.behind = lookup.decode_run(
+        p, count, whole, seen, 0, steps - growing, np.inf, passing, n.behind
     )
     _pass(s, took + more, steps, held, final, stored)
     n.decoded_tokens += count * steps
@@ -131,10 +135,11 @@ def _packed(p: Prices, g: Rules, s: State, count: int) -> None:
         r[i].ends = r[i].output
         batch = heap.push(s.lists, DECODING, batch, i, r)
     took = lookup.step_s(p, 0, 0, 0, context, count, attention_s)
+    n.behind = max(n.behind + p.token_s * count - took, 0.0)
     _pass(s, took, 1, held * g.page, final, context)
     n.prefilled_tokens += context
     for at in range(count):
-        r[s.lists[JOINING, at]].first = n.now
+        r[s.lists[JOINING, at]].first = n.now + n.behind
     made = 1
     while batch:
         i = s.lists[DECODING, 0]
@@ -145,7 +150,10 @@ def _packed(p: Prices, g: Rules, s: State, count: int) -> None:
             if own < g.window:
                 growing += 1
                 steps = min(steps, g.window - own)
-        _, took = lookup.decode_run(p, batch, context + batch, seen, growing, steps, np.inf)
+        passing = p.token_s * batch
+        _, took, n.behind = lookup.decode_run(
+            p, batch, context + batch, seen, growing, steps, np.inf, passing, n.behind
+        )
         stored = steps * context + batch * (steps * (steps + 1) // 2)
         _pass(s, took, steps, held * g.page, final, stored)
         n.decoded_tokens += batch * steps

@@ -58,25 +58,35 @@ def step_s(
     last = len(p.others) - 1
     tokens = decoding + new
     total = p.others[min(tokens, last)] + p.others_slope * max(tokens - last, 0)
-    total += p.head[decoding + chunks] + attention_s + p.prefill_s
-    if decoding == 0:
-        return float(total + p.mixed[0, 0])
-    total += line(p.contexts, p.mixed[decoding], context / decoding)
-    total += line(p.windows, p.seen[decoding], seen / decoding)
-    return float(max(total, p.front_end_s * decoding))
+    total += p.head[decoding + chunks] + attention_s
+    if decoding:
+        total += line(p.contexts, p.mixed[decoding], context / decoding)
+        total += line(p.windows, p.seen[decoding], seen / decoding)
+    return float(max(total, p.launch_s) + p.step_s + p.sequence_s * decoding + p.prefill_s)
 
 
 @compiled
 def decode_run(
-    p: Prices, decoding: int, context: int, seen: int, growing: int, most: int, limit: float
-) -> tuple[int, float]:
+    p: Prices,
+    decoding: int,
+    context: int,
+    seen: int,
+    growing: int,
+    most: int,
+    limit: float,
+    passing: float,
+    behind: float,
+) -> tuple[int, float, float]:
     """Decode steps of a batch that stays as it is, until a time has passed: how many, how long.
 
     Each step finds every context one longer, and what windows leave of ``growing`` of them. The
     times are a straight line in every interval of the tables, so their sum there is
     n·a + b·n(n − 1)/2, and solved for n where the limit is reached.
+
+    The front end takes ``passing`` for the tokens of a step and is ``behind`` at the start: last is
+    told how far behind it is at the end. [s]
     """
-    row, window, floor = p.alone[decoding], p.seen[decoding], p.front_end_s * decoding
+    row, window = p.alone[decoding], p.seen[decoding]
     mean, left, grows = context / decoding, seen / decoding, growing / decoding
     steps, total = 0, 0.0
     i, j = interval(p.contexts, mean), interval(p.windows, left)
@@ -96,19 +106,33 @@ def decode_run(
             n = min(n, int(np.ceil(p.contexts[i + 1] - x)))
         if j < last_j and grows > 0.0:
             n = min(n, max(int(np.ceil((p.windows[j + 1] - y) / grows)), 1))
-        if first <= floor:
-            if slope > 0.0:
-                n = min(n, int(min((floor - first) / slope, float(n))) + 1)
-            first, slope = floor, 0.0
-        elif slope < 0.0 and first + slope * (n - 1) < floor:
-            n = max(int(np.ceil((floor - first) / slope)), 1)
         taken = n * first + slope * (0.5 * n * (n - 1))
-        if total + taken >= limit:
+        last = total + taken >= limit
+        if last:
             n = _reached(first, slope, n, limit - total)
-            return steps + n, total + n * first + slope * (0.5 * n * (n - 1))
+            taken = n * first + slope * (0.5 * n * (n - 1))
         steps += n
         total += taken
-    return steps, total
+        if passing > 0.0 or behind != 0.0:
+            behind = _behind(first, slope, n, passing, behind)
+        if last:
+            break
+    return steps, total, behind
+
+
+@compiled
+def _behind(first: float, slope: float, n: int, passing: float, behind: float) -> float:
+    """How far the front end is behind after n steps: max(0, behind + passing − step) for each. [s]
+
+    It was last idle before all of them, after all of them or, where steps become shorter, after
+    the last one that is not shorter than ``passing``.
+    """
+    ahead = n * (first - passing) + slope * (0.5 * n * (n - 1))
+    most = max(behind - ahead, 0.0)
+    if slope < 0.0 and first >= passing:
+        k = min(np.floor((passing - first) / slope) + 1.0, float(n))
+        most = max(most, k * (first - passing) + slope * (0.5 * k * (k - 1.0)) - ahead)
+    return float(most)
 
 
 @compiled

@@ -25,14 +25,20 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
     """Serve the rows until all are finished, or until the one after the last matters."""
     n = s.counts[0]
     while True:
-        queue.arrive(g, s)
+        queue.send(g, s)
+        idle = n.decoding == 0 and n.partial < 0
+        looks = idle or n.unseen >= g.look
+        if looks:
+            queue.enter(g, s)
         if more and n.root == len(s.roots):
             return
+        if looks:
+            n.unseen = 0
         if n.decoding == 0 and n.partial < 0 and n.waiting == 0:
             soonest = queue.next_arrival(g, s)
             if soonest == np.inf:
                 return
-            n.now = max(n.now, soonest)
+            queue.wait(s, soonest)
             continue
         n.swapping, n.begun = 0.0, 0
         calm = True
@@ -47,15 +53,31 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         if not g.decode_first and new == 0 and n.joining == 0:
             calm = _room_to_decode(g, s)
             decoding = n.decoding
-        steps, took = 0, 0.0
+        steps, took, passing = 0, 0.0, p.token_s * decoding
         if new:
             steps = 1
             took = lookup.step_s(p, decoding, n.context, n.seen, new, chunks, attention_s)
+            passing += p.token_s * n.prefilled
+            n.behind = max(n.behind + passing - took - n.swapping, 0.0)
+            n.unseen = g.look  # what came meanwhile is looked at next
         elif decoding:
             most, limit = 1, np.inf
             if calm and n.joining == 0:
                 most, limit = _undisturbed(g, s)
-            steps, took = lookup.decode_run(p, decoding, n.context, n.seen, n.growing, most, limit)
+            steps, took, n.behind = lookup.decode_run(
+                p,
+                decoding,
+                n.context,
+                n.seen,
+                n.growing,
+                most,
+                limit,
+                passing,
+                n.behind - n.swapping,
+            )
+            n.unseen += steps
+        else:
+            n.behind = max(n.behind - n.swapping, 0.0)
         n.now += took + n.swapping
         n.busy += took + n.swapping
         _account(g, s, steps, decoding, new, blocked)
@@ -188,6 +210,8 @@ def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
                 break
     left = g.budget - (n.decoding if g.decode_first else 0)
     # Who waits for memory stays first in the queue, unless one of a higher priority comes.
+    if g.look > 1:
+        return min(most, g.look - n.unseen), np.inf
     if n.running >= g.max_sequences or left <= 0 or (n.waiting and g.uniform):
         return most, np.inf
     return most, queue.next_arrival(g, s) - n.now
@@ -291,7 +315,7 @@ def _joined(g: Rules, s: State) -> None:
         i = s.lists[PREFILLED, at]
         r[i].made += 1
         if np.isnan(r[i].first):
-            r[i].first = n.now
+            r[i].first = n.now + n.behind
         if r[i].made == r[i].output:
             queue.end(g, s, i)
         else:
@@ -299,7 +323,7 @@ def _joined(g: Rules, s: State) -> None:
     for at in range(n.joining):
         i = s.lists[JOINING, at]
         if np.isnan(r[i].first):
-            r[i].first = n.now
+            r[i].first = n.now + n.behind
         _join(g, s, i)
 
 

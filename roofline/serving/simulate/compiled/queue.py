@@ -24,9 +24,12 @@ def later(s: State, i: int, ready: float, inside: bool) -> None:
 
 @compiled
 def _through(g: Rules, s: State, i: int, door: float) -> None:
-    """Pass the front end, which takes one request after the other, from a time on."""
+    """Pass the front end, which takes one request after the other, from a time on.
+
+    Where it is behind with tokens, a request waits for them.
+    """
     r, n = s.rows, s.counts[0]
-    n.front = max(n.front, door) + g.serial_s
+    n.front = max(n.front, door + n.behind) + g.serial_s
     if n.front <= n.now:
         r[i].ready = n.front
         enqueue(s, i)
@@ -37,24 +40,36 @@ def _through(g: Rules, s: State, i: int, door: float) -> None:
 @compiled
 def arrive(g: Rules, s: State) -> None:
     """Let everything in that has come by now."""
+    send(g, s)
+    enter(g, s)
+
+
+@compiled
+def send(g: Rules, s: State) -> None:
+    """Clients that have their answers by now, or start, send what they ask next."""
     r, n = s.rows, s.counts[0]
     now = n.now
-    if g.concurrency:
-        while n.root < len(s.roots):
-            i = s.roots[n.root]
-            if r[i].arrival > now:
-                break
-            start = _next_start(g, s)
-            if start <= now:
-                n.started += 1
-                r[i].arrival = start
-            elif n.open < _started(g, s):
-                r[i].arrival = now
-            else:
-                break
-            n.open += 1
-            n.root += 1
-            later(s, i, r[i].arrival + g.request_s, False)
+    while g.concurrency and n.root < len(s.roots):
+        i = s.roots[n.root]
+        if r[i].arrival > now:
+            break
+        start = _next_start(g, s)
+        if start <= now:
+            n.started += 1
+            r[i].arrival = start
+        elif n.open < _started(g, s):
+            r[i].arrival = now + n.behind
+        else:
+            break
+        n.open += 1
+        n.root += 1
+        later(s, i, r[i].arrival + g.request_s, False)
+
+
+@compiled
+def enter(g: Rules, s: State) -> None:
+    """Let everything that has come by now pass the front end and wait."""
+    r, n, now = s.rows, s.counts[0], s.counts[0].now
     while True:
         door, soonest = _door(g, s), np.inf
         if n.future:
@@ -71,6 +86,15 @@ def arrive(g: Rules, s: State) -> None:
             enqueue(s, i)
         else:
             _through(g, s, i, soonest)
+
+
+@compiled
+def wait(s: State, until: float) -> None:
+    """Let time pass in which no step runs, but the front end goes on."""
+    n = s.counts[0]
+    idle = max(until - n.now, 0.0)
+    n.now += idle
+    n.behind = max(n.behind - idle, 0.0)
 
 
 @compiled
@@ -116,7 +140,7 @@ def next_arrival(g: Rules, s: State) -> float:
 def end(g: Rules, s: State, i: int) -> None:
     """Finish a request now: its memory is free, and those that follow it will come."""
     r, n = s.rows, s.counts[0]
-    now = n.now
+    now = n.now + n.behind
     r[i].finish = now
     child, other = r[i].child, i
     if not g.batched:

@@ -41,6 +41,7 @@ class Rules(NamedTuple):
     tier_pages: int
     request_s: float
     serial_s: float
+    look: int
     concurrency: int
     ramp_s: float
     uniform: bool
@@ -92,7 +93,9 @@ COUNTS: Final = np.dtype(
         ("now", "f8"),
         ("busy", "f8"),
         ("swapping", "f8"),  # time of the step that is being planned
-        ("front", "f8"),  # when the front end is done with all that it has
+        ("front", "f8"),  # when the front end is done with all requests that it has
+        ("behind", "f8"),  # time that it still takes for the tokens of the steps so far
+        ("unseen", "i8"),  # decode steps since the last look at what has come
         # Requests that follow none, of which the next is to come; entries of the lists.
         ("root", "i8"),
         ("waiting", "i8"),

@@ -13,8 +13,8 @@ class Prices(NamedTuple):
     contexts, windows
         Points of the rows below. [token]
     alone, mixed
-        By sequences that decode: a step that does nothing else; and their part of one that
-        prefills too; both without layers that have a window. [s]
+        By sequences that decode: a step that does nothing else; and the kernels that they add to
+        one that prefills; both without layers that have a window. [s]
     seen
         By sequences that decode: layers with a window. [s]
     others, others_slope
@@ -23,10 +23,11 @@ class Prices(NamedTuple):
         By rows of logits. [s]
     chunks, cached, attention
         Attention of a chunk for each of its tokens. [token] [s]
-    prefill_s
-        Added to a step that prefills. [s]
-    front_end_s
-        Least time of a step for each sequence that decodes. [s]
+    step_s, sequence_s, prefill_s, launch_s
+        Of a step that prefills: added, for each sequence that decodes, added because it prefills,
+        and the least time of its kernels. [s]
+    token_s
+        Time of the front end for a token. [s]
     """
 
     contexts: Array
@@ -40,5 +41,8 @@ class Prices(NamedTuple):
     chunks: Array
     cached: Array
     attention: Array
+    step_s: float
+    sequence_s: float
     prefill_s: float
-    front_end_s: float
+    launch_s: float
+    token_s: float

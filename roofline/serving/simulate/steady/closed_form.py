@@ -44,6 +44,7 @@ def closed_loop(share: Share, most: Most, clients: Array) -> Means:
         low, high = np.where(less, x, low), np.where(less, high, x)
     x = (low + high) / 2.0
     there, busy, rate, now = _present(share, x, clients)
+    rate = np.minimum(rate, most.requests_per_s)
     steps = now.steps
     rest = _rest(share, now)
     waits = _waits(share, now) * steps.mean_s

@@ -63,16 +63,20 @@ def pace(share: Share, batch: Array, beside: Array, x: Array, loaded: Array) -> 
     Notes
     -----
     The variance of tokens in a step is that of a Poisson number of prompts, and no more than where
-    steps are full or empty. What is left of a step is E[S²] / 2·E[S], its square E[S³] / 3·E[S].
+    steps are full or empty. Kernels as long are no shorter than their launches L: on average
+    E[max(T, L)] = L + (μ − L)·Φ(z) + σ·φ(z), z = (μ − L)/σ, as of a normal distribution. What
+    is left of a step is E[S²] / 2·E[S], its square E[S³] / 3·E[S].
     """
     tokens, prompts = x * share.prompt / loaded, x / loaded
     plain = share.at(share.decode_s, batch)
-    full = share.prefill(beside, tokens, prompts)
-    slope = share.prefill(beside, tokens + share.prompt, prompts + 1.0) - full
+    kernels = share.kernels(beside, tokens, prompts)
+    slope = share.kernels(beside, tokens + share.prompt, prompts + 1.0) - kernels
     slope = np.maximum(slope / share.prompt, 0.0)
     spread = prompts * (share.square + x * share.prompt**2) - tokens**2
     room = share.at(share.full, beside) * share.prompt
     spread = np.clip(spread, 0.0, np.maximum(tokens * (room - tokens), 0.0))
+    kernels, longer = launched(kernels, slope * np.sqrt(spread), share.launch_s)
+    full, slope = kernels + share.software(beside), slope * longer
     vague = slope**2 * spread
     alone = 1.0 - loaded if share.decode_first else np.ones_like(loaded)
     whole = alone * plain + loaded * full
@@ -94,6 +98,27 @@ def pace(share: Share, batch: Array, beside: Array, x: Array, loaded: Array) -> 
         fixed_s=fixed,
         each_s=each,
     )
+
+
+def launched(kernels: Array, sd: Array, launch_s: float) -> tuple[Array, Array]:
+    """Mean time of kernels no shorter than their launches, and how many are longer. [s] [1]
+
+    Parameters
+    ----------
+    kernels, sd
+        Mean and standard deviation of their time without that. [s]
+    launch_s
+        Time of all launches. [s]
+    """
+    if not launch_s:
+        return kernels, np.ones_like(kernels)
+    from scipy.special import ndtr
+
+    above, sd = kernels - launch_s, np.maximum(sd, LEAST)
+    z = above / sd
+    longer = ndtr(z)
+    mean = launch_s + above * longer + sd * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    return mean, longer
 
 
 def coming(share: Share, batch: Array, x: Array) -> Array:

@@ -49,9 +49,16 @@ def most(share: Share) -> Most:
     if share.decode_first:
         full = _last(lambda x: share.at(share.full, x * share.steps) - x, share)
     x = min(slots, full)
-    rate = float(x / turn(share, np.array(x)).steps.mean_s)
-    # The front end lets one request after the other through.
-    return Most(x, full < slots, min(rate, 1.0 / share.serial_s) if share.serial_s else rate)
+
+    def rate(x: Array) -> Array:
+        return np.asarray(x / turn(share, x).steps.mean_s)
+
+    # The front end lets one request after the other in, and one token after the other out.
+    passes = max(share.serial_s, share.token_s * share.output)
+    if passes and rate(np.array(x)) * passes > 1.0:
+        x = float(last(lambda x: 1.0 / passes - rate(x), np.zeros(1), np.full(1, x))[0])
+        return Most(x, full < slots, 1.0 / passes)
+    return Most(x, full < slots, float(rate(np.array(x))))
 
 
 def _last(left: Callable[[Array], Array], share: Share) -> float:

@@ -62,8 +62,9 @@ class Share:
         By new tokens, what is no attention; beyond the last, for each. [s]
     head_s
         By rows of logits. [s]
-    prefill_s, front_end_s
-        Costs of the engine. [s]
+    software_s, sequence_s, launch_s, token_s
+        Costs of the engine: of a step with prompts, and of each sequence that decodes in one; the
+        least time of such a step's kernels; of the front end for a token. [s]
     request_s, serial_s
         From a request's arrival to the queue of an idle server; of it, what the front end does for
         one request after the other. [s]
@@ -90,8 +91,10 @@ class Share:
     others_s: Array
     slope_s: float
     head_s: Array
-    prefill_s: float
-    front_end_s: float
+    software_s: float
+    sequence_s: float
+    launch_s: float
+    token_s: float
     request_s: float
     serial_s: float
 
@@ -102,15 +105,24 @@ class Share:
 
     def prefill(self, batch: Array, tokens: Array, prompts: Array) -> Array:
         """A step of so many sequences that decode, with tokens of so many prompts. [s]"""
+        found: Array = np.maximum(self.kernels(batch, tokens, prompts), self.launch_s)
+        return found + self.software(batch)
+
+    def software(self, batch: Array) -> Array:
+        """What the engine's software adds to a step with prompts beside so many sequences. [s]"""
+        beside = batch if self.decode_first else np.zeros_like(batch)
+        found: Array = self.software_s + self.sequence_s * beside
+        return found
+
+    def kernels(self, batch: Array, tokens: Array, prompts: Array) -> Array:
+        """Kernels of such a step, however long their launches take. [s]"""
         beside = batch if self.decode_first else np.zeros_like(batch)
         new = beside + tokens
         total = _between(self.others_s, new)
         total = total + self.slope_s * np.maximum(new - (len(self.others_s) - 1.0), 0.0)
         total = total + _between(self.head_s, beside + np.minimum(prompts, self.most))
-        total = total + tokens * self.at(self.attention_s, batch) + self.prefill_s
-        total = total + self.at(self.beside_s, beside)
-        floored: Array = np.maximum(total, self.front_end_s * beside)
-        return floored
+        total = total + tokens * self.at(self.attention_s, batch)
+        return total + self.at(self.beside_s, beside)
 
     def stay(self, batch: Array) -> Array:
         """Steps that a sequence runs, those of its prompt included where they decode too. [1]"""
@@ -137,8 +149,10 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         There are no requests, or there is no closed form: batches that nobody joins, prefixes.
     """
     shared = server.sharing and len(given.hashes) > 0
-    if server.policy in BATCHED or shared:
+    if server.policy in BATCHED or shared or server.recv_interval > 1:
         what = "shared prefixes" if shared else f"{server.policy} batches"
+        if server.recv_interval > 1:
+            what = f"a look at arrivals every {server.recv_interval} steps"
         raise InputError(f"there is no closed form for {what}", hint="simulate it")
     if not len(given):
         raise InputError("there are no requests", hint="give at least one")
@@ -147,12 +161,11 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
     prompt, steps = given.prompt.astype(np.float64), given.output.astype(np.float64) - 1.0
     context, left = _contexts(prompt, steps, prices.window)
     most, lump = sequences_at_once(given, server, context)
-    table = dense(prices, most + 1)
+    table = dense(prices, most + 1, server.stream_interval)
     batches = distinct(np.rint(np.geomspace(1, most + 1, POINTS))) - 1.0
     rows = batches.astype(int)
     seen = _row(table.windows, table.seen[rows], left)
     decode_s = _row(table.contexts, table.alone[rows], context) + seen
-    decode_s = np.maximum(decode_s, table.front_end_s * batches)
     decode_s[0] = 0.0
     evenly = (np.arange(SAMPLE) + 0.5) / SAMPLE
     lengths = np.quantile(prompt, evenly, method="nearest")
@@ -180,8 +193,10 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         others_s=table.others,
         slope_s=table.others_slope,
         head_s=table.head,
-        prefill_s=table.prefill_s,
-        front_end_s=table.front_end_s,
+        software_s=table.step_s + table.prefill_s,
+        sequence_s=table.sequence_s,
+        launch_s=table.launch_s,
+        token_s=table.token_s,
         request_s=prices.engine.arrival_s,
         serial_s=prices.engine.serial_s,
     )
