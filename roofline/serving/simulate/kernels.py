@@ -79,9 +79,7 @@ class KernelTimes:
         )
         return replace(self, points=points[order], seconds=seconds, start_s=start_s)
 
-    def in_engine(
-        self, deployment: Deployment, gains: KernelGains, points: Points
-    ) -> list[Number]:
+    def in_engine(self, deployment: Deployment, gains: KernelGains, points: Points) -> list[Number]:
         """Time of every stage in order, with an engine's gains on its kernels. [s]"""
         place = np.searchsorted(self.points, points)
         rows = zip(self.seconds[:, place], self.start_s[:, place], strict=True)
