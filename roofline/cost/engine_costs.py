@@ -315,26 +315,6 @@ NO_ENGINE: Final = EngineProfile()
 """Kernels alone."""
 
 
-def kernels_of(profile: EngineProfile) -> EngineProfile:
-    """Constants of a profile that are on kernels, without those of the engine's software."""
-    return replace(
-        profile,
-        step_s=0.0,
-        sequence_s=0.0,
-        prefill_s=0.0,
-        request_s=0.0,
-        serial_s=0.0,
-        front_end_s=0.0,
-        mixture_s=0.0,
-        launch_s=0.0,
-        decode_gain=1.0,
-        prefill_gain=1.0,
-        experts_prompts=1.0,
-        reach_bytes_per_s=float("inf"),
-        spreads=(),
-    )
-
-
 LAUNCH_S: Final = 8e-6
 """Time that the host takes to launch a kernel outside CUDA graphs, through PyTorch. Assumed. [s]"""
 

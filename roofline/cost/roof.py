@@ -122,10 +122,15 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     compute = F / P, memory = B / BW; wires as `roofline.cost.collectives` prices them.
     Source: Williams, Waterman and Patterson 2009, Roofline.
     """
-    known = None
-    if deployment.calibration is not None and op.kind != HOST:
-        known = deployment.calibration.price(op, deployment.node.gpu)
+    known = measured_alone(op, deployment)
     return roofed(op, deployment.node.gpu, executions, known, deployment.kernel_gains)
+
+
+def measured_alone(op: Op, deployment: Deployment) -> Measured | None:
+    """Measurements of one execution of an operator by itself; None where there are none."""
+    if deployment.calibration is None or op.kind == HOST:
+        return None
+    return deployment.calibration.price(op, deployment.node.gpu)
 
 
 def roofed(

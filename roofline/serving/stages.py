@@ -7,7 +7,7 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.measured import Measured
-from roofline.cost.roof import CHOSEN, HOST, Parts, Time, parts, roofed
+from roofline.cost.roof import CHOSEN, Parts, Time, measured_alone, parts, roofed
 from roofline.cost.stages import Stage, pipeline
 from roofline.cost.step import Group, steps
 from roofline.cost.work import Number, Op
@@ -139,18 +139,10 @@ def _price(
     ops: Mapping[str, Op],
     known: Iterator[Measured | None] | None = None,
 ) -> Priced:
-    gpu, calibration, gains = (
-        deployment.node.gpu,
-        deployment.calibration,
-        deployment.kernel_gains,
-    )
+    gpu, gains = deployment.node.gpu, deployment.kernel_gains
 
     def time(op: Op) -> Time:
-        if known is not None:
-            told = next(known)
-        else:
-            asks = calibration is not None and op.kind != HOST
-            told = calibration.price(op, gpu) if calibration is not None and asks else None
+        told = measured_alone(op, deployment) if known is None else next(known)
         return roofed(op, gpu, float(op.repeat), told, gains)
 
     timed = {name: (op, time(op)) for name, op in ops.items()}

@@ -18,7 +18,6 @@ from roofline.cost.engine_costs import (
     EngineProfile,
     KernelGains,
     eager,
-    kernels_of,
     kind_of,
 )
 from roofline.cost.layout import parse
@@ -212,15 +211,6 @@ def test_without_an_engine_a_step_is_the_sum_of_its_kernels() -> None:
     ops = step(deployment, [Group(16.0, 1.0, 500.0, "d")])
     alone = sum(float(HalfStart().price(op, HOPPER).seconds) * op.repeat for op in ops.values())
     assert float(seconds(ops, deployment)) == pytest.approx(alone, rel=1e-12)
-
-
-@pytest.mark.parametrize("network", [DENSE, MIXTURE, LATENT])
-@pytest.mark.parametrize("device", [HOPPER, BLACKWELL])
-def test_kernels_of_a_profile_are_all_of_it_but_the_software(network: Any, device: Gpu) -> None:
-    kernels = kernels_of(CHANGED)
-    assert kernels.gains == CHANGED.gains != ALONE
-    assert kernels.costs(network, device, 1.0) == IDEAL
-    assert kernels_of(NO_ENGINE) == NO_ENGINE
 
 
 def step_times(deployment: Deployment, profile: EngineProfile) -> list[float]:

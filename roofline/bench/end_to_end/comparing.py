@@ -13,8 +13,8 @@ import numpy as np
 
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import Unread, read
-from roofline.bench.end_to_end.fitting import profile_of
 from roofline.bench.end_to_end.held_out import Spreads
+from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.end_to_end.replay import FULL, SINGLE, Known, itl_of, tpot_of, with_profile
 from roofline.bench.end_to_end.result import DEVIATIONS
@@ -178,7 +178,7 @@ def statistics(each: Known, logs: Array, wanted: Sequence[Key]) -> dict[Key, flo
     row, profile = each.row, profile_of(each, logs)
     if row.mode not in SINGLE or (row.mode in FULL and not row.requests):
         return _derived(each, dict(each.predicted(profile)), wanted, None)
-    served = each.served(profile)
+    served = each.served(each.prices(profile))
     tpot = tpot_of(served)
     means = {
         "ttft_s": float(served.ttft_s.mean()),

@@ -5,8 +5,7 @@ random effect and not as its number of rows: residual = J·(θ − θ₀) + u_gr
 θ. Solved by Gauss-Newton with a robust weight on each row.
 """
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,18 +15,12 @@ from numpy.typing import NDArray
 from roofline.bench.end_to_end import engines
 from roofline.bench.end_to_end.cases import contradicted
 from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
-from roofline.bench.end_to_end.replay import CLOSED, FULL, Known, with_profile
-from roofline.cost.engine_costs import EngineProfile
+from roofline.bench.end_to_end.metrics import NAMES, PLACE, predictions_at
+from roofline.bench.end_to_end.replay import CLOSED, FULL, Known
 from roofline.cost.work import Array
-from roofline.hardware.engine import Engine
 
 Integers = NDArray[np.int64]
 
-NAMES: Final = (
-    *(f"{engine}.{constant}" for engine in PROFILES for constant in CONSTANTS),
-    *KERNELS,
-)
-PLACE: Final = {name: place for place, name in enumerate(NAMES)}
 ROW_SD: Final = {"ttft_s": 0.2, "tpot_s": 0.05, "latency_s": 0.08, "throughput_tok_s": 0.08}
 GROUP_SD: Final = {"ttft_s": 0.25, "tpot_s": 0.12, "latency_s": 0.1, "throughput_tok_s": 0.1}
 """Log standard deviation of a row around its group, and of groups, as far as constants cannot tell
@@ -40,7 +33,6 @@ NUDGE: Final = 0.1
 """Step of a derivative, of the logarithm of a constant."""
 LONGEST: Final = 1.0
 """Of a step of the search, of the logarithm of a constant."""
-THREADS: Final = 2
 STEPS: Final = 3
 """Steps of a search, with the derivatives at its start. [1]"""
 
@@ -51,52 +43,6 @@ def priors() -> tuple[Array, Array]:
     pairs += [(each.prior, each.log_sd) for each in KERNELS.values()]
     values, spreads = (np.array(column) for column in zip(*pairs, strict=True))
     return np.log(values), spreads
-
-
-def profile_of(each: Known, logs: Array) -> EngineProfile:
-    """Constants of a row's engine.
-
-    Parameters
-    ----------
-    each
-        The row.
-    logs
-        Logarithms in the order of `NAMES`.
-    """
-    return assembled(logs, each.engine)
-
-
-def assembled(
-    logs: Array, engine: Engine, misses: tuple[tuple[str, float, float], ...] = ()
-) -> EngineProfile:
-    """Constants of an engine as one record.
-
-    Parameters
-    ----------
-    logs
-        Logarithms of all constants.
-    engine
-        Whose. One that runs no CUDA graphs has kernels as they were believed to be before any row.
-    misses
-        Spreads by kind of network, as in `EngineProfile`.
-    """
-    own = {name: float(np.exp(logs[PLACE[f"{engine.profile}.{name}"]])) for name in CONSTANTS}
-    kernels = {
-        name: float(np.exp(logs[PLACE[name]])) if engine.graph_kernels else known.prior
-        for name, known in KERNELS.items()
-    }
-    reach = engine.decode_reach_bytes_per_s
-    return EngineProfile(**own, **kernels, reach_bytes_per_s=reach, spreads=misses)
-
-
-def predictions(rows: Sequence[Known], logs: Array) -> list[Mapping[str, float]]:
-    """Every metric of each row, at given constants."""
-
-    def one(each: Known) -> Mapping[str, float]:
-        return each.predicted(profile_of(each, logs))
-
-    with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(one, rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,60 +90,35 @@ def cells(rows: Sequence[Known]) -> Cells:
     )
 
 
-def residuals(
-    rows: Sequence[Known], has: Cells, logs: Array, which: Integers | None = None
-) -> Array:
-    """Logarithm of predicted over measured, cell by cell; 0 for rows that are not among `which`."""
-    places = list(range(len(rows))) if which is None else [int(place) for place in which]
-    told = predictions([rows[place] for place in places], logs)
-    found = dict(zip(places, told, strict=True))
-    asked = np.isin(has.row, places)
-    values = [
-        found[row][metric]
-        for row, metric, wanted in zip(has.row.tolist(), has.metric, asked, strict=True)
-        if wanted
-    ]
-    out = np.zeros(len(has.row))
-    out[asked] = np.log(np.maximum(values, 1e-12)) - has.measured[asked]
+def residuals(rows: Sequence[Known], has: Cells, logs: Array) -> Array:
+    """Logarithm of predicted over measured, cell by cell."""
+    (out,) = residuals_at(rows, has, logs[None])
     return out
 
 
-def derivatives(
-    rows: Sequence[Known],
-    has: Cells,
-    logs: Array,
-    at: Array,
-    constants: Sequence[str] = (*CONSTANTS, *KERNELS),
+def residuals_at(
+    rows: Sequence[Known], has: Cells, logs: Array, wanted: NDArray[np.bool_] | None = None
 ) -> Array:
-    """Of each cell by the logarithm of each constant; engines are nudged all at once.
+    """Logarithm of predicted over measured at several constants, of shape (vectors, cells).
 
     Parameters
     ----------
-    rows, has, logs, at
-        Rows, their cells, where the derivatives are taken, and the residuals there.
-    constants
-        By which ones; it is 0 by the others, which a fit then leaves where they are.
+    rows, has
+        Rows and their cells.
+    logs, wanted
+        As of `predictions_at`; the cells of rows that are not wanted are 0.
     """
-    out = np.zeros((len(has.row), len(NAMES)))
-    mine = np.array([rows[row].engine.profile for row in has.row])
-    before = [_felt(each, logs) for each in rows]
-    for constant in constants:
-        nudged = logs.copy()
-        own = constant in CONSTANTS
-        names = [f"{engine}.{constant}" for engine in PROFILES] if own else [constant]
-        nudged[[PLACE[name] for name in names]] += NUDGE
-        moved = [_felt(each, nudged) != old for each, old in zip(rows, before, strict=True)]
-        cell = np.flatnonzero(np.array(moved, dtype=np.bool_)[has.row])
-        there = residuals(rows, has, nudged, np.flatnonzero(moved))
-        columns = [PLACE[f"{engine}.{constant}" if own else constant] for engine in mine[cell]]
-        out[cell, columns] = (there - at)[cell] / NUDGE
+    found = predictions_at(rows, logs, wanted)
+    out = np.zeros((len(logs), len(has.row)))
+    for vector, at in enumerate(out):
+        asked = np.ones(len(at), dtype=np.bool_) if wanted is None else wanted[vector, has.row]
+        values = [
+            found[row][vector][metric]
+            for row, metric, each in zip(has.row.tolist(), has.metric, asked, strict=True)
+            if each
+        ]
+        at[asked] = np.log(np.maximum(values, 1e-12)) - has.measured[asked]
     return out
-
-
-def _felt(each: Known, logs: Array) -> tuple[object, ...]:
-    """Constants as they act on a row's network and device."""
-    priced = with_profile(each.deployment, profile_of(each, logs))
-    return priced.kernel_gains, priced.engine_costs
 
 
 def improved(
@@ -264,11 +185,37 @@ class Linear:
     slopes: Array
 
 
-def linear(rows: Sequence[Known], has: Cells, start: Array | None = None) -> Linear:
-    """Residuals of cells at some constants, the priors if not stated, and their derivatives."""
+def linear(
+    rows: Sequence[Known],
+    has: Cells,
+    start: Array | None = None,
+    constants: Sequence[str] = (*CONSTANTS, *KERNELS),
+) -> Linear:
+    """Residuals of cells and their derivatives; engines are nudged all at once.
+
+    Parameters
+    ----------
+    rows, has
+        Rows and their cells.
+    start
+        Logarithms of the constants there; None for the priors.
+    constants
+        By which ones; it is 0 by the others, which a fit then leaves where they are.
+    """
     start = priors()[0] if start is None else start
-    at = residuals(rows, has, start)
-    return Linear(start, at, derivatives(rows, has, start, at))
+    engine = [rows[row].engine.profile for row in has.row]
+    nudged = np.tile(start, (1 + len(constants), 1))
+    for vector, constant in zip(nudged[1:], constants, strict=True):
+        own = constant in CONSTANTS
+        names = [f"{each}.{constant}" for each in PROFILES] if own else [constant]
+        vector[[PLACE[name] for name in names]] += NUDGE
+    at, *moved = residuals_at(rows, has, nudged)
+    slopes = np.zeros((len(at), len(NAMES)))
+    for there, constant in zip(moved, constants, strict=True):
+        own = constant in CONSTANTS
+        columns = [PLACE[f"{each}.{constant}" if own else constant] for each in engine]
+        slopes[np.arange(len(at)), columns] = (there - at) / NUDGE
+    return Linear(start, at, slopes)
 
 
 def fit(rows: Sequence[Known], near: Linear) -> tuple[Array, Array]:
@@ -283,7 +230,7 @@ def fit(rows: Sequence[Known], near: Linear) -> tuple[Array, Array]:
     """
     has, logs = cells(rows), near.start
     at, covariance = near.at, np.zeros(0)
-    for _ in range(STEPS):
+    for step in range(STEPS):
+        at = residuals(rows, has, logs) if step else at
         logs, covariance = improved(has, at, near.slopes, logs)
-        at = residuals(rows, has, logs)
     return logs, np.sqrt(np.diag(covariance))

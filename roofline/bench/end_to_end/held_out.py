@@ -13,9 +13,9 @@ from roofline.bench.end_to_end.fitting import (
     cells,
     improved,
     linear,
-    predictions,
-    residuals,
+    residuals_at,
 )
+from roofline.bench.end_to_end.metrics import predictions_at
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 from roofline.hardware.engine import UNKNOWN
@@ -91,23 +91,27 @@ def cross_validate(
     used = good[has.row]
     near = near or linear(rows, has)
     start, at, slopes = near.start, near.at, near.slopes
-    metrics: list[Mapping[str, float]] = [{}] * len(rows)
+    scored = np.unique(label)
+    train = [(where != fold) & used for fold in scored]
+    logs = np.stack([improved(some(has, rest), at[rest], slopes[rest], start)[0] for rest in train])
+    again = residuals_at(rows, has, logs, (label != scored[:, None]) & good)
+    logs = np.stack(
+        [
+            improved(some(has, rest), there[rest], slopes[rest], before)[0]
+            for rest, there, before in zip(train, again, logs, strict=True)
+        ]
+    )
+    held = label == scored[:, None]
     log_sd: list[Mapping[str, float]] = [{}] * len(rows)
-    for fold in np.unique(label):
-        rest = (where != fold) & used
-        logs, _ = improved(some(has, rest), at[rest], slopes[rest], start)
-        train = np.flatnonzero((label != fold) & good)
-        again = residuals(rows, has, logs, train)
-        logs, _ = improved(some(has, rest), again[rest], slopes[rest], logs)
+    for fold, rest, mine in zip(scored, train, held, strict=True):
         missed = _nested(has, at, slopes, np.where(used, where, -1), int(fold), start)
         spreads = spread(rows, some(has, rest), missed[rest])
-        held = np.flatnonzero(label == fold)
-        mine = [int(place) for place in held]
-        for place, found in zip(mine, predictions([rows[i] for i in mine], logs), strict=True):
-            metrics[place] = found
+        for place in np.flatnonzero(mine).tolist():
             each = rows[place]
             log_sd[place] = {name: of(spreads, each, name) for name in each.row.measured}
-    return HeldOut(metrics, log_sd)
+    found = predictions_at(rows, logs, held)
+    places = np.searchsorted(scored, label)
+    return HeldOut([found[row][place] for row, place in enumerate(places)], log_sd)
 
 
 def _nested(

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from roofline.bench.end_to_end import engines, held_out, profiles
 from roofline.bench.end_to_end.engines import CONSTANTS
 from roofline.bench.end_to_end.fitting import (
-    PLACE,
     Cells,
     cells,
-    derivatives,
     improved,
+    linear,
     priors,
     residuals,
 )
 from roofline.bench.end_to_end.held_out import CENTRAL, DEVIATIONS, ENOUGH, FLOOR, Key, Spreads
+from roofline.bench.end_to_end.metrics import PLACE
 from roofline.bench.end_to_end.replay import Known
 from roofline.bench.end_to_end.result import DEVIATIONS as ENDS
 from roofline.cost.work import Array
@@ -183,9 +183,8 @@ def _task(rows: Sequence[Known]) -> _Task:
     if len({each.group for each in rows}) == 1:
         has = replace(has, group_sd=np.zeros(len(has.group_sd)))
     start, _ = profiles.load()
-    at = residuals(rows, has, start)
-    slopes = derivatives(rows, has, start, at, tuple(CONSTANTS))
-    return _Task(rows, has, start, (start, WIDER * priors()[1]), at, slopes)
+    near = linear(rows, has, start, tuple(CONSTANTS))
+    return _Task(rows, has, start, (start, WIDER * priors()[1]), near.at, near.slopes)
 
 
 def _fitted(task: _Task, which: NDArray[np.bool_]) -> tuple[Array, Array]:

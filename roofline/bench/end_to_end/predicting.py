@@ -13,7 +13,7 @@ from roofline.bench.end_to_end.cases import (
     contradicted,
     read,
 )
-from roofline.bench.end_to_end.fitting import predictions
+from roofline.bench.end_to_end.metrics import predictions
 from roofline.bench.end_to_end.replay import Known, known
 from roofline.bench.end_to_end.result import EndToEnd, Metric
 from roofline.errors import InputError, RooflineError

@@ -18,8 +18,9 @@ from roofline.bench.end_to_end.engines import (
     SHARED,
     Constant,
 )
-from roofline.bench.end_to_end.fitting import NAMES, PLACE, assembled, priors
+from roofline.bench.end_to_end.fitting import priors
 from roofline.bench.end_to_end.held_out import DEVIATIONS, Key, Spreads
+from roofline.bench.end_to_end.metrics import NAMES, PLACE, assembled
 from roofline.bench.engine_profiles import misses
 from roofline.content import shipped
 from roofline.cost.engine_costs import NO_ENGINE, EngineProfile

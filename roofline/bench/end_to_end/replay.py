@@ -23,7 +23,7 @@ from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.deploying import deployment
 from roofline.bench.end_to_end.driving import traffic_of, waiting_clients
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import EngineProfile, kernels_of, kind_of
+from roofline.cost.engine_costs import EngineProfile, kind_of
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError
 from roofline.hardware.engine import Engine
@@ -31,7 +31,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.checks import check
-from roofline.serving.simulate.prices import step_prices
+from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import Server
 from roofline.serving.traffic.draw import draw
@@ -93,12 +93,13 @@ class Known:
             return len(self.requests)
         return int(self.row.batch + waiting_clients(self.row)) * int(self.row.replicas)
 
-    def served(self, profile: EngineProfile) -> Served:
+    def served(self, prices: StepPrices) -> Served:
         """Every request of the row, served on all replicas."""
-        fleet = Fleet(self._prices(profile), self.server, int(self.row.replicas))
+        fleet = Fleet(prices, self.server, int(self.row.replicas))
         return serve(fleet, self.requests, concurrency=self.clients)
 
-    def _prices(self, profile: EngineProfile) -> Any:
+    def prices(self, profile: EngineProfile) -> StepPrices:
+        """Steps of its server under some constants of its engine."""
         priced = with_profile(self.deployment, profile)
         costs = priced.engine_costs
         if self.row.mode not in SINGLE:
@@ -107,18 +108,23 @@ class Known:
         elif self.row.mode in FULL:
             costs = replace(costs, serial_s=0.0)
         return step_prices(
-            with_profile(self.deployment, kernels_of(profile)),
+            self.deployment,
             sequences=self.server.max_sequences,
             longest=self.server.longest,
             engine=costs,
+            gains=priced.kernel_gains,
         )
 
     def predicted(self, profile: EngineProfile) -> Mapping[str, float]:
         """Every metric of the row: ``ttft_s``, ``tpot_s``, ``latency_s``, ``throughput_tok_s``."""
+        return self.predicted_by(self.prices(profile))
+
+    def predicted_by(self, prices: StepPrices) -> Mapping[str, float]:
+        """The same with steps that were priced before."""
         row = self.row
         if row.mode in FULL and not row.requests:
-            return self._saturated(profile)
-        served = self.served(profile)
+            return self._saturated(prices)
+        served = self.served(prices)
         if row.mode not in SINGLE:
             return _batch(row, float(served.ttft_s.max()), served.totals.makespan_s)
         tpot = tpot_of(served)
@@ -131,11 +137,11 @@ class Known:
             ),
         }
 
-    def _saturated(self, profile: EngineProfile) -> Mapping[str, float]:
+    def _saturated(self, prices: StepPrices) -> Mapping[str, float]:
         """A server that never waits for requests, in the long run."""
         from roofline.serving.simulate.steady import closed, most, share_of
 
-        row, share = self.row, share_of(self.requests, self._prices(profile), self.server)
+        row, share = self.row, share_of(self.requests, prices, self.server)
         rate = most(share).requests_per_s * row.replicas
         out = {"throughput_tok_s": throughput(row, rate * share.prompt, rate * share.output, 1.0)}
         if set(row.measured) - set(out):

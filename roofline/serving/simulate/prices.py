@@ -15,13 +15,13 @@ definition of a step's price here; it follows `roofline.cost.roof` within half a
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
-from typing import Final, TypedDict
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import IDEAL, EngineCosts
+from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
 from roofline.cost.layers.loading import CACHE
 from roofline.cost.pipeline import pace, period
 from roofline.cost.step import Group
@@ -29,9 +29,9 @@ from roofline.cost.work import Array, Op, distinct
 from roofline.errors import InputError
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
+from roofline.serving.simulate.kernels import StepKernels
 from roofline.serving.simulate.server import Server
 from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, refined, spaced
-from roofline.serving.stages import laid_out
 
 GROUP: Final = "tabled"
 """Name of the group of sequences, by which its operators are told from the others."""
@@ -55,11 +55,10 @@ SHORTEST: Final = 16_384
 """Sequences and context that every table reaches. [1] [token]"""
 MOST_TABLES: Final = 512
 """Tables that a process keeps, of some hundred kilobytes each."""
+MOST_KERNELS: Final = 8
+"""Deployments whose kernels it keeps as well, of some megabytes each."""
 LONGEST: Final = 131_072
 """Of networks that state no longest context."""
-
-
-_TABLES: OrderedDict[Hashable, "StepPrices"] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +120,7 @@ def step_prices(
     sequences: int = 256,
     longest: int | None = None,
     engine: EngineCosts | None = None,
+    gains: KernelGains | None = None,
 ) -> StepPrices:
     """Tabulate the steps of a deployment.
 
@@ -134,6 +134,8 @@ def step_prices(
         Longest context, likewise; None for that of the network. [token]
     engine
         Overheads of the engine; None for those of the deployment.
+    gains
+        Factors on measured kernels where the engine runs them; likewise. [1]
 
     Raises
     ------
@@ -150,15 +152,76 @@ def step_prices(
     network = deployment.architecture
     most = _upwards(longest or network.max_context or LONGEST, SHORTEST)
     many = _upwards(sequences, FEWEST)
-    key = (deployment.calibration, many, most, _digest(deployment))
-    # Asked for once: another thread may make room for a table of its own meanwhile.
-    known = _TABLES.get(key)
-    if known is None:
-        known = _TABLES[key] = _tabulated(deployment, many, most)
-        while len(_TABLES) > MOST_TABLES:
-            _TABLES.popitem(last=False)
+    gained = deployment.kernel_gains if gains is None else gains
     costs = deployment.engine_costs if engine is None else engine
-    return replace(known, engine=costs)
+    return replace(_known(deployment).prices(many, most, gained), engine=costs)
+
+
+@dataclass(slots=True, eq=False)
+class _Tables:
+    """Tables of a deployment, whatever the constants of its engine.
+
+    Attributes
+    ----------
+    asked
+        The deployment, as somebody asked about it.
+    kernels
+        Its kernels.
+    made
+        By sequences, context and gains.
+    """
+
+    asked: Deployment
+    kernels: StepKernels
+    made: dict[tuple[int, int, KernelGains], StepPrices] = field(default_factory=dict)
+
+    def prices(self, sequences: int, most: int, gains: KernelGains) -> StepPrices:
+        """One of them; equal ones are one, which tells who asks that gains change nothing."""
+        key = sequences, most, gains
+        if (found := self.made.get(key)) is None:
+            found = _tabulated(replace(self.kernels, gains=gains), sequences, most)
+            equal = (each for each in list(self.made.values()) if _equal(each, found))
+            found = self.made[key] = next(equal, found)
+            self._make_room()
+        return found
+
+    def _make_room(self) -> None:
+        """Forget tables, and kernels of deployments that none was made of for long."""
+        _RECENT[id(self.kernels)] = self.kernels
+        _RECENT.move_to_end(id(self.kernels))
+        while len(_RECENT) > MOST_KERNELS:
+            _RECENT.popitem(last=False)[1].known.clear()
+        while sum(len(each.made) for each in list(_KNOWN.values())) > MOST_TABLES:
+            _KNOWN.popitem(last=False)
+
+
+def _equal(one: StepPrices, other: StepPrices) -> bool:
+    """Whether two tables are the same in each number."""
+    return all(
+        np.array_equal(getattr(one, each.name), getattr(other, each.name))
+        for each in fields(StepPrices)
+        if each.name != "engine"
+    )
+
+
+_KNOWN: Final[OrderedDict[Hashable, _Tables]] = OrderedDict()
+_RECENT: Final[OrderedDict[int, StepKernels]] = OrderedDict()
+
+
+def _known(deployment: Deployment) -> _Tables:
+    """Tables of a deployment: those there are, and room for others."""
+    # In one call: other threads make room for tables of their own meanwhile.
+    for each in list(_KNOWN.values()):
+        if each.asked is deployment:
+            return each
+    calibration: Any = deployment.calibration  # a record with a profile, whichever prices it
+    bare = calibration and replace(calibration, profile=NO_ENGINE)
+    key = bare, _digest(deployment)
+    found = _KNOWN.get(key)
+    if found is None:
+        found = _KNOWN[key] = _Tables(deployment, StepKernels(deployment, ALONE))
+    found.asked = deployment
+    return found
 
 
 def _upwards(number: int, least: int) -> int:
@@ -175,37 +238,38 @@ def _digest(deployment: Deployment) -> bytes:
     return hashlib.sha256(pickle.dumps(bare)).digest()
 
 
-def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
+def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
     """Tables of the kernels of a deployment, without what the engine's software adds."""
+    deployment = kernels.deployment
     batches = _batches(deployment, sequences, 32)
     rows, few = _batches(deployment, sequences, 16, EVERY_ROW), spaced(1, sequences, 4)
     fine = _fineness(deployment)
     # Tables are as fine as the time of a whole step needs.
-    alone = _alone(deployment, batches)
+    alone = _alone(kernels, batches)
     beside = alone[np.searchsorted(batches, few), None]
     contexts = refined(
-        lambda x: (_attended(deployment, few, x) + beside).T,
+        lambda x: (_attended(kernels, few, x) + beside).T,
         _with_windows(deployment, spaced(1, most, 2)),
         **fine,
     )
     window = min(_window(deployment), most)
     windows = refined(
-        lambda x: (_attended(deployment, few, x, window) + beside).T,
+        lambda x: (_attended(kernels, few, x, window) + beside).T,
         spaced(1, max(window, 1), 2),
         **fine,
     )
-    others = _once(_others(deployment))
+    others = _others(kernels)
     dense = spaced(1, MOST_STEP_TOKENS, 8, EVERY_TOKEN)
     # Points up to where every integer is one are not what refining adds.
     more = len(dense) + fine["most"]
     tokens = refined(others, dense, tolerance=fine["tolerance"], most=more, rounds=ROUNDS)
     others_s = others(tokens)
-    chunks, cached, attention = _attention(deployment, most, tokens, others_s)
+    chunks, cached, attention = _attention(kernels, most, tokens, others_s)
 
     def at_batches(points: Array, window: int | None = None) -> Array:
         """Attention at every batch; between fewer of them it is a straight line."""
         some = batches if _rounded(deployment) > 1 else spaced(1, sequences, 8, EVERY_FEW)
-        found = _attended(deployment, some, points, window)
+        found = _attended(kernels, some, points, window)
         return np.stack([np.interp(batches, some, column) for column in found.T], axis=1)
 
     return StepPrices(
@@ -219,7 +283,7 @@ def _tabulated(deployment: Deployment, sequences: int, most: int) -> StepPrices:
         tokens=tokens,
         others_s=others_s,
         rows=rows,
-        head_s=_head(deployment, rows, others),
+        head_s=_head(kernels, rows, others),
         chunks=chunks,
         cached=cached,
         attention_s=attention,
@@ -290,6 +354,7 @@ def prices_of_lengths(
         As `step_prices`.
     """
     _check(deployment, server.max_sequences)
+    kernels = StepKernels(deployment, deployment.kernel_gains)
     batches = _batches(deployment, server.max_sequences + 1, 16)
     mean = prompt + output / 2.0
     window = min(_window(deployment), prompt + output)
@@ -305,23 +370,23 @@ def prices_of_lengths(
     ends = new * np.array([1.0 - spread, 1.0, 1.0 + spread])
     chunks = distinct(np.clip(np.append(spaced(1, int(chunk), 1), ends), 1.0, chunk))
     before = distinct(np.append(np.arange(0.0, longest, chunk), longest))
-    alone = _alone(deployment, batches)
+    alone = _alone(kernels, batches)
     contexts, windows = np.array([mean]), np.array([left])
     return StepPrices(
         batches=batches,
         contexts=contexts,
-        decode_s=_attended(deployment, batches, contexts) + alone[:, None],
+        decode_s=_attended(kernels, batches, contexts) + alone[:, None],
         window=window,
         windows=windows,
-        window_s=_attended(deployment, batches, windows, window),
+        window_s=_attended(kernels, batches, windows, window),
         alone_s=alone,
         tokens=tokens,
-        others_s=_others(deployment)(tokens),
+        others_s=_others(kernels)(tokens),
         rows=batches,
-        head_s=_head(deployment, batches, _others(deployment)),
+        head_s=_head(kernels, batches, _others(kernels)),
         chunks=chunks,
         cached=before,
-        attention_s=_chunked(deployment, chunks, before + cached),
+        attention_s=_chunked(kernels, chunks, before + cached),
         engine=deployment.engine_costs,
     )
 
@@ -355,7 +420,7 @@ def _window(deployment: Deployment) -> int:
 
 
 def _attended(
-    deployment: Deployment, batches: Array, contexts: Array, window: int | None = None
+    kernels: StepKernels, batches: Array, contexts: Array, window: int | None = None
 ) -> Array:
     """Attention of a step that only decodes, of shape (batches, contexts). [s]
 
@@ -364,7 +429,7 @@ def _attended(
     shape = (len(batches), len(contexts))
     if window == 0:
         return np.zeros(shape)
-    inside = _window(deployment)
+    layout, inside = kernels.deployment.layout, _window(kernels.deployment)
 
     def wanted(op: Op) -> bool:
         # Those with a ratio see all of the context beside their window, at that ratio.
@@ -373,70 +438,59 @@ def _attended(
         return attends(op) and windowed == (window is not None)
 
     # Groups of devices have as many sequences each as the one with most of them.
-    turn = turns(batches, deployment.layout)
+    turn = turns(batches, layout)
     number, size = (np.broadcast_to(each, batches.shape) for each in turn)
-    groups = float(deployment.layout.dp)
+    groups = float(layout.dp)
     pairs, place = np.unique(
         np.stack([number, np.ceil(size / groups) * groups]), axis=1, return_inverse=True
     )
     number, size = np.repeat(pairs, len(contexts), axis=1)
     group = Group(size, 1.0, np.tile(contexts, pairs.shape[1]), GROUP)
-    found = period(laid_out(deployment, group).seconds(wanted), number)
+    part = "decode" if window is None else "window"
+    found = period(kernels.seconds(part, group, wanted), number)
     found = np.broadcast_to(found, size.shape).reshape(pairs.shape[1], len(contexts))
     return found[place.ravel()]
 
 
-def _alone(deployment: Deployment, batches: Array) -> Array:
+def _alone(kernels: StepKernels, batches: Array) -> Array:
     """Part of a step that only decodes which is no attention. [s]"""
-    number, size = turns(batches, deployment.layout)
+    number, size = turns(batches, kernels.deployment.layout)
     group = Group(size, 1.0, np.ones_like(batches), GROUP)
-    others = period(laid_out(deployment, group).seconds(rest), number)
+    others = period(kernels.seconds("alone", group, rest), number)
     return np.broadcast_to(others, batches.shape).copy()
 
 
-def _others(deployment: Deployment) -> Callable[[Array], Array]:
+def _others(kernels: StepKernels) -> Callable[[Array], Array]:
     """Step of so many new tokens without its attention, for one row of logits."""
-    groups = deployment.layout.dp
+    layout = kernels.deployment.layout
 
     def price(tokens: Array) -> Array:
-        number, size = turns(tokens, deployment.layout)
-        group = Group(groups, size / groups, size / groups, GROUP)
-        stages = laid_out(deployment, group).seconds(rest)
+        number, size = turns(tokens, layout)
+        group = Group(layout.dp, size / layout.dp, size / layout.dp, GROUP)
+        stages = kernels.seconds("others", group, rest)
         return np.broadcast_to(period(stages, number), tokens.shape).copy()
 
     return price
 
 
-def _once(price: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """The same prices, each point of which is priced once."""
-    known: dict[float, float] = {}
-
-    def ask(points: Array) -> Array:
-        new = np.array([point for point in points.tolist() if point not in known])
-        if len(new):
-            known.update(zip(new.tolist(), price(new).tolist(), strict=True))
-        return np.array([known[point] for point in points.tolist()])
-
-    return ask
-
-
-def _head(deployment: Deployment, rows: Array, others: Callable[[Array], Array]) -> Array:
+def _head(kernels: StepKernels, rows: Array, others: Callable[[Array], Array]) -> Array:
     """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
-    number, size = turns(rows, deployment.layout)
+    number, size = turns(rows, kernels.deployment.layout)
     each = np.ones_like(rows)
-    stages = laid_out(deployment, Group(size, each, each, GROUP)).seconds(rest)
+    stages = kernels.seconds("head", Group(size, each, each, GROUP), rest)
     whole = np.broadcast_to(period(stages, number), rows.shape)
     return np.maximum(whole - others(rows), 0.0)
 
 
 def _attention(
-    deployment: Deployment, longest: int, tokens: Array, others: Array
+    kernels: StepKernels, longest: int, tokens: Array, others: Array
 ) -> tuple[Array, Array, Array]:
     """Attention of chunks for each of their tokens, with where it is tabulated. [s]"""
 
     def price(chunks: Array, cached: Array) -> Array:
-        return _chunked(deployment, chunks, cached)
+        return _chunked(kernels, chunks, cached)
 
+    deployment = kernels.deployment
     fine = _fineness(deployment)
     few = _with_windows(deployment, spaced(1, longest, 1))
     start = np.concatenate([[0.0], few])
@@ -454,12 +508,12 @@ def _attention(
     return chunks, cached, price(chunks, cached)
 
 
-def _chunked(deployment: Deployment, chunks: Array, cached: Array) -> Array:
+def _chunked(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     """Attention of chunks for each of their tokens, of shape (chunks, cached). [s]"""
-    groups = deployment.layout.dp
+    groups = kernels.deployment.layout.dp
     new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
     group = Group(groups, new, before + new, GROUP)
-    whole = pace(laid_out(deployment, group).seconds(attends))
+    whole = pace(kernels.seconds("chunks", group, attends))
     each = np.broadcast_to(whole, new.shape) / (groups * new)
     return each.reshape(len(chunks), len(cached))
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofline.bench.end_to_end import fitting, held_out
+from roofline.bench.end_to_end import held_out
 from roofline.bench.end_to_end.engines import CONSTANTS
 from roofline.bench.end_to_end.fitting import (
-    PLACE,
     cells,
     fit,
     improved,
@@ -16,6 +15,7 @@ from roofline.bench.end_to_end.fitting import (
     priors,
     residuals,
 )
+from roofline.bench.end_to_end.metrics import PLACE, predictions
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
 from roofline.hardware.engine import engine
@@ -38,7 +38,7 @@ def rows(logs: Array, noise: float = 0.0, each: int = 12, apart: float = 0.0) ->
             osl = float((64, 128, 256)[number % 3])
             blank = lawful(batch=batch, osl=osl, isl=512.0, requests=4 * batch)
             blank = replace(blank, row=replace(blank.row, case=case))
-            metrics = fitting.predictions([blank], logs)[0]
+            metrics = predictions([blank], logs)[0]
             measured = {
                 name: metrics[name] * float(np.exp(off + random.normal(0, noise)))
                 for name in ("ttft_s", "tpot_s")
@@ -79,7 +79,7 @@ def test_growth_with_the_batch_is_recovered_where_constants_cannot_be_told_apart
     for batch in (3.0, 24.0, 48.0):
         other = lawful(batch=batch, osl=192.0, isl=768.0, requests=4 * batch)
         tpot, ttft = (
-            np.array([fitting.predictions([other], each)[0][name] for each in by])
+            np.array([predictions([other], each)[0][name] for each in by])
             for by in [(logs, priors()[0], planted())]
             for name in ("tpot_s", "ttft_s")
         )
@@ -104,7 +104,7 @@ def test_rows_at_the_priors_move_nothing() -> None:
     has = cells(found)
     at = residuals(found, has, before)
     assert at == pytest.approx(np.zeros(len(at)), abs=1e-12)
-    logs, _ = improved(has, at, fitting.derivatives(found, has, before, at), before)
+    logs, _ = improved(has, at, linear(found, has, before).slopes, before)
     assert logs == pytest.approx(before)
 
 

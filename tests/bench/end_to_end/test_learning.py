@@ -8,8 +8,8 @@ import pytest
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import METRICS, read
-from roofline.bench.end_to_end.fitting import PLACE, predictions
 from roofline.bench.end_to_end.learning import Learnt, learn
+from roofline.bench.end_to_end.metrics import PLACE, predictions
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.end_to_end.profiles import Told
 from roofline.bench.end_to_end.replay import Known

@@ -7,7 +7,8 @@ import pytest
 
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES, SHARED
-from roofline.bench.end_to_end.fitting import NAMES, PLACE, priors
+from roofline.bench.end_to_end.fitting import priors
+from roofline.bench.end_to_end.metrics import NAMES, PLACE
 from roofline.bench.end_to_end.profiles import EngineFile, Held, Told
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.engine import UNKNOWN

@@ -1,0 +1,140 @@
+"""Metrics of measured rows at several vectors of constants, in one pass over the rows.
+
+Rows of one deployment come one after the other, so that its measured kernels are looked up once;
+where there are many rows, deployments are shared out over the processors.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
+from roofline.bench.end_to_end.replay import Known
+from roofline.cost.engine_costs import EngineCosts, EngineProfile
+from roofline.cost.work import Array
+from roofline.hardware.engine import Engine
+from roofline.study.executors import cores
+
+Metrics: TypeAlias = Mapping[str, float]
+NAMES: Final = (
+    *(f"{engine}.{constant}" for engine in PROFILES for constant in CONSTANTS),
+    *KERNELS,
+)
+PLACE: Final = {name: place for place, name in enumerate(NAMES)}
+MANY: Final = 500
+"""Rows from which on more than one process serves them. [1]"""
+_JOB: list[tuple[Sequence[Known], Array, NDArray[np.bool_]]] = []
+"""What processes of a pool find when they begin: rows need not be sent."""
+
+
+def profile_of(each: Known, logs: Array) -> EngineProfile:
+    """Constants of a row's engine.
+
+    Parameters
+    ----------
+    each
+        The row.
+    logs
+        Logarithms in the order of `NAMES`.
+    """
+    return assembled(logs, each.engine)
+
+
+def assembled(
+    logs: Array, engine: Engine, misses: tuple[tuple[str, float, float], ...] = ()
+) -> EngineProfile:
+    """Constants of an engine as one record.
+
+    Parameters
+    ----------
+    logs
+        Logarithms of all constants.
+    engine
+        Whose. One that runs no CUDA graphs has kernels as they were believed to be before any row.
+    misses
+        Spreads by kind of network, as in `EngineProfile`.
+    """
+    own = {name: float(np.exp(logs[PLACE[f"{engine.profile}.{name}"]])) for name in CONSTANTS}
+    kernels = {
+        name: float(np.exp(logs[PLACE[name]])) if engine.graph_kernels else known.prior
+        for name, known in KERNELS.items()
+    }
+    reach = engine.decode_reach_bytes_per_s
+    return EngineProfile(**own, **kernels, reach_bytes_per_s=reach, spreads=misses)
+
+
+def predictions(rows: Sequence[Known], logs: Array) -> list[Metrics]:
+    """Every metric of each row, at given constants."""
+    return [metrics for (metrics,) in predictions_at(rows, logs[None])]
+
+
+def predictions_at(
+    rows: Sequence[Known], logs: Array, wanted: NDArray[np.bool_] | None = None
+) -> list[list[Metrics]]:
+    """Every metric of each row, at several vectors of constants.
+
+    Parameters
+    ----------
+    rows
+        To be predicted.
+    logs
+        Logarithms of all constants, of shape (vectors, constants).
+    wanted
+        Which rows are predicted at which constants, of shape (vectors, rows); None for all at all.
+
+    Returns
+    -------
+    list
+        For each row its metrics at each vector; empty where they are not wanted.
+    """
+    every = np.ones((len(logs), len(rows)), dtype=np.bool_) if wanted is None else wanted
+    deployments: dict[int, list[int]] = {}
+    for place, each in enumerate(rows):
+        deployments.setdefault(id(each.deployment), []).append(place)
+    shares = sorted(deployments.values(), key=len, reverse=True)
+    out: list[list[Metrics]] = [[]] * len(rows)
+    _JOB.append((rows, logs, every))
+    try:
+        for share, found in zip(shares, _served(shares, len(rows)), strict=True):
+            for place, metrics in zip(share, found, strict=True):
+                out[place] = metrics
+    finally:
+        _JOB.pop()
+    return out
+
+
+def _served(shares: Sequence[Sequence[int]], rows: int) -> Iterable[list[list[Metrics]]]:
+    """Metrics of the rows of each deployment."""
+    if rows < MANY or cores() == 1 or not hasattr(os, "fork"):
+        return map(_share, shares)
+    with ProcessPoolExecutor(cores(), get_context("fork")) as pool:
+        return list(pool.map(_share, shares))
+
+
+def _share(places: Sequence[int]) -> list[list[Metrics]]:
+    """Metrics of rows of one deployment."""
+    rows, logs, wanted = _JOB[-1]
+    return [_predicted(rows[place], logs, wanted[:, place]) for place in places]
+
+
+def _predicted(each: Known, logs: Array, wanted: NDArray[np.bool_]) -> list[Metrics]:
+    """Metrics of a row at several constants: once where its prices are the same."""
+    known: dict[tuple[int, EngineCosts], Metrics] = {}
+    out: list[Metrics] = []
+    held = []  # tables, so that no other has the place of one in memory
+    for vector, asked in zip(logs, wanted, strict=True):
+        if not asked:
+            out.append({})
+            continue
+        prices = each.prices(profile_of(each, vector))
+        held.append(prices.decode_s)
+        key = id(prices.decode_s), prices.engine
+        if key not in known:
+            known[key] = each.predicted_by(prices)
+        out.append(known[key])
+    return out

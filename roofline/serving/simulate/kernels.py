@@ -1,0 +1,194 @@
+"""Kernels of a deployment's steps: measured once at each point, whatever an engine makes of them.
+
+What measurements say of an operator does not depend on the other rows that they are asked about,
+nor on the engine's gains. So tables of one deployment under other constants, and at other points,
+have nearly all of their look-ups in common.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofline.cost.deployment import Deployment
+from roofline.cost.engine_costs import KernelGains
+from roofline.cost.measured import Measured
+from roofline.cost.roof import Time, measured_alone, parts, roofed
+from roofline.cost.step import Group
+from roofline.cost.work import Array, Number, Op, Work
+from roofline.serving.stages import laid_out
+
+Points = NDArray[np.complex128]
+NOTHING: Final = Work()
+
+
+@dataclass(frozen=True, slots=True)
+class StepKernel:
+    """An operator of a stage, without its numbers.
+
+    Attributes
+    ----------
+    op
+        What runs.
+    kind
+        Kind of the fused kernel that it is a part of, as of `Measured`; None where no kernel like
+        it was measured.
+    """
+
+    op: Op
+    kind: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTimes:
+    """Times of the kernels of a step alone, at some points.
+
+    Attributes
+    ----------
+    points
+        In order.
+    stages
+        Kernels of each different stage.
+    order
+        Which of these each stage of the pipeline is. [1]
+    seconds, start_s
+        Of one execution, and of that the kernel's start: one row for each kernel of all stages.
+        Kernels that were not measured have all their executions at datasheet rates. [s]
+    """
+
+    points: Points
+    stages: tuple[tuple[StepKernel, ...], ...]
+    order: tuple[int, ...]
+    seconds: Array
+    start_s: Array
+
+    def lacks(self, points: Points) -> NDArray[np.bool_]:
+        """Which points were not looked up yet."""
+        place = np.minimum(np.searchsorted(self.points, points), len(self.points) - 1)
+        return np.asarray(self.points[place] != points)
+
+    def merged(self, other: "KernelTimes") -> "KernelTimes":
+        """Times at the points of both."""
+        points = np.concatenate([self.points, other.points])
+        order = np.argsort(points, kind="stable")
+        seconds, start_s = (
+            np.concatenate(pair, axis=1)[:, order]
+            for pair in ((self.seconds, other.seconds), (self.start_s, other.start_s))
+        )
+        return replace(self, points=points[order], seconds=seconds, start_s=start_s)
+
+    def in_engine(self, deployment: Deployment, gains: KernelGains, points: Points) -> list[Number]:
+        """Time of every stage in order, with an engine's gains on its kernels. [s]"""
+        place = np.searchsorted(self.points, points)
+        rows = zip(self.seconds[:, place], self.start_s[:, place], strict=True)
+        each: list[Number] = []
+        for stage in self.stages:
+            timed: list[tuple[Op, Time]] = []
+            for kernel in stage:
+                took, start = next(rows)
+                op, gpu, kind = kernel.op, deployment.node.gpu, kernel.kind
+                start_s = start if start.any() else 0.0
+                known = Measured(took, 0.0, 0.0, start_s=start_s, kind=kind or "")
+                if kind is None:
+                    timed.append((op, Time(op, gpu, 1.0, known)))
+                else:
+                    timed.append((op, roofed(op, gpu, float(op.repeat), known, gains)))
+            each.append(parts(timed).seconds(deployment))
+        return [each[place] for place in self.order]
+
+
+@dataclass(frozen=True, slots=True)
+class StepKernels:
+    """Kernels of a deployment's steps in an engine.
+
+    Attributes
+    ----------
+    deployment
+        What runs.
+    gains
+        Factors on its measured kernels.
+    known
+        Times of them alone, by part of a step.
+    """
+
+    deployment: Deployment
+    gains: KernelGains
+    known: dict[str, KernelTimes] = field(default_factory=dict, repr=False)
+
+    def seconds(self, part: str, group: Group, wanted: Callable[[Op], bool]) -> list[Number]:
+        """Time of some operators of a step on every stage, in order. [s]
+
+        Parameters
+        ----------
+        part
+            Name of these operators of steps of such groups.
+        group
+            One micro-batch. Either its sequences or their new tokens are an array, with the context
+            over the same axis.
+        wanted
+            Which operators.
+        """
+        points = _points(group)
+        times = self.known.get(part)
+        if times is None:
+            times = self.known[part] = _times(self.deployment, group, wanted)
+        elif (lacks := times.lacks(points)).any():
+            new = _times(self.deployment, _rows(group, np.flatnonzero(lacks)), wanted)
+            if (new.stages, new.order) == (times.stages, times.order):
+                times = self.known[part] = times.merged(new)
+            else:  # other kernels run at these points than at those that are known
+                times = _times(self.deployment, group, wanted)
+        return times.in_engine(self.deployment, self.gains, points)
+
+
+def _points(group: Group) -> Points:
+    """Sequences, or the new tokens of each, and the context as one number that has an order."""
+    first = group.count if isinstance(group.count, np.ndarray) else group.new
+    return np.asarray(first + 1j * np.asarray(group.context))
+
+
+def _rows(group: Group, rows: NDArray[np.intp]) -> Group:
+    def some(value: Number) -> Number:
+        return value[rows] if isinstance(value, np.ndarray) else value
+
+    return Group(some(group.count), some(group.new), some(group.context), group.name)
+
+
+def _times(deployment: Deployment, group: Group, wanted: Callable[[Op], bool]) -> KernelTimes:
+    """Times of kernels alone."""
+    points, first = np.unique(_points(group), return_index=True)
+    laid = laid_out(deployment, group)
+    stages: list[tuple[StepKernel, ...]] = []
+    seconds: list[Array] = []
+    start_s: list[Array] = []
+    for _, ops in laid.stages:
+        stage: list[StepKernel] = []
+        for op in filter(wanted, ops.values()):
+            known = measured_alone(op, deployment)
+            if known is None:
+                time = roofed(op, deployment.node.gpu, float(op.repeat), None)
+                known = Measured(time.overlapped, 0.0, 0.0)
+                stage.append(StepKernel(_bare(op), None))
+            else:
+                stage.append(StepKernel(_bare(op), known.kind))
+            seconds.append(_column(known.seconds, first, group))
+            start_s.append(_column(known.start_s, first, group))
+        stages.append(tuple(stage))
+    wide = (len(seconds), len(points))
+    return KernelTimes(
+        points, tuple(stages), laid.order, _table(seconds, wide), _table(start_s, wide)
+    )
+
+
+def _bare(op: Op) -> Op:
+    return replace(op, work=NOTHING, dims={}, wire_s=0.0)
+
+
+def _column(value: Number, rows: NDArray[np.intp], group: Group) -> Array:
+    return np.broadcast_to(value, np.shape(group.context))[rows]
+
+
+def _table(rows: Sequence[Array], shape: tuple[int, int]) -> Array:
+    return np.array(rows).reshape(shape)
