@@ -72,6 +72,7 @@ def simulate(
     preemption: Literal["recompute", "swap"] = "recompute",
     recv_interval: int = 1,
     stream_interval: int = 1,
+    cold: bool = False,
     contiguous: bool = False,
     prefix_caching: bool | None = None,
     host_cache: str = "0 B",
@@ -132,7 +133,7 @@ def simulate(
     seed
         Same seed, same requests. [1]
     policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
-    stream_interval
+    stream_interval, cold
         How steps are filled: see `roofline.serving.simulate.server.Server`; None for what the
         engine does.
     contiguous
@@ -214,6 +215,7 @@ def simulate(
         _room(host_cache),
         recv_interval,
         stream_interval,
+        cold,
     )
     page = page_of(engine_named(engine), sharing=True)
     wanted = Wanted(

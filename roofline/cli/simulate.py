@@ -87,6 +87,9 @@ def simulate(
     stream_interval: Annotated[
         int, typer.Option(help="Tokens of an answer that the server sends together.")
     ] = 1,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="The server has just started: its first prompts wait.")
+    ] = False,
     contiguous: Annotated[
         bool, typer.Option("--contiguous", help="A region for the longest request each, no pages.")
     ] = False,

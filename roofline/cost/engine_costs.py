@@ -41,6 +41,9 @@ class EngineCosts:
         Between a request's arrival and its place in the queue. [s]
     serial_s
         Of it, what the front end does for one request after the other. [s]
+    cold_s
+        Added to the first step with prompts after the server started: kernels are compiled or
+        chosen for shapes that they meet for the first time. [s]
     decode_gain, prefill_gain
         Factors on the kernels of decode, and on what prefill adds to them. [1]
     ttft_log_sd, tpot_log_sd
@@ -61,6 +64,7 @@ class EngineCosts:
     front_end_s: Number = 0.0
     request_s: float = 0.0
     serial_s: float = 0.0
+    cold_s: float = 0.0
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
     ttft_log_sd: float = 0.0
@@ -234,8 +238,8 @@ class EngineProfile:
         As in `EngineCosts`; the front end is that of one group with sequences of its own. [s] [1]
     launch_s
         The same of one layer of a mixture of experts; other layers launch little. [s]
-    mixture_s
-        Added to the first token by mixtures of experts. [s]
+    cold_s
+        The same of mixtures of experts; other networks start as fast as they go on. [s]
     experts
         On routed experts, beside ``experts_all``. [1]
     start, start_low, start_pass, experts_start, interconnect
@@ -256,7 +260,7 @@ class EngineProfile:
     request_s: float = 0.0
     serial_s: float = 0.0
     front_end_s: float = 0.0
-    mixture_s: float = 0.0
+    cold_s: float = 0.0
     launch_s: float = 0.0
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
@@ -302,8 +306,9 @@ class EngineProfile:
             prefill_s=self.prefill_s,
             launch_s=self.launch_s * mixtures,
             front_end_s=self.front_end_s / groups,
-            request_s=self.request_s + (self.mixture_s if mixtures else 0.0),
+            request_s=self.request_s,
             serial_s=self.serial_s,
+            cold_s=self.cold_s if mixtures else 0.0,
             decode_gain=self.decode_gain * max(gpu.hbm_bytes_per_s / self.reach_bytes_per_s, 1.0),
             prefill_gain=self.prefill_gain * (self.experts_prompts if mixtures else 1.0),
             ttft_log_sd=first,

@@ -163,12 +163,14 @@ def test_a_network_is_dense_a_mixture_or_latent() -> None:
 
 def test_constants_of_mixtures_are_of_mixtures() -> None:
     profile = EngineProfile(
-        request_s=0.02, mixture_s=0.05, prefill_gain=1.1, experts_prompts=1.5, experts=0.9,
-        experts_all=0.8,
+        request_s=0.02, cold_s=0.5, launch_s=1e-3, prefill_gain=1.1, experts_prompts=1.5,
+        experts=0.9, experts_all=0.8,
     )  # fmt: skip
     dense, mixture, latent = (profile.costs(each, HOPPER, 1.0) for each in (DENSE, MIXTURE, LATENT))
     assert (dense.request_s, dense.prefill_gain) == (0.02, 1.1)
-    assert mixture.request_s == latent.request_s == pytest.approx(0.07)
+    assert (dense.cold_s, mixture.cold_s, latent.cold_s) == (0.0, 0.5, 0.5)
+    # Layers with experts: all of Mixtral's 32, all but the first three of DeepSeek-V3's 61.
+    assert (dense.launch_s, mixture.launch_s, latent.launch_s) == pytest.approx((0.0, 0.032, 0.058))
     assert mixture.prefill_gain == latent.prefill_gain == pytest.approx(1.65)
     assert profile.gains.experts == pytest.approx(0.72)
 

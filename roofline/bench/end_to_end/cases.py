@@ -10,7 +10,7 @@ together; ``requests``, ``rate``, ``cv``, ``spread``: how the clients of such ro
 driven, see `roofline.bench.end_to_end.driving`. ``length_low``,
 ``length_high``: likewise. ``max_num_seqs``, ``max_batched_tokens``,
 ``gpu_memory_fraction``: the engine's on that device. ``scheduler_recv_interval``,
-``stream_interval``: 1.
+``stream_interval``: 1. ``ttft_stat``: mean; it holds for all three times.
 """
 
 from collections.abc import Mapping
@@ -126,6 +126,8 @@ class Row:
         The same of memory; None for the engine's default. [1]
     recv_interval, stream_interval
         Decode steps between looks at new requests; tokens that are sent together. [1] [token]
+    median
+        Whether TTFT, TPOT and latency are medians over the requests, and not their means.
     """
 
     place: int
@@ -152,6 +154,7 @@ class Row:
     memory_share: float | None = None
     recv_interval: int = 1
     stream_interval: int = 1
+    median: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +263,7 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         _share(record),
         int(_number(record, "scheduler_recv_interval", 1.0)),
         int(_number(record, "stream_interval", 1.0)),
+        _word(record, "ttft_stat", ("mean", "median")) == "median",
     )
 
 

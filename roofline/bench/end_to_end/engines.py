@@ -45,7 +45,7 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "request_s": Constant(2.5e-2, 0.3, "s", "from arrival to the scheduler, and back with a token"),
     "serial_s": Constant(4.0e-3, 0.5, "s", "of a request in the front end, one after the other"),
     "front_end_s": Constant(2.0e-5, 0.4, "s", "of a token in the front end, one after the other"),
-    "mixture_s": Constant(6.0e-2, 0.6, "s", "added to the first token by mixtures of experts"),
+    "cold_s": Constant(0.7, 0.5, "s", "of the first prompts of a mixture on a server just started"),
     "launch_s": Constant(
         1.0e-3, 0.6, "s", "of a layer of experts in a step that prefills, at least"
     ),
@@ -75,7 +75,12 @@ _OLD: Final = {
 }
 PRIORS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
     "vllm": {"sequence_s": (2e-5, 0.3)},
-    "trtllm": {"decode_gain": (0.94, 0.06), "serial_s": (1.2e-2, 0.5), "request_s": (1.5e-2, 0.4)},
+    "trtllm": {
+        "decode_gain": (0.94, 0.06),
+        "serial_s": (1.2e-2, 0.5),
+        "request_s": (1.5e-2, 0.4),
+        "front_end_s": (1e-4, 0.5),
+    },
     "sglang": {"front_end_s": (5e-5, 0.5)},
     "vllm-2024": _OLD | {"sequence_s": (7.5e-5, 0.4), "prefill_s": (5e-3, 0.5)},
     "trtllm-2024": _OLD,

@@ -17,7 +17,7 @@ from roofline.bench.end_to_end.cases import contradicted, read
 from roofline.bench.end_to_end.engines import PROFILES, SHARED
 from roofline.bench.end_to_end.fitting import cells, fit, linear
 from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut, Spreads
-from roofline.bench.end_to_end.predicting import OK, prepared
+from roofline.bench.end_to_end.predicting import FITTED, prepared
 from roofline.bench.end_to_end.profiles import Held, Told
 from roofline.bench.end_to_end.replay import Known
 from roofline.cost.work import Array
@@ -34,11 +34,11 @@ def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Ar
     Parameters
     ----------
     frame
-        Measurements; rows whose quality is not ok are left out.
+        Measurements; rows of a quality that is not in `FITTED` are left out.
     source
         Which file, in words.
     """
-    rows, _ = read(frame[frame["quality"] == OK].reset_index(drop=True))
+    rows, _ = read(frame[frame["quality"].isin(FITTED)].reset_index(drop=True))
     found, _ = prepared(rows)
     near = linear(found, cells(found), profiles.load()[0])
     scored = held_out.cross_validate(found, near=near)
@@ -101,7 +101,7 @@ def main(path: Path) -> None:
     """Fit all profiles to a file of measurements, and write them."""
     import pandas as pd
 
-    source = f"rows whose quality is ok of {path.name}; each names its own source"
+    source = f"rows of {path.name} whose quality is {' or '.join(FITTED)}; each names its source"
     for name, (logs, sd, told) in made(pd.read_csv(path), source).items():
         place = profiles.write(name, logs, sd, told)
         sys.stdout.write(f"{place.name}: {told.rows} rows\n")

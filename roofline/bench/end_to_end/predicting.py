@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas
 
 OK: Final = "ok"
+FITTED: Final = (OK, "median_only")
+"""Qualities of the rows that constants are fitted to."""
 FEWEST: Final = 5
 """Groups of devices, engines and networks that a cross-validation needs."""
 
@@ -82,7 +84,7 @@ def _held_out(
             hint="leave --cross-validate out to predict with the shipped profiles",
         )
     quality = list(frame["quality"].astype(str)) if "quality" in frame else [OK] * len(frame)
-    fits = np.array([quality[each.row.place] == OK for each in found])
+    fits = np.array([quality[each.row.place] in FITTED for each in found])
     result = held_out.cross_validate(found, fits)
     return result.metrics, result.log_sd
 

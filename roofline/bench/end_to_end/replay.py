@@ -128,10 +128,11 @@ class Known:
         if row.mode not in SINGLE:
             return _batch(row, float(served.ttft_s.max()), served.totals.makespan_s)
         tpot = tpot_of(served)
+        middle = np.median if row.median else np.mean
         return {
-            "ttft_s": float(served.ttft_s.mean()),
-            "tpot_s": float(tpot.mean()) if len(tpot) else 0.0,
-            "latency_s": float(served.latency_s.mean()),
+            "ttft_s": float(middle(served.ttft_s)),
+            "tpot_s": float(middle(tpot)) if len(tpot) else 0.0,
+            "latency_s": float(middle(served.latency_s)),
             "throughput_tok_s": throughput(
                 row, served.prompt.sum(), served.output.sum(), served.totals.makespan_s
             ),
@@ -194,6 +195,7 @@ def asked_of(row: Row) -> Asked:
         token_budget=budget or None,
         recv_interval=row.recv_interval,
         stream_interval=row.stream_interval,
+        cold=row.mode == CLOSED,
     )
 
 
@@ -214,6 +216,7 @@ def settings(each: Known) -> dict[str, Any]:
         "token_budget": asked.token_budget,
         "recv_interval": asked.recv_interval,
         "stream_interval": asked.stream_interval,
+        "cold": asked.cold,
         "memory_utilization": each.utilization,
         "seed": SEED,
     }

@@ -23,7 +23,7 @@ class Asked:
     Attributes
     ----------
     policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
-    stream_interval
+    stream_interval, cold
         As in `Server`.
     contiguous
         Whether each sequence has one region as long as the longest request, as before paging.
@@ -44,6 +44,7 @@ class Asked:
     tier_bytes: float = 0.0
     recv_interval: int = 1
     stream_interval: int = 1
+    cold: bool = False
 
 
 def server_of(
@@ -105,6 +106,7 @@ def server_of(
         preemption=asked.preemption,
         recv_interval=asked.recv_interval,
         stream_interval=asked.stream_interval,
+        cold=asked.cold,
         sharing=sharing,
     )
     placed = placing.server_of(

@@ -72,7 +72,7 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
     )
 
 
-def dense(prices: StepPrices, sequences: int, stream_interval: int = 1) -> Prices:
+def dense(prices: StepPrices, sequences: int, server: Server) -> Prices:
     """Tables with an entry for every integer, and the engine's costs in them.
 
     Parameters
@@ -81,8 +81,8 @@ def dense(prices: StepPrices, sequences: int, stream_interval: int = 1) -> Price
         Tables.
     sequences
         Most sequences of a step. [1]
-    stream_interval
-        As in `Server`. [token]
+    server
+        Who sends tokens together, or has just started.
     """
     engine, kernels = prices.engine, _kernels(_Same(prices), sequences)
     every = np.arange(1.0, sequences + 1.0)
@@ -108,7 +108,8 @@ def dense(prices: StepPrices, sequences: int, stream_interval: int = 1) -> Price
         sequence_s=float(engine.sequence_s),
         prefill_s=float(engine.prefill_s),
         launch_s=float(engine.launch_s),
-        token_s=float(engine.front_end_s) / stream_interval,
+        token_s=float(engine.front_end_s) / server.stream_interval,
+        cold_s=float(engine.cold_s) if server.cold else 0.0,
     )
 
 

@@ -124,7 +124,7 @@ def _stream(
     from roofline.serving.simulate.dense import dense, rules
 
     random = np.random.default_rng(driven.seed) if driven.seed else None
-    table = dense(prices, server.max_sequences, server.stream_interval)
+    table = dense(prices, server.max_sequences, server)
     if not 0 <= driven.ramp_s < np.inf:
         raise InputError(f"clients start over {driven.ramp_s:g} s", hint="give 0 s or more")
     g = rules(server, prices, concurrency, driven.ramp_s, uniform=driven.uniform)

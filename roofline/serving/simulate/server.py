@@ -67,6 +67,8 @@ class Server:
         by a look at once, and so is one after which nothing runs. Of `BATCHED`, no meaning. [1]
     stream_interval
         Tokens of an answer that the front end hands over together. [token]
+    cold
+        Whether it has just started: the first step with prompts takes longer.
     sharing
         Whether pages of equal prefixes are kept once, and kept on as long as there is room.
     tier_tokens
@@ -100,6 +102,7 @@ class Server:
     swap_s_per_token: float = 0.0
     recv_interval: int = 1
     stream_interval: int = 1
+    cold: bool = False
     sharing: bool = False
     tier_tokens: int = 0
 

@@ -109,7 +109,7 @@ def test_a_front_end_lets_one_request_after_the_other_through() -> None:
 
 @pytest.mark.parametrize("mode", ["static_batch", "bs1_prefill"])
 def test_a_batch_is_in_the_engines_hands_before_it_starts(mode: str) -> None:
-    costs = EngineProfile(request_s=5.0, serial_s=3.0, mixture_s=9.0)
+    costs = EngineProfile(request_s=5.0, serial_s=3.0, cold_s=9.0)
     one = lawful(mode)
     assert one.predicted(costs) == one.predicted(NO_ENGINE)
 

@@ -91,6 +91,7 @@ def some_engine(random: np.random.Generator) -> EngineCosts:
         sequence_s=random.uniform(0, 0.02),
         prefill_s=random.uniform(0, 0.1),
         launch_s=random.uniform(0, 2.0),
+        cold_s=random.uniform(0, 9.0),
         front_end_s=random.uniform(0, 0.3),
         request_s=random.choice([0.0, random.uniform(0, 1.0)]),
         serial_s=random.choice([0.0, random.uniform(0, 0.3)]),
@@ -162,6 +163,7 @@ def server(random: np.random.Generator, block: int) -> Server:
         swap_s_per_token=float(random.choice([0.0, 0.01])),
         recv_interval=int(random.choice([1, 1, 2, 7])),
         stream_interval=int(random.choice([1, 1, 3])),
+        cold=bool(random.random() < 0.3),
         sharing=sharing,
         tier_tokens=int(random.choice([0, 3 * block, 60, 2**30])) if sharing else 0,
     )

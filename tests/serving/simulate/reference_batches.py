@@ -71,7 +71,7 @@ class Batches:
         chunks: list[tuple[int, int]],
     ) -> None:
         base, out = self.base, self.base.outcome
-        took = step_s(base.prices, decoding, keys[0], chunks, keys[1])
+        took = step_s(base.prices, decoding, keys[0], chunks, keys[1]) + base.start(bool(chunks))
         base.pass_time(took, decoding or len(chunks))
         out.busy_s += took
         out.steps += 1

@@ -109,6 +109,7 @@ class Reference:
         self.front = 0.0
         self.behind = 0.0  # what it still has to do for tokens, now
         self.unseen = 0
+        self.cold = server.cold
         self.waiting: list[Asked] = []
         self.decoding: list[Asked] = []
         self.partial: Asked | None = None
@@ -388,7 +389,7 @@ class Reference:
         if batch or chunks:
             seen = sum(min(one.stored + 1, self.prices.window) for one in batch)
             parts = [(n, s) for _, n, s in chunks]
-            took = step_s(self.prices, len(batch), context, parts, seen)
+            took = step_s(self.prices, len(batch), context, parts, seen) + self.start(bool(parts))
             out.steps += 1
         else:
             took = 0.0
@@ -456,6 +457,11 @@ class Reference:
             child.ready = child.arrival + self.prices.engine.request_s
             self.future.append(child)
             self.open += 1
+
+    def start(self, prompts: bool) -> float:
+        """What the first step with prompts takes more on a server that has just started."""
+        first, self.cold = self.cold and prompts, self.cold and not prompts
+        return self.prices.engine.cold_s * first
 
     def pass_time(self, took: float, tokens: int = 0) -> None:
         """Time goes by, and tokens come to the front end, which hands over several together."""

@@ -77,3 +77,44 @@ def test_a_busier_front_end_is_a_queue_of_its_own() -> None:
     given = requests(np.cumsum(random.exponential(1 / rate, 60_000)), 1, 1)
     mean = float(np.mean(waited(given, EngineCosts(serial_s=serial))))
     assert mean == pytest.approx(serial + rate * serial**2 / (2 * (1 - rate * serial)), rel=0.05)
+
+
+def test_tokens_pass_one_after_the_other_however_fast_the_engine_is() -> None:
+    """A millisecond each: a thousand a second, of 64 clients whose steps take a tenth of that."""
+    given, engine = requests(0.0, np.full(256, 16), 200), EngineCosts(front_end_s=1e-3)
+    served = simulate(given, replace(TABLE, engine=engine), SERVER, concurrency=64)
+    assert 256 * 200 / served.totals.makespan_s == pytest.approx(1000.0, rel=0.01)
+    together = replace(SERVER, stream_interval=4)
+    served = simulate(given, replace(TABLE, engine=engine), together, concurrency=64)
+    assert 256 * 200 / served.totals.makespan_s == pytest.approx(4000.0, rel=0.01)
+
+
+def test_an_engine_that_is_slower_than_its_front_end_does_not_feel_it() -> None:
+    given = chat(400, 20.0)
+    plain, served = (
+        simulate(given, replace(TABLE, engine=EngineCosts(front_end_s=each)), SERVER)
+        for each in (0.0, 1e-6)
+    )
+    assert np.array_equal(plain.finish, served.finish)
+
+
+def test_what_comes_between_two_looks_waits_for_the_second() -> None:
+    """After a prompt the server looks at once, then after every eighth decode step."""
+    alone = simulate(requests(0.0, 16, 9), TABLE, SERVER)
+    eighth = float(alone.finish[0])
+    after_first = float(alone.first_token[0]) + (eighth - float(alone.first_token[0])) / 6.0
+    given = requests([0.0, after_first], 16, 100)
+    served = simulate(given, TABLE, replace(SERVER, recv_interval=8))
+    assert served.admitted[1] == pytest.approx(eighth, rel=1e-9)
+    assert simulate(given, TABLE, SERVER).admitted[1] < after_first + eighth / 8.0
+
+
+def test_an_idle_server_looks_at_once() -> None:
+    served = simulate(four(10.0), TABLE, replace(SERVER, recv_interval=1000))
+    assert list(served.admitted - served.arrival) == pytest.approx([0.0] * 4)
+
+
+def test_a_step_with_prompts_takes_as_long_as_its_launches_at_least() -> None:
+    served = simulate(four(), replace(TABLE, engine=EngineCosts(launch_s=1.0)), SERVER)
+    assert served.ttft_s == pytest.approx([1.0] * 4, rel=1e-12)
+    assert served.tpot_s.max() < 0.1

@@ -96,6 +96,7 @@ def _padded(p: Prices, g: Rules, s: State, count: int) -> None:
     held = count * memory.pages(g, prompt + output - 1) * g.page
     passing = p.token_s * count
     took = lookup.step_s(p, 0, 0, 0, count * prompt, count, count * lookup.chunk_s(p, prompt, 0))
+    took += queue.start(p.cold_s, s)
     n.behind = max(n.behind + passing - took, 0.0)
     _pass(s, took, 1, held, final, real)
     n.prefilled_tokens += count * prompt
@@ -134,7 +135,7 @@ def _packed(p: Prices, g: Rules, s: State, count: int) -> None:
         attention_s += lookup.chunk_s(p, r[i].prompt, 0)
         r[i].ends = r[i].output
         batch = heap.push(s.lists, DECODING, batch, i, r)
-    took = lookup.step_s(p, 0, 0, 0, context, count, attention_s)
+    took = lookup.step_s(p, 0, 0, 0, context, count, attention_s) + queue.start(p.cold_s, s)
     n.behind = max(n.behind + p.token_s * count - took, 0.0)
     _pass(s, took, 1, held * g.page, final, context)
     n.prefilled_tokens += context

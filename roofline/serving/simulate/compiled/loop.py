@@ -57,13 +57,15 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         if new:
             steps = 1
             took = lookup.step_s(p, decoding, n.context, n.seen, new, chunks, attention_s)
+            took += queue.start(p.cold_s, s)
             passing += p.token_s * n.prefilled
             n.behind = max(n.behind + passing - took - n.swapping, 0.0)
             n.unseen = g.look  # what came meanwhile is looked at next
         elif decoding:
             most, limit = 1, np.inf
             if calm and n.joining == 0:
-                most, limit = _undisturbed(g, s)
+                late = n.behind > 0.0 or passing > p.alone[decoding, 0]
+                most, limit = _undisturbed(g, s, late)
             steps, took, n.behind = lookup.decode_run(
                 p,
                 decoding,
@@ -195,8 +197,12 @@ def _compute(p: Prices, g: Rules, s: State, i: int, tokens: int) -> float:
 
 
 @compiled
-def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
-    """Decode steps after which the batch is another, and the time until one may join it. [s]"""
+def _undisturbed(g: Rules, s: State, late: bool) -> tuple[int, float]:
+    """Decode steps after which the batch is another, and the time until one may join it. [s]
+
+    Where the front end may be ``late`` with tokens, that is when any request comes: how late it is
+    then decides when the request is through.
+    """
     r, n = s.rows, s.counts[0]
     most = r[s.lists[DECODING, 0]].ends - n.clock
     if not g.contiguous:
@@ -209,10 +215,10 @@ def _undisturbed(g: Rules, s: State) -> tuple[int, float]:
                 most = ahead
                 break
     left = g.budget - (n.decoding if g.decode_first else 0)
-    # Who waits for memory stays first in the queue, unless one of a higher priority comes.
     if g.look > 1:
         return min(most, g.look - n.unseen), np.inf
-    if n.running >= g.max_sequences or left <= 0 or (n.waiting and g.uniform):
+    # Who waits for memory stays first in the queue, unless one of a higher priority comes.
+    if not late and (n.running >= g.max_sequences or left <= 0 or (n.waiting and g.uniform)):
         return most, np.inf
     return most, queue.next_arrival(g, s) - n.now
 

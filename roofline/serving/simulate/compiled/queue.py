@@ -89,6 +89,15 @@ def enter(g: Rules, s: State) -> None:
 
 
 @compiled
+def start(cold_s: float, s: State) -> float:
+    """What the first step with prompts takes more than later ones; 0 for these. [s]"""
+    n = s.counts[0]
+    first = n.warm == 0
+    n.warm = 1
+    return cold_s if first else 0.0
+
+
+@compiled
 def wait(s: State, until: float) -> None:
     """Let time pass in which no step runs, but the front end goes on."""
     n = s.counts[0]

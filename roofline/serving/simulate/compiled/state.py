@@ -95,6 +95,7 @@ COUNTS: Final = np.dtype(
         ("swapping", "f8"),  # time of the step that is being planned
         ("front", "f8"),  # when the front end is done with all requests that it has
         ("behind", "f8"),  # time that it still takes for the tokens of the steps so far
+        ("warm", "i8"),  # whether a step with prompts has run
         ("unseen", "i8"),  # decode steps since the last look at what has come
         # Requests that follow none, of which the next is to come; entries of the lists.
         ("root", "i8"),

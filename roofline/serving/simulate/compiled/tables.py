@@ -28,6 +28,8 @@ class Prices(NamedTuple):
         and the least time of its kernels. [s]
     token_s
         Time of the front end for a token. [s]
+    cold_s
+        Added to the first step that prefills. [s]
     """
 
     contexts: Array
@@ -46,3 +48,4 @@ class Prices(NamedTuple):
     prefill_s: float
     launch_s: float
     token_s: float
+    cold_s: float

@@ -161,7 +161,7 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
     prompt, steps = given.prompt.astype(np.float64), given.output.astype(np.float64) - 1.0
     context, left = _contexts(prompt, steps, prices.window)
     most, lump = sequences_at_once(given, server, context)
-    table = dense(prices, most + 1, server.stream_interval)
+    table = dense(prices, most + 1, server)
     batches = distinct(np.rint(np.geomspace(1, most + 1, POINTS))) - 1.0
     rows = batches.astype(int)
     seen = _row(table.windows, table.seen[rows], left)
