@@ -194,10 +194,12 @@ class _Tables:
         while len(_RECENT) > MOST_KERNELS:
             _RECENT.popitem(last=False)[1].known.clear()
         while sum(len(each.made) for each in list(_KNOWN.values())) > MOST_TABLES:
-            _KNOWN.popitem(last=False)
+            _KNOWN.pop(next(iter(_KNOWN)), None)
 
 
-_KNOWN: Final[OrderedDict[Hashable, _Tables]] = OrderedDict()
+_KNOWN: Final[dict[Hashable, _Tables]] = {}
+"""By what a deployment is but for its engine's constants. No `OrderedDict`: to go through one takes
+the hash of every key, and a calibration has a thousand labels."""
 _RECENT: Final[OrderedDict[int, StepKernels]] = OrderedDict()
 
 
