@@ -190,18 +190,7 @@ class KernelGains:
         known
             Its time alone, and what of that is the kernel's start.
         """
-        kind = known.kind or op.kind
-        if kind == "moe":
-            gain, start = self.experts, self.start_experts
-        elif kind == "collective":
-            gain = start = self.interconnect
-        elif kind in ATTENTION:
-            gain = start = self.attention
-        elif kind == "gemm":
-            gain = self.dense
-            start = self.start_low if _low(op.formats.get("weights", "")) else self.start
-        else:
-            gain, start = self.dense, self.start_pass
+        gain, start = (getattr(self, name) for name in gains_on(op, known.kind))
         whole: Number = known.seconds * gain if gain != 1.0 else known.seconds
         if not isinstance(known.start_s, float) or known.start_s:
             whole = whole + known.start_s * (start - gain)
@@ -212,6 +201,29 @@ class KernelGains:
 
 ALONE: Final = KernelGains()
 """As measured: each kernel by itself."""
+
+
+def gains_on(op: Op, fused: str) -> tuple[str, str]:
+    """Names of the gains on the time of an operator, and on what of it is the kernel's start.
+
+    Parameters
+    ----------
+    op
+        What runs.
+    fused
+        Kind of the kernel that it is a part of; empty where it is its own.
+    """
+    kind = fused or op.kind
+    if kind == "moe":
+        return "experts", "start_experts"
+    if kind == "collective":
+        return "interconnect", "interconnect"
+    if kind in ATTENTION:
+        return "attention", "attention"
+    if kind == "gemm":
+        low = _low(op.formats.get("weights", ""))
+        return "dense", "start_low" if low else "start"
+    return "dense", "start_pass"
 
 
 @cache

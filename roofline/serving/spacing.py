@@ -94,3 +94,28 @@ def refined(
         open_[np.flatnonzero(open_) - 1] = True
         open_ &= np.diff(points) > 1
     return points
+
+
+def halved(points: Array, new: Array, rounds: int) -> Array:
+    """Some points with all that `refined` may ask about after them.
+
+    Parameters
+    ----------
+    points
+        All points so far, in order.
+    new
+        Those of them on whose both sides intervals are halved.
+    rounds
+        Halvings. [1]
+
+    Examples
+    --------
+    >>> halved(np.array([0.0, 8.0, 16.0]), np.array([16.0]), 2).tolist()
+    [10.0, 12.0, 14.0, 16.0]
+    """
+    for _ in range(rounds):
+        middle = np.rint((points[:-1] + points[1:]) / 2.0)
+        beside = np.isin(points[:-1], new) | np.isin(points[1:], new)
+        new = np.union1d(new, middle[beside])
+        points = np.union1d(points, new)
+    return new

@@ -92,7 +92,7 @@ def cells(rows: Sequence[Known]) -> Cells:
 
 def residuals(rows: Sequence[Known], has: Cells, logs: Array) -> Array:
     """Logarithm of predicted over measured, cell by cell."""
-    (out,) = residuals_at(rows, has, logs[None])
+    out: Array = residuals_at(rows, has, logs[None])[0]
     return out
 
 

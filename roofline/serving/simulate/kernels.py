@@ -6,16 +6,16 @@ have nearly all of their look-ups in common.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.engine_costs import KernelGains
+from roofline.cost.engine_costs import ALONE, KernelGains, gains_on
 from roofline.cost.measured import Measured
-from roofline.cost.roof import Time, measured_alone, parts, roofed
+from roofline.cost.roof import CHOSEN, Time, measured_alone, parts, roofed
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.serving.stages import laid_out
@@ -111,13 +111,22 @@ class StepKernels:
         Factors on its measured kernels.
     known
         Times of them alone, by part of a step.
+    felt
+        Names of the gains on any kernel that was looked up.
     """
 
     deployment: Deployment
     gains: KernelGains
     known: dict[str, KernelTimes] = field(default_factory=dict, repr=False)
+    felt: set[str] = field(default_factory=lambda: {"launch_s"}, repr=False)
 
-    def seconds(self, part: str, group: Group, wanted: Callable[[Op], bool]) -> list[Number]:
+    def seconds(
+        self,
+        part: str,
+        group: Group,
+        wanted: Callable[[Op], bool],
+        ahead: Callable[[], Group] | None = None,
+    ) -> list[Number]:
         """Time of some operators of a step on every stage, in order. [s]
 
         Parameters
@@ -129,18 +138,53 @@ class StepKernels:
             over the same axis.
         wanted
             Which operators.
+        ahead
+            The group with others that may be asked about next, which are looked up with it: a
+            thousand take a few times as long as ten.
         """
         points = _points(group)
         times = self.known.get(part)
         if times is None:
-            times = self.known[part] = _times(self.deployment, group, wanted)
-        elif (lacks := times.lacks(points)).any():
-            new = _times(self.deployment, _rows(group, np.flatnonzero(lacks)), wanted)
+            times = self.known[part] = self._times(ahead() if ahead else group, wanted)
+        elif times.lacks(points).any():
+            more = ahead() if ahead else group
+            new = self._times(_rows(more, np.flatnonzero(times.lacks(_points(more)))), wanted)
             if (new.stages, new.order) == (times.stages, times.order):
                 times = self.known[part] = times.merged(new)
             else:  # other kernels run at these points than at those that are known
-                times = _times(self.deployment, group, wanted)
+                times = self._times(group, wanted)
         return times.in_engine(self.deployment, self.gains, points)
+
+    def _times(self, group: Group, wanted: Callable[[Op], bool]) -> KernelTimes:
+        """Times of kernels alone."""
+        points, first = np.unique(_points(group), return_index=True)
+        laid = laid_out(self.deployment, group)
+        stages: list[tuple[StepKernel, ...]] = []
+        seconds: list[Array] = []
+        start_s: list[Array] = []
+        for _, ops in laid.stages:
+            stage: list[StepKernel] = []
+            for op in filter(wanted, ops.values()):
+                known = measured_alone(op, self.deployment)
+                if known is None:
+                    time = roofed(op, self.deployment.node.gpu, float(op.repeat), None)
+                    known = Measured(time.overlapped, 0.0, 0.0)
+                    stage.append(StepKernel(_bare(op), None))
+                else:
+                    stage.append(StepKernel(_bare(op), known.kind))
+                    self.felt.update(gains_on(op, known.kind))
+                seconds.append(_column(known.seconds, first, group))
+                start_s.append(_column(known.start_s, first, group))
+            stages.append(tuple(stage))
+        wide = (len(seconds), len(points))
+        return KernelTimes(
+            points, tuple(stages), laid.order, _table(seconds, wide), _table(start_s, wide)
+        )
+
+    def as_felt(self, gains: KernelGains) -> KernelGains:
+        """Gains without those on kernels that these steps do not have."""
+        rest = {each.name for each in fields(KernelGains)} - self.felt
+        return replace(gains, **{name: getattr(ALONE, name) for name in rest})
 
 
 def _points(group: Group) -> Points:
@@ -156,34 +200,10 @@ def _rows(group: Group, rows: NDArray[np.intp]) -> Group:
     return Group(some(group.count), some(group.new), some(group.context), group.name)
 
 
-def _times(deployment: Deployment, group: Group, wanted: Callable[[Op], bool]) -> KernelTimes:
-    """Times of kernels alone."""
-    points, first = np.unique(_points(group), return_index=True)
-    laid = laid_out(deployment, group)
-    stages: list[tuple[StepKernel, ...]] = []
-    seconds: list[Array] = []
-    start_s: list[Array] = []
-    for _, ops in laid.stages:
-        stage: list[StepKernel] = []
-        for op in filter(wanted, ops.values()):
-            known = measured_alone(op, deployment)
-            if known is None:
-                time = roofed(op, deployment.node.gpu, float(op.repeat), None)
-                known = Measured(time.overlapped, 0.0, 0.0)
-                stage.append(StepKernel(_bare(op), None))
-            else:
-                stage.append(StepKernel(_bare(op), known.kind))
-            seconds.append(_column(known.seconds, first, group))
-            start_s.append(_column(known.start_s, first, group))
-        stages.append(tuple(stage))
-    wide = (len(seconds), len(points))
-    return KernelTimes(
-        points, tuple(stages), laid.order, _table(seconds, wide), _table(start_s, wide)
-    )
-
-
 def _bare(op: Op) -> Op:
-    return replace(op, work=NOTHING, dims={}, wire_s=0.0)
+    """The operator without its numbers, and without an algorithm that depends on them."""
+    algorithm = op.algorithm if op.algorithm == CHOSEN else ""
+    return replace(op, work=NOTHING, dims={}, wire_s=0.0, algorithm=algorithm)
 
 
 def _column(value: Number, rows: NDArray[np.intp], group: Group) -> Array:

@@ -15,7 +15,7 @@ definition of a step's price here; it follows `roofline.cost.roof` within half a
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypedDict
 
 import numpy as np
@@ -31,7 +31,7 @@ from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
 from roofline.serving.simulate.kernels import StepKernels
 from roofline.serving.simulate.server import Server
-from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, refined, spaced
+from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
 
 GROUP: Final = "tabled"
 """Name of the group of sequences, by which its operators are told from the others."""
@@ -55,6 +55,8 @@ SHORTEST: Final = 16_384
 """Sequences and context that every table reaches. [1] [token]"""
 MOST_TABLES: Final = 512
 """Tables that a process keeps, of some hundred kilobytes each."""
+AHEAD: Final = 3
+"""Halvings for which tokens are looked up at once, whichever of them refining asks about."""
 MOST_KERNELS: Final = 8
 """Deployments whose kernels it keeps as well, of some megabytes each."""
 LONGEST: Final = 131_072
@@ -168,7 +170,7 @@ class _Tables:
     kernels
         Its kernels.
     made
-        By sequences, context and gains.
+        By sequences, context and gains, as far as these are felt.
     """
 
     asked: Deployment
@@ -176,12 +178,12 @@ class _Tables:
     made: dict[tuple[int, int, KernelGains], StepPrices] = field(default_factory=dict)
 
     def prices(self, sequences: int, most: int, gains: KernelGains) -> StepPrices:
-        """One of them; equal ones are one, which tells who asks that gains change nothing."""
-        key = sequences, most, gains
-        if (found := self.made.get(key)) is None:
+        """One of them; it is the same one where gains differ on kernels that do not run."""
+        found = self.made.get((sequences, most, self.kernels.as_felt(gains)))
+        if found is None:
             found = _tabulated(replace(self.kernels, gains=gains), sequences, most)
-            equal = (each for each in list(self.made.values()) if _equal(each, found))
-            found = self.made[key] = next(equal, found)
+            # By now it is known which kernels there are.
+            self.made[sequences, most, self.kernels.as_felt(gains)] = found
             self._make_room()
         return found
 
@@ -192,19 +194,12 @@ class _Tables:
         while len(_RECENT) > MOST_KERNELS:
             _RECENT.popitem(last=False)[1].known.clear()
         while sum(len(each.made) for each in list(_KNOWN.values())) > MOST_TABLES:
-            _KNOWN.popitem(last=False)
+            _KNOWN.pop(next(iter(_KNOWN)), None)
 
 
-def _equal(one: StepPrices, other: StepPrices) -> bool:
-    """Whether two tables are the same in each number."""
-    return all(
-        np.array_equal(getattr(one, each.name), getattr(other, each.name))
-        for each in fields(StepPrices)
-        if each.name != "engine"
-    )
-
-
-_KNOWN: Final[OrderedDict[Hashable, _Tables]] = OrderedDict()
+_KNOWN: Final[dict[Hashable, _Tables]] = {}
+"""By what a deployment is but for its engine's constants. No `OrderedDict`: to go through one takes
+the hash of every key, and a calibration has a thousand labels."""
 _RECENT: Final[OrderedDict[int, StepKernels]] = OrderedDict()
 
 
@@ -463,11 +458,19 @@ def _alone(kernels: StepKernels, batches: Array) -> Array:
 def _others(kernels: StepKernels) -> Callable[[Array], Array]:
     """Step of so many new tokens without its attention, for one row of logits."""
     layout = kernels.deployment.layout
+    seen = np.zeros(0)
+
+    def group(tokens: Array) -> Group:
+        _, size = turns(tokens, layout)
+        return Group(layout.dp, size / layout.dp, size / layout.dp, GROUP)
 
     def price(tokens: Array) -> Array:
-        number, size = turns(tokens, layout)
-        group = Group(layout.dp, size / layout.dp, size / layout.dp, GROUP)
-        stages = kernels.seconds("others", group, rest)
+        nonlocal seen
+        seen = np.union1d(seen, tokens)
+        number, _ = turns(tokens, layout)
+        stages = kernels.seconds(
+            "others", group(tokens), rest, lambda: group(halved(seen, tokens, AHEAD))
+        )
         return np.broadcast_to(period(stages, number), tokens.shape).copy()
 
     return price

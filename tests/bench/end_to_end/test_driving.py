@@ -58,8 +58,10 @@ def test_prompts_of_the_labs_template_come_again() -> None:
     older = replace(asked, isl=2048.0)
     assert (traffic_of(older).pool, traffic_of(older).prompt) == (0, Uniform(1987, 2109))
     assert traffic_of(replace(asked, requests=32.0)).requests == 32
-    again = known(asked).served(NO_ENGINE)
-    assert np.median(again.ttft_s[160:]) < 0.5 * np.median(known(older).served(NO_ENGINE).ttft_s)
+    again = known(asked).served(known(asked).prices(NO_ENGINE))
+    assert np.median(again.ttft_s[160:]) < 0.5 * np.median(
+        known(older).served(known(older).prices(NO_ENGINE)).ttft_s
+    )
 
 
 def test_one_release_has_a_client_more_than_slots() -> None:
@@ -78,7 +80,7 @@ def test_a_burst_is_a_loop_of_one_round() -> None:
     """As many clients as requests: all of them come together, and the last to end ends the run."""
     burst = lawful(batch=30.0, requests=30.0)
     assert reading(burst.row).rounds == 1.0
-    served = burst.served(NO_ENGINE)
+    served = burst.served(burst.prices(NO_ENGINE))
     assert len(served) == 30
     assert served.totals.makespan_s == pytest.approx(served.latency_s.max())
 

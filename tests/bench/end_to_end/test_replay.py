@@ -216,7 +216,8 @@ def test_a_client_more_than_slots_waits_for_one() -> None:
 
 
 def test_gaps_of_all_requests_weigh_long_answers_more() -> None:
-    served = lawful(batch=4.0, osl=100.0, requests=40.0, lengths=(0.1, 1.9)).served(NO_ENGINE)
+    known = lawful(batch=4.0, osl=100.0, requests=40.0, lengths=(0.1, 1.9))
+    served = known.served(known.prices(NO_ENGINE))
     gaps = served.output[served.output > 1] - 1
     assert itl_of(served) == pytest.approx(np.average(tpot_of(served), weights=gaps), rel=1e-9)
     assert itl_of(served) != pytest.approx(tpot_of(served).mean(), rel=1e-6)
