@@ -216,7 +216,7 @@ def test_without_an_engine_a_step_is_the_sum_of_its_kernels() -> None:
 
 
 def step_times(deployment: Deployment, profile: EngineProfile) -> list[float]:
-    """Steps that decode, that prefill, and the wait before them. [s]"""
+    """Steps that decode, that prefill, the wait before them, and what a cold start adds. [s]"""
     priced = replace(deployment, calibration=HalfStart(profile))
     costs = priced.engine_costs
     many, prompt = Group(16.0, 1.0, 500.0, "d"), Group(1.0, 256.0, 256.0, "p")
@@ -225,6 +225,7 @@ def step_times(deployment: Deployment, profile: EngineProfile) -> list[float]:
         float(costs.decode_step(decode, 16)),
         float(costs.prefill_step(prefill)),
         costs.arrival_s,
+        costs.cold_s,
     ]
 
 
