@@ -62,7 +62,7 @@ def scoreboard(
 
     Without FILE it shows the published results alone.
     """
-    from roofline.api.scoreboard import scoreboard as ask
+    from roofline.api.scores import scoreboard as ask
 
     result = ask(
         file,
@@ -113,7 +113,7 @@ def _print_csv(result: "Result") -> None:
     ]
     rows += [
         {**entry, "set": "published", "network": entry["model"], "source": entry["url"]}
-        for entry in result.tables["published"].rows()
+        for entry in result.tables["published_results"].rows()
     ]
     cells = [[_plain(entry.get(name)) for name in names] for entry in rows]
     print_rows(cells, list(names), Format.CSV)
@@ -144,7 +144,7 @@ def _print_groups(result: "Result", style: Format) -> None:
 
 
 def _print_published(result: "Result", style: Format) -> None:
-    entries = list(result.tables["published"].rows())
+    entries = list(result.tables["published_results"].rows())
     done = [entry for entry in entries if entry["predicted"] is not None]
     rows = [
         [

@@ -91,8 +91,8 @@ def scoreboard(
     Returns
     -------
     Result
-        Tables ``published``, ``groups``, ``reasons``, ``scores`` and ``refused``; sentences under
-        ``summary`` in the metadata.
+        Tables ``published_results``, ``groups``, ``reasons``, ``scores`` and ``refused``;
+        sentences under ``summary`` in the metadata.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def scoreboard(
     tables = {
         "groups": groups,
         "reasons": _reasons(scores),
-        "published": table(published, dict.fromkeys(PUBLISHED_COLUMNS, "")),
+        "published_results": table(published, dict.fromkeys(PUBLISHED_COLUMNS, "")),
         "scores": table(scores, dict.fromkeys(SCORE_COLUMNS, "")),
         "refused": table([{"rows": n, "why": why} for why, n in refused], {"rows": "", "why": ""}),
     }
