@@ -209,7 +209,7 @@ def _groups(scores: Sequence[Mapping[str, Any]]) -> Table:
     rows = []
     for split in SPLITS if scores else ():
         keys = sorted({tuple(entry[name] for name in split) for entry in scores})
-        for key in keys:
+        for key in keys if len(keys) > 1 or len(split) > 1 else ():
             chosen = dict(zip(split, key, strict=True))
             mine = [e for e in scores if all(e[name] == value for name, value in chosen.items())]
             rows += _errors(" and ".join(split), chosen, mine)

@@ -62,9 +62,9 @@ def scoreboard(
 
     Without FILE it shows the published results alone.
     """
-    from roofline.api.scores import scoreboard as ask
+    from roofline.api import scores
 
-    result = ask(
+    result = scores.scoreboard(
         file,
         where=where,
         quality=quality,

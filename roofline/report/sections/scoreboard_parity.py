@@ -74,15 +74,22 @@ def _points(figures: list[ScoredFigure], metric: str, tint: str, symbol: str) ->
         for each in figures
     }
     shown = list(kept.values())
+    outside = [each for each in shown if not each.inside]
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": [each.measured for each in shown],
-        "y": [each.predicted for each in shown],
+        "x": [_rounded(each.measured) for each in shown],
+        "y": [_rounded(each.predicted) for each in shown],
         "marker": {"color": colour(tint), "symbol": symbol, "size": 4, "opacity": 0.5},
-        "hovertext": [_hover(each, metric) for each in shown],
-        "hoverinfo": "text",
+        # Thousands of names are most of a page; those that are asked for are the ones outside.
+        **({"hovertext": [_hover(each, metric) for each in outside]} if outside else {}),
+        "hoverinfo": "text" if outside else "skip",
     }
+
+
+def _rounded(value: float) -> float:
+    """A value as exact as a point is drawn."""
+    return float(f"{value:.3g}")
 
 
 def _stars(figures: list[ScoredFigure], metric: str) -> dict[str, Any]:

@@ -62,10 +62,15 @@ def scoreboard_facts(result: Result) -> ScoreboardFacts | None:
         cards.append(_card("Published results", published))
     return ScoreboardFacts(
         share >= ENOUGH,
-        f"{percent(share)} of {len(judged):,} {what} figures are in their 80 % interval",
-        tuple(clean(sentence) for sentence in result.metadata.get("summary", ())),
+        _kept(f"{percent(share)} of {len(judged):,} {what} figures are in their 80 % interval"),
+        tuple(_kept(clean(sentence)) for sentence in result.metadata.get("summary", ())),
         tuple(card for card in cards if card is not None),
     )
+
+
+def _kept(sentence: str) -> str:
+    """A sentence whose numbers stay on the line of their per cent."""
+    return sentence.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _card(name: str, figures: tuple[ScoredFigure, ...]) -> Figure | None:
