@@ -57,7 +57,6 @@ SAID: Final[Mapping[str, str]] = {
     "latency_s": "latency",
     RATE: "throughput",
 }
-NOTHING: Final = "nothing in the file tells why"
 
 
 def scoreboard(
@@ -205,8 +204,11 @@ def _guess(guess: Reason | None) -> tuple[str, str]:
 
 
 def _groups(scores: Sequence[Mapping[str, Any]]) -> Table:
-    """Errors and shares inside, by each of `SPLITS` and of all rows."""
-    rows = []
+    """Errors and shares inside, by each of `SPLITS` and of all rows.
+
+    A column that has one value says nothing that all rows do not.
+    """
+    rows: list[dict[str, Any]] = []
     for split in SPLITS if scores else ():
         keys = sorted({tuple(entry[name] for name in split) for entry in scores})
         for key in keys if len(keys) > 1 or len(split) > 1 else ():

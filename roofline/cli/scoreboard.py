@@ -105,11 +105,12 @@ def _print(result: "Result", style: Format) -> None:
 def _print_csv(result: "Result") -> None:
     """Figures of rows and of published results, one a line, in base units."""
     names = (
-        "set", "name", "engine", "gpu", "gpus", "network", "metric", "unit", *QUANTITIES, "error",
-        "inside", "rule", "reason", "why not", "source",
+        "set", "name", "engine", "gpu", "gpus", "network", "metric", "unit", "per", *QUANTITIES,
+        "error", "inside", "rule", "reason", "why not", "source",
     )  # fmt: skip
     rows = [
-        {**entry, "set": "file", "name": entry["row"]} for entry in result.tables["scores"].rows()
+        {**entry, "set": "file", "name": entry["row"], "per": entry["gpus"]}
+        for entry in result.tables["scores"].rows()
     ]
     rows += [
         {**entry, "set": "published", "network": entry["model"], "source": entry["url"]}

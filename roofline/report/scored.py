@@ -62,8 +62,12 @@ def _figures(table: Table, name: str, *, published: bool) -> Iterator[tuple[str,
         metric = str(row["metric"])
         if metric in METRICS and all(is_number(value) and value > 0 for value in values):
             share = 1.0 / _devices(row, published=published) if metric == RATE else 1.0
-            scaled = (float(value) * share for value in values)
-            yield metric, ScoredFigure(str(row[name]), *scaled, bool(row["inside"]), published)
+            measured, predicted, low, high = (float(value) * share for value in values)
+            inside = bool(row["inside"])
+            yield (
+                metric,
+                ScoredFigure(str(row[name]), measured, predicted, low, high, inside, published),
+            )
 
 
 def _devices(row: Mapping[str, Any], *, published: bool) -> float:

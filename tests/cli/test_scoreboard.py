@@ -174,6 +174,7 @@ def test_mistakes_are_one_error_that_says_where(
         ([file, "--where", "engine=nobody"], "no row is left of e2e.csv.gz"),
         ([file, "--where", "colour=red"], "--where 'colour=red' names no column"),
         ([file, "--quality", "best"], "no row is left of e2e.csv.gz"),
+        ([file, "--cross-validate"], "too few to leave one out"),
         (["--date", "yesterday"], "'yesterday' is no date"),
         (["--date", "2026-13-01"], "'2026-13-01' is no date"),
     ):

@@ -14,7 +14,8 @@ from roofline.units import counted
 
 ORDER: Final = 12
 SHOWN: Final = (
-    "result", "figure", "unit", "measured", "predicted", "low", "high", "error", "inside", "fitted",
+    "result", "figure", "unit", "measured", "predicted", "low", "high", "error", "inside",
+    "seen by a fit",
 )  # fmt: skip
 WHY: Final = ("result", "figure", "error", "basis", "reason")
 LEFT_OUT: Final = ("result", "figure", "unit", "measured", "why not")
@@ -63,7 +64,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     figure = heading(str(row["metric"]))
     if row["metric"] == RATE:
         figure = f"{figure} of {counted(int(row['per']), 'GPU')}"
-    return {**row, "result": row["title"], "figure": figure}
+    return {**row, "result": row["title"], "figure": figure, "seen by a fit": row["fitted"]}
 
 
 def build(result: Result) -> Block | None:
