@@ -276,7 +276,13 @@ def _published() -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What is predicted of one published figure; nothing where ``why`` says why not."""
+    """Prediction of one published figure; nothing where ``why`` says why not.
+
+    Attributes
+    ----------
+    basis
+        The engine's fit, or the worst basis of the step of a pool.
+    """
 
     predicted: float | None = None
     low: float | None = None
@@ -294,7 +300,7 @@ def _server(
     share = result.per / result.ran["gpus"] if metric == RATE else 1.0
     _, predicted, low, high, *_ = _quantities(figure, share)
     profile = run.known.engine.profile
-    basis = "assumed constants" if profile == UNKNOWN else f"constants of {profile}"
+    basis = "assumed" if profile == UNKNOWN else f"fit {profile}"
     rule, reason = _guess(guess)
     if result.cause and rule:
         rule, reason = "published", result.cause
@@ -306,8 +312,7 @@ def _pool(result: PublishedResult) -> dict[str, Any]:
     if found.rate is None:
         return _entry(result, RATE, _Outcome(why=found.why))
     rate = found.rate
-    basis = f"a step of the pool, {rate.basis}"
-    outcome = _Outcome(rate.value, rate.low, rate.high, basis, found.rule, found.reason)
+    outcome = _Outcome(rate.value, rate.low, rate.high, rate.basis, found.rule, found.reason)
     return _entry(result, RATE, outcome)
 
 

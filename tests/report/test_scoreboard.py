@@ -140,11 +140,12 @@ def test_a_panel_needs_some_figures_and_stars_have_their_interval() -> None:
 def test_results_are_listed_with_reasons_and_sources() -> None:
     block = scoreboard_published.build(board())
     assert block is not None
-    keys = [grid.key for grid in block.grids]
-    assert keys == ["published-results", "published-why", "published-left"]
-    assert [len(grid.rows) for grid in block.grids] == [2, 1, 1]
-    assert block.grids[0].rows[0][1].text == "Throughput of 4 GPUs"
-    (source,) = block.facts
+    (shown,) = block.grids
+    assert len(shown.rows) == 2
+    assert shown.rows[0][1].text == "Throughput of 4 GPUs"
+    assert block.facts.outside == (f"Result b, throughput of 4 GPUs −50{NO_BREAK}%: because",)
+    assert block.facts.left == ("Result c: too little is known",)
+    (source,) = block.facts.sources
     assert (source.title, source.url, source.date) == ("A blog", LINK, "2025-01")
     assert [quoted.title for quoted in source.results] == ["Result a", "Result b", "Result c"]
 

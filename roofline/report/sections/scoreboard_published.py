@@ -8,17 +8,15 @@ from roofline.report.block import Block
 from roofline.report.scored import METRICS, RATE, has_scores
 from roofline.report.sections.others import grid
 from roofline.report.text import clean
-from roofline.report.words import heading
+from roofline.report.words import heading, mid, written
 from roofline.table import Result, table
 from roofline.units import counted
 
 ORDER: Final = 12
 SHOWN: Final = (
-    "result", "figure", "unit", "measured", "predicted", "low", "high", "error", "inside",
+    "result", "figure", "unit", "measured", "predicted", "low", "high", "error", "inside", "basis",
     "seen by a fit",
 )  # fmt: skip
-WHY: Final = ("result", "figure", "error", "basis", "reason")
-LEFT_OUT: Final = ("result", "figure", "unit", "measured", "why not")
 SAFE: Final = "https://"
 """What an address begins with that the page links to."""
 
@@ -48,6 +46,23 @@ class Source:
     results: tuple[Quoted, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedFacts:
+    """What is said of published results beside their table.
+
+    Attributes
+    ----------
+    outside
+        The likeliest reason of each figure outside its interval.
+    left
+        Why others are not predicted.
+    """
+
+    outside: tuple[str, ...]
+    left: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+
 def sources(result: Result) -> tuple[Source, ...]:
     """Sources in the order of the results."""
     found: dict[tuple[str, str, str], dict[str, Quoted]] = {}
@@ -67,23 +82,32 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "result": row["title"], "figure": figure, "seen by a fit": row["fitted"]}
 
 
+def published_facts(result: Result) -> PublishedFacts:
+    """Reasons and sources of published results."""
+    rows = [_shown(row) for row in result.tables["published_results"].rows()]
+    outside = [
+        f"{row['result']}, {mid(row['figure'])} {written('error', row['error'])}: {row['reason']}"
+        for row in rows
+        if row["reason"]
+    ]
+    left = [f"{row['result']}: {row['why not']}" for row in rows if row["why not"]]
+    return PublishedFacts(
+        tuple(clean(sentence) for sentence in outside),
+        tuple(clean(sentence) for sentence in left),
+        sources(result),
+    )
+
+
 def build(result: Result) -> Block | None:
     """Section of the page."""
     if not has_scores(result):
         return None
     entries = result.tables["published_results"].rows()
     rows = [_shown(row) for row in entries if row["metric"] in METRICS]
-    done = [row for row in rows if row["predicted"] is not None]
-    tables = (
-        ("published-results", "Beside predictions", done, SHOWN),
-        ("published-why", "Outside the interval", [row for row in done if row["reason"]], WHY),
-        ("published-left", "Not predicted", [row for row in rows if row["why not"]], LEFT_OUT),
-    )
-    grids = tuple(
-        grid(key, title, table([{name: row[name] for name in names} for row in shown], {}), names)
-        for key, title, shown, names in tables
-        if shown
-    )
-    if not grids:
+    if not rows:
         return None
-    return Block("published", "Published results", "published.html", sources(result), grids=grids)
+    done = [{name: row[name] for name in SHOWN} for row in rows if row["predicted"] is not None]
+    shown = table(done, dict.fromkeys(SHOWN, ""))
+    grids = (grid("published-results", "Beside predictions", shown, SHOWN),) if done else ()
+    facts = published_facts(result)
+    return Block("published", "Published results", "published.html", facts, grids=grids)
