@@ -15,7 +15,7 @@ from roofline.units import counted
 ORDER: Final = 12
 SHOWN: Final = (
     "result", "figure", "unit", "measured", "predicted", "low", "high", "error", "inside", "basis",
-    "seen by a fit",
+    "in fit",
 )  # fmt: skip
 SAFE: Final = "https://"
 """What an address begins with that the page links to."""
@@ -79,7 +79,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     figure = heading(str(row["metric"]))
     if row["metric"] == RATE:
         figure = f"{figure} of {counted(int(row['per']), 'GPU')}"
-    return {**row, "result": row["title"], "figure": figure, "seen by a fit": row["fitted"]}
+    return {**row, "result": row["title"], "figure": figure, "in fit": row["fitted"]}
 
 
 def published_facts(result: Result) -> PublishedFacts:
