@@ -60,7 +60,7 @@ SAID: Final[Mapping[str, str]] = {
 
 
 def scoreboard(
-    file: "str | Path | pandas.DataFrame | None" = None,
+    file: str | Path | None = None,
     *,
     where: str = "",
     quality: str = OK,
@@ -104,7 +104,7 @@ def scoreboard(
     refused: list[tuple[str, int]] = []
     total = predicted = 0
     if file is not None:
-        frame = _frame(file, metadata, where=where, quality=quality)
+        frame = _frame(Path(file), metadata, where=where, quality=quality)
         total = len(frame)
         if progress is not None:
             progress(total)
@@ -143,27 +143,19 @@ def _day(text: str) -> str:
         raise InputError(f"{text!r:.40} is no date", hint="write it like 2026-11-23") from None
 
 
-def _frame(
-    file: "str | Path | pandas.DataFrame", metadata: dict[str, Any], *, where: str, quality: str
-) -> "pandas.DataFrame":
+def _frame(path: Path, metadata: dict[str, Any], *, where: str, quality: str) -> "pandas.DataFrame":
     """Rows asked for; what they are goes into the metadata."""
     from roofline.bench.validation import chosen, read_measurements
 
-    name = "the rows"
-    if isinstance(file, str | Path):
-        path = Path(file)
-        frame, name = read_measurements(path), path.name
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        metadata |= {"file": name, "digest": f"sha256:{digest}"}
-    else:
-        frame = file
-    wanted = chosen(frame, where)
+    wanted = chosen(read_measurements(path), where)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    metadata |= {"file": path.name, "digest": f"sha256:{digest}"}
     if quality != EVERY and "quality" in wanted:
         wanted = wanted[wanted["quality"].astype(str) == quality]
     if where or quality != OK:
         metadata |= {"where": where, "quality": quality}
     if wanted.empty:
-        raise InputError(f"no row is left of {name}", hint="loosen --where or --quality")
+        raise InputError(f"no row is left of {path.name}", hint="loosen --where or --quality")
     return wanted.reset_index(drop=True)
 
 

@@ -11,9 +11,10 @@ from roofline.api.published_pools import PoolRate, score_pool
 from roofline.bench.end_to_end.published_results import PublishedResult, PublishedSource
 
 RATE = "throughput_tok_s"
-RAN = {"model": "deepseek-v3", "gpu": "h200-sxm", "gpus": 16, "ep": 16, "attn_dp": 16}
-DECODE = {"mode": "decode", "batch": 1024, "prompt": 2000, "output": 200}
-PREFILL = {"mode": "prefill", "batch": 32, "prompt": 2000, "output": 200}
+WIDE: dict[str, Any] = {"gpus": 16, "ep": 16, "attn_dp": 16}
+RAN: dict[str, Any] = {"model": "deepseek-v3", "gpu": "h200-sxm", **WIDE}
+DECODE: dict[str, Any] = {"mode": "decode", "batch": 1024, "prompt": 2000, "output": 200}
+PREFILL: dict[str, Any] = {"mode": "prefill", "batch": 32, "prompt": 2000, "output": 200}
 
 
 def result(load: Mapping[str, Any], measured: float, per: int = 16) -> PublishedResult:
@@ -76,7 +77,7 @@ def test_only_a_rate_outside_has_a_reason() -> None:
 def test_a_rate_of_bare_kernels_tells_of_the_engine() -> None:
     many = DECODE | {"batch": 16 * 256}
     asked = result(many, 1.0)
-    bare = rate(replace(asked, ran=asked.ran | {"engine": "ideal"})).value
+    bare = rate(replace(asked, ran={**asked.ran, "engine": "ideal"})).value
     if bare > 2 * rate(asked).high:  # as long as an engine's time grows with all sequences
         found = score_pool(result(many, bare))
         assert found.rule == "engine"
@@ -91,6 +92,6 @@ def test_a_pool_that_does_not_fit_is_not_predicted() -> None:
 
 def test_a_name_that_nobody_knows_is_not_predicted() -> None:
     asked = result(DECODE, 1.0)
-    found = score_pool(replace(asked, ran=asked.ran | {"gpu": "h999"}))
+    found = score_pool(replace(asked, ran={**asked.ran, "gpu": "h999"}))
     assert found.rate is None
     assert "h999" in found.why

@@ -189,9 +189,8 @@ def test_mistakes_are_one_error_that_says_where(
 
 
 def test_the_question_is_one_of_the_api(file: Path) -> None:
-    found = roofline.scoreboard(pd.read_csv(file), date=DAY)
-    assert found.kind == "scoreboard"
-    assert "digest" not in found.metadata
+    found = roofline.scoreboard(file, date=DAY)
+    assert (found.kind, found.metadata["date"]) == ("scoreboard", DAY)
     with pytest.raises(InputError, match="no row is left"):
         roofline.scoreboard(file, where="engine=nobody")
     with pytest.raises(DocumentError):
