@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from roofline.api.pages import paging
     from roofline.api.placing import layouts
     from roofline.api.planning import plan
+    from roofline.api.scores import scoreboard
     from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
     from roofline.api.simulation import simulate
     from roofline.api.speculation import speculate
@@ -42,6 +43,7 @@ __all__ = [
     "paging",
     "parse_command",
     "plan",
+    "scoreboard",
     "serve_command",
     "simulate",
     "speculate",
@@ -63,6 +65,7 @@ _WHERE: Final = {
     "paging": "pages",
     "layouts": "placing",
     "plan": "planning",
+    "scoreboard": "scores",
     "DEFAULT_GPU": "setting",
     "DEFAULT_MODEL": "setting",
     "MOST_GPUS": "setting",

@@ -1,7 +1,9 @@
 """How well measured kernels are predicted, row by row, beside the plain roofline."""
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,7 +28,7 @@ from roofline.bench.held_out import DEVIATIONS, Mask, coverage, errors
 from roofline.bench.kernel_rows import Group
 from roofline.bench.left_out import Predictor
 from roofline.cost.work import Array
-from roofline.errors import InputError, RooflineError
+from roofline.errors import DocumentError, InputError, RooflineError
 
 if TYPE_CHECKING:
     import pandas
@@ -241,6 +243,33 @@ def _why(error: RooflineError) -> str:
 
 def _where(name: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in name.items() if value)
+
+
+def read_measurements(file: Path) -> "pandas.DataFrame":
+    """Measurements of a file: CSV, perhaps compressed, or Parquet.
+
+    Raises
+    ------
+    DocumentError
+        The file is not there, or is neither.
+    """
+    import pandas as pd
+
+    try:
+        if ".csv" in file.suffixes:
+            frame = pd.read_csv(file, low_memory=False)
+        else:
+            frame = pd.read_parquet(file)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DocumentError(
+            f"cannot be read as measurements: {reason[:120]}",
+            hint="give a Parquet or CSV file in the columns of the kind",
+            where=str(file),
+        ) from None
+    for column in frame.select_dtypes("category"):
+        frame[column] = frame[column].astype(object)
+    return frame
 
 
 def chosen(frame: "pandas.DataFrame", where: str) -> "pandas.DataFrame":

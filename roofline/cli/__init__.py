@@ -20,6 +20,7 @@ COMMANDS: Final = (
     "analyze",
     "compare",
     "compare-measured",
+    "scoreboard",
     "layouts",
     "disaggregate",
     "speculate",

@@ -93,21 +93,21 @@ def validate(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from roofline.bench.left_out import left_out, one_by_one
     from roofline.bench.shipping.predicting import predicted
-    from roofline.bench.validation import chosen
+    from roofline.bench.validation import chosen, read_measurements
     from roofline.bench.validation import validate as score
     from roofline.errors import InputError
 
     if kind is Kind.E2E:
         from roofline.cli.validate_e2e import BY, validate_e2e
 
-        wanted = chosen(_read(file), where)
+        wanted = chosen(read_measurements(file), where)
         if wanted.empty:
             raise InputError(f"no row is left of {file}", hint="loosen --where")
         asked = [name.strip() for name in by.split(",") if name.strip()]
         columns = BY if by == DEFAULT_BY else asked
         validate_e2e(wanted, by=columns, cross_validate=cross_validate, out=out, format_=format_)
         return
-    frame = chosen(_read(file), where)
+    frame = chosen(read_measurements(file), where)
     if frame.empty:
         raise InputError(f"no row is left of {file}", hint="loosen --where")
     predictor = left_out(jobs) if cross_validate else one_by_one(partial(predicted, kind.value))
@@ -187,25 +187,6 @@ def _cells(figures: dict[str, Any]) -> list[str]:
         f"{figures['interval_coverage']:.0%}",
         " / ".join(f"{plain[name]:.0f}" for name in ("median", "mean", "p90")),
     ]
-
-
-def _read(file: Path) -> "pandas.DataFrame":
-    import pandas as pd
-
-    from roofline.errors import DocumentError
-
-    try:
-        frame = pd.read_csv(file) if ".csv" in file.suffixes else pd.read_parquet(file)
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DocumentError(
-            f"cannot be read as measurements: {reason[:120]}",
-            hint="give a Parquet or CSV file in the columns of the kind",
-            where=str(file),
-        ) from None
-    for column in frame.select_dtypes("category"):
-        frame[column] = frame[column].astype(object)
-    return frame
 
 
 def _write(found: "Validation", out: Path) -> None:

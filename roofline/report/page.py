@@ -85,7 +85,10 @@ def digest(source: bytes) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(source).digest()).decode('ascii')}"
 
 
-TITLES: Final = {"compare-measured": "Predicted against measured"}
+TITLES: Final = {
+    "compare-measured": "Predicted against measured",
+    "scoreboard": "Scoreboard: predicted against measured",
+}
 """Titles of results that are of no network."""
 EMPTY: Final = digest(b"")
 """plotly.js adds an empty style element and fills it by script; nothing else may add style."""
@@ -184,7 +187,8 @@ def page_of(result: Result) -> Page:
     machine = f"{gpus} × {device}" if gpus != 1 else f"{device}"
     if "gpus_allowed" in given:  # a plan says in its verdict on what
         machine = f"up to {given['gpus_allowed']} × {_listed(given.get('gpu_titles', ''))}"
-    parts = [f"{_listed(given['weights'])} weights" if "weights" in given else ""]
+    parts = [str(given.get("date", ""))]
+    parts.append(f"{_listed(given['weights'])} weights" if "weights" in given else "")
     parts.append(f"{_listed(given['kv'])} KV cache" if given.get("kv", "auto") != "auto" else "")
     parts += [_arranged(given), *_load(given)]
     parts.append(str(given.get("engine_title") or given.get("engine", "")))

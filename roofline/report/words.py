@@ -30,11 +30,14 @@ HEADINGS: Final[Mapping[str, str]] = {
     "kv_bytes_per_token": "KV cache per token",
     "latency_s": "Latency",
     "makespan_s": "Makespan",
+    "mean_error": "Mean",
+    "median_error": "Median",
     "memory_bytes": "Memory",
     "n": "Figures",
     "offered_requests_per_s": "Load",
     "output_per_gpu_tok_s": "Throughput per GPU",
     "output_tok_s": "Throughput",
+    "p90_error": "90th percentile",
     "pp": "PP",
     "prefill_bound": "Prefill is bound by",
     "probability": "Likely",
@@ -83,7 +86,7 @@ SHARES: Final = frozenset(
 """Columns of shares, without a unit in their names; others end in ``_share``."""
 CHANCES: Final = frozenset({"chance", "probability", "served_chance"})
 """Columns of probabilities."""
-ERRORS: Final = frozenset({"error", "median"})
+ERRORS: Final = frozenset({"error", "mean_error", "median", "median_error", "p90_error"})
 """Columns of relative errors."""
 NAMED: Final = frozenset({"best_in", "binds", "metric", "objective"})
 """Columns of text whose values are names of columns or statistics."""

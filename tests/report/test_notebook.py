@@ -155,6 +155,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "serve-command": (api.serve_command, {}),
     "parse-command": (api.parse_command, {"command": "vllm serve meta-llama/Llama-3.1-8B"}),
     "doctor": (api.doctor, {}),
+    "scoreboard": (api.scoreboard, {"date": "2026-11-23"}),
 }  # fmt: skip
 
 

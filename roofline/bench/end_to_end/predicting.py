@@ -1,6 +1,7 @@
 """From a table of measured rows to predictions of each metric."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -46,18 +47,49 @@ def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
     InputError
         A needed column is missing, or there are too few groups to leave one out.
     """
+    return _result(len(frame), predict_rows(frame, cross_validate=cross_validate))
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedRows:
+    """Rows as they are served, with their predictions.
+
+    Attributes
+    ----------
+    known
+        Rows that are predicted.
+    metrics
+        Predicted metrics of each of them, in SI units.
+    log_sd
+        Log standard deviation of each of these. [1]
+    refused
+        Rows that are not predicted.
+    """
+
+    known: Sequence[Known]
+    metrics: Sequence[Mapping[str, float]]
+    log_sd: Sequence[Mapping[str, float]]
+    refused: Sequence[Unread]
+
+
+def predict_rows(frame: "pandas.DataFrame", *, cross_validate: bool) -> PredictedRows:
+    """Predict every row of a table, which is served again.
+
+    Parameters
+    ----------
+    frame, cross_validate
+        As for `end_to_end`.
+    """
     rows, unread = read(frame)
     found, unpriced = prepared(rows)
     refused = [*unread, *unpriced]
     if cross_validate:
-        metrics, spreads = _held_out(found, frame)
-    else:
-        logs, fitted = profiles.load()
-        metrics = predictions(found, logs)
-        spreads = [
-            {name: held_out.of(fitted, each, name) for name in each.row.measured} for each in found
-        ]
-    return _result(len(frame), found, metrics, spreads, refused)
+        return PredictedRows(found, *_held_out(found, frame), refused)
+    logs, fitted = profiles.load()
+    spreads = [
+        {name: held_out.of(fitted, each, name) for name in each.row.measured} for each in found
+    ]
+    return PredictedRows(found, predictions(found, logs), spreads, refused)
 
 
 def prepared(rows: Sequence[Row]) -> tuple[list[Known], list[Unread]]:
@@ -89,18 +121,12 @@ def _held_out(
     return result.metrics, result.log_sd
 
 
-def _result(
-    number: int,
-    found: Sequence[Known],
-    metrics: Sequence[Mapping[str, float]],
-    spreads: Sequence[Mapping[str, float]],
-    refused: Sequence[Unread],
-) -> EndToEnd:
+def _result(number: int, rows: PredictedRows) -> EndToEnd:
     columns = {name: np.full((3, number), np.nan) for name in METRICS}
     done = np.zeros(number, dtype=np.bool_)
     profile, kind, basis = [""] * number, [""] * number, [""] * number
-    said = list(refused)
-    for each, metric, spread in zip(found, metrics, spreads, strict=True):
+    said = list(rows.refused)
+    for each, metric, spread in zip(rows.known, rows.metrics, rows.log_sd, strict=True):
         place = each.row.place
         done[place] = True
         profile[place], kind[place] = each.engine.profile, each.kind
@@ -112,7 +138,7 @@ def _result(
                 said.append(Unread(place, "latency_s contradicts ttft_s + (osl - 1) · tpot_s"))
                 continue
             columns[name][1, place], columns[name][2, place] = metric[name], spread[name]
-    for each_refused in refused:
+    for each_refused in rows.refused:
         basis[each_refused.place] = each_refused.why
     return EndToEnd(
         number,

@@ -265,9 +265,10 @@ def _cell(entry: Headline, column: str) -> Cell:
 
 
 def build(result: Result) -> Block | None:
-    """Section of the page; a plan, a sweep and traffic have verdicts of their own."""
+    """Section of the page; plans, sweeps, traffic and scoreboards have verdicts of their own."""
     headline = result.tables.get("headline")
-    own = "verdict" in result.tables or (headline is None and "points" in result.tables)
+    own = "verdict" in result.tables or "published_results" in result.tables
+    own = own or (headline is None and "points" in result.tables)
     if own or (headline is not None and "value" not in headline.columns and len(headline)):
         return None
     facts = verdict_facts(result)

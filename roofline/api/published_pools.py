@@ -1,0 +1,157 @@
+"""Published results of one pool of a disaggregated server, as `disaggregate` prices it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+from typing import Any, Final
+
+from roofline.api.disaggregation import disaggregate
+from roofline.bench.end_to_end.naming import number_format
+from roofline.bench.end_to_end.published_results import PublishedResult
+from roofline.errors import RooflineError
+from roofline.hardware.engine import engine_of
+
+NEAR: Final = 1.25
+"""Factor within which a changed prediction is near, where the unchanged one is twice as far. [1]"""
+BARE: Final = "ideal"
+"""Engine that adds nothing to its kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRate:
+    """Tokens per second that a published result counts, with the central 80 %.
+
+    Attributes
+    ----------
+    value, low, high
+        Of as many devices as the result counts. [token/s]
+    basis
+        The worst of what the step is priced by, one of `roofline.table.BASES`.
+    """
+
+    value: float
+    low: float
+    high: float
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolScore:
+    """Prediction of a pool's rate, or the reason why there is none.
+
+    Attributes
+    ----------
+    rate
+        Prediction; None where there is none.
+    why
+        Then, why not.
+    rule, reason
+        Name of the rule and the likeliest reason, where the rate is outside the interval.
+    """
+
+    rate: PoolRate | None
+    why: str = ""
+    rule: str = ""
+    reason: str = ""
+
+
+def score_pool(result: PublishedResult) -> PoolScore:
+    """Predict a published result of prefill or decode alone.
+
+    Parameters
+    ----------
+    result
+        Whose pool is priced by itself; the other one is of the same layout and never waits.
+    """
+    try:
+        rate = _rate(result)
+    except RooflineError as error:
+        return PoolScore(None, f"{error} ({error.hint})")
+    if rate is None:
+        return PoolScore(None, f"the {result.pool} pool does not fit in the devices' memory")
+    measured = next(iter(result.measured.values()))
+    if rate.low <= measured <= rate.high:
+        return PoolScore(rate)
+    for rule, explain in _RULES.items():
+        text = explain(result, rate, measured)
+        if text:
+            return PoolScore(rate, rule=rule, reason=text)
+    raise AssertionError("the last rule always holds")
+
+
+def _rate(result: PublishedResult, **changed: Any) -> PoolRate | None:
+    """Rate of the pool; None where it does not fit."""
+    ran, load = result.ran, result.load
+    prompts = result.pool == "prefill"
+    engine = engine_of(ran["engine"], ran.get("version", "")).name
+    spelled = result.layout.spelled
+    asked = {
+        "prefill": spelled,
+        "decode": spelled,
+        "batch": int(result.layout.dp) if prompts else load["batch"],
+        "prefill_batch": load["batch"] if prompts else 0,
+        "prompt": load["prompt"],
+        "output": load["output"],
+        "prefix_hit": load.get("prefix_hit", 0.0),
+        "weights": number_format(ran["weights"]) if "weights" in ran else None,
+        "kv": number_format(ran["kv"]) if "kv" in ran else "auto",
+        "engine": engine,
+    }
+    found = disaggregate(ran["model"], ran["gpu"], **asked | changed)
+    pool = next(row for row in found.tables["pools"].rows() if row["pool"] == result.pool)
+    if not pool["fits"]:
+        return None
+    tokens = pool["batch"] * (load["prompt"] if prompts else 1.0)
+    each = tokens * result.per / pool["gpus"]
+    basis = next(row["basis"] for row in found.tables["headline"].rows())
+    step, low, high = (pool[name] for name in ("step_s", "low_s", "high_s"))
+    return PoolRate(each / step, each / high, each / low, str(basis))
+
+
+def _engine(result: PublishedResult, rate: PoolRate, measured: float) -> str:
+    """The kernels alone come near: the engine's own time is what is too long."""
+    bare = _rate(result, engine=BARE)
+    if bare is None or not _nearer(bare.value / measured, rate.value / measured):
+        return ""
+    sequences = result.load["batch"]
+    ranks = int(result.layout.dp)
+    return (
+        f"kernels alone would give {bare.value:,.0f} token/s, {_off(bare.value, measured)}: the "
+        "engine's time for each sequence was fitted where one scheduler has a few hundred, and is "
+        f"charged for all {sequences:,}, while each of the {ranks} ranks schedules its own."
+    )
+
+
+def _overlap(result: PublishedResult, rate: PoolRate, measured: float) -> str:
+    """Between communication in full view and none."""
+    hidden = _rate(result, overlap=1.0)
+    if hidden is None or not rate.value < measured < hidden.value:
+        return ""
+    return (
+        "it lies between communication that nothing hides, as predicted, and communication that "
+        f"is hidden in full ({hidden.value:,.0f} token/s): two batches overlap."
+    )
+
+
+def _rest(result: PublishedResult, rate: PoolRate, measured: float) -> str:
+    """How far off it is, as nothing tells why."""
+    return f"it is {_off(rate.value, measured)}; nothing that is published tells why."
+
+
+def _nearer(changed: float, unchanged: float) -> bool:
+    """Whether a change brings a ratio of predicted to measured near 1, from twice as far."""
+    left = abs(log(changed))
+    return left <= log(NEAR) and 2 * left <= abs(log(unchanged))
+
+
+def _off(predicted: float, measured: float) -> str:
+    error = predicted / measured - 1.0
+    return f"{abs(error):.0%} too {'high' if error > 0 else 'low'}".replace("%", " %")
+
+
+_RULES: Final[dict[str, Callable[[PublishedResult, PoolRate, float], str]]] = {
+    "engine": _engine,
+    "overlap": _overlap,
+    "unexplained": _rest,
+}
+"""From the strongest evidence to the weakest."""

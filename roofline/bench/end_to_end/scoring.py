@@ -1,0 +1,104 @@
+"""Figures of many measured rows beside their predictions, with reasons for those outside."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from roofline.bench.end_to_end import profiles
+from roofline.bench.end_to_end.cases import Row, Unread, contradicted
+from roofline.bench.end_to_end.comparing import Compared, Figure
+from roofline.bench.end_to_end.fitting import profile_of
+from roofline.bench.end_to_end.predicting import PredictedRows, predict_rows
+from roofline.bench.end_to_end.reasons import Reason, reason
+from roofline.bench.end_to_end.replay import OPEN, Known, with_profile
+from roofline.cost.work import Array
+from roofline.serving.phases import first_tokens
+
+if TYPE_CHECKING:
+    import pandas
+
+RATE: Final = "throughput_tok_s"
+COUNTED: Final[Mapping[str, str]] = {
+    "output": "output_tok_s",
+    "input": "input_tok_s",
+    "input+output": "total_tok_s",
+}
+"""Name of a throughput by the tokens that it counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRows:
+    """Rows beside their predictions.
+
+    Attributes
+    ----------
+    runs
+        Rows that are predicted, with their figures; throughputs are those of all devices.
+    refused
+        Rows that are not predicted, and why.
+    """
+
+    runs: tuple[Compared, ...]
+    refused: tuple[Unread, ...]
+
+    def reasons(self) -> Iterator[tuple[Compared, Figure, Reason | None]]:
+        """Every figure, with the likeliest reason where it is outside its interval."""
+        together: dict[tuple[object, ...], list[Compared]] = {}
+        for run in self.runs:
+            together.setdefault(_alike(run.known.row), []).append(run)
+        for run in self.runs:
+            near = together[_alike(run.known.row)]
+            for figure in run.figures:
+                yield run, figure, reason(figure, run, near)
+
+
+def score(frame: "pandas.DataFrame", *, cross_validate: bool = False) -> ScoredRows:
+    """Predict every figure of every row, as `roofline validate --kind e2e` does.
+
+    Parameters
+    ----------
+    frame, cross_validate
+        As for `roofline.bench.end_to_end.end_to_end`.
+    """
+    found = predict_rows(frame, cross_validate=cross_validate)
+    logs, _ = profiles.load()
+    return ScoredRows(tuple(_runs(found, logs)), tuple(found.refused))
+
+
+def _runs(found: PredictedRows, logs: Array) -> Iterator[Compared]:
+    for each, metrics, log_sd in zip(found.known, found.metrics, found.log_sd, strict=True):
+        figures = tuple(_figures(each.row, metrics, log_sd))
+        asked = each.row.mode == OPEN or any(figure.inside is False for figure in figures)
+        yield Compared(each, figures, _alone(each, logs) if asked else 0.0)
+
+
+def _figures(
+    row: Row, metrics: Mapping[str, float], log_sd: Mapping[str, float]
+) -> Iterator[Figure]:
+    wrong = contradicted(row)
+    for name, measured in row.measured.items():
+        if name == wrong:
+            continue
+        rate = name == RATE
+        devices = row.devices if rate and row.scope == "per_gpu" else 1.0
+        metric = COUNTED[row.counts] if rate else name
+        yield Figure(metric, "mean", measured * devices, metrics[name] * devices, log_sd[name])
+
+
+def _alone(each: Known, logs: Array) -> float:
+    """TTFT of one prompt with nothing beside it, which only some rules look at. [s]"""
+    priced = with_profile(each.deployment, profile_of(each, logs))
+    return float(first_tokens(priced, 1.0, max(float(int(each.row.isl)), 1.0)).seconds)
+
+
+def _alike(row: Row) -> tuple[object, ...]:
+    """Runs that differ in their load only, as in `roofline.bench.end_to_end.evidence.series`."""
+    return row.case, row.engine, row.mode, f"{row.isl:.2g}", f"{row.osl:.2g}"
+
+
+def refusals(refused: Sequence[Unread]) -> list[tuple[str, int]]:
+    """Reasons why rows are not predicted, the most frequent first."""
+    counts: dict[str, int] = {}
+    for each in refused:
+        counts[each.why] = counts.get(each.why, 0) + 1
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
