@@ -28,7 +28,7 @@ def mixed(shift: Array, mean: Array, variance: Array, percent: float) -> Array:
     Where the mean of gamma distributions is that percentage: by Newton's steps, and by halving
     where these do not halve what is missing. Source: definition.
     """
-    from scipy.special import gammainc, gammaln
+    from roofline.special import gammainc, gammaln
 
     shift, mean, variance = np.broadcast_arrays(shift, mean, variance)
     tiny = 2.0**-20 * (shift + mean) + 2.0**-60
