@@ -116,7 +116,7 @@ def joined(device: Gpu, nodes: float) -> tuple[float, float]:
 
 def _none(every: Array, held: Array, active: Array) -> Array:
     """Chance that k of E drawn without replacement miss a set of them."""
-    from scipy.special import gammaln
+    from roofline.special import gammaln
 
     def choose(n: Array, k: Array) -> Array:
         found: Array = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0.0) + 1)

@@ -238,7 +238,7 @@ def _orders(experts: int, routing: Routing) -> list[NDArray[np.int64]]:
 
 def _largest(means: Array, variances: Array, alike: int) -> Array:
     """Expected largest of independent normal variables, so many of each; of shape (tokens,)."""
-    from scipy.special import ndtr
+    from roofline.special import ndtr
 
     far = 6 * np.sqrt(variances)
     low, high = means.max(axis=1), (means + far).max(axis=1)

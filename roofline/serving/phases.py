@@ -32,6 +32,16 @@ ENGINE: Final = "engine"
 """Name of what an engine's software adds to a step: scheduling, sampling, launches."""
 LIMITS: Final = (*BOUNDS, ENGINE)
 """Limits that may bind most of a phase."""
+SHARED: Final = frozenset({"gemm", "moe", "pointwise", "lookup", "collective"})
+"""Kinds of operators that see all new tokens of a step at once, but for those below."""
+BY_GROUP: Final = frozenset(
+    {
+        "convolution",
+        *("kv-up", "q-absorb", "v-absorb"),
+        *("quantise-kv-up", "quantise-q-absorb", "quantise-v-absorb"),
+    }
+)
+"""Operators that see the sequences of a group, as attention does."""
 
 
 def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
@@ -298,6 +308,12 @@ class FirstTokens:
         return self.at()
 
     @cached_property
+    def busy_s(self) -> Array:
+        """Time for which prompts keep the slowest stage busy, with the engine around it. [s]"""
+        each = self.costs.prefill_step(pace(self.full.seconds()))
+        return self.full.wide(self.batch / self.prompts * each)
+
+    @cached_property
     def log_sd(self) -> Array:
         """Standard deviation of the logarithm of the time. [1]"""
         kernels = self.full.of_slowest(lambda stage: stage.parts.log_sd)
@@ -373,6 +389,26 @@ class DecodeSteps:
     def seconds(self) -> Array:
         """Kernels between two tokens of a sequence, for each row and context. [s]"""
         return self._rows(period(self.step.seconds(), self.number))
+
+    @cached_property
+    def shared_s(self) -> Array:
+        """Part of the slowest stage's step that prompts beside it have in common, for each row. [s]
+
+        Operators on all new tokens at once, at the gain of steps with prompts, and the engine's
+        time of a step.
+        """
+        kernels = pace(
+            [
+                sum(
+                    time.seconds
+                    for name, (op, time) in stage.ops.items()
+                    if op.kind in SHARED and name not in BY_GROUP
+                )
+                for stage in self.step.different
+            ]
+        )
+        whole = self.costs.prefill_gain * np.asarray(kernels) + self.costs.step_s
+        return np.broadcast_to(whole, (self.step.shape[0], 1))
 
     def serial(self) -> Array:
         """The same if nothing overlapped. [s]"""

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from roofline.cost.deployment import Deployment
-from roofline.cost.work import Array
+from roofline.cost.work import Array, distinct
 from roofline.serving.acceptance import Acceptance
 from roofline.serving.draft_trees import Tree, chain
 from roofline.serving.drafts import Draft
@@ -72,7 +72,7 @@ def at_batch(many: Sheet, place: int, batch: int, most: int) -> AtBatch:
 def batch_axis(batch: int, most: int) -> Array:
     """Powers of two to beyond what fits, and the batch itself."""
     last = max(4 * batch, 2 * most, 16)
-    return np.unique(np.append(2.0 ** np.arange(0, min(np.log2(last) + 1, 20)), batch))
+    return distinct(np.append(2.0 ** np.arange(0, min(np.log2(last) + 1, 20)), batch))
 
 
 def turns(many: Sheet, batches: Array, gains: Callable[[int], bool]) -> tuple[Turn, ...]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Options
 from roofline.cost.layout import Layout
 from roofline.cost.placement import check_context, check_layer
+from roofline.cost.work import distinct
 from roofline.errors import LayoutError
 from roofline.hardware.machine import Node
 from roofline.model.architecture import Architecture, Moe
@@ -110,5 +111,5 @@ def _by_place(grid: Degrees, node: Node, pp: int) -> Iterator[Degrees]:
         return
     wide = grid[0] * grid[1] * grid[2]
     kinds = np.where(wide * pp <= node.gpus, 0, np.minimum(wide, node.gpus))
-    for kind in np.unique(kinds):
+    for kind in distinct(kinds):
         yield grid[:, kinds == kind]

@@ -71,8 +71,7 @@ def layouts(
         What the order is by.
     rank
         Whether figures of a replica that is kept full are beside those of static batches. The
-        order is the same: every answer sees every prompt's prefill once, before its own tokens or
-        among them.
+        order is that of static batches either way.
 
     Raises
     ------
@@ -90,9 +89,8 @@ def layouts(
     known = [name for name in OBJECTIVES if full or name == "latency"]
     orders = {name: ranked(priced, name) for name in known}
     order = [int(number) for number in orders[objective]]
-    placed = set(order)
-    rest = [n for n in range(len(priced)) if n not in placed]
-    rest.sort(key=lambda number: -float(priced.free[number]))
+    rest = np.setdiff1d(np.arange(len(priced)), order, assume_unique=True)
+    rest = rest[np.argsort(-priced.free[rest], kind="stable")]
     best = [
         {
             "objective": name,
@@ -105,7 +103,9 @@ def layouts(
     return Result(
         kind="layouts",
         tables={
-            "layouts": _table(priced, np.array([*order, *rest]), usd, calibrated, steady),
+            "layouts": _table(
+                priced, np.concatenate([order, rest]).astype(np.intp), usd, calibrated, steady
+            ),
             "best": table(best, {"objective": "", "layout": "", "reason": ""} if not best else {}),
         },
         notes=(
@@ -161,7 +161,8 @@ def _table(
         return values
 
     def whole(values: Array) -> list[int]:
-        return [int(value) for value in values[order]]
+        found: list[int] = values[order].astype(np.int64).tolist()
+        return found
 
     def known(values: Array, there: bool) -> list[float | None]:
         return values[order].tolist() if there else [None] * len(order)
@@ -171,7 +172,7 @@ def _table(
     rate, full = priced.throughput_tok_s, priced.filled_tok_s
     asked = bool(np.all(np.isfinite(full)))
     columns: dict[str, Sequence[Any]] = {
-        "layout": [priced.layout(number).spelled for number in order],
+        "layout": priced.spelled(order),
         **{name: whole(getattr(priced, name)) for name in DEGREES},
         "sequence_parallel": priced.sequence_parallel[order].astype(bool).tolist(),
         "devices": whole(priced.devices),

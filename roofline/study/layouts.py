@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import DEGREES, Layout
 from roofline.cost.memory import Held, held, memory_budget
-from roofline.cost.work import Array, Number
+from roofline.cost.work import Array, Number, distinct
 from roofline.errors import LayoutError
 from roofline.serving.phases import ask_together, together
 from roofline.serving.room import step_tokens
@@ -98,6 +98,16 @@ class Layouts:
         tp, cp, dp, ep, pp = (int(getattr(self, name)[number]) for name in DEGREES)
         parallel = bool(self.sequence_parallel[number])
         return Layout(tp=tp, cp=cp, dp=dp, ep=ep, pp=pp, sequence_parallel=parallel)
+
+    def spelled(self, numbers: NDArray[np.intp]) -> list[str]:
+        """Names of some of them, each that of its `layout`, for thousands at once."""
+        parts: list[list[str]] = []
+        for name in DEGREES:
+            degrees = getattr(self, name)[numbers]
+            part = {n: "" if n == 1 else f"-{name}{n:.0f}" for n in distinct(degrees).tolist()}
+            parts.append([part[n] for n in degrees.tolist()])
+        parts.append(["-sp" if parallel else "" for parallel in self.sequence_parallel[numbers]])
+        return ["".join(row)[1:] or "tp1" for row in zip(*parts, strict=True)]
 
 
 def price(

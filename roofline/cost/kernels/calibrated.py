@@ -7,7 +7,7 @@ and the interval widens.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +23,8 @@ CHUNK: Final = 8192
 """Rows priced at once, so that their distances to the table's points stay in the cache."""
 FEW: Final = 256
 """Rows that are priced sooner than they are told apart."""
+MIXER: Final = np.uint64(0x9E3779B97F4A7C15)
+"""Odd number that mixes bits of others: 2**64 over the golden ratio."""
 WIDEN: Final = 0.1
 """Log standard deviation that each octave outside the hull adds; assumed."""
 INTERPOLATED: Final = BASES.index("interpolated")
@@ -179,6 +181,14 @@ def distinct(dims: Dims) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """
     columns = {id(column): column for column in dims.values()}.values()
     varying = [column for column in columns if (column != column[0]).any()]
+    if len(varying) > 1:
+        first, place = _first_of(_mixed(varying))
+        if all((column == column[first][place]).all() for column in varying):
+            # In the order of the numbers, which those that mix them have lost.
+            order = np.lexsort([column[first] for column in reversed(varying)])
+            rank = np.empty_like(order)
+            rank[order] = np.arange(len(order))
+            return first[order], rank[place]
     codes: NDArray[Any] = varying[0] if varying else np.zeros(_length(dims))
     for column in varying[1:]:
         _, codes = np.unique(codes, return_inverse=True)
@@ -186,6 +196,26 @@ def distinct(dims: Dims) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         codes = codes * (place.max() + 1) + place
     _, first, place = np.unique(codes, return_index=True, return_inverse=True)
     return first, place
+
+
+def _mixed(columns: Sequence[Array]) -> NDArray[np.uint64]:
+    """A number for each row that is the same for equal rows, and hardly ever for others."""
+    found = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        bits = np.add(column, 0.0, dtype=np.float64).view(np.uint64)  # -0 is 0
+        found = (found ^ bits) * MIXER
+        found ^= found >> np.uint64(32)
+    return found
+
+
+def _first_of(codes: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """First row of each code, and which of them each row has; a sort of numbers is enough."""
+    order = np.argsort(codes)
+    ordered = codes[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])
+    place = np.empty(len(codes), np.intp)
+    place[order] = np.cumsum(new) - 1
+    return np.minimum.reduceat(order, np.flatnonzero(new)), place
 
 
 def _by_regime(model: Calibrated, regimes: NDArray[np.intp]) -> Array:

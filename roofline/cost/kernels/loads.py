@@ -55,7 +55,7 @@ def _table(tile: int) -> tuple[Array, Array]:
 
     Of a Poisson count X, the mean of ⌈X/T⌉ is the sum over j ≥ 0 of P(X > j·T).
     """
-    from scipy.special import gammainc
+    from roofline.special import gammainc
 
     rate = np.geomspace(0.001, MOST, POINTS)
     some = -np.expm1(-rate)

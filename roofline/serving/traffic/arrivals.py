@@ -159,7 +159,7 @@ def gaps(arrivals: Arrivals, uniform: Array, first: int) -> Array:
         case Poisson(rate):
             return -np.log1p(-uniform) / rate
         case Bursty(rate, cv):
-            from scipy.special import gammaincinv
+            from roofline.special import gammaincinv
 
             inverse: Array = gammaincinv(1 / cv**2, uniform)
             return inverse * (cv**2 / rate)

@@ -176,7 +176,7 @@ def drawn(lengths: Lengths, uniform: Array) -> NDArray[np.int64]:
         case Uniform(low, high):
             return low + np.floor(uniform * (high - low + 1)).astype(np.int64)
         case Lognormal(median, sigma, most):
-            from scipy.special import ndtri
+            from roofline.special import ndtri
 
             # 0 has no logarithm; the least that a generator of 53 bits gives above it has.
             normal: Array = ndtri(np.maximum(uniform, 2.0**-54))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from roofline.cost.work import Array
 from roofline.serving.phases import DecodeSteps
 from roofline.serving.static import CENTRAL
-from roofline.serving.static_columns import APPROXIMATE, steady_columns
+from roofline.serving.static_columns import APPROXIMATE, PromptTimes, steady_tpot
 from roofline.study.sweep.points import Points, room
 from roofline.study.sweep.prices import Prices
 from roofline.table import BASES
@@ -164,16 +164,11 @@ def _tpot_steady(c: Columns) -> Array:
     """Time between tokens of a server that is kept full; none where nothing is cached."""
     if not c.prices.lane.kv_cache:
         return np.full(c.rows, np.nan)
-    arrival = c.prices.costs.arrival_s
-    found = steady_columns(
-        decode_s=c["gap_s"],
-        first_s=c["ttft_idle_s"],
-        prompt_s=(c["ttft_s"] - arrival) / c.points.batch,
-        arrival_s=arrival,
-        batch=c.points.batch,
-        output=c.points.output,
-    )
-    return np.where(c["decodes"], found.tpot_s, np.nan)
+    at_nodes = c.prices.prompts
+    prompts = PromptTimes(c.points.on(at_nodes.first_s), c.points.on(at_nodes.further_s))
+    batch, output = c.points.batch, c.points.output
+    each = steady_tpot(decode_s=c["gap_s"], prompts=prompts, batch=batch, output=output)
+    return np.where(c["decodes"], each, np.nan)
 
 
 def _tpot_steady_log_sd(c: Columns) -> Array:
@@ -185,11 +180,11 @@ def _tpot_steady_log_sd(c: Columns) -> Array:
     return np.where(there & (known > 0.0), np.hypot(known, APPROXIMATE), 0.0)
 
 
-def _idle(place: int) -> Callable[[Columns], Array]:
-    """TTFT of one prompt on an idle server, and its log standard deviation. [s] [1]"""
+def _idle(name: str) -> Callable[[Columns], Array]:
+    """A figure of `FirstTokens` of one prompt on an idle server."""
 
     def figure(c: Columns) -> Array:
-        found = c.prices.idle[place]
+        found = c.prices.idle.table(name)[0]
         return c.points.prompts.at(lambda columns: found[columns])
 
     return figure
@@ -291,7 +286,7 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "output": lambda c: c.points.output,
     "gpus": _gpus,
     "ttft_s": lambda c: c.points.on(c.prices.table("seconds")),
-    "ttft_idle_s": _idle(0),
+    "ttft_idle_s": _idle("seconds"),
     "decodes": _decodes,
     "kernels_s": _between("seconds"),
     "gap_s": _gap,
@@ -307,7 +302,7 @@ FIGURES: Final[dict[str, Callable[[Columns], Any]]] = {
     "ttft_log_sd": lambda c: c.points.on(c.prices.table("log_sd")),
     "tpot_log_sd": _tpot_log_sd,
     "latency_log_sd": _latency_log_sd,
-    "ttft_idle_log_sd": _idle(1),
+    "ttft_idle_log_sd": _idle("log_sd"),
     "tpot_steady_log_sd": _tpot_steady_log_sd,
     **{
         f"{name}_{end}": _end(name, log_sd, side)

@@ -20,6 +20,7 @@ from roofline.serving.phases import (
     remembering,
 )
 from roofline.serving.quadrature import between_nodes
+from roofline.serving.static_columns import PromptTimes, prompt_times
 from roofline.study.sweep.lane import Axis, Lane
 
 
@@ -61,13 +62,25 @@ class Prices:
         )
 
     @cached_property
-    def idle(self) -> tuple[Array, Array]:
-        """TTFT of one prompt on an idle server at the nodes of prompts, and its log sd. [s] [1]"""
+    def idle(self) -> "Prices":
+        """Prices of one prompt on an idle server, in the first row of each table."""
         if self.lane.axes.batch.nodes[0] == 1.0:
-            return self.table("seconds")[0], self.table("log_sd")[0]
+            return self
         one = Axis.of([1.0])
-        alone = replace(self.lane, axes=replace(self.lane.axes, batch=one))
-        return Prices(alone).idle
+        return Prices(replace(self.lane, axes=replace(self.lane.axes, batch=one)))
+
+    @cached_property
+    def prompts(self) -> PromptTimes:
+        """Time that prompts add to steps, at the nodes of batches × prompts."""
+        lane = self.lane
+        return prompt_times(
+            lane.deployment,
+            alone_s=self.idle.table("busy_s")[:1],
+            all_s=self.table("busy_s"),
+            batch=lane.axes.batch.nodes[:, None],
+            new=lane.new(lane.axes.prompt.nodes),
+            decode=self.decode[0][1] if self.decode and lane.kv_cache else None,
+        )
 
     @cached_property
     def decode(self) -> tuple[tuple[float, DecodeSteps], ...]:

@@ -10,7 +10,7 @@ from roofline.cost.deployment import Options
 from roofline.cost.offload import Offload
 from roofline.serving import room
 from roofline.serving.static import CENTRAL, StaticBatch, static_batch
-from roofline.serving.static_columns import APPROXIMATE
+from roofline.serving.static_columns import APPROXIMATE, static_batches
 from roofline.study.sweep.columns import SPREADS, Columns, price
 from roofline.study.sweep.lane import Axes, Axis, Lane
 from roofline.study.sweep.prices import priced, within
@@ -57,9 +57,10 @@ def told(batch: StaticBatch) -> dict[str, float]:
     """Figures of a static batch by column, and of a server that is kept full with as many."""
     one = static_batch(batch.deployment, replace(batch.workload, batch=1, prefill_batch=0))
     work, costs = batch.workload, batch.deployment.engine_costs
-    among = (batch.ttft_s - costs.arrival_s) * (work.batch - 1) / work.batch
-    steady = batch.tpot_s + among / (work.output - 1) if batch.tpot_s else np.nan
-    steady = steady if work.kv_cache else np.nan
+    steady = np.nan
+    if batch.tpot_s and work.kv_cache:
+        alike = static_batches(batch.deployment, work, np.array([float(work.batch)]))
+        steady = float(np.asarray(alike.steady.tpot_s)[0])
     share = batch.tpot_s / steady
     known = (1 - share) * batch.ttft_log_sd + share * batch.tpot_log_sd
     known = max(known, costs.tpot_log_sd)

@@ -2,10 +2,17 @@
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numba
+
+from roofline import special
+
+with suppress(ImportError):
+    # Numba asks for it, with all of its package, as soon as it loads what it has compiled.
+    special.compiled("scipy.linalg.cython_blas")
 
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.work import Array
+from roofline.cost.work import Array, distinct
 from roofline.serving.simulate.steady.means import Means
 from roofline.serving.simulate.steady.pace import LEAST, Pace, coming, pace
 from roofline.serving.simulate.steady.saturation import Most, last
@@ -135,7 +135,7 @@ def _batches(share: Share, most: Most) -> Array:
         return np.zeros(1)
     beside = share.stay(np.array(most.x * share.steps)) - share.steps if share.decode_first else 0.0
     last = round(float(share.most * share.steps / (share.steps + beside)))
-    return np.unique(np.minimum(share.batches, max(last, 1)))
+    return distinct(np.minimum(share.batches, max(last, 1)))
 
 
 def _prompts(share: Share, batches: Array, rate: Array) -> Array:

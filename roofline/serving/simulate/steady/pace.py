@@ -129,11 +129,11 @@ def coming(share: Share, batch: Array, x: Array) -> Array:
     1 − (1 − x/κ)·exp(−x·(c − 1/κ)): prompts that come in one step go together, and chunks of one
     prompt follow each other. In steps of their own y prompts come in each, x = y·exp(y).
     """
-    from scipy.special import lambertw
-
     full, beyond = _cut(share, batch)
     if share.decode_first:
         return np.clip(1.0 - (1.0 - x / full) * np.exp(-x * beyond), LEAST, 1.0)
+    from scipy.special import lambertw
+
     each: Array = np.real(lambertw(np.maximum(x, LEAST)))
     found: Array = np.maximum(x / full + (x / each - 1.0) * beyond, LEAST)
     return found

@@ -28,7 +28,7 @@ def mixed(shift: Array, mean: Array, variance: Array, percent: float) -> Array:
     Where the mean of gamma distributions is that percentage: by Newton's steps, and by halving
     where these do not halve what is missing. Source: definition.
     """
-    from scipy.special import gammainc, gammaln
+    from roofline.special import gammainc, gammaln
 
     shift, mean, variance = np.broadcast_arrays(shift, mean, variance)
     tiny = 2.0**-20 * (shift + mean) + 2.0**-60
@@ -39,7 +39,7 @@ def mixed(shift: Array, mean: Array, variance: Array, percent: float) -> Array:
     low = shift.min(axis=0)
     high = (shift + mean + FAR * np.sqrt(variance)).max(axis=0)
     found: Array = np.percentile(shift + mean, percent, axis=0)
-    before = np.ones_like(found)
+    before, out, places = np.ones_like(found), found, np.arange(len(found))
     for _ in range(ROUNDS):
         beyond = np.maximum(found - shift, 0.0) / scale
         missing = percent / 100.0 - gammainc(shape, beyond).mean(axis=0)
@@ -53,4 +53,14 @@ def mixed(shift: Array, mean: Array, variance: Array, percent: float) -> Array:
             break
         found = np.where(open_, np.where(fast, step, (low + high) / 2.0), found)
         before = np.abs(missing)
-    return found
+        out[places] = found
+        # Two at least: the sum of a single column is taken in another order.
+        if max(open_.sum(), 2) < len(places):
+            left = np.sort(np.argsort(~open_, kind="stable")[: max(open_.sum(), 2)])
+            places, found, before, low, high = (
+                each[left] for each in (places, found, before, low, high)
+            )
+            shift, shape, scale, constant = (
+                np.take(each, left, axis=1) for each in (shift, shape, scale, constant)
+            )
+    return out
