@@ -29,7 +29,8 @@ class EngineCosts:
     step_s
         Added to every step. [s]
     sequence_s
-        Added to a step for each sequence that decodes. [s]
+        Added to a step for each sequence that decodes, of all groups that schedule theirs side by
+        side. [s]
     prefill_s
         Added to a step that prefills. [s]
     launch_s
@@ -58,7 +59,7 @@ class EngineCosts:
     """
 
     step_s: float = 0.0
-    sequence_s: float = 0.0
+    sequence_s: Number = 0.0
     prefill_s: float = 0.0
     launch_s: float = 0.0
     front_end_s: Number = 0.0
@@ -247,7 +248,8 @@ class EngineProfile:
     Attributes
     ----------
     step_s, sequence_s, prefill_s, request_s, serial_s, front_end_s, decode_gain, prefill_gain
-        As in `EngineCosts`; the front end is that of one group with sequences of its own. [s] [1]
+        As in `EngineCosts`; those of a sequence and of a token are of one group with sequences, and
+        a scheduler, of its own. [s] [1]
     launch_s
         The same of one layer of a mixture of experts; other layers launch little. [s]
     cold_s
@@ -307,14 +309,14 @@ class EngineProfile:
         network, gpu
             What runs on what.
         groups
-            Groups of devices that have sequences, and a front end, of their own. [1]
+            Groups of devices that have sequences, a scheduler and a front end of their own. [1]
         """
         mixtures = sum(isinstance(block.feedforward, Moe) for block in network.layers)
         spreads = {kind: pair for kind, *pair in self.spreads}
         first, between = spreads.get(kind_of(network), (0.0, 0.0))
         return EngineCosts(
             step_s=self.step_s,
-            sequence_s=self.sequence_s,
+            sequence_s=self.sequence_s / groups,
             prefill_s=self.prefill_s,
             launch_s=self.launch_s * mixtures,
             front_end_s=self.front_end_s / groups,

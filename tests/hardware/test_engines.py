@@ -113,12 +113,14 @@ def test_the_first_rule_that_applies_holds() -> None:
 
 
 # First releases: TensorRT-LLM 0.10 brought the executor to its benchmarks, 1.0 the PyTorch
-# workflow; vLLM 0.6 multi-step scheduling.
+# workflow; vLLM 0.6 multi-step scheduling, 0.14 asynchronous scheduling.
 @pytest.mark.parametrize(
     ("name", "version", "found"),
     [
         ("vllm", "0.5.4", "vllm-2024"),
-        ("vllm", "0.6.0", "vllm"),
+        ("vllm", "0.6.0", "vllm-sync"),
+        ("vllm", "0.13.0", "vllm-sync"),
+        ("vllm", "0.14.0", "vllm"),
         ("vLLM", "0.33.0", "vllm"),
         ("vllm", "", "vllm"),
         ("vLLM", "", "vllm-2024"),

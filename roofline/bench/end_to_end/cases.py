@@ -56,6 +56,8 @@ MODELOPT: Final = frozenset({"fp8", "nvfp4"})
 """Formats whose checkpoints bring them; DeepSeek's blocks, mxfp4 and AWQ bring none."""
 BY_LAYERS: Final = frozenset({"llama.cpp"})
 """Engines that give each device whole layers unless told otherwise."""
+LATEST: Final = "999.0"
+"""Later than any release."""
 CUTTING: Final = frozenset({"vllm", "sglang"})
 """Engines that end an answer where the network's longest context ends."""
 LARGEST_GROUP: Final = 8
@@ -230,7 +232,7 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         experts if experts != weights else "",
         _cache(record, network, weights, engine),
         layout,
-        engine_of(engine, _text(record, "version")).name,
+        _served_by(record, engine),
     )
     isl, osl = _lengths(record, mode)
     batch = _number(record, "batch", 1.0 if mode != "offline_max" else 0.0)
@@ -265,6 +267,12 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         int(_number(record, "stream_interval", 1.0)),
         _word(record, "ttft_stat", ("mean", "median")) == "median",
     )
+
+
+def _served_by(record: Mapping[str, Any], engine: str) -> str:
+    """Engine of the catalog: the latest vLLM where an earlier one was told to schedule as it does."""
+    ahead = engine.lower() == "vllm" and _text(record, "async_scheduling") == "on"
+    return engine_of(engine, LATEST if ahead else _text(record, "version")).name
 
 
 def _lengths_drawn(record: Mapping[str, Any]) -> tuple[float, float] | None:

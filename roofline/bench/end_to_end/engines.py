@@ -74,7 +74,8 @@ _OLD: Final = {
     "prefill_gain": (1.0, 0.1),
 }
 PRIORS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
-    "vllm": {"sequence_s": (2e-5, 0.3)},
+    "vllm": {},
+    "vllm-sync": {"sequence_s": (2e-5, 0.3)},
     "trtllm": {
         "decode_gain": (0.94, 0.06),
         "serial_s": (1.2e-2, 0.5),
