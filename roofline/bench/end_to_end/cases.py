@@ -270,7 +270,7 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
 
 
 def _served_by(record: Mapping[str, Any], engine: str) -> str:
-    """Engine of the catalog: the latest vLLM where an earlier one was told to schedule as it does."""
+    """Engine of the catalog; an earlier vLLM that was told to schedule ahead is as the latest."""
     ahead = engine.lower() == "vllm" and _text(record, "async_scheduling") == "on"
     return engine_of(engine, LATEST if ahead else _text(record, "version")).name
 
