@@ -1,4 +1,4 @@
-"""How constants do on devices, engines and networks that they were not fitted to."""
+"""How constants do on networks that they were not fitted to under that engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,13 +40,16 @@ Spreads = Mapping[Key, float]
 
 
 def folds(rows: Sequence[Known], number: int = FOLDS) -> Integers:
-    """Fold of each row: groups go whole, those of one engine as far apart as there are folds."""
-    found: dict[tuple[str, str, str], int] = {}
+    """Fold of each row: a network under an engine goes whole, with all of its devices.
+
+    Networks of one engine are as far apart as there are folds.
+    """
+    found: dict[tuple[str, str], int] = {}
     counts: dict[str, int] = {}
-    for group in sorted({each.group for each in rows}):
-        found[group] = counts.get(group[1], 0) % number
-        counts[group[1]] = counts.get(group[1], 0) + 1
-    return np.array([found[each.group] for each in rows], dtype=np.int64)
+    for engine, network in sorted({each.group[1:] for each in rows}):
+        found[engine, network] = counts.get(engine, 0) % number
+        counts[engine] = counts.get(engine, 0) + 1
+    return np.array([found[each.group[1:]] for each in rows], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

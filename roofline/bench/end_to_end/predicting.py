@@ -27,7 +27,7 @@ OK: Final = "ok"
 FITTED: Final = (OK, "median_only")
 """Qualities of the rows that constants are fitted to."""
 FEWEST: Final = 5
-"""Groups of devices, engines and networks that a cross-validation needs."""
+"""Networks under an engine that a cross-validation needs."""
 
 
 def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
@@ -39,7 +39,7 @@ def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
         Columns of the shared measurements: ``engine``, ``gpu``, ``model``, ``mode`` and at least
         one metric; others take defaults, see `roofline.bench.end_to_end.cases`.
     cross_validate
-        Whether the constants of each row come from rows of other (device, engine, network), where
+        Whether the constants of each row come from rows of other (engine, network), where
         ``quality`` is ok if the file has that column; else from the shipped profiles.
 
     Raises
@@ -109,10 +109,10 @@ def _held_out(
     found: Sequence[Known], frame: "pandas.DataFrame"
 ) -> tuple[list[Mapping[str, float]], list[Mapping[str, float]]]:
     """Every row by constants of other groups; rows that are not ok fit nothing."""
-    groups = {each.group for each in found}
+    groups = {each.group[1:] for each in found}
     if len(groups) < FEWEST:
         raise InputError(
-            f"{len(groups)} groups of gpu, engine and model are too few to leave one out",
+            f"{len(groups)} groups of engine and model are too few to leave one out",
             hint="leave --cross-validate out to predict with the shipped profiles",
         )
     quality = list(frame["quality"].astype(str)) if "quality" in frame else [OK] * len(frame)
