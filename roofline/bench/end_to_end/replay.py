@@ -75,7 +75,7 @@ class Known:
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """Device, engine and shape of the network: what is left out together."""
+        """Device, engine and shape of the network, which share what is not modelled."""
         network = self.row.case.network
         return self.row.case.gpu, self.row.engine, SAME.get(network, network)
 
