@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from roofline.bench.end_to_end import profiles
 from roofline.bench.end_to_end.cases import Row, Unread, contradicted
 from roofline.bench.end_to_end.comparing import Compared, Figure
-from roofline.bench.end_to_end.fitting import profile_of
+from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.predicting import PredictedRows, predict_rows
 from roofline.bench.end_to_end.reasons import Reason, reason
 from roofline.bench.end_to_end.replay import OPEN, Known, with_profile
