@@ -209,3 +209,9 @@ def test_one_prompt_on_an_idle_layout_is_priced_as_it_is_alone() -> None:
     for number in range(0, len(priced), 5):
         alone = static_batch(replace(deployment, layout=priced.layout(number)), one)
         assert priced.ttft_idle_s[number] == pytest.approx(alone.ttft_s, rel=1e-12)
+
+
+def test_layouts_are_spelled_together_as_one_by_one() -> None:
+    priced = price(base("deepseek-v3", "hgx-h200-8"), WORK, 32)
+    some = np.arange(len(priced))[::-3]
+    assert priced.spelled(some) == [priced.layout(number).spelled for number in some]

@@ -57,9 +57,8 @@ def mixed(shift: Array, mean: Array, variance: Array, percent: float) -> Array:
         # Two at least: the sum of a single column is taken in another order.
         if max(open_.sum(), 2) < len(places):
             left = np.sort(np.argsort(~open_, kind="stable")[: max(open_.sum(), 2)])
-            places, found, before, low, high = (
-                each[left] for each in (places, found, before, low, high)
-            )
+            places = places[left]
+            found, before, low, high = (each[left] for each in (found, before, low, high))
             shift, shape, scale, constant = (
                 np.take(each, left, axis=1) for each in (shift, shape, scale, constant)
             )
