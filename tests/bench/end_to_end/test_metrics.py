@@ -1,0 +1,50 @@
+"""Rows at several constants have what they have at each alone, in one process or in more."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofline.bench.end_to_end import metrics
+from roofline.bench.end_to_end.fitting import priors
+from roofline.bench.end_to_end.metrics import PLACE, predictions, predictions_at
+from roofline.bench.end_to_end.replay import Known
+from roofline.cost.work import Array
+from tests.bench.end_to_end.synthetic import CASE, lawful
+
+
+def rows() -> list[Known]:
+    return [
+        replace(each, row=replace(each.row, case=replace(CASE, network=network)))
+        for network in ("llama-3.1-8b", "phi-4")
+        for each in (lawful(batch=4.0, requests=8.0), lawful("static_batch", batch=8.0))
+    ]
+
+
+def vectors() -> Array:
+    logs, _ = priors()
+    out = np.tile(logs, (3, 1))
+    out[1, PLACE["vllm.step_s"]] += 0.5
+    out[2, PLACE["vllm.request_s"]] += 0.5
+    return out
+
+
+@pytest.mark.parametrize("many", [1, 500])
+def test_each_vector_has_what_it_has_alone(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MANY", many)
+    monkeypatch.setattr(metrics, "cores", lambda: 2)
+    found, logs = rows(), vectors()
+    together = predictions_at(found, logs)
+    for place, vector in enumerate(logs):
+        alone = [each.predicted(metrics.profile_of(each, vector)) for each in found]
+        assert [each[place] for each in together] == alone == predictions(found, vector)
+    # A batch is in the engine's hands before it starts.
+    assert together[1][2] == together[1][0] != together[1][1]
+
+
+def test_rows_that_are_not_wanted_have_no_metrics() -> None:
+    found, logs = rows(), vectors()
+    wanted = np.zeros((len(logs), len(found)), dtype=np.bool_)
+    wanted[1, 0] = True
+    some = predictions_at(found, logs, wanted)
+    assert [[bool(each) for each in row] for row in some] == wanted.T.tolist()
