@@ -113,12 +113,11 @@ def _engine(result: PublishedResult, rate: PoolRate, measured: float) -> str:
     bare = _rate(result, engine=BARE)
     if bare is None or not _nearer(bare.value / measured, rate.value / measured):
         return ""
-    sequences = result.load["batch"]
-    ranks = int(result.layout.dp)
+    each = result.load["batch"] / float(result.layout.dp)
     return (
-        f"kernels alone would give {bare.value:,.0f} token/s, {_off(bare.value, measured)}: the "
-        "engine's time for each sequence was fitted where one scheduler has a few hundred, and is "
-        f"charged for all {sequences:,}, while each of the {ranks} ranks schedules its own."
+        f"kernels alone would give {bare.value:,.0f} token/s, {_off(bare.value, measured)}: what "
+        f"the engine adds to a step, here of {each:,.0f} sequences a rank, was fitted to a single "
+        "node."
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from roofline.bench.end_to_end.cases import Row
+from roofline.hardware.engine import engine
 from roofline.serving.traffic.arrivals import Arrivals, Bursty, Closed, Even, Poisson
 from roofline.serving.traffic.lengths import Constant, Lengths, Uniform
 from roofline.serving.traffic.traffic import Traffic
@@ -57,15 +58,15 @@ ENGINES: Final = {
 }
 """Readings of other sources, by engine. Equal lengths keep the burst together in every round.
 Inferred readings."""
-LATE: Final = ("trtllm", "1.0.")
-"""Engine and release whose TTFT has the time in which one of the C slots becomes free, as with one
+LATE: Final = "trtllm-1.0"
+"""Engine whose TTFT has the time in which one of the C slots becomes free, as with one
 client more than slots. An inferred reading."""
 USUAL: Final = Reading(10.0, 0.97, 1.03)
 
 
 def reading(row: Row) -> Reading:
     """Reading of a row's clients: as its source says, else as rows of its engine were driven."""
-    how = SOURCES.get(row.family) or ENGINES.get(row.case.engine, USUAL)
+    how = SOURCES.get(row.family) or ENGINES.get(engine(row.case.engine).family, USUAL)
     if row.family == LAB and row.isl % THOUSAND == 0:
         how = TEMPLATE
     rounds = (
@@ -81,8 +82,7 @@ def reading(row: Row) -> Reading:
 
 def waiting_clients(row: Row) -> int:
     """Clients beyond the sequences that the engine was built to hold. [1]"""
-    engine, release = LATE
-    late = row.case.engine == engine and row.version.startswith(release)
+    late = row.case.engine == LATE
     return int(late and row.mode == "steady_concurrency" and row.family not in SOURCES)
 
 

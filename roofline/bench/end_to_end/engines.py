@@ -73,15 +73,16 @@ _OLD: Final = {
     "decode_gain": (1.0, 0.1),
     "prefill_gain": (1.0, 0.1),
 }
+_TRTLLM: Final = {
+    "decode_gain": (0.94, 0.06),
+    "serial_s": (1.2e-2, 0.5),
+    "request_s": (1.5e-2, 0.4),
+}
 PRIORS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
     "vllm": {},
     "vllm-sync": {"sequence_s": (2e-5, 0.3)},
-    "trtllm": {
-        "decode_gain": (0.94, 0.06),
-        "serial_s": (1.2e-2, 0.5),
-        "request_s": (1.5e-2, 0.4),
-        "front_end_s": (1e-4, 0.5),
-    },
+    "trtllm": _TRTLLM,
+    "trtllm-1.0": _TRTLLM | {"front_end_s": (1e-4, 0.5)},
     "sglang": {"front_end_s": (5e-5, 0.5)},
     "vllm-2024": _OLD | {"sequence_s": (7.5e-5, 0.4), "prefill_s": (5e-3, 0.5)},
     "trtllm-2024": _OLD,

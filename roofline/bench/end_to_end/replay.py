@@ -104,9 +104,9 @@ class Known:
         costs = priced.engine_costs
         if self.row.mode not in SINGLE:
             # A batch is in the engine's hands before it starts.
-            costs = replace(costs, request_s=0.0, serial_s=0.0)
+            costs = replace(costs, request_s=0.0, serial_s=0.0, front_end_s=0.0)
         elif self.row.mode in FULL:
-            costs = replace(costs, serial_s=0.0)
+            costs = replace(costs, serial_s=0.0, front_end_s=0.0)
         return step_prices(
             self.deployment,
             sequences=self.server.max_sequences,
