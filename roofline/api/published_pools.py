@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log
 from typing import Any, Final
 
 from roofline.api.disaggregation import disaggregate
@@ -10,11 +9,6 @@ from roofline.bench.end_to_end.naming import number_format
 from roofline.bench.end_to_end.published_results import PublishedResult
 from roofline.errors import RooflineError
 from roofline.hardware.engine import engine_of
-
-NEAR: Final = 1.25
-"""Factor within which a changed prediction is near, where the unchanged one is twice as far. [1]"""
-BARE: Final = "ideal"
-"""Engine that adds nothing to its kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +102,6 @@ def _rate(result: PublishedResult, **changed: Any) -> PoolRate | None:
     return PoolRate(each / step, each / high, each / low, str(basis))
 
 
-def _engine(result: PublishedResult, rate: PoolRate, measured: float) -> str:
-    """The kernels alone come near: the engine's own time is what is too long."""
-    bare = _rate(result, engine=BARE)
-    if bare is None or not _nearer(bare.value / measured, rate.value / measured):
-        return ""
-    each = result.load["batch"] / float(result.layout.dp)
-    return (
-        f"kernels alone would give {bare.value:,.0f} token/s, {_off(bare.value, measured)}: what "
-        f"the engine adds to a step, here of {each:,.0f} sequences a rank, was fitted to a single "
-        "node."
-    )
-
-
 def _overlap(result: PublishedResult, rate: PoolRate, measured: float) -> str:
     """Between communication in full view and none."""
     hidden = _rate(result, overlap=1.0)
@@ -137,19 +118,12 @@ def _rest(result: PublishedResult, rate: PoolRate, measured: float) -> str:
     return f"it is {_off(rate.value, measured)}; nothing that is published tells why."
 
 
-def _nearer(changed: float, unchanged: float) -> bool:
-    """Whether a change brings a ratio of predicted to measured near 1, from twice as far."""
-    left = abs(log(changed))
-    return left <= log(NEAR) and 2 * left <= abs(log(unchanged))
-
-
 def _off(predicted: float, measured: float) -> str:
     error = predicted / measured - 1.0
     return f"{abs(error):.0%} too {'high' if error > 0 else 'low'}".replace("%", " %")
 
 
 _RULES: Final[dict[str, Callable[[PublishedResult, PoolRate, float], str]]] = {
-    "engine": _engine,
     "overlap": _overlap,
     "unexplained": _rest,
 }

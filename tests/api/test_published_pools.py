@@ -74,16 +74,6 @@ def test_only_a_rate_outside_has_a_reason() -> None:
     assert "99 % too low" in beyond.reason
 
 
-def test_a_rate_of_bare_kernels_tells_of_the_engine() -> None:
-    many = DECODE | {"batch": 16 * 256}
-    asked = result(many, 1.0)
-    bare = rate(replace(asked, ran={**asked.ran, "engine": "ideal"})).value
-    if bare > 2 * rate(asked).high:  # as long as an engine's time grows with all sequences
-        found = score_pool(result(many, bare))
-        assert found.rule == "engine"
-        assert "each of the 16 ranks" in found.reason
-
-
 def test_a_pool_that_does_not_fit_is_not_predicted() -> None:
     found = score_pool(result(DECODE | {"batch": 100_000}, 1.0))
     assert found.rate is None
