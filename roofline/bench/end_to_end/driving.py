@@ -47,7 +47,8 @@ mean over all of them."""
 LAB: Final = "nvidia-dynamo-lab"
 TEMPLATE: Final = Reading(20.0, pool=100)
 """AIPerf as the template of this lab's repository runs it: 20 requests for each client, all of one
-length, from the 100 prompts that AIPerf makes unless told otherwise."""
+length, from the 100 prompts that AIPerf makes unless told otherwise. Whether a cache was on is not
+stated, and of TensorRT-LLM the template turns it off."""
 THOUSAND: Final = 1000.0
 """The template asks for whole thousands of tokens; older rows, of another tool, for powers of
 two."""
@@ -64,10 +65,15 @@ client more than slots. An inferred reading."""
 USUAL: Final = Reading(10.0, 0.97, 1.03)
 
 
+def unsure(row: Row) -> bool:
+    """Whether it is not known how a row's prompts hit a cache; constants are not fitted to it."""
+    return row.family == LAB and row.isl % THOUSAND == 0 and row.mode == "steady_concurrency"
+
+
 def reading(row: Row) -> Reading:
     """Reading of a row's clients: as its source says, else as rows of its engine were driven."""
     how = SOURCES.get(row.family) or ENGINES.get(engine(row.case.engine).family, USUAL)
-    if row.family == LAB and row.isl % THOUSAND == 0:
+    if unsure(row):
         how = TEMPLATE
     rounds = (
         min(row.requests / row.batch, MOST_ROUNDS) if row.requests and row.batch else how.rounds

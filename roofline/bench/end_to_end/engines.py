@@ -73,14 +73,16 @@ _OLD: Final = {
     "decode_gain": (1.0, 0.1),
     "prefill_gain": (1.0, 0.1),
 }
+_VLLM: Final = {"launch_s": (2e-4, 0.6)}
+"""Prompts run in piecewise CUDA graphs (docs.vllm.ai, design, CUDA graphs)."""
 _TRTLLM: Final = {
     "decode_gain": (0.94, 0.06),
     "serial_s": (1.2e-2, 0.5),
     "request_s": (1.5e-2, 0.4),
 }
 PRIORS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
-    "vllm": {},
-    "vllm-sync": {"sequence_s": (2e-5, 0.3)},
+    "vllm": _VLLM,
+    "vllm-sync": _VLLM | {"sequence_s": (2e-5, 0.3)},
     "trtllm": _TRTLLM,
     "trtllm-1.0": _TRTLLM | {"front_end_s": (1e-4, 0.5)},
     "sglang": {"front_end_s": (5e-5, 0.5)},

@@ -14,6 +14,7 @@ import numpy as np
 
 from roofline.bench.end_to_end import held_out, profiles
 from roofline.bench.end_to_end.cases import contradicted, read
+from roofline.bench.end_to_end.driving import unsure
 from roofline.bench.end_to_end.engines import PROFILES, SHARED
 from roofline.bench.end_to_end.fitting import cells, fit, linear
 from roofline.bench.end_to_end.held_out import DEVIATIONS, HeldOut, Spreads
@@ -34,12 +35,13 @@ def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Ar
     Parameters
     ----------
     frame
-        Measurements; rows of a quality that is not in `FITTED` are left out.
+        Measurements; rows of a quality that is not in `FITTED` are left out, and those that nobody
+        knows how to read.
     source
         Which file, in words.
     """
     rows, _ = read(frame[frame["quality"].isin(FITTED)].reset_index(drop=True))
-    found, _ = prepared(rows)
+    found, _ = prepared([row for row in rows if not unsure(row)])
     near = linear(found, cells(found), profiles.load()[0])
     scored = held_out.cross_validate(found, near=near)
     missed = _missed(found, scored)
