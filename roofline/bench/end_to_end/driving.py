@@ -72,7 +72,8 @@ def unsure(row: Row) -> bool:
 
 def reading(row: Row) -> Reading:
     """Reading of a row's clients: as its source says, else as rows of its engine were driven."""
-    how = SOURCES.get(row.family) or ENGINES.get(engine(row.case.engine).family, USUAL)
+    served = engine(row.case.engine)
+    how = SOURCES.get(row.family) or ENGINES.get(served.family or served.name, USUAL)
     if unsure(row):
         how = TEMPLATE
     rounds = (
