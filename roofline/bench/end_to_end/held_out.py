@@ -13,7 +13,6 @@ from roofline.bench.end_to_end.fitting import (
     cells,
     improved,
     linear,
-    residuals_at,
 )
 from roofline.bench.end_to_end.metrics import predictions_at
 from roofline.bench.end_to_end.replay import Known
@@ -84,9 +83,9 @@ def cross_validate(
 
     Notes
     -----
-    The search of every fold begins at the same constants with the same derivatives, and ends where
-    the rows of the others have it. Its spread comes from the other folds, each by
-    constants that saw neither.
+    The constants of every fold are where the rows of the others have them, as far as cells go
+    straight from the constants that all have in common. Its spread comes from the other folds,
+    each by constants that saw neither.
     """
     has, label = cells(rows), folds(rows)
     where = label[has.row]
@@ -97,13 +96,6 @@ def cross_validate(
     scored = np.unique(label)
     train = [(where != fold) & used for fold in scored]
     logs = np.stack([improved(some(has, rest), at[rest], slopes[rest], start)[0] for rest in train])
-    again = residuals_at(rows, has, logs, (label != scored[:, None]) & good)
-    logs = np.stack(
-        [
-            improved(some(has, rest), there[rest], slopes[rest], before)[0]
-            for rest, there, before in zip(train, again, logs, strict=True)
-        ]
-    )
     held = label == scored[:, None]
     log_sd: list[Mapping[str, float]] = [{}] * len(rows)
     for fold, rest, mine in zip(scored, train, held, strict=True):

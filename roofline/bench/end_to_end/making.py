@@ -42,11 +42,11 @@ def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Ar
     """
     rows, _ = read(frame[frame["quality"].isin(FITTED)].reset_index(drop=True))
     found, _ = prepared([row for row in rows if not unsure(row)])
-    near = linear(found, cells(found), profiles.load()[0])
+    near, sd = fit(found, linear(found, cells(found), profiles.load()[0]))
+    logs = near.start
     scored = held_out.cross_validate(found, near=near)
     missed = _missed(found, scored)
     spreads = held_out.spread(found, cells(found), missed)
-    logs, sd = fit(found, near)
     out = {}
     for name in PROFILES:
         mine = [place for place, each in enumerate(found) if each.engine.profile == name]

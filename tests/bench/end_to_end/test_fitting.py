@@ -12,6 +12,7 @@ from roofline.bench.end_to_end.fitting import (
     fit,
     improved,
     linear,
+    loss,
     priors,
     residuals,
 )
@@ -48,7 +49,18 @@ def rows(logs: Array, noise: float = 0.0, each: int = 12, apart: float = 0.0) ->
 
 
 def fitted(some: list[Known]) -> tuple[Array, Array]:
-    return fit(some, linear(some, cells(some)))
+    near, spread = fit(some, linear(some, cells(some)))
+    return near.start, spread
+
+
+def test_a_search_never_ends_where_rows_fit_worse() -> None:
+    some = rows(planted(), noise=0.05, each=6)
+    has = cells(some)
+    before = linear(some, has)
+    after, _ = fit(some, before)
+    assert loss(has, after.at, after.start) < loss(has, before.at, before.start)
+    again, _ = fit(some, after)
+    assert loss(has, again.at, again.start) <= loss(has, after.at, after.start)
 
 
 def planted() -> Array:
