@@ -221,17 +221,27 @@ def linear(
 
 
 def loss(has: Cells, at: Array, logs: Array) -> float:
-    """Misfit of cells, large ones counting less and a group as the root of its cells. [1]
+    """Misfit of cells and of their groups, and of the constants to the priors. [1]
 
     Parameters
     ----------
     has, at, logs
         Cells, their residuals, and the constants that have them.
+
+    Notes
+    -----
+    Σ log(1 + (r − u)² / σ²) + Σ u² / τ² + Σ (θ − θ₀)² / s², u what the cells of a group share: the
+    weights of `improved` are those of this logarithm.
     """
     center, spread = priors()
-    off = np.log1p(at**2 / (has.row_sd**2 + has.group_sd**2))
-    each = off / np.sqrt(np.bincount(has.group))[has.group]
-    return float(each.sum() + (((logs - center) / spread) ** 2).sum() / 2.0)
+    weight = 1.0 / (1.0 + (at / has.row_sd) ** 2) / has.row_sd**2
+    tau = np.zeros(has.group.max() + 1)
+    tau[has.group] = has.group_sd**2
+    shared = (
+        tau * np.bincount(has.group, weight * at) / (1.0 + tau * np.bincount(has.group, weight))
+    )
+    rows = np.log1p(((at - shared[has.group]) / has.row_sd) ** 2).sum()
+    return float(rows + (shared**2 / tau).sum() + (((logs - center) / spread) ** 2).sum())
 
 
 def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
