@@ -266,11 +266,12 @@ def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
             formula, inputs = f"{formula} + c_launch − kernels", (*inputs, launched)
             substituted += f" + {show(costs.launch_s, 's')} − kernels"
     else:
-        one = constant("c_seq", costs.sequence_s, "added for each sequence that decodes")
+        sequence_s = float(costs.sequence_s)
+        one = constant("c_seq", sequence_s, "added for each sequence that decodes")
         number = given("B", sequences, "")
         formula, inputs = "c_step + c_seq · B", (each, one, number)
-        substituted = f"{show(costs.step_s, 's')} + {show(costs.sequence_s, 's')} · {sequences}"
-        if entry.seconds > (costs.step_s + costs.sequence_s * sequences) * (1.0 + ROUNDING):
+        substituted = f"{show(costs.step_s, 's')} + {show(sequence_s, 's')} · {sequences}"
+        if entry.seconds > (costs.step_s + sequence_s * sequences) * (1.0 + ROUNDING):
             least = float(costs.front_end_s)
             front = constant("c_fe", least, "time of the front end for each token")
             formula, inputs = "c_fe · B − kernels", (front, number)

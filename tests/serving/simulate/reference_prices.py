@@ -19,7 +19,7 @@ def step_s(
     they are all alike where it is not given.
     """
     engine = prices.engine
-    software = engine.step_s + engine.sequence_s * decoding
+    software = engine.step_s + float(engine.sequence_s) * decoding
     total = 0.0
     if decoding:
         mean = context / decoding
