@@ -318,7 +318,7 @@ def _grounds(deployment: Deployment) -> str:
         return f"{measured}; what {title} adds to them is left out."
     return (
         f"{measured}, and by what {title} adds to them as fitted to serving that was measured end "
-        f"to end: {show(costs.step_s, 's')} a step, {show(float(costs.sequence_s), 's')} a sequence "
-        f"in it, {show(costs.prefill_s, 's')} where it has prompts, {show(costs.request_s, 's')} a "
+        f"to end: {show(costs.step_s, 's')} a step, {show(float(costs.sequence_s), 's')} a sequence"
+        f" in it, {show(costs.prefill_s, 's')} where it has prompts, {show(costs.request_s, 's')} a "
         "request. `roofline validate --kind e2e` says how far such predictions are off."
     )
