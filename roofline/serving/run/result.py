@@ -316,9 +316,10 @@ def _grounds(deployment: Deployment) -> str:
     measured = "Steps are priced by fits to measured kernels"
     if not costs.step_s:
         return f"{measured}; what {title} adds to them is left out."
+    each = show(float(costs.sequence_s), "s")
     return (
         f"{measured}, and by what {title} adds to them as fitted to serving that was measured end "
-        f"to end: {show(costs.step_s, 's')} a step, {show(float(costs.sequence_s), 's')} a sequence"
-        f" in it, {show(costs.prefill_s, 's')} where it has prompts, {show(costs.request_s, 's')} a "
+        f"to end: {show(costs.step_s, 's')} a step, {each} a sequence in it, "
+        f"{show(costs.prefill_s, 's')} where it has prompts, {show(costs.request_s, 's')} a "
         "request. `roofline validate --kind e2e` says how far such predictions are off."
     )
