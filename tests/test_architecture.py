@@ -11,7 +11,7 @@ import roofline
 ROOMS = (
     {"errors"},
     {"units", "content", "files"},
-    {"schema", "table", "kept"},
+    {"schema", "table", "kept", "special"},
     {"hardware"},
     {"model"},
     {"cost"},

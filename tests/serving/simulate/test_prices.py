@@ -141,8 +141,9 @@ def test_an_engine_adds_what_its_record_says() -> None:
     assert step_s(dressed, 8, 8 * 500.0, []) == pytest.approx(1.1 * decode + 1e-3 + 8e-5)
     whole = 1.1 * decode + 1.2 * added + 1e-3 + 8e-5 + 2e-3
     assert step_s(dressed, 8, 8 * 500.0, chunks) == pytest.approx(whole)
-    slow = replace(bare, engine=EngineCosts(front_end_s=1.0))
-    assert step_s(slow, 8, 8 * 500.0, chunks) == 8.0
+    slow = replace(bare, engine=EngineCosts(launch_s=1.0))
+    assert step_s(slow, 8, 8 * 500.0, chunks) == 1.0
+    assert step_s(slow, 8, 8 * 500.0, []) == decode
 
 
 @pytest.mark.parametrize(("model", "tp"), [("llama-3.1-8b", 1), ("llama-3.1-70b", 8)])
