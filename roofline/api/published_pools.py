@@ -103,7 +103,7 @@ def _rate(result: PublishedResult, **changed: Any) -> PoolRate | None:
 
 
 def _overlap(result: PublishedResult, rate: PoolRate, measured: float) -> str:
-    """Between communication in full view and none."""
+    """Reason that communication overlaps in part; empty where that does not explain it."""
     hidden = _rate(result, overlap=1.0)
     if hidden is None or not rate.value < measured < hidden.value:
         return ""
@@ -114,7 +114,7 @@ def _overlap(result: PublishedResult, rate: PoolRate, measured: float) -> str:
 
 
 def _rest(result: PublishedResult, rate: PoolRate, measured: float) -> str:
-    """How far off it is, as nothing tells why."""
+    """Error of the prediction, without a reason for it."""
     return f"it is {_off(rate.value, measured)}; nothing that is published tells why."
 
 

@@ -36,7 +36,7 @@ LONGEST: Final = 1.0
 STEPS: Final = 2
 """Steps of a search, each with derivatives of its own. [1]"""
 SHARES: Final = np.array([1.0, 0.5, 0.25, 0.125])
-"""Of a step, those that are tried: loops of clients bend where derivatives go straight. [1]"""
+"""Shares of a step that are tried: closed loops are not as linear as their derivatives. [1]"""
 
 
 def priors() -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""How constants do on networks that they were not fitted to under that engine."""
+"""Predictions of networks by constants that were fitted without them, and their spread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -29,7 +29,7 @@ PLACE: Final = {name: place for place, name in enumerate(NAMES)}
 MANY: Final = 500
 """Rows from which on more than one process serves them. [1]"""
 _JOB: list[tuple[Sequence[Known], Array, NDArray[np.bool_]]] = []
-"""What processes of a pool find when they begin: rows need not be sent."""
+"""Rows and constants that forked processes inherit, so that none are sent."""
 
 
 def profile_of(each: Known, logs: Array) -> EngineProfile:

@@ -18,7 +18,7 @@ SHOWN: Final = (
     "in fit",
 )  # fmt: skip
 SAFE: Final = "https://"
-"""What an address begins with that the page links to."""
+"""Beginning of an address that the page links to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PublishedFacts:
-    """What is said of published results beside their table.
+    """Facts of the published results, beside their table.
 
     Attributes
     ----------

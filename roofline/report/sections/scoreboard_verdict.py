@@ -24,7 +24,7 @@ ENOUGH: Final = 0.77
 
 @dataclass(frozen=True, slots=True)
 class ScoreboardFacts:
-    """What a reader takes away.
+    """Facts of the verdict.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ class KernelTimes:
     start_s: Array
 
     def lacks(self, points: Points) -> NDArray[np.bool_]:
-        """Which points were not looked up yet."""
+        """Points that were not looked up yet."""
         place = np.minimum(np.searchsorted(self.points, points), len(self.points) - 1)
         return np.asarray(self.points[place] != points)
 

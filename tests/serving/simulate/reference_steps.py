@@ -459,7 +459,7 @@ class Reference:
             self.open += 1
 
     def start(self, prompts: bool) -> float:
-        """What the first step with prompts takes more on a server that has just started."""
+        """Time added to the first step with prompts of a server that has just started."""
         first, self.cold = self.cold and prompts, self.cold and not prompts
         return self.prices.engine.cold_s * first
 

@@ -83,8 +83,8 @@ def decode_run(
     times are a straight line in every interval of the tables, so their sum there is
     n·a + b·n(n − 1)/2, and solved for n where the limit is reached.
 
-    The front end takes ``passing`` for the tokens of a step and is ``behind`` at the start: last is
-    told how far behind it is at the end. [s]
+    The front end takes ``passing`` for the tokens of a step and is ``behind`` at the start; the
+    last number returned is its backlog at the end. [s]
     """
     row, window = p.alone[decoding], p.seen[decoding]
     mean, left, grows = context / decoding, seen / decoding, growing / decoding
@@ -122,7 +122,7 @@ def decode_run(
 
 @compiled
 def _behind(first: float, slope: float, n: int, passing: float, behind: float) -> float:
-    """How far the front end is behind after n steps: max(0, behind + passing − step) for each. [s]
+    """Backlog of the front end after n steps: max(0, behind + passing − step) for each. [s]
 
     It was last idle before all of them, after all of them or, where steps become shorter, after
     the last one that is not shorter than ``passing``.

@@ -90,7 +90,7 @@ def enter(g: Rules, s: State) -> None:
 
 @compiled
 def start(cold_s: float, s: State) -> float:
-    """What the first step with prompts takes more than later ones; 0 for these. [s]"""
+    """Time added to the first step with prompts; 0 for later ones. [s]"""
     n = s.counts[0]
     first = n.warm == 0
     n.warm = 1

@@ -109,7 +109,7 @@ class Share:
         return found + self.software(batch)
 
     def software(self, batch: Array) -> Array:
-        """What the engine's software adds to a step with prompts beside so many sequences. [s]"""
+        """Time of the engine's software in a step with prompts beside so many sequences. [s]"""
         beside = batch if self.decode_first else np.zeros_like(batch)
         found: Array = self.software_s + self.sequence_s * beside
         return found
