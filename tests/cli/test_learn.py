@@ -70,7 +70,7 @@ def test_what_changed_and_how_well_it_holds_is_said(
     ttft, tpot, _ = roofline.compare_measured(slower).tables["summary"]["median"]
     learnt = roofline.compare_measured(slower, profile=path).tables["summary"]["median"]
     assert learnt[1] < tpot / 2
-    assert max(ttft, learnt[0]) < 0.1  # a step is a twentieth of it
+    assert learnt[0] < ttft
 
 
 def test_json_has_constants_errors_and_the_file(capsys: Captured, slower: Path) -> None:

@@ -5,7 +5,7 @@ random effect and not as its number of rows: residual = J·(θ − θ₀) + u_gr
 θ. Solved by Gauss-Newton with a robust weight on each row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -220,20 +220,22 @@ def linear(
     return Linear(start, at, slopes)
 
 
-def loss(has: Cells, at: Array, logs: Array) -> float:
+def loss(has: Cells, at: Array, logs: Array, believed: tuple[Array, Array] | None = None) -> float:
     """Misfit of cells and of their groups, and of the constants to the priors. [1]
 
     Parameters
     ----------
     has, at, logs
         Cells, their residuals, and the constants that have them.
+    believed
+        As of `improved`.
 
     Notes
     -----
     Σ log(1 + (r − u)² / σ²) + Σ u² / τ² + Σ (θ − θ₀)² / s², u what the cells of a group share: the
     weights of `improved` are those of this logarithm.
     """
-    center, spread = priors()
+    center, spread = priors() if believed is None else believed
     weight = 1.0 / (1.0 + (at / has.row_sd) ** 2) / has.row_sd**2
     tau = np.zeros(has.group.max() + 1)
     tau[has.group] = has.group_sd**2
@@ -241,7 +243,33 @@ def loss(has: Cells, at: Array, logs: Array) -> float:
         tau * np.bincount(has.group, weight * at) / (1.0 + tau * np.bincount(has.group, weight))
     )
     rows = np.log1p(((at - shared[has.group]) / has.row_sd) ** 2).sum()
-    return float(rows + (shared**2 / tau).sum() + (((logs - center) / spread) ** 2).sum())
+    groups = (shared[tau > 0] ** 2 / tau[tau > 0]).sum()
+    return float(rows + groups + (((logs - center) / spread) ** 2).sum())
+
+
+def shortened(
+    has: Cells,
+    near: Linear,
+    logs: Array,
+    again: Callable[[Array], Array],
+    believed: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]:
+    """Constants on the way to others where cells fit best, and the residuals there.
+
+    Parameters
+    ----------
+    has, near
+        Cells around the constants that the way begins at; these are returned if none is better.
+    logs
+        Where it leads.
+    again
+        Residuals of the cells at several vectors of constants.
+    believed
+        As of `improved`.
+    """
+    tried = near.start + SHARES[:, None] * (logs - near.start)
+    found = [(near.start, near.at), *zip(tried, again(tried), strict=True)]
+    return min(found, key=lambda each: loss(has, each[1], each[0], believed))
 
 
 def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
@@ -258,13 +286,8 @@ def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
     has, covariance = cells(rows), np.zeros(0)
     for _ in range(STEPS):
         logs, covariance = improved(has, near.at, near.slopes, near.start)
-        tried = near.start + SHARES[:, None] * (logs - near.start)
-        losses = [
-            loss(has, at, each)
-            for at, each in zip(residuals_at(rows, has, tried), tried, strict=True)
-        ]
-        best = int(np.argmin(losses))
-        if losses[best] >= loss(has, near.at, near.start):
+        logs, _ = shortened(has, near, logs, lambda tried: residuals_at(rows, has, tried))
+        if logs is near.start:
             break
-        near = linear(rows, has, tried[best])
+        near = linear(rows, has, logs)
     return near, np.sqrt(np.diag(covariance))
