@@ -47,25 +47,17 @@ Progress = Callable[[int, int, Measurement], object]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a campaign measured.
-
-    Attributes
-    ----------
-    records
-        Read back from the disk.
-    dropped
-        What was not measured, and why.
-    before, after
-        Noise; None where it is not looked for.
-    seconds
-        How long it took. [s]
-    """
+    """What a campaign measured."""
 
     records: Records
+    """Read back from the disk."""
     dropped: tuple[Dropped, ...]
+    """What was not measured, and why."""
     before: Noise | None
     after: Noise | None
+    """Noise; None where it is not looked for."""
     seconds: float
+    """How long it took. [s]"""
 
 
 def folder_for(place: Place) -> Path:

@@ -125,22 +125,15 @@ def backend(processor: Processor) -> NumpyBackend:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How much a machine disturbs equal pieces of work.
-
-    Attributes
-    ----------
-    slowed
-        Share of the copies that others on the core slowed down, which do not count. [1]
-    memory
-        Widest difference between the medians of blocks of equal copies in memory, which all that
-        runs on the socket uses, among those that count. [1]
-    taken
-        Share of the time in which others had the processor. [1]
-    """
+    """How much a machine disturbs equal pieces of work."""
 
     slowed: float
+    """Share of the copies that others on the core slowed down, which do not count. [1]"""
     memory: float
+    """Widest difference between the medians of blocks of equal copies in memory, which all that
+    runs on the socket uses, among those that count. [1]"""
     taken: float
+    """Share of the time in which others had the processor. [1]"""
 
     @property
     def calm(self) -> bool:

@@ -32,24 +32,16 @@ TOLERANCE: Final = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Measured times of one operation of one library on one machine.
-
-    Attributes
-    ----------
-    payload
-        As `roofline.cost.regimes.PATHS` defines it. [B]
-    ranks
-        Devices. [1]
-    measured
-        Time. [s]
-    in_switch
-        Whether the switch could have added this type of number.
-    """
+    """Measured times of one operation of one library on one machine."""
 
     payload: Array
+    """As `roofline.cost.regimes.PATHS` defines it. [B]"""
     ranks: Array
+    """Devices. [1]"""
     measured: Array
+    """Time. [s]"""
     in_switch: NDArray[np.bool_]
+    """Whether the switch could have added this type of number."""
 
     def __len__(self) -> int:
         """Rows."""

@@ -38,49 +38,32 @@ SUFFIXES: Final = ("_pairnvlink", "_pairwise_nvlink")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Of one kind of kernel.
-
-    Attributes
-    ----------
-    needed
-        Numbers from 1 up.
-    usual
-        Numbers and words that are taken where a column or a value is missing.
-    like
-        Columns that are taken from another where missing.
-    words
-        Columns that are words and have no usual value.
-    known
-        Words of a column that a form is for.
-    most
-        Pairs of columns of which the first is never above the second.
-    """
+    """Of one kind of kernel."""
 
     needed: tuple[str, ...]
+    """Numbers from 1 up."""
     usual: Mapping[str, float | str] = field(default_factory=dict)
+    """Numbers and words that are taken where a column or a value is missing."""
     like: Mapping[str, str] = field(default_factory=dict)
+    """Columns that are taken from another where missing."""
     words: tuple[str, ...] = ("gpu",)
+    """Columns that are words and have no usual value."""
     known: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Words of a column that a form is for."""
     most: tuple[tuple[str, str], ...] = ()
+    """Pairs of columns of which the first is never above the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Rows that are not predicted.
-
-    Attributes
-    ----------
-    where
-        What they have in common, in words.
-    index
-        Their places in the file. [1]
-    why
-        One sentence.
-    """
+    """Rows that are not predicted."""
 
     where: str
+    """What they have in common, in words."""
     index: Places
+    """Their places in the file. [1]"""
     why: str
+    """One sentence."""
 
     @property
     def rows(self) -> int:

@@ -27,35 +27,24 @@ SPENT: Final = "the budget is spent"
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Times of one point.
-
-    Attributes
-    ----------
-    point
-        What was measured.
-    samples
-        Each the mean time of ``runs`` runs. [s]
-    runs, sets
-        Runs in a sample; argument sets that they rotate over. [1]
-    reuse
-        Touched between two uses of what is streamed. [B]
-    stopped
-        Why there are no more samples: ``"converged"``, ``"time"``, ``"samples"``, or ``"slowed"``
-        where the device was held down all the time.
-    dropped
-        Samples that do not count, by the reason for which the device was held down. [1]
-    clocks
-        Clocks, power and temperature right after, as the backend tells them.
-    """
+    """Times of one point."""
 
     point: Point
+    """What was measured."""
     samples: tuple[float, ...]
+    """Each the mean time of ``runs`` runs. [s]"""
     runs: int
     sets: int
+    """Runs in a sample; argument sets that they rotate over. [1]"""
     reuse: float
+    """Touched between two uses of what is streamed. [B]"""
     stopped: str
+    """Why there are no more samples: ``"converged"``, ``"time"``, ``"samples"``, or ``"slowed"``
+    where the device was held down all the time."""
     dropped: Mapping[str, int] = field(default_factory=dict)
+    """Samples that do not count, by the reason for which the device was held down. [1]"""
     clocks: Mapping[str, float] = field(default_factory=dict)
+    """Clocks, power and temperature right after, as the backend tells them."""
 
     @property
     def median(self) -> Median:
@@ -65,21 +54,14 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Memory that a point takes: everything once, and what is streamed in each further set.
-
-    Attributes
-    ----------
-    sets
-        Argument sets. [1]
-    numbers
-        Elements that are read, of all sets, by number type. [1]
-    room
-        What is written. [B]
-    """
+    """Memory that a point takes: everything once, and what is streamed in each further set."""
 
     sets: int
+    """Argument sets. [1]"""
     numbers: Mapping[str, int]
+    """Elements that are read, of all sets, by number type. [1]"""
     room: int
+    """What is written. [B]"""
 
     @property
     def total_bytes(self) -> float:

@@ -69,21 +69,14 @@ TABLES: Final[tuple[_Shape, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Rows of a fit as fits without their families predict them.
-
-    Attributes
-    ----------
-    rows
-        Places of the rows that were judged: of many, a random part. [1]
-    log_error
-        Logarithm of measured over predicted. [1]
-    log_sd
-        Spread of the prediction, from the residuals of the other folds. [1]
-    """
+    """Rows of a fit as fits without their families predict them."""
 
     rows: NDArray[np.intp]
+    """Places of the rows that were judged: of many, a random part. [1]"""
     log_error: Array
+    """Logarithm of measured over predicted. [1]"""
     log_sd: Array
+    """Spread of the prediction, from the residuals of the other folds. [1]"""
 
 
 def fit(

@@ -64,34 +64,23 @@ Name = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows that one fit may hold.
-
-    Attributes
-    ----------
-    name
-        Device, library, version, kernel and formats.
-    form, machine
-        What they are fitted with.
-    dims
-        Columns of the form.
-    measured
-        Times. [s]
-    families
-        Label of each row: rows of a family are left out together.
-    index
-        Places of the rows in the file. [1]
-    arithmetic
-        Whose published rate the machine is given.
-    """
+    """Rows that one fit may hold."""
 
     name: Name
+    """Device, library, version, kernel and formats."""
     form: Form
     machine: Machine
+    """What they are fitted with."""
     dims: dict[str, Array]
+    """Columns of the form."""
     measured: Array
+    """Times. [s]"""
     families: Labels
+    """Label of each row: rows of a family are left out together."""
     index: Labels
+    """Places of the rows in the file. [1]"""
     arithmetic: str
+    """Whose published rate the machine is given."""
 
     def __len__(self) -> int:
         """Rows."""

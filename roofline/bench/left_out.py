@@ -26,24 +26,16 @@ the carried fit is better on families left out, in p90 nearly always: tests/vali
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What a predictor says of the rows of a group.
-
-    Attributes
-    ----------
-    seconds
-        Medians; NaN where a row cannot be predicted. [s]
-    log_sd
-        Standard deviations of their logarithms. [1]
-    basis
-        How they are known, in words.
-    why
-        Of the rows that are NaN.
-    """
+    """What a predictor says of the rows of a group."""
 
     seconds: Array
+    """Medians; NaN where a row cannot be predicted. [s]"""
     log_sd: Array
+    """Standard deviations of their logarithms. [1]"""
     basis: str
+    """How they are known, in words."""
     why: str = ""
+    """Of the rows that are NaN."""
 
 
 Predictor: TypeAlias = Callable[[Sequence[Group]], Iterator[Predicted | RooflineError]]

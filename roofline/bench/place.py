@@ -66,27 +66,18 @@ class Noise(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where probes run.
-
-    Attributes
-    ----------
-    backend
-        Runs and times them.
-    published
-        Rates of its datasheet, or what stands in for one.
-    environment
-        What the times depend on besides the probes.
-    noise
-        Looks how calm the machine is.
-    title
-        What a person calls it.
-    """
+    """Where probes run."""
 
     backend: Backend
+    """Runs and times them."""
     published: Published
+    """Rates of its datasheet, or what stands in for one."""
     environment: Mapping[str, str]
+    """What the times depend on besides the probes."""
     noise: Callable[[], Noise | None]
+    """Looks how calm the machine is."""
     title: str
+    """What a person calls it."""
 
 
 def numpy_place() -> Place:

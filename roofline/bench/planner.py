@@ -42,21 +42,14 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure.
-
-    Attributes
-    ----------
-    points
-        In order of importance: should time run out after all, the last ones are the least loss.
-    dropped
-        What is left out.
-    seconds
-        Expected time. [s]
-    """
+    """What to measure."""
 
     points: tuple[Point, ...]
+    """In order of importance: should time run out after all, the last ones are the least loss."""
     dropped: tuple[Dropped, ...]
+    """What is left out."""
     seconds: float
+    """Expected time. [s]"""
 
 
 def plan(

@@ -27,21 +27,14 @@ UNMEASURED: Final = (1.0,)
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Time of some kernels, one after the other.
-
-    Attributes
-    ----------
-    seconds
-        Median. [s]
-    log_sd
-        Standard deviation of its logarithm. [1]
-    basis
-        The worst of those it is made of, one of `roofline.table.BASES`.
-    """
+    """Time of some kernels, one after the other."""
 
     seconds: float
+    """Median. [s]"""
     log_sd: float
+    """Standard deviation of its logarithm. [1]"""
     basis: str
+    """The worst of those it is made of, one of `roofline.table.BASES`."""
 
     @property
     def interval(self) -> tuple[float, float]:

@@ -53,68 +53,47 @@ def only_kernels(xp: Any, **arguments: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What is measured.
-
-    Attributes
-    ----------
-    name, version
-        As the file is called; raised whenever what is measured changes, so that older records stop
-        applying.
-    kind
-        Kind of operator, as in `roofline.cost.work.Op`.
-    axes
-        Values by name; a name of several words binds as many values at once: ``"n k"``.
-    arguments
-        Makes the arrays of one run at a point, by the names that ``launch`` takes.
-    work
-        What one run asks of the device.
-    launch
-        One run: array module, then the arguments by name. Allocates nothing that it can avoid.
-        Left out where there are only ``kernels``.
-    streamed
-        Arguments of which a near or cold run gets a copy from there; the others stay.
-    states
-        Warm, near, cold.
-    regime
-        Which side of a change of behaviour a point is on; every regime is covered by a plan.
-    arithmetic
-        Type of the matrix arithmetic; empty where there is none.
-    provider
-        Whose kernels these are; empty for those of the backend.
-    backends
-        Where it can run.
-    kernels
-        One run on a GPU as data, where it is not that of an array module: kernels of
-        ``microbench/cuda``, products, collectives (`roofline.bench.gpu.calls`). Takes the
-        device's `roofline.bench.gpu.device.Sku`, then the arguments by name.
-    captured
-        Whether a GPU replays runs as a graph; if not, the host launches each of them.
-    needs
-        Packages besides those of the backend; where one is missing the probe is left out.
-    devices
-        GPUs that a point takes.
-    form
-        Name of the form that is fitted on a GPU, where it is not the usual one of the kind.
-    """
+    """What is measured."""
 
     name: str
     version: int
+    """As the file is called; raised whenever what is measured changes, so that older records stop
+    applying."""
     kind: Kind
+    """Kind of operator, as in `roofline.cost.work.Op`."""
     axes: Mapping[str, Sequence[Any]]
+    """Values by name; a name of several words binds as many values at once: ``"n k"``."""
     arguments: Callable[[Maker, Shape], Mapping[str, Any]]
+    """Makes the arrays of one run at a point, by the names that ``launch`` takes."""
     work: Callable[[Shape], Work]
+    """What one run asks of the device."""
     launch: Callable[..., object] = only_kernels
+    """One run: array module, then the arguments by name. Allocates nothing that it can avoid.
+    Left out where there are only ``kernels``."""
     streamed: tuple[str, ...] = ()
+    """Arguments of which a near or cold run gets a copy from there; the others stay."""
     states: tuple[State, ...] = ("warm",)
+    """Warm, near, cold."""
     regime: Callable[[Shape], str] = lambda at: ""
+    """Which side of a change of behaviour a point is on; every regime is covered by a plan."""
     arithmetic: str = ""
+    """Type of the matrix arithmetic; empty where there is none."""
     provider: str = ""
+    """Whose kernels these are; empty for those of the backend."""
     backends: tuple[str, ...] = ("numpy", "cupy")
+    """Where it can run."""
     kernels: Callable[..., Sequence[Any]] | None = None
+    """One run on a GPU as data, where it is not that of an array module: kernels of
+    ``microbench/cuda``, products, collectives (`roofline.bench.gpu.calls`). Takes the
+    device's `roofline.bench.gpu.device.Sku`, then the arguments by name."""
     captured: bool = True
+    """Whether a GPU replays runs as a graph; if not, the host launches each of them."""
     needs: tuple[str, ...] = ()
+    """Packages besides those of the backend; where one is missing the probe is left out."""
     devices: Callable[[Shape], int] = lambda at: 1
+    """GPUs that a point takes."""
     form: str = ""
+    """Name of the form that is fitted on a GPU, where it is not the usual one of the kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +107,14 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One place in the axes of a probe.
-
-    Attributes
-    ----------
-    probe
-        What is measured there.
-    at
-        Values of the axes.
-    state
-        Warm, near or cold.
-    """
+    """One place in the axes of a probe."""
 
     probe: Probe
+    """What is measured there."""
     at: Shape
+    """Values of the axes."""
     state: State
+    """Warm, near or cold."""
 
     @property
     def name(self) -> str:

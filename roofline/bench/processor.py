@@ -25,24 +25,16 @@ _CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """Processor of this machine.
-
-    Attributes
-    ----------
-    title
-        What it calls itself.
-    cores
-        That this process may use. [1]
-    cache_bytes
-        Last-level cache. [B]
-    memory_bytes
-        Of the machine, free or not. [B]
-    """
+    """Processor of this machine."""
 
     title: str
+    """What it calls itself."""
     cores: int
+    """That this process may use. [1]"""
     cache_bytes: float
+    """Last-level cache. [B]"""
     memory_bytes: float
+    """Of the machine, free or not. [B]"""
 
     @property
     def name(self) -> str:

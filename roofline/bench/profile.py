@@ -29,39 +29,27 @@ OCTAVE_DIGITS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A calibration of one provider on one machine.
-
-    Attributes
-    ----------
-    name
-        Of the file.
-    provider, device
-        Whose kernels, on what.
-    date
-        When they were measured.
-    digest
-        Fingerprint of the rows.
-    environment
-        What the times depend on besides.
-    machine, source
-        Published rates that the forms were given, and whose they are.
-    fits
-        By probe.
-    rates
-        Published rates by arithmetic type, where forms were given others than that of `machine`.
-        [FLOP/s]
-    """
+    """A calibration of one provider on one machine."""
 
     name: str
+    """Of the file."""
     provider: str
     device: str
+    """Whose kernels, on what."""
     date: str
+    """When they were measured."""
     digest: str
+    """Fingerprint of the rows."""
     environment: Mapping[str, str]
+    """What the times depend on besides."""
     machine: Machine
     source: str
+    """Published rates that the forms were given, and whose they are."""
     fits: Mapping[str, Fitted]
+    """By probe."""
     rates: Mapping[str, float] = field(default_factory=dict)
+    """Published rates by arithmetic type, where forms were given others than that of `machine`.
+    [FLOP/s]"""
 
     def of(self, arithmetic: str) -> Machine:
         """The machine as it computes in that type."""

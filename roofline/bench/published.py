@@ -17,27 +17,18 @@ USUAL: Final = ("bf16", "fp16", "fp32")
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Published rates.
-
-    Attributes
-    ----------
-    source
-        Whose: a name or path that `roofline.hardware.catalog.gpu` finds.
-    machine
-        At the usual arithmetic of the device.
-    rates
-        By arithmetic type; empty where all are that of `machine`. [FLOP/s]
-    link_bytes_per_s
-        Of a device, to others, in one direction; 0 where there are no others. [B/s]
-    in_switch
-        Whether the switch between them adds numbers itself.
-    """
+    """Published rates."""
 
     source: str
+    """Whose: a name or path that `roofline.hardware.catalog.gpu` finds."""
     machine: Machine
+    """At the usual arithmetic of the device."""
     rates: Mapping[str, float] = field(default_factory=dict)
+    """By arithmetic type; empty where all are that of `machine`. [FLOP/s]"""
     link_bytes_per_s: float = 0.0
+    """Of a device, to others, in one direction; 0 where there are no others. [B/s]"""
     in_switch: bool = False
+    """Whether the switch between them adds numbers itself."""
 
     def of(self, arithmetic: str) -> Machine:
         """The machine as it computes in that type; its usual one where there is none."""

@@ -43,50 +43,23 @@ class ProbeEntry(Strict):
 
 
 class Header(Strict):
-    """Sidecar of a run.
-
-    Attributes
-    ----------
-    run
-        Identifies it in its parts.
-    provider
-        Whose kernels were measured.
-    environment
-        What the times depend on besides the probes.
-    probes
-        By name.
-    """
+    """Sidecar of a run."""
 
     schema_version: Literal[2]
+    """Layout of the file."""
     run: str = Field(min_length=8)
+    """Identifies it in its parts."""
     provider: str = Field(min_length=1)
+    """Whose kernels were measured."""
     environment: dict[str, str]
+    """What the times depend on besides the probes."""
     probes: dict[str, ProbeEntry]
+    """By name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Measurements of one point.
-
-    Attributes
-    ----------
-    point, probe, kind, state, regime, arithmetic
-        As of the probe.
-    at
-        Values of its axes.
-    work
-        By the names in `WORK`. [FLOP], [B]
-    reuse
-        Touched between two uses of the arguments that are streamed. [B]
-    samples
-        Each the mean time of some runs. [s]
-    stopped
-        Why there are no more.
-    dropped
-        Samples that do not count, by the reason for which the clock was held down. [1]
-    clocks
-        Clocks, power and temperature after the last sample, where the device tells them.
-    """
+    """Measurements of one point."""
 
     point: str
     probe: str
@@ -94,13 +67,21 @@ class Record:
     state: str
     regime: str
     arithmetic: str
+    """As of the probe."""
     at: Mapping[str, int]
+    """Values of its axes."""
     work: Mapping[str, float]
+    """By the names in `WORK`. [FLOP], [B]"""
     reuse: float
+    """Touched between two uses of the arguments that are streamed. [B]"""
     samples: tuple[float, ...]
+    """Each the mean time of some runs. [s]"""
     stopped: str
+    """Why there are no more."""
     dropped: Mapping[str, int] = field(default_factory=dict)
+    """Samples that do not count, by the reason for which the clock was held down. [1]"""
     clocks: Mapping[str, float] = field(default_factory=dict)
+    """Clocks, power and temperature after the last sample, where the device tells them."""
 
     @property
     def median(self) -> Median:
@@ -110,21 +91,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """A run, read back.
-
-    Attributes
-    ----------
-    header
-        What was run, and where.
-    rows
-        In the order in which they were measured.
-    notes
-        What a reader should know.
-    """
+    """A run, read back."""
 
     header: Header
+    """What was run, and where."""
     rows: tuple[Record, ...]
+    """In the order in which they were measured."""
     notes: tuple[str, ...] = ()
+    """What a reader should know."""
 
     @property
     def digest(self) -> str:

@@ -16,25 +16,18 @@ SLOWED: Final = "slowed"
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """When to stop.
-
-    Attributes
-    ----------
-    relative
-        Half of the interval of the median, as a share of it, that is good enough. [1]
-    least, most
-        Samples. [1]
-    budget_s
-        Time for the samples of one point; `least` are taken in any case. [s]
-    patience
-        Samples put aside for each one wanted at least, before slowed ones are taken after all. [1]
-    """
+    """When to stop."""
 
     relative: float = 0.01
+    """Half of the interval of the median, as a share of it, that is good enough. [1]"""
     least: int = 10
     most: int = 500
+    """Samples. [1]"""
     budget_s: float = 0.15
+    """Time for the samples of one point; `least` are taken in any case. [s]"""
     patience: int = 2
+    """Samples put aside for each one wanted at least, before slowed ones are taken after all.
+    [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +118,15 @@ def reason(samples: Sequence[float], elapsed_s: float, stop: Stop) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What was taken of one thing.
-
-    Attributes
-    ----------
-    values
-        Times. [s]
-    stopped
-        Why there are no more: as `reason`, or `SLOWED` where the clock was held down so often
-        that only its samples are left.
-    dropped
-        Samples that do not count, by the reason for which the clock was held down. [1]
-    """
+    """What was taken of one thing."""
 
     values: tuple[float, ...]
+    """Times. [s]"""
     stopped: str
+    """Why there are no more: as `reason`, or `SLOWED` where the clock was held down so often
+    that only its samples are left."""
     dropped: dict[str, int]
+    """Samples that do not count, by the reason for which the clock was held down. [1]"""
 
 
 def sample(

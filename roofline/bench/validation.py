@@ -82,29 +82,20 @@ FIGURES: Final = ("median", "mean", "p90")
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """Predicted and measured times of the rows of a file of measurements.
-
-    Attributes
-    ----------
-    frame
-        The rows asked for, as they are in the file.
-    measured, predicted, datasheet
-        Times; NaN where a row is not predicted. [s]
-    log_sd
-        Standard deviation of the logarithm of the prediction. [1]
-    basis
-        How each row is known, in words; empty where it is not.
-    refused
-        Rows that are not predicted, and why.
-    """
+    """Predicted and measured times of the rows of a file of measurements."""
 
     frame: "pandas.DataFrame"
+    """The rows asked for, as they are in the file."""
     measured: Array
     predicted: Array
     datasheet: Array
+    """Times; NaN where a row is not predicted. [s]"""
     log_sd: Array
+    """Standard deviation of the logarithm of the prediction. [1]"""
     basis: NDArray[np.object_]
+    """How each row is known, in words; empty where it is not."""
     refused: tuple[Refused, ...]
+    """Rows that are not predicted, and why."""
 
     @property
     def known(self) -> Mask:

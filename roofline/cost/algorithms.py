@@ -25,25 +25,17 @@ FORMULAS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Devices that talk to each other.
-
-    Attributes
-    ----------
-    size
-        Devices n. [1]
-    inside
-        Those of them in one node, g. [1]
-    link, network
-        Wires between devices of a node, and out of it; None where there are none.
-    joined
-        Devices that the link joins, in the group or not. [1]
-    """
+    """Devices that talk to each other."""
 
     size: Number
+    """Devices n. [1]"""
     inside: Number
+    """Those of them in one node, g. [1]"""
     link: Link | None
     network: Link | None = None
+    """Wires between devices of a node, and out of it; None where there are none."""
     joined: int = 0
+    """Devices that the link joins, in the group or not. [1]"""
 
     @property
     def nodes(self) -> Number:
@@ -53,43 +45,29 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A movement of data, by the algorithm that takes least time.
-
-    Attributes
-    ----------
-    work
-        Bytes and rounds of messages on each level.
-    seconds
-        Time at the links' rates and latencies. [s]
-    algorithm
-        Its name; ``"several"`` where it differs along the scenario axis, empty where nothing moves.
-    """
+    """A movement of data, by the algorithm that takes least time."""
 
     work: Work
+    """Bytes and rounds of messages on each level."""
     seconds: Number
+    """Time at the links' rates and latencies. [s]"""
     algorithm: str
+    """Its name; ``"several"`` where it differs along the scenario axis, empty where nothing
+    moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """An algorithm on one link.
-
-    Attributes
-    ----------
-    name
-        What it is called.
-    sent
-        By each device, over all rounds. [B]
-    rounds
-        Of messages that follow one another. [1]
-    group
-        Devices that each addresses in a round, itself included. [1]
-    """
+    """An algorithm on one link."""
 
     name: str
+    """What it is called."""
     sent: Number
+    """By each device, over all rounds. [B]"""
     rounds: Number
+    """Of messages that follow one another. [1]"""
     group: Number = 2.0
+    """Devices that each addresses in a round, itself included. [1]"""
 
 
 def reducing(payload: Number, n: Number, link: Link | None) -> list[Way]:

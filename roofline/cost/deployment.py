@@ -30,38 +30,26 @@ from roofline.model.precision import Precision
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Choices about what is run and how it is counted.
-
-    Attributes
-    ----------
-    attention
-        ``"flash"``: scores stay on chip. ``"naive"``: they go through device memory.
-    mask
-        Pairs that count as work: what a causal kernel does, or the whole square.
-    logits
-        ``"last"``: the LM head runs for the last token of each sequence, as serving engines do.
-        ``"all"``: for every token, as forward passes are counted.
-    mla
-        Form of latent attention: the one that takes less time, or one of them always.
-    routing
-        How tokens spread over experts.
-    ring_attention
-        Whether context parallelism passes keys and values around a ring while it attends, instead
-        of gathering them first.
-    overlap
-        Share of the time of wires between devices that is hidden behind other work. [1]
-    cuda_graphs
-        Whether the engine may run decode steps in CUDA graphs.
-    """
+    """Choices about what is run and how it is counted."""
 
     attention: Literal["flash", "naive"] = "flash"
+    """``"flash"``: scores stay on chip. ``"naive"``: they go through device memory."""
     mask: Mask = "causal"
+    """Pairs that count as work: what a causal kernel does, or the whole square."""
     logits: Literal["last", "all"] = "last"
+    """``"last"``: the LM head runs for the last token of each sequence, as serving engines do.
+    ``"all"``: for every token, as forward passes are counted."""
     mla: Literal["auto", "expanded", "absorbed"] = "auto"
+    """Form of latent attention: the one that takes less time, or one of them always."""
     routing: Routing = UNIFORM
+    """How tokens spread over experts."""
     ring_attention: bool = False
+    """Whether context parallelism passes keys and values around a ring while it attends, instead
+    of gathering them first."""
     overlap: float = 0.0
+    """Share of the time of wires between devices that is hidden behind other work. [1]"""
     cuda_graphs: bool = True
+    """Whether the engine may run decode steps in CUDA graphs."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -71,30 +59,21 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A replica of a network on one or several nodes.
-
-    Attributes
-    ----------
-    architecture, node, precision, engine
-        What runs, on what, in which formats, under which engine.
-    layout
-        How it lies on devices. One whose degrees are arrays is taken as checked.
-    options
-        How it is run and counted.
-    offload
-        What is kept in the host's memory or storage.
-    calibration
-        Measured rates of the device; None for the datasheet's.
-    """
+    """A replica of a network on one or several nodes."""
 
     architecture: Architecture
     node: Node
     precision: Precision
     engine: Engine
+    """What runs, on what, in which formats, under which engine."""
     layout: Layout = SINGLE
+    """How it lies on devices. One whose degrees are arrays is taken as checked."""
     options: Options = Options()
+    """How it is run and counted."""
     offload: Offload = KEPT
+    """What is kept in the host's memory or storage."""
     calibration: Calibration | None = None
+    """Measured rates of the device; None for the datasheet's."""
 
     def stored(self, block: Block | None, role: str) -> str:
         """Number format of the matrix of a role, in a layer or outside all layers."""

@@ -24,33 +24,6 @@ ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-a
 class EngineCosts:
     """Overheads of an engine on one deployment; none by default.
 
-    Attributes
-    ----------
-    step_s
-        Added to every step. [s]
-    sequence_s
-        Added to a step for each sequence that decodes, of all groups that schedule theirs side by
-        side. [s]
-    prefill_s
-        Added to a step that prefills. [s]
-    launch_s
-        Least time of the kernels of a step that prefills, whole network: it runs outside CUDA
-        graphs, and the host launches its kernels one by one. [s]
-    front_end_s
-        Time of the front end for each token that it hands over: answers leave no faster. [s]
-    request_s
-        Between a request's arrival and its place in the queue. [s]
-    serial_s
-        Of it, what the front end does for one request after the other. [s]
-    cold_s
-        Added to the first step with prompts after the server started: kernels are compiled or
-        chosen for shapes that they meet for the first time. [s]
-    decode_gain, prefill_gain
-        Factors on the kernels of decode, and on what prefill adds to them. [1]
-    ttft_log_sd, tpot_log_sd
-        Log standard deviation of measured from predicted serving, in closed loops that no constant
-        was fitted to. [1]
-
     Notes
     -----
     A step that only decodes takes g_d·decode + c_step + c_seq·B, one with prompts
@@ -59,17 +32,31 @@ class EngineCosts:
     """
 
     step_s: float = 0.0
+    """Added to every step. [s]"""
     sequence_s: Number = 0.0
+    """Added to a step for each sequence that decodes, of all groups that schedule theirs side by
+    side. [s]"""
     prefill_s: float = 0.0
+    """Added to a step that prefills. [s]"""
     launch_s: float = 0.0
+    """Least time of the kernels of a step that prefills, whole network: it runs outside CUDA
+    graphs, and the host launches its kernels one by one. [s]"""
     front_end_s: Number = 0.0
+    """Time of the front end for each token that it hands over: answers leave no faster. [s]"""
     request_s: float = 0.0
+    """Between a request's arrival and its place in the queue. [s]"""
     serial_s: float = 0.0
+    """Of it, what the front end does for one request after the other. [s]"""
     cold_s: float = 0.0
+    """Added to the first step with prompts after the server started: kernels are compiled or
+    chosen for shapes that they meet for the first time. [s]"""
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
+    """Factors on the kernels of decode, and on what prefill adds to them. [1]"""
     ttft_log_sd: float = 0.0
     tpot_log_sd: float = 0.0
+    """Log standard deviation of measured from predicted serving, in closed loops that no constant
+    was fitted to. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -158,28 +145,21 @@ IDEAL: Final = EngineCosts()
 
 @dataclass(frozen=True, slots=True)
 class KernelGains:
-    """Factors on kernels that were measured alone, where an engine runs them. [1]
-
-    Attributes
-    ----------
-    dense, experts, attention, interconnect
-        On products and passes over activations, routed experts, attention, collectives.
-    start, start_low, start_pass, start_experts
-        On what a product in 16 bits, one in 8 bits or fewer, a pass over activations and a mixture
-        of experts take to start: in a CUDA graph launches are shorter, and neighbours are fused.
-    launch_s
-        Least time of a kernel, which the host takes to launch the next one. [s]
-    """
+    """Factors on kernels that were measured alone, where an engine runs them. [1]"""
 
     dense: float = 1.0
     experts: float = 1.0
     attention: float = 1.0
     interconnect: float = 1.0
+    """On products and passes over activations, routed experts, attention, collectives."""
     start: float = 1.0
     start_low: float = 1.0
     start_pass: float = 1.0
     start_experts: float = 1.0
+    """On what a product in 16 bits, one in 8 bits or fewer, a pass over activations and a mixture
+    of experts take to start: in a CUDA graph launches are shorter, and neighbours are fused."""
     launch_s: float = 0.0
+    """Least time of a kernel, which the host takes to launch the next one. [s]"""
 
     def seconds(self, op: Op, known: "Measured") -> Number:
         """Time of one execution of an operator in an engine. [s]

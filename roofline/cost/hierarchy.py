@@ -21,19 +21,13 @@ PIECE = 2**20  # row blocks counted at once
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes of one execution by level.
-
-    Attributes
-    ----------
-    hbm, l2
-        From device memory, and through the last-level cache into the SMs. [B]
-    scores
-        What attention would write and read of scores if they left the chip. [B]
-    """
+    """Bytes of one execution by level."""
 
     hbm: float
     l2: float
+    """From device memory, and through the last-level cache into the SMs. [B]"""
     scores: float = 0.0
+    """What attention would write and read of scores if they left the chip. [B]"""
 
 
 def flash_blocks(head_dim: float, shared_bytes: float, width: float) -> tuple[int, int]:

@@ -26,27 +26,6 @@ _FILLED: Final = re.compile(r"[\s×x*,+_-]+")
 class Layout:
     """Degrees of parallelism of one replica. Those of a stage may be arrays over the scenario axis.
 
-    Attributes
-    ----------
-    tp
-        Tensor parallel t: devices that share heads and widths of every layer. [1]
-    cp
-        Context parallel c: devices that share the tokens of every sequence. [1]
-    dp
-        Attention data parallel d: groups with sequences of their own, which share the experts. [1]
-    ep
-        Expert parallel e: groups that the experts of a stage are spread over; the devices of a
-        group share each expert's matrices. [1]
-    pp
-        Pipeline parallel p: stages. [1]
-    sequence_parallel
-        Whether norms and residuals are split by tokens over the tensor-parallel group, with an
-        all-gather before and a reduce-scatter after each part instead of an all-reduce.
-    stages
-        Layers of each stage; empty for an even split. [1]
-    microbatches
-        Parts a batch is cut into so that stages work at once; 0 for one for each stage. [1]
-
     Examples
     --------
     >>> Layout(tp=8, pp=2).devices, str(Layout(tp=2, dp=8, ep=16))
@@ -54,13 +33,24 @@ class Layout:
     """
 
     tp: Number = 1
+    """Tensor parallel t: devices that share heads and widths of every layer. [1]"""
     cp: Number = 1
+    """Context parallel c: devices that share the tokens of every sequence. [1]"""
     dp: Number = 1
+    """Attention data parallel d: groups with sequences of their own, which share the experts.
+    [1]"""
     ep: Number = 1
+    """Expert parallel e: groups that the experts of a stage are spread over; the devices of a
+    group share each expert's matrices. [1]"""
     pp: int = 1
+    """Pipeline parallel p: stages. [1]"""
     sequence_parallel: bool = False
+    """Whether norms and residuals are split by tokens over the tensor-parallel group, with an
+    all-gather before and a reduce-scatter after each part instead of an all-reduce."""
     stages: tuple[int, ...] = ()
+    """Layers of each stage; empty for an even split. [1]"""
     microbatches: int = 0
+    """Parts a batch is cut into so that stages work at once; 0 for one for each stage. [1]"""
 
     @property
     def stage_devices(self) -> Number:

@@ -17,33 +17,22 @@ measured; assumed. [1]"""
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Time of one execution of an operator as measurements tell it.
-
-    Attributes
-    ----------
-    seconds
-        Median. [s]
-    log_sd
-        Standard deviation of its logarithm. [1]
-    basis
-        Index into `roofline.table.BASES`: the worst of what it rests on.
-    found
-        The fit that tells it; None where the time is part of another operator's.
-    assumed
-        Why the fit may not be of this kernel, in words; empty where it is.
-    start_s
-        Of the time, what the kernel takes to start. [s]
-    kind
-        Kind of the fused kernel that the operator is a part of; empty where it is its own.
-    """
+    """Time of one execution of an operator as measurements tell it."""
 
     seconds: Number
+    """Median. [s]"""
     log_sd: Number
+    """Standard deviation of its logarithm. [1]"""
     basis: Number
+    """Index into `roofline.table.BASES`: the worst of what it rests on."""
     found: Found | None = None
+    """The fit that tells it; None where the time is part of another operator's."""
     assumed: str = ""
+    """Why the fit may not be of this kernel, in words; empty where it is."""
     start_s: Number = 0.0
+    """Of the time, what the kernel takes to start. [s]"""
     kind: str = ""
+    """Kind of the fused kernel that the operator is a part of; empty where it is its own."""
 
 
 class Calibration(Protocol):

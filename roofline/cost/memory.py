@@ -22,36 +22,25 @@ from roofline.model.precision import named
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Budget of one device: of the fullest stage where there are several. All in bytes.
-
-    Attributes
-    ----------
-    capacity
-        What software can use of the device.
-    budget
-        The share of it that the engine takes.
-    weights, activations, runtime, graphs
-        Taken whatever is cached: ``activations`` is the peak of the largest step.
-    kv
-        Cache of the batch at its longest context.
-    host
-        Kept in the host's memory or storage for this device, not part of the others.
-    buffer
-        Layers on their way from there.
-    stage
-        Which stage of the pipeline it is, the first one being 0. [1]
-    """
+    """Budget of one device: of the fullest stage where there are several. All in bytes."""
 
     capacity: float
+    """What software can use of the device."""
     budget: float
+    """The share of it that the engine takes."""
     weights: float
     activations: float
     runtime: float
     graphs: float
+    """Taken whatever is cached: ``activations`` is the peak of the largest step."""
     kv: float
+    """Cache of the batch at its longest context."""
     host: float = 0.0
+    """Kept in the host's memory or storage for this device, not part of the others."""
     buffer: float = 0.0
+    """Layers on their way from there."""
     stage: int = 0
+    """Which stage of the pipeline it is, the first one being 0. [1]"""
 
     @property
     def pool(self) -> float:
@@ -72,22 +61,16 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a batch takes of a device, of the stage that takes most; arrays for an axis. [B]
-
-    Attributes
-    ----------
-    weights, activations, kv, host, buffer
-        As in `Memory`.
-    stage
-        Which of the stages that differ it is. [1]
-    """
+    """What a batch takes of a device, of the stage that takes most; arrays for an axis. [B]"""
 
     weights: Number
     activations: Number
     kv: Number
     host: Number
     buffer: Number
+    """As in `Memory`."""
     stage: Number = 0.0
+    """Which of the stages that differ it is. [1]"""
 
     @property
     def taken(self) -> Number:

@@ -15,18 +15,12 @@ TILE = 64  # rows of a grouped-GEMM tile that small batches use
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """How tokens spread over experts.
-
-    Attributes
-    ----------
-    skew
-        Exponent a of a power law: expert i gets a share in proportion to i^−a; 0 is uniform. [1]
-    loads
-        Measured share of each expert, in any unit; empty to use the skew.
-    """
+    """How tokens spread over experts."""
 
     skew: float = 0.0
+    """Exponent a of a power law: expert i gets a share in proportion to i^−a; 0 is uniform. [1]"""
     loads: tuple[float, ...] = ()
+    """Measured share of each expert, in any unit; empty to use the skew."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

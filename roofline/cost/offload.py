@@ -8,27 +8,18 @@ from roofline.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Offload:
-    """Shares that are kept outside device memory and loaded when they are needed.
-
-    Attributes
-    ----------
-    weights
-        Share of the weights of every layer; embedding and LM head stay. [1]
-    kv
-        Share of the cache. [1]
-    to
-        ``"cpu"``: the host's memory. ``"nvme"``: its storage, through that memory.
-    prefetch
-        Whether the next layer is loaded while one computes.
-    least
-        Whether the share of the weights is the least with which they fit, and follows changes.
-    """
+    """Shares that are kept outside device memory and loaded when they are needed."""
 
     weights: float = 0.0
+    """Share of the weights of every layer; embedding and LM head stay. [1]"""
     kv: float = 0.0
+    """Share of the cache. [1]"""
     to: Literal["cpu", "nvme"] = "cpu"
+    """``"cpu"``: the host's memory. ``"nvme"``: its storage, through that memory."""
     prefetch: bool = True
+    """Whether the next layer is loaded while one computes."""
     least: bool = False
+    """Whether the share of the weights is the least with which they fit, and follows changes."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

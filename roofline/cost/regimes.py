@@ -71,38 +71,21 @@ efficiency is of the link's published rate in one direction."""
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Constants of one algorithm.
-
-    Attributes
-    ----------
-    path
-        Algorithm, a key of `PATHS` under the operation.
-    start
-        Time that does not depend on ranks or payload: launch, synchronisation. [s]
-    message
-        Time of each message that follows another. [s]
-    efficiency
-        Achieved share of the link's published rate. [1]
-    """
+    """Constants of one algorithm."""
 
     path: str
+    """Algorithm, a key of `PATHS` under the operation."""
     start: float
+    """Time that does not depend on ranks or payload: launch, synchronisation. [s]"""
     message: float
+    """Time of each message that follows another. [s]"""
     efficiency: float
+    """Achieved share of the link's published rate. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
     """Constants of one operation of one library on one machine.
-
-    Attributes
-    ----------
-    op
-        Operation, a key of `PATHS`.
-    regimes
-        Algorithms the library chooses from.
-    sharpness
-        Exponent q of the soft minimum; the larger, the sharper. [1]
 
     Raises
     ------
@@ -111,8 +94,11 @@ class Constants:
     """
 
     op: str
+    """Operation, a key of `PATHS`."""
     regimes: tuple[Regime, ...]
+    """Algorithms the library chooses from."""
     sharpness: float = 16.0
+    """Exponent q of the soft minimum; the larger, the sharper. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

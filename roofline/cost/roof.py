@@ -31,19 +31,14 @@ class Time:
     """Time of an operator at datasheet rates, and as measured where it is known.
 
     Limits are computed when they are asked for: nobody asks for most of what was measured.
-
-    Attributes
-    ----------
-    op, gpu, executions
-        What runs, where, and how often. [1]
-    measured
-        What measurements say of it; None where they say nothing.
     """
 
     op: Op = field(repr=False)
     gpu: Gpu = field(repr=False)
     executions: float
+    """What runs, where, and how often. [1]"""
     measured: Measured | None = None
+    """What measurements say of it; None where they say nothing."""
 
     @cached_property
     def compute(self) -> Number:
@@ -159,27 +154,19 @@ def roofed(
 
 @dataclass(frozen=True)
 class Parts:
-    """Time of a step by what can be hidden behind what.
-
-    Attributes
-    ----------
-    local
-        Operators of the device itself, each overlapped in itself. [s]
-    wire, host, chosen
-        Collectives; loads from the host that can be made ahead, and those that cannot. [s]
-    spreads
-        By kind of operator, the sum of time · log standard deviation of those that were measured:
-        errors of one kind go together. [s]
-    times
-        Of the operators. [s]
-    """
+    """Time of a step by what can be hidden behind what."""
 
     local: Number = 0.0
+    """Operators of the device itself, each overlapped in itself. [s]"""
     wire: Number = 0.0
     host: Number = 0.0
     chosen: Number = 0.0
+    """Collectives; loads from the host that can be made ahead, and those that cannot. [s]"""
     spreads: Mapping[str, Number] = field(default_factory=dict)
+    """By kind of operator, the sum of time · log standard deviation of those that were measured:
+    errors of one kind go together. [s]"""
     times: Sequence[Time] = field(default=(), repr=False)
+    """Of the operators. [s]"""
 
     @cached_property
     def serial(self) -> Number:

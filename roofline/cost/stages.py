@@ -15,22 +15,15 @@ from roofline.model.architecture import Architecture, Block, counted
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of the pipeline.
-
-    Attributes
-    ----------
-    layers
-        Kinds of layer with the number of each.
-    first, last
-        Whether it has the embedding, and the LM head.
-    crosses
-        1 where what it sends to the next stage leaves the node, 0 where it does not.
-    """
+    """A stage of the pipeline."""
 
     layers: tuple[tuple[Block, int], ...]
+    """Kinds of layer with the number of each."""
     first: bool
     last: bool
+    """Whether it has the embedding, and the LM head."""
     crosses: Number = 0.0
+    """1 where what it sends to the next stage leaves the node, 0 where it does not."""
 
 
 def pipeline(architecture: Architecture, layout: Layout, node: Node) -> tuple[Stage, ...]:

@@ -20,24 +20,16 @@ from roofline.model.architecture import Block
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Sequences that do the same in a step.
-
-    Attributes
-    ----------
-    count
-        Sequences. [1]
-    new
-        New tokens T of each. [token]
-    context
-        Keys the last new token sees, itself included: S. [token]
-    name
-        Tells groups apart in a mixed step: ``"prefill"``.
-    """
+    """Sequences that do the same in a step."""
 
     count: Number
+    """Sequences. [1]"""
     new: Number
+    """New tokens T of each. [token]"""
     context: Number
+    """Keys the last new token sees, itself included: S. [token]"""
     name: str = ""
+    """Tells groups apart in a mixed step: ``"prefill"``."""
 
 
 def prefill(batch: Number, prompt: Number, cached: Number = 0.0) -> Group:

@@ -145,40 +145,27 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operator of a step, with what a rate depends on.
-
-    Attributes
-    ----------
-    name
-        Role in the network: ``"gate-up"``.
-    kind
-        Which kernels do it.
-    work
-        Of one execution on one device.
-    repeat
-        Executions in a step, usually one per layer. [1]
-    arithmetic
-        Type of the matrix arithmetic, a key of `Gpu.flops_per_s`; empty where there is none.
-    dims
-        Shape that a calibrated rate is looked up by: m, n, k; batch, contexts, heads.
-    formats
-        Number formats by role: weights, activations, kv.
-    wire_s
-        Time of the wires that it uses, of one execution: what a collective takes between devices,
-        or what is loaded from the host. [s]
-    algorithm
-        Of a collective: ``"ring"``.
-    """
+    """One operator of a step, with what a rate depends on."""
 
     name: str
+    """Role in the network: ``"gate-up"``."""
     kind: Kind
+    """Which kernels do it."""
     work: Work
+    """Of one execution on one device."""
     repeat: int = 1
+    """Executions in a step, usually one per layer. [1]"""
     arithmetic: str = ""
+    """Type of the matrix arithmetic, a key of `Gpu.flops_per_s`; empty where there is none."""
     dims: Mapping[str, Number] = field(default_factory=dict)
+    """Shape that a calibrated rate is looked up by: m, n, k; batch, contexts, heads."""
     formats: Mapping[str, str] = field(default_factory=dict)
+    """Number formats by role: weights, activations, kv."""
     wire_s: Number = 0.0
+    """Time of the wires that it uses, of one execution: what a collective takes between devices,
+    or what is loaded from the host. [s]"""
     algorithm: str = ""
+    """Of a collective: ``"ring"``."""
 
     def called(self, name: str, repeat: int) -> "Op":
         """The operator under a name, executed that many times."""

@@ -9,25 +9,18 @@ from roofline.hardware.machine import Fact, Gpu, Host, Link, Node
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
-    """Node as its file describes it, without its GPU.
-
-    Attributes
-    ----------
-    name, title, gpu
-        Catalog name and title of the node; its GPU, by name.
-    link, topology, network
-        Kinds of link between its GPUs and out of it; how they are joined. Empty where not stated.
-    facts
-        Figures by dotted path.
-    """
+    """Node as its file describes it, without its GPU."""
 
     name: str
     title: str
     gpu: str
+    """Catalog name and title of the node; its GPU, by name."""
     link: str
     topology: str
     network: str
+    """Kinds of link between its GPUs and out of it; how they are joined. Empty where not stated."""
     facts: Mapping[str, Fact]
+    """Figures by dotted path."""
 
 
 def described(entry: NodeEntry, gpu: Gpu) -> Node | None:

@@ -24,21 +24,14 @@ _UNLISTED: Final = "unlisted"
 
 @dataclass(frozen=True, slots=True)
 class DeviceRule:
-    """Condition on a device, and the default of an engine on the devices that meet it.
-
-    Attributes
-    ----------
-    value
-        Default there, in the unit of the setting.
-    memory_below
-        Visible memory that the device has less than; infinite where memory does not matter. [B]
-    title_has
-        Text that its title has, in any case; empty where the title does not matter.
-    """
+    """Condition on a device, and the default of an engine on the devices that meet it."""
 
     value: float
+    """Default there, in the unit of the setting."""
     memory_below: float = float("inf")
+    """Visible memory that the device has less than; infinite where memory does not matter. [B]"""
     title_has: str = ""
+    """Text that its title has, in any case; empty where the title does not matter."""
 
     def applies(self, gpu: Gpu) -> bool:
         """Whether a device meets the condition."""
@@ -50,13 +43,6 @@ class DeviceRule:
 class DeviceDefault:
     """Default of an engine that may differ by device.
 
-    Attributes
-    ----------
-    value
-        Default where no rule applies, in the unit of the setting.
-    rules
-        Exceptions; the first that applies holds.
-
     Examples
     --------
     >>> from roofline.hardware.catalog import gpu
@@ -66,7 +52,9 @@ class DeviceDefault:
     """
 
     value: float
+    """Default where no rule applies, in the unit of the setting."""
     rules: tuple[DeviceRule, ...] = ()
+    """Exceptions; the first that applies holds."""
 
     def on(self, gpu: Gpu) -> float:
         """Default on a device, in the unit of the setting."""
@@ -75,77 +63,54 @@ class DeviceDefault:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Scheduling policy and default settings of a serving engine.
-
-    Attributes
-    ----------
-    name, title
-        Catalog name and what its makers call it.
-    memory_utilization
-        Share of device memory that it uses by default, in the meaning of ``memory_of``, of what
-        ``memory_reserved`` leaves. [1]
-    runtime_bytes
-        Taken by the driver context, libraries and communication buffers. [B]
-    graph_bytes
-        Taken by captured CUDA graphs. [B]
-    step_tokens
-        Most new tokens in one step, by default; 0 means no limit. [token]
-    block_tokens
-        KV cache page. [token]
-    sequences
-        Most sequences at once of a group of devices that has sequences of its own. [1]
-    memory_of
-        ``"device"``: the share is of all memory, for everything. ``"static"``: of all memory, for
-        weights and KV cache. ``"free"``: of what weights, activations and buffers leave, for the
-        KV cache.
-    memory_reserved
-        Bytes of the device that are left out before a share is taken. [B]
-    policy
-        ``"chunked"``: prompts are cut to fill a step. ``"continuous"``: prompts are prefilled
-        whole.
-    first
-        ``"decode"``: every running sequence decodes in every step, prompts fill the rest of it.
-        ``"prefill"``: steps prefill as long as prompts wait.
-    reservation
-        Share of an answer for which there must be room before its sequence is admitted; below 1,
-        sequences are preempted where pages run out. [1]
-    graph_kernels
-        Whether it runs the kernels of a step in CUDA graphs, and fused.
-    decode_reach_bytes_per_s
-        Device memory rate beyond which its decode steps get no faster. [B/s]
-    profile
-        File of its fitted constants in ``hwspecs/calibrations/engines``.
-    aliases
-        Names that sources of measurements give it.
-    family, since
-        Engine that it is a range of releases of, and the first of them, major and minor number.
-    version
-        The same range in words.
-    notes
-        Assumptions and caveats of the figures, one sentence each.
-    """
+    """Scheduling policy and default settings of a serving engine."""
 
     name: str
     title: str
+    """Catalog name and what its makers call it."""
     memory_utilization: DeviceDefault
+    """Share of device memory that it uses by default, in the meaning of ``memory_of``, of what
+    ``memory_reserved`` leaves. [1]"""
     runtime_bytes: float
+    """Taken by the driver context, libraries and communication buffers. [B]"""
     graph_bytes: float
+    """Taken by captured CUDA graphs. [B]"""
     step_tokens: DeviceDefault
+    """Most new tokens in one step, by default; 0 means no limit. [token]"""
     block_tokens: float
+    """KV cache page. [token]"""
     sequences: DeviceDefault = DeviceDefault(1024)
+    """Most sequences at once of a group of devices that has sequences of its own. [1]"""
     memory_of: MemoryShare = "device"
+    """``"device"``: the share is of all memory, for everything. ``"static"``: of all memory, for
+    weights and KV cache. ``"free"``: of what weights, activations and buffers leave, for the
+    KV cache."""
     memory_reserved: DeviceDefault = DeviceDefault(0.0)
+    """Bytes of the device that are left out before a share is taken. [B]"""
     policy: Policy = "continuous"
+    """``"chunked"``: prompts are cut to fill a step. ``"continuous"``: prompts are prefilled
+    whole."""
     first: First = "decode"
+    """``"decode"``: every running sequence decodes in every step, prompts fill the rest of it.
+    ``"prefill"``: steps prefill as long as prompts wait."""
     reservation: float = 0.0
+    """Share of an answer for which there must be room before its sequence is admitted; below 1,
+    sequences are preempted where pages run out. [1]"""
     graph_kernels: bool = False
+    """Whether it runs the kernels of a step in CUDA graphs, and fused."""
     decode_reach_bytes_per_s: float = float("inf")
+    """Device memory rate beyond which its decode steps get no faster. [B/s]"""
     profile: str = UNKNOWN
+    """File of its fitted constants in ``hwspecs/calibrations/engines``."""
     aliases: tuple[str, ...] = ()
+    """Names that sources of measurements give it."""
     family: str = ""
     since: tuple[int, int] = (0, 0)
+    """Engine that it is a range of releases of, and the first of them, major and minor number."""
     version: str = ""
+    """The same range in words."""
     notes: tuple[str, ...] = ()
+    """Assumptions and caveats of the figures, one sentence each."""
 
     def sequences_on(self, gpu: Gpu) -> int:
         """Most sequences at once on a device, of each group with sequences of its own. [1]"""

@@ -30,33 +30,22 @@ TOPOLOGIES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A figure as its file states it.
-
-    Attributes
-    ----------
-    text
-        As written: ``"3.35 TB/s"``.
-    value
-        In base units.
-    source
-        Title of the document, or ``"assumed"``.
-    where
-        Place in the document.
-    note
-        What a reader should know about it.
-    location
-        ``file:line:column`` of the figure in its file.
-    date
-        When it was true, for what changes, as prices do.
-    """
+    """A figure as its file states it."""
 
     text: str
+    """As written: ``"3.35 TB/s"``."""
     value: float
+    """In base units."""
     source: str
+    """Title of the document, or ``"assumed"``."""
     where: str = ""
+    """Place in the document."""
     note: str = ""
+    """What a reader should know about it."""
     location: str = ""
+    """``file:line:column`` of the figure in its file."""
     date: str = ""
+    """When it was true, for what changes, as prices do."""
 
     @property
     def basis(self) -> str:
@@ -68,31 +57,6 @@ class Fact:
 class Link:
     """Wires of one device.
 
-    Attributes
-    ----------
-    kind
-        ``"nvlink"``, ``"pcie"``, ``"xgmi"``, ``"ici"``, ``"ethernet"``, ``"infiniband"``;
-        ``"c2c"`` leads to the host's processor, ``"nvme"`` to a drive.
-    bytes_per_s
-        In one direction, all wires of the device together. [B/s]
-    latency_s
-        One message between two devices, as a communication library sees it at best; 0 if
-        unknown. [s]
-    title
-        What the vendor calls it: ``"NVLink4"``.
-    devices
-        Most that these wires join, 0 if not stated. [1]
-    topology
-        ``"switch"``: any pair at the full rate. ``"mesh"``: a wire of its own for every pair, so
-        that one peer gets 1 / (devices - 1) of the rate. ``"ring"``: neighbours only, along every
-        axis of a torus. ``"host"``: through the host's PCIe. That of the kind if left out.
-    reduces
-        Whether the switch itself sums and multicasts, as NVLink SHARP does.
-    per_peer_s
-        Each further peer that a device addresses in the same round. [s]
-    oversubscription
-        Of a network: rate of the leaves over that of the spine, at least 1. [1]
-
     Examples
     --------
     >>> Link("xgmi", 448.0, devices=8).topology
@@ -102,14 +66,27 @@ class Link:
     """
 
     kind: str
+    """``"nvlink"``, ``"pcie"``, ``"xgmi"``, ``"ici"``, ``"ethernet"``, ``"infiniband"``;
+    ``"c2c"`` leads to the host's processor, ``"nvme"`` to a drive."""
     bytes_per_s: float
+    """In one direction, all wires of the device together. [B/s]"""
     latency_s: float = 0.0
+    """One message between two devices, as a communication library sees it at best; 0 if
+    unknown. [s]"""
     title: str = ""
+    """What the vendor calls it: ``"NVLink4"``."""
     devices: int = 0
+    """Most that these wires join, 0 if not stated. [1]"""
     topology: str = ""
+    """``"switch"``: any pair at the full rate. ``"mesh"``: a wire of its own for every pair, so
+    that one peer gets 1 / (devices - 1) of the rate. ``"ring"``: neighbours only, along every
+    axis of a torus. ``"host"``: through the host's PCIe. That of the kind if left out."""
     reduces: bool = False
+    """Whether the switch itself sums and multicasts, as NVLink SHARP does."""
     per_peer_s: float = 0.0
+    """Each further peer that a device addresses in the same round. [s]"""
     oversubscription: float = 1.0
+    """Of a network: rate of the leaves over that of the spine, at least 1. [1]"""
 
     def __post_init__(self) -> None:
         """Take the topology of the kind where none is given."""
@@ -123,65 +100,48 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One accelerator at its published rates.
-
-    Attributes
-    ----------
-    name, title, vendor, architecture
-        Catalog name; what the vendor calls it; who makes it; its generation.
-    flops_per_s
-        Dense matrix arithmetic by type (``fp32`` is the vector rate). [FLOP/s]
-    memory_bytes
-        What software can use: visible capacity where known, else nominal. [B]
-    nominal_bytes
-        What the name says. [B]
-    hbm_bytes_per_s, l2_bytes, l2_bytes_per_s
-        Device memory rate [B/s]; last-level cache capacity [B] and rate [B/s], 0 if unknown.
-    multiprocessors, shared_bytes
-        SMs or CUs [1]; on-chip memory of one of them that a kernel can use [B].
-    shared_bytes_per_s
-        All on-chip memories together, 0 if unknown. [B/s]
-    clock_hz
-        Boost clock, 0 if unknown. [Hz]
-    links
-        By kind; the first is the one between devices of a node.
-    tdp_w, usd_per_hour
-        Board power, 0 if unknown [W]; price of one device for an hour, 0 if none is assumed [$/h].
-    facts
-        The figures with sources, by their dotted path in the file (``"arithmetic.bf16"``,
-        ``"memory.visible"``, ``"power.tdp"``); ``"hbm"`` is the rate of the device memory.
-        ``"cache.l2_bandwidth"`` and ``"compute.shared_bandwidth"`` may be products of others.
-    memory_type
-        ``"HBM3"``.
-    aliases
-        Other names.
-    confidence, notes
-        How good the published figures are: ``"high"``, ``"medium"`` or ``"assumed"``; what is
-        doubtful about them.
-    """
+    """One accelerator at its published rates."""
 
     name: str
     title: str
     vendor: str
     architecture: str
+    """Catalog name; what the vendor calls it; who makes it; its generation."""
     flops_per_s: Mapping[str, float]
+    """Dense matrix arithmetic by type (``fp32`` is the vector rate). [FLOP/s]"""
     memory_bytes: float
+    """What software can use: visible capacity where known, else nominal. [B]"""
     nominal_bytes: float
+    """What the name says. [B]"""
     hbm_bytes_per_s: float
     l2_bytes: float
     l2_bytes_per_s: float
+    """Device memory rate [B/s]; last-level cache capacity [B] and rate [B/s], 0 if unknown."""
     multiprocessors: float
     shared_bytes: float
+    """SMs or CUs [1]; on-chip memory of one of them that a kernel can use [B]."""
     shared_bytes_per_s: float
+    """All on-chip memories together, 0 if unknown. [B/s]"""
     clock_hz: float
+    """Boost clock, 0 if unknown. [Hz]"""
     links: Mapping[str, Link]
+    """By kind; the first is the one between devices of a node."""
     tdp_w: float
     usd_per_hour: float
+    """Board power, 0 if unknown [W]; price of one device for an hour, 0 if none is assumed
+    [$/h]."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
+    """The figures with sources, by their dotted path in the file (``"arithmetic.bf16"``,
+    ``"memory.visible"``, ``"power.tdp"``); ``"hbm"`` is the rate of the device memory.
+    ``"cache.l2_bandwidth"`` and ``"compute.shared_bandwidth"`` may be products of others."""
     memory_type: str = ""
+    """``"HBM3"``."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
     confidence: str = ""
     notes: str = ""
+    """How good the published figures are: ``"high"``, ``"medium"`` or ``"assumed"``; what is
+    doubtful about them."""
 
     def rate(self, arithmetic: str) -> float:
         """Dense rate of an arithmetic type; of ``"bf16-2:4"``, that on 2:4-sparse weights. [FLOP/s]
@@ -216,47 +176,31 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Processors of a node, to which weights and cache can be offloaded.
-
-    Attributes
-    ----------
-    memory_bytes
-        Of the node, for all its devices together. [B]
-    link
-        From one device to it; None if its file names none.
-    """
+    """Processors of a node, to which weights and cache can be offloaded."""
 
     memory_bytes: float
+    """Of the node, for all its devices together. [B]"""
     link: Link | None
+    """From one device to it; None if its file names none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Devices that share one scale-up network.
-
-    Attributes
-    ----------
-    name, title
-        Catalog name and what people call it.
-    gpu, gpus
-        What is in it and how many. [1]
-    link
-        Between any two devices of the node.
-    network
-        Out of the node, per device; None for a box that stands alone.
-    facts
-        The figures with sources, wherever they are inherited from: ``"link.bandwidth"``,
-        ``"link.latency"``, ``"link.peer"``, the same of ``network`` and ``host``,
-        ``"network.oversubscription"``, ``"host.memory"``.
-    host
-        Its processors; None if their memory is not stated.
-    """
+    """Devices that share one scale-up network."""
 
     name: str
     title: str
+    """Catalog name and what people call it."""
     gpu: Gpu
     gpus: int
+    """What is in it and how many. [1]"""
     link: Link | None
+    """Between any two devices of the node."""
     network: Link | None = None
+    """Out of the node, per device; None for a box that stands alone."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
+    """The figures with sources, wherever they are inherited from: ``"link.bandwidth"``,
+    ``"link.latency"``, ``"link.peer"``, the same of ``network`` and ``host``,
+    ``"network.oversubscription"``, ``"host.memory"``."""
     host: Host | None = None
+    """Its processors; None if their memory is not stated."""

@@ -44,38 +44,26 @@ STREAMS: Final = "streams"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One layer: a mixer, a feed-forward part and the norms around them.
-
-    Attributes
-    ----------
-    mixer, feedforward
-        None where the layer has only the other one.
-    norms
-        Norms over the model width in the layer. [1]
-    norm_parameters
-        Their weights and biases together. [parameter]
-    parallel
-        Whether both parts read the same normed input and are added at once (GPT-J, Falcon): one
-        all-reduce instead of two under tensor parallelism.
-    extra
-        Matrices beside those of the parts, such as those that mix residual streams.
-    extra_parameters
-        Parameters beside those of the parts. [parameter]
-    streams
-        Copies of the residual stream that are kept and moved. [1]
-    formats
-        Number formats of matrices that are not in the network's ``weight_format``, by role.
-    """
+    """One layer: a mixer, a feed-forward part and the norms around them."""
 
     mixer: Mixer | None
     feedforward: FeedForward | None
+    """None where the layer has only the other one."""
     norms: int
+    """Norms over the model width in the layer. [1]"""
     norm_parameters: int
+    """Their weights and biases together. [parameter]"""
     parallel: bool = False
+    """Whether both parts read the same normed input and are added at once (GPT-J, Falcon): one
+    all-reduce instead of two under tensor parallelism."""
     extra: tuple[Linear, ...] = ()
+    """Matrices beside those of the parts, such as those that mix residual streams."""
     extra_parameters: int = 0
+    """Parameters beside those of the parts. [parameter]"""
     streams: int = 1
+    """Copies of the residual stream that are kept and moved. [1]"""
     formats: tuple[tuple[str, str], ...] = ()
+    """Number formats of matrices that are not in the network's ``weight_format``, by role."""
 
     def stored(self, role: str, default: str) -> str:
         """Number format of the matrix of that role; the default where it has none of its own."""
@@ -115,68 +103,47 @@ def counted(layers: Sequence[Block]) -> dict[Block, int]:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A decoder-only network.
-
-    Attributes
-    ----------
-    name, model_type
-        Catalog or hub name; ``model_type`` of the config.
-    d_model, vocab
-        Model width D; rows of the embedding, padding included. [1]
-    layers
-        One block per layer, in order; equal blocks are equal objects.
-    tied_embeddings
-        Whether the LM head is the embedding transposed.
-    embedding_width
-        Width of the token embedding where it differs from D (projected in and out). [1]
-    position_rows
-        Rows of a learned position embedding; 0 without one. [1]
-    embedding_norm_parameters, final_norm_parameters, head_bias
-        Parameters outside the layers. [parameter]
-    max_context
-        Longest context the network is made for; None if it has no limit. [token]
-    weight_format
-        Number format of the checkpoint's linear layers: ``"bf16"``.
-    causal
-        False for a network whose tokens see each other both ways.
-    other_parameters
-        Parts that are not the text decoder (vision tower, MTP) by name. [parameter]
-    provenance
-        For each field, the config key it was read from and where: ``"hidden_size = 4096,
-        config.json:12:3"``.
-    notes
-        Conventions worth a sentence.
-    plain_format
-        Number format of what quantisers leave alone: embeddings, LM head, norms, biases.
-    head_format
-        Number format of an LM head that is quantised; empty where it is plain.
-    kv_format
-        Number format of the cache that the checkpoint has scales for; empty where it has none.
-    kinds
-        Distinct blocks with the number of layers of each, in order of first appearance.
-    """
+    """A decoder-only network."""
 
     name: str
     model_type: str
+    """Catalog or hub name; ``model_type`` of the config."""
     d_model: int
     vocab: int
+    """Model width D; rows of the embedding, padding included. [1]"""
     layers: tuple[Block, ...]
+    """One block per layer, in order; equal blocks are equal objects."""
     tied_embeddings: bool
+    """Whether the LM head is the embedding transposed."""
     embedding_width: int
+    """Width of the token embedding where it differs from D (projected in and out). [1]"""
     position_rows: int = 0
+    """Rows of a learned position embedding; 0 without one. [1]"""
     embedding_norm_parameters: int = 0
     final_norm_parameters: int = 0
     head_bias: bool = False
+    """Parameters outside the layers. [parameter]"""
     max_context: int | None = None
+    """Longest context the network is made for; None if it has no limit. [token]"""
     weight_format: str = "bf16"
+    """Number format of the checkpoint's linear layers: ``"bf16"``."""
     causal: bool = True
+    """False for a network whose tokens see each other both ways."""
     other_parameters: Mapping[str, int] = field(default_factory=dict)
+    """Parts that are not the text decoder (vision tower, MTP) by name. [parameter]"""
     provenance: Mapping[str, str] = field(default_factory=dict)
+    """For each field, the config key it was read from and where: ``"hidden_size = 4096,
+    config.json:12:3"``."""
     notes: tuple[str, ...] = ()
+    """Conventions worth a sentence."""
     plain_format: str = "bf16"
+    """Number format of what quantisers leave alone: embeddings, LM head, norms, biases."""
     head_format: str = ""
+    """Number format of an LM head that is quantised; empty where it is plain."""
     kv_format: str = ""
+    """Number format of the cache that the checkpoint has scales for; empty where it has none."""
     kinds: Mapping[Block, int] = field(init=False, repr=False, compare=False)
+    """Distinct blocks with the number of layers of each, in order of first appearance."""
 
     def __post_init__(self) -> None:
         """Count the layers once: every step asks for them."""

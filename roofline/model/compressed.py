@@ -14,24 +14,6 @@ class CompressedAttention:
     them, or the few that an index chooses. The key is also the value, and is cached once. Tokens
     of a group that is not complete yet are a few rows per sequence, and left out of the cache.
 
-    Attributes
-    ----------
-    heads, head_dim
-        Query heads N and the width H of all heads. [1]
-    query_rank
-        Width of the latent that queries are expanded from. [1]
-    window
-        Tokens that are seen as they are, the query's own included. [token]
-    ratio
-        Tokens per entry; 0 without entries. [token]
-    series
-        Entries that a token contributes to: 2 where groups overlap. [1]
-    out_groups, out_rank
-        Groups of heads that are projected apart before the output projection, and the width of
-        each. [1]
-    index
-        Chooses entries; its keys are entries of their own, made from the same groups.
-
     References
     ----------
     DeepSeek-AI (2026), "DeepSeek-V4", section 2.3.
@@ -39,13 +21,21 @@ class CompressedAttention:
 
     heads: int
     head_dim: int
+    """Query heads N and the width H of all heads. [1]"""
     query_rank: int
+    """Width of the latent that queries are expanded from. [1]"""
     window: int
+    """Tokens that are seen as they are, the query's own included. [token]"""
     out_groups: int
     out_rank: int
+    """Groups of heads that are projected apart before the output projection, and the width of
+    each. [1]"""
     ratio: int = 0
+    """Tokens per entry; 0 without entries. [token]"""
     series: int = 1
+    """Entries that a token contributes to: 2 where groups overlap. [1]"""
     index: Indexer | None = None
+    """Chooses entries; its keys are entries of their own, made from the same groups."""
 
     @property
     def query_width(self) -> int:

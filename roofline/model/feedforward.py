@@ -7,25 +7,17 @@ from roofline.model.linear import Linear
 
 @dataclass(frozen=True, slots=True)
 class Mlp:
-    """Dense feed-forward part: ``down(act(gate) · up)`` if gated, else ``down(act(up))``.
-
-    Attributes
-    ----------
-    width
-        Inner width F. [1]
-    gated
-        Whether there is a gate projection beside the up projection.
-    up_bias, down_bias
-        Whether those projections have biases.
-    activation
-        Name, as the config has it: ``"silu"``.
-    """
+    """Dense feed-forward part: ``down(act(gate) · up)`` if gated, else ``down(act(up))``."""
 
     width: int
+    """Inner width F. [1]"""
     gated: bool
+    """Whether there is a gate projection beside the up projection."""
     up_bias: bool = False
     down_bias: bool = False
+    """Whether those projections have biases."""
     activation: str = "silu"
+    """Name, as the config has it: ``"silu"``."""
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """Gate and up (fused, as engines run them), then down."""
@@ -43,47 +35,34 @@ class Mlp:
 
 @dataclass(frozen=True, slots=True)
 class Moe:
-    """Mixture of experts: a router sends each token to k of E feed-forward parts.
-
-    Attributes
-    ----------
-    experts, active
-        E and k. [1]
-    width
-        Inner width of one expert. [1]
-    gated, up_bias, down_bias, activation
-        As in `Mlp`, of the routed experts.
-    shared_width
-        Inner width of what every token passes beside the routed experts: shared experts together,
-        or a dense part; 0 without one. [1]
-    shared_gate
-        Whether a D → 1 gate scales the shared part.
-    router_bias
-        Whether the router's logits have biases that are parameters (buffers are not counted).
-    latent
-        Width that routed experts work at where it is not D: tokens are projected to it and back;
-        0 for D. [1]
-    latent_norm
-        Whether what routed experts add up to is normed before it is projected back.
-    groups, active_groups
-        Equal groups of experts, and how many of them the experts of a token may come from
-        (node-limited routing); 1 and 1 where they may come from anywhere. [1]
-    """
+    """Mixture of experts: a router sends each token to k of E feed-forward parts."""
 
     experts: int
     active: int
+    """E and k. [1]"""
     width: int
+    """Inner width of one expert. [1]"""
     gated: bool = True
     up_bias: bool = False
     down_bias: bool = False
     activation: str = "silu"
+    """As in `Mlp`, of the routed experts."""
     shared_width: int = 0
+    """Inner width of what every token passes beside the routed experts: shared experts together,
+    or a dense part; 0 without one. [1]"""
     shared_gate: bool = False
+    """Whether a D → 1 gate scales the shared part."""
     router_bias: bool = False
+    """Whether the router's logits have biases that are parameters (buffers are not counted)."""
     latent: int = 0
+    """Width that routed experts work at where it is not D: tokens are projected to it and back;
+    0 for D. [1]"""
     latent_norm: bool = False
+    """Whether what routed experts add up to is normed before it is projected back."""
     groups: int = 1
     active_groups: int = 1
+    """Equal groups of experts, and how many of them the experts of a token may come from
+    (node-limited routing); 1 and 1 where they may come from anywhere. [1]"""
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """What every token is multiplied with: router, latent projections, shared part."""

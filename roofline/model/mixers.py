@@ -10,34 +10,23 @@ INDEX_SCALE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """Lightning indexer of sparse attention: scores all keys cheaply, the best few are attended.
-
-    Attributes
-    ----------
-    heads, head_dim
-        Of the index queries; there is one index key per token. [1]
-    top_k
-        Keys that attention reads at most. [token]
-    query_width
-        Width that index queries are projected from. [1]
-    norm_parameters
-        Weights and biases of the norm on index keys. [parameter]
-    computes
-        False in a layer that takes over the choice of an earlier one: no index of its own.
-    weighted
-        Whether a projection weighs the heads against each other.
-    key_bytes
-        Size of an index key where it is not in fp8 with its scale. [B]
-    """
+    """Lightning indexer of sparse attention: scores all keys cheaply, the best few are attended."""
 
     heads: int
     head_dim: int
+    """Of the index queries; there is one index key per token. [1]"""
     top_k: int
+    """Keys that attention reads at most. [token]"""
     query_width: int
+    """Width that index queries are projected from. [1]"""
     norm_parameters: int = 0
+    """Weights and biases of the norm on index keys. [parameter]"""
     computes: bool = True
+    """False in a layer that takes over the choice of an earlier one: no index of its own."""
     weighted: bool = True
+    """Whether a projection weighs the heads against each other."""
     key_bytes: int | None = None
+    """Size of an index key where it is not in fp8 with its scale. [B]"""
 
     def linears(self, d_model: int) -> tuple[Linear, ...]:
         """Index queries, index key, and the weight of each index head; on every device."""
@@ -65,59 +54,40 @@ class Indexer:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Softmax attention with a KV cache: MHA (K = N), GQA, MQA (K = 1).
-
-    Attributes
-    ----------
-    heads, kv_heads
-        Query heads N and key/value heads K. [1]
-    head_dim
-        Width H of a head. [1]
-    window
-        Keys a query sees, itself included; None sees all. [token]
-    qkv_biased, out_bias
-        Outputs of the q, k, v projections with a bias [1]; whether the output projection has one.
-    norm_parameters
-        Weights of norms on queries and keys (qk-norm). [parameter]
-    rotary
-        Whether queries and keys are rotated.
-    value_dim
-        Width of a value head where it is not H. [1]
-    chunk
-        Keys are seen only inside the query's own chunk of this many tokens. [token]
-    gate
-        Whether the output is gated by a projection as wide as the queries (fused into qkv).
-    head_gate
-        Whether each head's output is gated by one number (fused into qkv).
-    keys_are_values
-        Whether one projection makes both keys and values; both are cached.
-    reuses_kv
-        Whether the layer reads the cache of an earlier one (CLA): no keys and values of its own.
-    sink_parameters
-        Learned attention sinks. [parameter]
-    index
-        Chooses the keys that are attended, for sparse attention.
-    cached
-        False in an encoder: keys and values serve one pass and are not kept.
-    """
+    """Softmax attention with a KV cache: MHA (K = N), GQA, MQA (K = 1)."""
 
     heads: int
     kv_heads: int
+    """Query heads N and key/value heads K. [1]"""
     head_dim: int
+    """Width H of a head. [1]"""
     window: int | None = None
+    """Keys a query sees, itself included; None sees all. [token]"""
     qkv_biased: int = 0
     out_bias: bool = False
+    """Outputs of the q, k, v projections with a bias [1]; whether the output projection has one."""
     norm_parameters: int = 0
+    """Weights of norms on queries and keys (qk-norm). [parameter]"""
     rotary: bool = True
+    """Whether queries and keys are rotated."""
     value_dim: int | None = None
+    """Width of a value head where it is not H. [1]"""
     chunk: int | None = None
+    """Keys are seen only inside the query's own chunk of this many tokens. [token]"""
     gate: bool = False
+    """Whether the output is gated by a projection as wide as the queries (fused into qkv)."""
     head_gate: bool = False
+    """Whether each head's output is gated by one number (fused into qkv)."""
     keys_are_values: bool = False
+    """Whether one projection makes both keys and values; both are cached."""
     reuses_kv: bool = False
+    """Whether the layer reads the cache of an earlier one (CLA): no keys and values of its own."""
     sink_parameters: int = 0
+    """Learned attention sinks. [parameter]"""
     index: Indexer | None = None
+    """Chooses the keys that are attended, for sparse attention."""
     cached: bool = True
+    """False in an encoder: keys and values serve one pass and are not kept."""
 
     @property
     def value_width(self) -> int:
@@ -173,44 +143,30 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Mla:
-    """Multi-head latent attention: keys and values are expanded from one cached latent.
-
-    Attributes
-    ----------
-    heads
-        N. [1]
-    query_rank
-        Width of the latent that queries are expanded from; 0 for a direct projection. [1]
-    latent
-        Cached width C that keys and values share. [1]
-    nope_dim, rope_dim
-        Widths of a query or key head without and with rotation; the rotated key is one for all
-        heads, and cached beside the latent. [1]
-    value_dim
-        Width of a value head. [1]
-    norm_parameters
-        Weights of the norms on the latents. [parameter]
-    biased
-        Outputs of the projections into the latents with a bias. [1]
-    out_bias
-        Whether the output projection has one.
-    gate
-        Whether the output is gated by a projection as wide as the values.
-    index
-        Chooses the tokens that are attended, for sparse attention.
-    """
+    """Multi-head latent attention: keys and values are expanded from one cached latent."""
 
     heads: int
+    """N. [1]"""
     query_rank: int
+    """Width of the latent that queries are expanded from; 0 for a direct projection. [1]"""
     latent: int
+    """Cached width C that keys and values share. [1]"""
     nope_dim: int
     rope_dim: int
+    """Widths of a query or key head without and with rotation; the rotated key is one for all
+    heads, and cached beside the latent. [1]"""
     value_dim: int
+    """Width of a value head. [1]"""
     norm_parameters: int = 0
+    """Weights of the norms on the latents. [parameter]"""
     biased: int = 0
+    """Outputs of the projections into the latents with a bias. [1]"""
     out_bias: bool = False
+    """Whether the output projection has one."""
     gate: bool = False
+    """Whether the output is gated by a projection as wide as the values."""
     index: Indexer | None = None
+    """Chooses the tokens that are attended, for sparse attention."""
 
     @property
     def window(self) -> None:

@@ -20,22 +20,17 @@ class ModelSource(schema.Strict):
 
 
 class PatchFile(schema.Strict):
-    """A network as changes to another one.
-
-    Attributes
-    ----------
-    base
-        Name, alias or hub id in the catalog, or a path from the file's folder.
-    patch
-        Changes of `roofline.model.changes` by name; ``true`` for one that takes no value.
-    """
+    """A network as changes to another one."""
 
     schema_version: Literal[1]
     name: str
     aliases: tuple[str, ...] = ()
     source: ModelSource
+    """Where the changes are published."""
     base: str
+    """Name, alias or hub id in the catalog, or a path from the file's folder."""
     patch: dict[str, bool | int | float | str]
+    """Changes of `roofline.model.changes` by name; ``true`` for one that takes no value."""
 
 
 class ModelFile(schema.Strict):

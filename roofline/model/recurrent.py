@@ -16,44 +16,31 @@ Rule: TypeAlias = Literal["decay", "delta"]
 
 @dataclass(frozen=True, slots=True)
 class Recurrent:
-    """A layer with a recurrent state.
-
-    Attributes
-    ----------
-    kind
-        ``"mamba1"``, ``"mamba2"``, ``"gated-delta"``, ``"lightning"``, ``"based"``, ``"s4"``.
-    heads
-        Heads with a state of their own; channels for Mamba-1 and S4. [1]
-    key_dim, value_dim
-        Widths R and P of the state of one head. [1]
-    key_heads
-        Heads that keys and queries are computed for; groups of heads share them. [1]
-    projections
-        All matrices of the layer, the output projection last.
-    other_parameters
-        Convolution, decays, norms, biases that are not a matrix's. [parameter]
-    conv_width, conv_kernel
-        Channels of the short convolution before the state, and its taps; 0 without one. [1]
-    rule
-        ``"decay"``: S ← aS + k vᵀ. ``"delta"``: the old value under the key is removed first.
-    chunk
-        Tokens that prefill computes together as a matrix product; 1 where it scans instead. [token]
-    state_format
-        Number format that the state is kept in.
-    """
+    """A layer with a recurrent state."""
 
     kind: str
+    """``"mamba1"``, ``"mamba2"``, ``"gated-delta"``, ``"lightning"``, ``"based"``, ``"s4"``."""
     heads: int
+    """Heads with a state of their own; channels for Mamba-1 and S4. [1]"""
     key_dim: int
     value_dim: int
+    """Widths R and P of the state of one head. [1]"""
     key_heads: int
+    """Heads that keys and queries are computed for; groups of heads share them. [1]"""
     projections: tuple[Linear, ...]
+    """All matrices of the layer, the output projection last."""
     other_parameters: int = 0
+    """Convolution, decays, norms, biases that are not a matrix's. [parameter]"""
     conv_width: int = 0
     conv_kernel: int = 0
+    """Channels of the short convolution before the state, and its taps; 0 without one. [1]"""
     rule: Rule = "decay"
+    """``"decay"``: S ← aS + k vᵀ. ``"delta"``: the old value under the key is removed first."""
     chunk: int = 64
+    """Tokens that prefill computes together as a matrix product; 1 where it scans instead.
+    [token]"""
     state_format: str = "bf16"
+    """Number format that the state is kept in."""
 
     @property
     def window(self) -> None:

@@ -48,22 +48,16 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Content of one file.
-
-    Attributes
-    ----------
-    data
-        Dictionaries with text keys, lists, text, numbers, truth values and None. Not to be changed.
-    source
-        Path, as shown to the user.
-    text, spot
-        What the data was read from, and where in it.
-    """
+    """Content of one file."""
 
     data: Any
+    """Dictionaries with text keys, lists, text, numbers, truth values and None. Not to be
+    changed."""
     source: str
+    """Path, as shown to the user."""
     text: str = field(default="", repr=False, compare=False)
     spot: Spot = field(default=0, repr=False, compare=False)
+    """What the data was read from, and where in it."""
 
     def where(self, *path: str | int) -> str:
         """``file:line:column`` of the value at a path of keys and indices.

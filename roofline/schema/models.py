@@ -19,46 +19,30 @@ class Strict(BaseModel):
 
 
 class SourceEntry(Strict):
-    """A document that figures are taken from.
-
-    Attributes
-    ----------
-    title, url
-        What it is called and where it is.
-    read_on
-        Date.
-    note
-        What a reader should know about it.
-    """
+    """A document that figures are taken from."""
 
     title: str = Field(min_length=1)
     url: str = ""
+    """What it is called and where it is."""
     read_on: str = ""
+    """Date."""
     note: str = ""
+    """What a reader should know about it."""
 
 
 class Sourced(Strict):
-    """A figure and where it is from.
-
-    Attributes
-    ----------
-    value
-        Quantity with its unit, or a plain number.
-    source
-        Key under ``sources:``, or ``assumed``.
-    where
-        Place in the source.
-    note
-        Needed where the source is ``assumed``.
-    date
-        When the figure was true, if that matters.
-    """
+    """A figure and where it is from."""
 
     value: str | float | int
+    """Quantity with its unit, or a plain number."""
     source: str = Field(min_length=1)
+    """Key under ``sources:``, or ``assumed``."""
     where: str = ""
+    """Place in the source."""
     note: str = ""
+    """Needed where the source is ``assumed``."""
     date: str = ""
+    """When the figure was true, if that matters."""
 
 
 def check_sources(document: Document, listed: str = "sources") -> None:

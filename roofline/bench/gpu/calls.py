@@ -16,20 +16,14 @@ Operation: TypeAlias = Literal["all_reduce", "all_gather", "send_recv"]
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """``output[…, m, n] = values[…, m, k] @ weight[…, n, k].T`` by cuBLASLt.
-
-    Attributes
-    ----------
-    arithmetic
-        Type of operands and multiplier, a key of `roofline.bench.gpu.cublaslt.TYPES`.
-    values, weight, output
-        Arrays of the device; axes before the last two are a batch.
-    """
+    """``output[…, m, n] = values[…, m, k] @ weight[…, n, k].T`` by cuBLASLt."""
 
     arithmetic: Arithmetic
+    """Type of operands and multiplier, a key of `roofline.bench.gpu.cublaslt.TYPES`."""
     values: Array
     weight: Array
     output: Array
+    """Arrays of the device; axes before the last two are a batch."""
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -40,34 +34,22 @@ class Multiply:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """An operation of NCCL on the first GPUs, in half precision.
-
-    Attributes
-    ----------
-    operation
-        A key of `roofline.cost.regimes.PATHS`.
-    payload
-        As defined there. [B]
-    ranks
-        GPUs. [1]
-    """
+    """An operation of NCCL on the first GPUs, in half precision."""
 
     operation: Operation
+    """A key of `roofline.cost.regimes.PATHS`."""
     payload: int
+    """As defined there. [B]"""
     ranks: int
+    """GPUs. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A graph of kernels, launched as one by the host.
-
-    Attributes
-    ----------
-    calls
-        In their order.
-    """
+    """A graph of kernels, launched as one by the host."""
 
     calls: tuple[Launch, ...]
+    """In their order."""
 
 
 Call: TypeAlias = Launch | Multiply | Collective | Replay

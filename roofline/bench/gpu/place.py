@@ -35,24 +35,16 @@ REPLAYS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Calm:
-    """Disturbances of a GPU: what makes equal pieces of work take unequal times on it.
-
-    Attributes
-    ----------
-    spread
-        Widest difference between the medians of blocks of equal copies, as a share. [1]
-    others
-        Other processes that compute on it. [1]
-    sm_hz
-        Clock of the multiprocessors. [Hz]
-    slowed
-        Why the clock is held down.
-    """
+    """Disturbances of a GPU: what makes equal pieces of work take unequal times on it."""
 
     spread: float
+    """Widest difference between the medians of blocks of equal copies, as a share. [1]"""
     others: int
+    """Other processes that compute on it. [1]"""
     sm_hz: float
+    """Clock of the multiprocessors. [Hz]"""
     slowed: tuple[str, ...]
+    """Why the clock is held down."""
 
     @property
     def lost(self) -> float:

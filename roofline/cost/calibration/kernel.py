@@ -12,49 +12,32 @@ from roofline.hardware.machine import Gpu
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a fit is of.
-
-    Attributes
-    ----------
-    device
-        Catalog name of the device that was measured.
-    provider
-        Whose kernels: ``"trtllm"``, ``"nccl"``.
-    kind
-        Of kernel: ``"gemm"``, ``"decode-attention"``.
-    variant
-        Number formats or operator: ``"fp8_block"``, ``"bfloat16-fp8"``, ``"all_reduce"``.
-    mine
-        The user's own calibration that it is in; empty for one that is shipped.
-    """
+    """What a fit is of."""
 
     device: str
+    """Catalog name of the device that was measured."""
     provider: str
+    """Whose kernels: ``"trtllm"``, ``"nccl"``."""
     kind: str
+    """Of kernel: ``"gemm"``, ``"decode-attention"``."""
     variant: str
+    """Number formats or operator: ``"fp8_block"``, ``"bfloat16-fp8"``, ``"all_reduce"``."""
     mine: str = ""
+    """The user's own calibration that it is in; empty for one that is shipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A fitted form.
-
-    Attributes
-    ----------
-    label
-        What it is of.
-    arithmetic
-        Whose published rate the form was given: ``"bf16"``.
-    model
-        The fit.
-    name
-        What the source of the measurements calls the kernel: how it schedules follows from that.
-    """
+    """A fitted form."""
 
     label: Label
+    """What it is of."""
     arithmetic: str
+    """Whose published rate the form was given: ``"bf16"``."""
     model: Calibrated
+    """The fit."""
     name: str = ""
+    """What the source of the measurements calls the kernel: how it schedules follows from that."""
 
 
 Load: TypeAlias = Callable[[Label], Kernel]
@@ -141,24 +124,16 @@ OLDER: Final = frozenset({"ada", "hopper"})
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A fit, and how far it is from what was asked for.
-
-    Attributes
-    ----------
-    fit
-        The kernel.
-    foreign
-        Whether it was measured on another device.
-    far
-        Whether that is of another generation.
-    borrowed
-        Whether it is another engine's.
-    """
+    """A fit, and how far it is from what was asked for."""
 
     fit: Kernel
+    """The kernel."""
     foreign: bool
+    """Whether it was measured on another device."""
     far: bool
+    """Whether that is of another generation."""
     borrowed: bool
+    """Whether it is another engine's."""
 
     @property
     def spread(self) -> float:

@@ -79,34 +79,23 @@ GUESS: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class GpuCalibration:
-    """Measured kernels of a device, or of the one most like it.
-
-    Attributes
-    ----------
-    name
-        What it is called.
-    engine
-        Whose kernels are taken where there are several.
-    labels
-        Of all fits there are.
-    load
-        Fit of a label.
-    profile
-        Constants of the engine; no operator has them.
-    fallback
-        Whether operators that nothing like was measured of take what such kernels usually do,
-        beside those that were.
-    switched
-        Whether the devices of a node are joined by more than the host's PCIe.
-    """
+    """Measured kernels of a device, or of the one most like it."""
 
     name: str
+    """What it is called."""
     engine: str
+    """Whose kernels are taken where there are several."""
     labels: tuple[Label, ...]
+    """Of all fits there are."""
     load: Load = field(repr=False)
+    """Fit of a label."""
     profile: EngineProfile = NO_ENGINE
+    """Constants of the engine; no operator has them."""
     fallback: bool = False
+    """Whether operators that nothing like was measured of take what such kernels usually do,
+    beside those that were."""
     switched: bool = True
+    """Whether the devices of a node are joined by more than the host's PCIe."""
     _found: dict[tuple[str, ...], Found | None] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )

@@ -12,57 +12,39 @@ from roofline.cost.work import Array, Number, Op
 
 @dataclass(frozen=True, slots=True)
 class KernelQuery:
-    """A kernel as fits know it.
-
-    Attributes
-    ----------
-    kind, variants
-        Of kernel; formats in the order in which they would do.
-    dims
-        Columns of the form, one row per scenario.
-    arithmetic
-        Whose rate the device's form is given.
-    form
-        In place of the fitted one, with the same constants: for widths that were not measured.
-    assumed
-        Why no such kernel was measured anywhere, in words; empty where one was.
-    part
-        Which part of a fused kernel the operator is; empty for the whole.
-    instead
-        Another kernel that would do: whichever takes less time does it.
-    otherwise
-        Kernel that is asked for where none like this one was measured.
-    own
-        Whether only a kernel of this engine, measured on this device, would do.
-    beside
-        What a fused kernel does besides: it takes at least as long.
-    then
-        Another kernel that runs after it: their times add up.
-    cold
-        Whether it was measured on a state that may have stayed in the last-level cache, which is
-        in memory in a step.
-    rows
-        Rows that ``assumed`` and ``instead`` are about; None for all.
-    special
-        Shapes that some engines have a kernel of its own for, the first that fits: the end of its
-        variant, which rows are so, and the columns it takes.
-    """
+    """A kernel as fits know it."""
 
     kind: str
     variants: tuple[str, ...]
+    """Of kernel; formats in the order in which they would do."""
     dims: Dims
+    """Columns of the form, one row per scenario."""
     arithmetic: str = "bf16"
+    """Whose rate the device's form is given."""
     form: Form | None = None
+    """In place of the fitted one, with the same constants: for widths that were not measured."""
     assumed: str = ""
+    """Why no such kernel was measured anywhere, in words; empty where one was."""
     part: str = ""
+    """Which part of a fused kernel the operator is; empty for the whole."""
     instead: "KernelQuery | None" = None
+    """Another kernel that would do: whichever takes less time does it."""
     otherwise: "KernelQuery | None" = None
+    """Kernel that is asked for where none like this one was measured."""
     own: bool = False
+    """Whether only a kernel of this engine, measured on this device, would do."""
     beside: "KernelQuery | None" = None
+    """What a fused kernel does besides: it takes at least as long."""
     then: "KernelQuery | None" = None
+    """Another kernel that runs after it: their times add up."""
     cold: bool = False
+    """Whether it was measured on a state that may have stayed in the last-level cache, which is
+    in memory in a step."""
     rows: NDArray[np.bool_] | None = None
+    """Rows that ``assumed`` and ``instead`` are about; None for all."""
     special: tuple[tuple[str, NDArray[np.bool_], Dims], ...] = ()
+    """Shapes that some engines have a kernel of its own for, the first that fits: the end of its
+    variant, which rows are so, and the columns it takes."""
 
 
 SIXTEEN: Final = ("bf16", "fp16")

@@ -119,21 +119,14 @@ FREE: Final[Mapping[str, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A calibration whose prices are remembered; the numbers of operators may be grids.
-
-    Attributes
-    ----------
-    inner
-        Which one.
-    gpu
-        The device that is asked about.
-    memory
-        Where prices are kept.
-    """
+    """A calibration whose prices are remembered; the numbers of operators may be grids."""
 
     inner: Calibration
+    """Which one."""
     gpu: Gpu
+    """The device that is asked about."""
     memory: Memory = field(default_factory=lambda: SHARED, repr=False)
+    """Where prices are kept."""
     scope: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -22,19 +22,13 @@ ASSUMED: Final = float(BASES.index("assumed"))
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Constants of a kind of operator.
-
-    Attributes
-    ----------
-    start
-        Launch, prologue and epilogue. [s]
-    compute, memory
-        Shares of the published rates. [1]
-    """
+    """Constants of a kind of operator."""
 
     start: float
+    """Launch, prologue and epilogue. [s]"""
     compute: float
     memory: float
+    """Shares of the published rates. [1]"""
 
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -106,18 +100,12 @@ def _told(work: Number, seconds: Number) -> Measured:
 
 @dataclass(frozen=True, slots=True)
 class UsualKernels:
-    """Calibration of a device that no kernels were measured on: every time is assumed.
-
-    Attributes
-    ----------
-    profile
-        Constants of the engine.
-    switched
-        Whether the devices of a node are joined by more than the host's PCIe.
-    """
+    """Calibration of a device that no kernels were measured on: every time is assumed."""
 
     profile: EngineProfile = NO_ENGINE
+    """Constants of the engine."""
     switched: bool = True
+    """Whether the devices of a node are joined by more than the host's PCIe."""
 
     @property
     def name(self) -> str:

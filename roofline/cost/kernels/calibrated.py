@@ -34,40 +34,27 @@ TRANSFERRED: Final = BASES.index("transferred")
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A form fitted to measurements.
-
-    Attributes
-    ----------
-    form
-        The equation.
-    constants
-        Its fitted values, by name.
-    residual
-        None where a table did not help on families of shapes that were left out.
-    spreads, spread
-        Log standard deviation by regime, and of a regime that has none of its own. [1]
-    hull
-        Where it was fitted.
-    rows
-        Measurements it was fitted to. [1]
-    source
-        Which ones, in words.
-    scale
-        Factor on the whole that a sample of another device asked for. [1]
-    transferred
-        Whether the constants were fitted on another device.
-    """
+    """A form fitted to measurements."""
 
     form: Form
+    """The equation."""
     constants: Mapping[str, float]
+    """Its fitted values, by name."""
     residual: Residual | None
+    """None where a table did not help on families of shapes that were left out."""
     spreads: Mapping[int, float]
     spread: float
+    """Log standard deviation by regime, and of a regime that has none of its own. [1]"""
     hull: Hull
+    """Where it was fitted."""
     rows: int = 0
+    """Measurements it was fitted to. [1]"""
     source: str = ""
+    """Which ones, in words."""
     scale: float = 1.0
+    """Factor on the whole that a sample of another device asked for. [1]"""
     transferred: bool = False
+    """Whether the constants were fitted on another device."""
 
     @property
     def digest(self) -> str:

@@ -31,24 +31,16 @@ MISS: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the time is made of.
-
-    Attributes
-    ----------
-    block
-        One block: its start and its tiles. [s]
-    load
-        All blocks, spread evenly over the SMs. [s]
-    memory
-        Cache, queries and outputs over the bandwidth they come at. [s]
-    join
-        The reduction over splits, and copies. [s]
-    """
+    """What the time is made of."""
 
     block: Array
+    """One block: its start and its tiles. [s]"""
     load: Array
+    """All blocks, spread evenly over the SMs. [s]"""
     memory: Array
+    """Cache, queries and outputs over the bandwidth they come at. [s]"""
     join: Array
+    """The reduction over splits, and copies. [s]"""
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:

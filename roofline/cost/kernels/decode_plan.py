@@ -43,41 +43,28 @@ GROWTH: Final = 64.0
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Schedule of a library's decode attention; facts of its source, not fitted.
-
-    Attributes
-    ----------
-    splits
-        Most parts that the keys of a unit are split into. [1]
-    slots
-        Blocks per SM that it plans for. [1]
-    planned
-        Batch up to which the reduction is launched, split or not. [1]
-    swaps
-        Whether query heads become rows by a copy, and keys are split only then.
-    rows
-        Query rows that a block can have, increasing. [1]
-    keys
-        Keys of a tile at head widths up to 128. [1]
-    plan
-        `TILES`, `GRID`, `GROWING` or `BALANCED`.
-    least
-        Keys of a part at least, at head widths up to 128. [1]
-    vector, vector_width
-        Query heads of a group from which tensor cores multiply [1]; fewer are multiplied by a
-        kernel without them where the cache has as many bytes per element [B].
-    """
+    """Schedule of a library's decode attention; facts of its source, not fitted."""
 
     splits: float
+    """Most parts that the keys of a unit are split into. [1]"""
     slots: float
+    """Blocks per SM that it plans for. [1]"""
     planned: float = 0.0
+    """Batch up to which the reduction is launched, split or not. [1]"""
     swaps: bool = False
+    """Whether query heads become rows by a copy, and keys are split only then."""
     rows: tuple[float, ...] = (ROWS,)
+    """Query rows that a block can have, increasing. [1]"""
     keys: float = KEYS
+    """Keys of a tile at head widths up to 128. [1]"""
     plan: float = TILES
+    """`TILES`, `GRID`, `GROWING` or `BALANCED`."""
     least: float = 1.0
+    """Keys of a part at least, at head widths up to 128. [1]"""
     vector: float = 0.0
     vector_width: float = 1.0
+    """Query heads of a group from which tensor cores multiply [1]; fewer are multiplied by a
+    kernel without them where the cache has as many bytes per element [B]."""
 
 
 MASKED: Final = Kernel(splits=64.0, slots=1.0, plan=BALANCED, least=512.0)

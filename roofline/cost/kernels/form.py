@@ -23,25 +23,17 @@ Regimes: TypeAlias = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a form needs of a device, at published rates.
-
-    Attributes
-    ----------
-    flops_per_s
-        Dense rate of the arithmetic that the form is fitted for. [FLOP/s]
-    hbm_bytes_per_s
-        Device memory. [B/s]
-    l2_bytes, l2_bytes_per_s
-        Last-level cache: capacity [B] and rate [B/s]; 0 if unknown.
-    multiprocessors
-        SMs or CUs. [1]
-    """
+    """What a form needs of a device, at published rates."""
 
     flops_per_s: float
+    """Dense rate of the arithmetic that the form is fitted for. [FLOP/s]"""
     hbm_bytes_per_s: float
+    """Device memory. [B/s]"""
     l2_bytes: float
     l2_bytes_per_s: float
+    """Last-level cache: capacity [B] and rate [B/s]; 0 if unknown."""
     multiprocessors: float
+    """SMs or CUs. [1]"""
 
 
 def machine(gpu: Gpu, arithmetic: str) -> Machine:
@@ -91,36 +83,25 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Published formula of a kind of operator.
-
-    Attributes
-    ----------
-    kind
-        ``"gemm"``, ``"decode-attention"``, ``"quantize"``.
-    constants
-        What is fitted.
-    seconds
-        The equation: dimensions, machine, values of the constants → times. [s]
-    coordinates
-        Dimensions in whose logarithms the residual table lives, all above zero; the first varies
-        within a family of shapes.
-    regime
-        Which part of the equation a row is in, a small integer: rows of a regime share a spread.
-    equation
-        The same in symbols, as derivations print it.
-    waves
-        Further columns in which the residual table lives: how much of a device a product leaves
-        idle in its last wave of tiles, one column for each tile; None where nothing is tiled.
-        [octave]
-    """
+    """Published formula of a kind of operator."""
 
     kind: str
+    """``"gemm"``, ``"decode-attention"``, ``"quantize"``."""
     constants: tuple[Constant, ...]
+    """What is fitted."""
     seconds: Callable[[Dims, Machine, Values], Array]
+    """The equation: dimensions, machine, values of the constants → times. [s]"""
     coordinates: tuple[str, ...]
+    """Dimensions in whose logarithms the residual table lives, all above zero; the first varies
+    within a family of shapes."""
     regime: Callable[[Dims, Machine, Values], Regimes]
+    """Which part of the equation a row is in, a small integer: rows of a regime share a spread."""
     equation: str = ""
+    """The same in symbols, as derivations print it."""
     waves: Callable[[Dims, Machine], Array] | None = None
+    """Further columns in which the residual table lives: how much of a device a product leaves
+    idle in its last wave of tiles, one column for each tile; None where nothing is tiled.
+    [octave]"""
 
 
 def pinned(form: Form, names: Container[str]) -> Form:

@@ -145,22 +145,15 @@ GROUPED_FOUR: Final = 0.5 + 2.0 / 128.0
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What a measured linear layer multiplies.
-
-    Attributes
-    ----------
-    width, stored
-        Bytes per element of X as it is multiplied, and of W as it is stored, with scales. [B]
-    arithmetic
-        The device's arithmetic that it takes.
-    quantised
-        Whether bringing 16-bit activations to that width is part of the time.
-    """
+    """What a measured linear layer multiplies."""
 
     width: float
     stored: float
+    """Bytes per element of X as it is multiplied, and of W as it is stored, with scales. [B]"""
     arithmetic: str
+    """The device's arithmetic that it takes."""
     quantised: bool = False
+    """Whether bringing 16-bit activations to that width is part of the time."""
 
     @property
     def form(self) -> Form:

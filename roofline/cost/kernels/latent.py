@@ -32,24 +32,16 @@ HOSTED: Final = 16.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the time is made of.
-
-    Attributes
-    ----------
-    starts
-        Starts and ends of blocks, queries and outputs included. [s]
-    work
-        Tiles of the longest block, or of all blocks over the SMs. [s]
-    memory
-        Cache over the bandwidths it comes at. [s]
-    join
-        The reduction over splits, and the conversion of the cache. [s]
-    """
+    """What the time is made of."""
 
     starts: Array
+    """Starts and ends of blocks, queries and outputs included. [s]"""
     work: Array
+    """Tiles of the longest block, or of all blocks over the SMs. [s]"""
     memory: Array
+    """Cache over the bandwidths it comes at. [s]"""
     join: Array
+    """The reduction over splits, and the conversion of the cache. [s]"""
 
 
 def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:

@@ -34,51 +34,34 @@ kernel does not split."""
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Schedule of a library's latent attention; facts of its source, not fitted.
-
-    Attributes
-    ----------
-    block
-        Query rows of a block. [1]
-    rows
-        Rows that its products take the time of. [1]
-    splits
-        Most parts that the keys of a block are split into. [1]
-    least
-        Keys of a part at least. [token]
-    even
-        Whether each SM gets an even share of all tiles, in place of whole blocks.
-    packs
-        Whether the heads of a token share blocks.
-    fixed
-        Whether there are as many parts as may be, however many blocks there are.
-    grows
-        Whether they fill the SMs as often as the context has octaves above `KEYS`, once if not.
-    tall
-        Whether blocks of many heads over long contexts have `ROWS`.
-    several
-        Whether an SM can hold several blocks.
-    plain
-        Whether a single head is multiplied without tensor cores.
-    cast
-        Whether a cache of fewer bits is converted as a whole before.
-    hosted
-        Whether it was timed one launch after the other, from the host.
-    """
+    """Schedule of a library's latent attention; facts of its source, not fitted."""
 
     block: float = ROWS
+    """Query rows of a block. [1]"""
     rows: float = ROWS
+    """Rows that its products take the time of. [1]"""
     splits: float = 128.0
+    """Most parts that the keys of a block are split into. [1]"""
     least: float = KEYS
+    """Keys of a part at least. [token]"""
     even: bool = True
+    """Whether each SM gets an even share of all tiles, in place of whole blocks."""
     packs: bool = True
+    """Whether the heads of a token share blocks."""
     fixed: bool = False
+    """Whether there are as many parts as may be, however many blocks there are."""
     grows: bool = False
+    """Whether they fill the SMs as often as the context has octaves above `KEYS`, once if not."""
     tall: bool = False
+    """Whether blocks of many heads over long contexts have `ROWS`."""
     several: bool = False
+    """Whether an SM can hold several blocks."""
     plain: bool = False
+    """Whether a single head is multiplied without tensor cores."""
     cast: bool = False
+    """Whether a cache of fewer bits is converted as a whole before."""
     hosted: bool = False
+    """Whether it was timed one launch after the other, from the host."""
 
 
 TRITON: Final = Kernel(

@@ -32,27 +32,18 @@ WIDE: Final = 256.0
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """How a library cuts queries into blocks; facts of its source, not fitted.
-
-    Attributes
-    ----------
-    rows
-        Query rows that a block can have, increasing. [1]
-    wide_rows
-        Most of them at head widths of 256 and more. [1]
-    packs
-        Whether the query heads that share keys are rows of one block.
-    walks
-        Whether tiles that a window hides are visited too.
-    slots
-        Blocks per SM below which the keys of a block are split; 0 if they never are. [1]
-    """
+    """How a library cuts queries into blocks; facts of its source, not fitted."""
 
     rows: tuple[float, ...] = (ROWS,)
+    """Query rows that a block can have, increasing. [1]"""
     wide_rows: float = ROWS
+    """Most of them at head widths of 256 and more. [1]"""
     packs: bool = False
+    """Whether the query heads that share keys are rows of one block."""
     walks: bool = False
+    """Whether tiles that a window hides are visited too."""
     slots: float = 0.0
+    """Blocks per SM below which the keys of a block are split; 0 if they never are. [1]"""
 
 
 FLASHINFER: Final = Kernel(rows=(16.0, 64.0, 128.0), wide_rows=64.0, packs=True, slots=2.0)
@@ -132,27 +123,18 @@ def scheduled(dims: Dims, kernel: str, generation: str = "") -> dict[str, Array]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the time is made of.
-
-    Attributes
-    ----------
-    launch
-        Launches of all kernels. [s]
-    longest
-        The block that visits most tiles, alone. [s]
-    spread
-        All blocks, spread evenly over the SMs. [s]
-    memory
-        Queries, keys, values and outputs through memory. [s]
-    windowed
-        Whether the window hides keys.
-    """
+    """What the time is made of."""
 
     launch: Array
+    """Launches of all kernels. [s]"""
     longest: Array
+    """The block that visits most tiles, alone. [s]"""
     spread: Array
+    """All blocks, spread evenly over the SMs. [s]"""
     memory: Array
+    """Queries, keys, values and outputs through memory. [s]"""
     windowed: NDArray[np.bool_]
+    """Whether the window hides keys."""
 
 
 def visits(dims: Dims) -> tuple[Array, Array, Array]:

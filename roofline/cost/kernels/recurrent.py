@@ -183,21 +183,14 @@ def scheduled(dims: Dims, engine: str, generation: str) -> Dims:
 
 @dataclass(frozen=True, slots=True)
 class ScanTerms:
-    """Terms of the time of a scan. [s]
-
-    Attributes
-    ----------
-    start
-        Launches, and the rows of the first chunk.
-    serial
-        The chunks of a sequence, one after the other, in as many waves as there are.
-    load
-        All chunks, spread over the multiprocessors: arithmetic, blocks and traffic.
-    """
+    """Terms of the time of a scan. [s]"""
 
     start: Array
+    """Launches, and the rows of the first chunk."""
     serial: Array
+    """The chunks of a sequence, one after the other, in as many waves as there are."""
     load: Array
+    """All chunks, spread over the multiprocessors: arithmetic, blocks and traffic."""
 
 
 def scan_flops(dims: Dims) -> Array:

@@ -27,67 +27,44 @@ BLOCK: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Hull:
-    """Where measurements are: a box, and points that cover what is measured in it.
-
-    Attributes
-    ----------
-    low, high
-        Of the box, one per coordinate. [octave]
-    points
-        Some of the measured shapes, one row each. [octave]
-    radius
-        No measured shape is farther than this from its nearest point, nor a shape between two
-        neighbours. [octave]
-    """
+    """Where measurements are: a box, and points that cover what is measured in it."""
 
     low: Array
     high: Array
+    """Of the box, one per coordinate. [octave]"""
     points: Array
+    """Some of the measured shapes, one row each. [octave]"""
     radius: float
+    """No measured shape is farther than this from its nearest point, nor a shape between two
+    neighbours. [octave]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Jumps along the fast coordinate, as tiles make them: a table of nodes × families.
-
-    Attributes
-    ----------
-    nodes
-        Of the fast coordinate, increasing; linear in between. [octave]
-    families
-        Some of the measured families, one row each. [octave]
-    weights
-        One row per node: of a kernel around each family. [1]
-    """
+    """Jumps along the fast coordinate, as tiles make them: a table of nodes × families."""
 
     nodes: Array
+    """Of the fast coordinate, increasing; linear in between. [octave]"""
     families: Array
+    """Some of the measured families, one row each. [octave]"""
     weights: Array
+    """One row per node: of a kernel around each family. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """Smooth surface in the logarithm of the time, and jumps on top of it.
-
-    Attributes
-    ----------
-    weights
-        Of a Matérn 3/2 kernel around each point of the hull. [1]
-    reach
-        Its length. [octave]
-    steps
-        None where they did not help on families that were left out.
-    steps_reach
-        Length of the kernel between families. [octave]
-    waves
-        `Form.waves` of each point of the hull, which are coordinates of the surface too. [octave]
-    """
+    """Smooth surface in the logarithm of the time, and jumps on top of it."""
 
     weights: Array
+    """Of a Matérn 3/2 kernel around each point of the hull. [1]"""
     reach: float
+    """Its length. [octave]"""
     steps: Steps | None = None
+    """None where they did not help on families that were left out."""
     steps_reach: float = 3.0
+    """Length of the kernel between families. [octave]"""
     waves: Array | None = None
+    """`Form.waves` of each point of the hull, which are coordinates of the surface too. [octave]"""
 
 
 def value(residual: Residual, hull: Hull, at: Array, waves: Array | None = None) -> Array:

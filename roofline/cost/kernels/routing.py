@@ -37,24 +37,16 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Rows of the experts of one group of devices.
-
-    Attributes
-    ----------
-    tokens
-        That are sorted. [token]
-    rows
-        Together. [1]
-    touched
-        Experts that have any. [1]
-    tiles
-        Tiles of each of `HEIGHTS` rows, the last one of each expert part full. [1]
-    """
+    """Rows of the experts of one group of devices."""
 
     tokens: float
+    """That are sorted. [token]"""
     rows: float
+    """Together. [1]"""
     touched: float
+    """Experts that have any. [1]"""
     tiles: tuple[float, ...]
+    """Tiles of each of `HEIGHTS` rows, the last one of each expert part full. [1]"""
 
 
 def summed(rows: Rows, tokens: int = 0) -> Loads:

@@ -79,24 +79,16 @@ def projections(
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the time is made of.
-
-    Attributes
-    ----------
-    launches
-        Latency of the small kernels around. [s]
-    projections
-        Matrices that every token is multiplied with. [s]
-    index
-        Scores of all entries, and the choice of the best. [s]
-    attention
-        Attention to the chosen keys. [s]
-    """
+    """What the time is made of."""
 
     launches: Array
+    """Latency of the small kernels around. [s]"""
     projections: Array
+    """Matrices that every token is multiplied with. [s]"""
     index: Array
+    """Scores of all entries, and the choice of the best. [s]"""
     attention: Array
+    """Attention to the chosen keys. [s]"""
 
     @property
     def seconds(self) -> Array:

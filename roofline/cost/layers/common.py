@@ -16,37 +16,25 @@ from roofline.units import BITS_PER_BYTE
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One forward step, as one device sees it.
-
-    Attributes
-    ----------
-    deployment
-        Network, formats, layout and options.
-    groups
-        Name, count [1], new tokens and context [token] of each group of sequences of this device
-        and those it shares them with.
-    tokens
-        New tokens that the device's products see. [token]
-    rows
-        Sequences of all groups. [1]
-    tp
-        Devices that share the matrices. [1]
-    copies
-        Devices that hold the same tokens beside those: of context parallelism in decode. [1]
-    everyone
-        New tokens of all devices of the stage. [token]
-    block
-        The layer whose operators are being made; None outside the layers.
-    """
+    """One forward step, as one device sees it."""
 
     deployment: Deployment
+    """Network, formats, layout and options."""
     groups: tuple[tuple[str, Number, Number, Number], ...]
+    """Name, count [1], new tokens and context [token] of each group of sequences of this device
+    and those it shares them with."""
     tokens: Number
+    """New tokens that the device's products see. [token]"""
     rows: Number
+    """Sequences of all groups. [1]"""
     tp: Number
+    """Devices that share the matrices. [1]"""
     copies: Number
+    """Devices that hold the same tokens beside those: of context parallelism in decode. [1]"""
     everyone: Number
+    """New tokens of all devices of the stage. [token]"""
     block: Block | None = None
+    """The layer whose operators are being made; None outside the layers."""
 
     @property
     def width(self) -> float:

@@ -7,33 +7,22 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How to start a server, and how to measure it.
-
-    Attributes
-    ----------
-    title
-        Whose command it is, with the version that its flags are of.
-    parts
-        Words that belong on one line, in order.
-    environment
-        Variables set for it.
-    files
-        What it reads, by name.
-    benchmark
-        Words of the command that measures it, like ``parts``.
-    notes
-        What a reader must know, one sentence each.
-    lost
-        Fields of `Served` that it cannot say; every one is in a note.
-    """
+    """How to start a server, and how to measure it."""
 
     title: str
+    """Whose command it is, with the version that its flags are of."""
     parts: tuple[tuple[str, ...], ...]
+    """Words that belong on one line, in order."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables set for it."""
     files: Mapping[str, str] = field(default_factory=dict)
+    """What it reads, by name."""
     benchmark: tuple[tuple[str, ...], ...] = ()
+    """Words of the command that measures it, like ``parts``."""
     notes: tuple[str, ...] = ()
+    """What a reader must know, one sentence each."""
     lost: frozenset[str] = frozenset()
+    """Fields of `Served` that it cannot say; every one is in a note."""
 
     @property
     def words(self) -> tuple[str, ...]:

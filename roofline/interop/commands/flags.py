@@ -128,18 +128,12 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Flags of an engine.
-
-    Attributes
-    ----------
-    short
-        Names by other spellings, dashes and all: ``{"-tp": "tensor-parallel-size"}``.
-    switches
-        Names that take no value, beside those that start like a switch.
-    """
+    """Flags of an engine."""
 
     short: Mapping[str, str]
+    """Names by other spellings, dashes and all: ``{"-tp": "tensor-parallel-size"}``."""
     switches: frozenset[str] = frozenset()
+    """Names that take no value, beside those that start like a switch."""
 
 
 def flags(words: Sequence[Word], known: Known, source: Text) -> Given:

@@ -13,35 +13,23 @@ Files = Callable[[str], Document]
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A command as it was understood.
-
-    Attributes
-    ----------
-    served
-        What it tells the server.
-    unused
-        Flags that say nothing about cost, or nothing that is modelled, as they were written.
-    notes
-        What a reader must know, one sentence each.
-    """
+    """A command as it was understood."""
 
     served: Served
+    """What it tells the server."""
     unused: tuple[str, ...] = ()
+    """Flags that say nothing about cost, or nothing that is modelled, as they were written."""
     notes: tuple[str, ...] = ()
+    """What a reader must know, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a program's name stands among the words of a command.
-
-    Attributes
-    ----------
-    first, end
-        Places of its first word and of its first argument. [1]
-    """
+    """Where a program's name stands among the words of a command."""
 
     first: int
     end: int
+    """Places of its first word and of its first argument. [1]"""
 
     def before(self, line: Line) -> tuple[str, ...]:
         """What starts the program, in one piece: a launcher, a container."""

@@ -15,56 +15,38 @@ METHODS: Final[tuple[Method, ...]] = ("mtp", "eagle", "ngram", "model")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Memory that an engine may take, as one of them means it.
-
-    Attributes
-    ----------
-    value
-        Share, or tokens. [1]
-    of
-        ``"device"``: of all memory, for everything. ``"static"``: of all memory, for weights and
-        cache. ``"free"``: of what weights and activations leave, for the cache. ``"tokens"``: the
-        cache itself, in tokens.
-    """
+    """Memory that an engine may take, as one of them means it."""
 
     value: float
+    """Share, or tokens. [1]"""
     of: Of = "device"
+    """``"device"``: of all memory, for everything. ``"static"``: of all memory, for weights and
+    cache. ``"free"``: of what weights and activations leave, for the cache. ``"tokens"``: the
+    cache itself, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offloaded:
-    """Weights that are kept on the host, as an engine is told it.
-
-    Attributes
-    ----------
-    value
-        Share, bytes or layers.
-    of
-        ``"layers"``: share of the weights of all layers [1]. ``"bytes"``: of each device [B].
-        ``"resident"``: layers that stay on the devices [1].
-    """
+    """Weights that are kept on the host, as an engine is told it."""
 
     value: float
+    """Share, bytes or layers."""
     of: Outside = "layers"
+    """``"layers"``: share of the weights of all layers [1]. ``"bytes"``: of each device [B].
+    ``"resident"``: layers that stay on the devices [1]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """What drafts tokens for the target.
-
-    Attributes
-    ----------
-    method
-        One of `METHODS`.
-    tokens
-        Drafted in a row. [token]
-    model
-        Checkpoint of the head or of the network; empty where the target has it, or none is needed.
-    """
+    """What drafts tokens for the target."""
 
     method: Method
+    """One of `METHODS`."""
     tokens: int
+    """Drafted in a row. [token]"""
     model: str = ""
+    """Checkpoint of the head or of the network; empty where the target has it, or none is
+    needed."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -106,55 +88,38 @@ def check_name(model: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a server of one replica is told.
-
-    Attributes
-    ----------
-    engine
-        ``"vllm"``, ``"sglang"``, ``"trtllm"`` or ``"llamacpp"``.
-    model
-        Checkpoint: hub id or path.
-    layout, replicas
-        Devices of a replica; how many there are. [1]
-    weights
-        Format that is not the checkpoint's; empty for as stored.
-    kv
-        Format of the cache; ``"auto"`` for what the engine takes.
-    max_sequences, token_budget
-        Sequences at once and new tokens of a step, of a whole replica; None for the engine's. [1]
-    max_context
-        Longest sequence; None for the network's. [token]
-    memory
-        What the engine may take; None for its own default.
-    recv_interval, stream_interval
-        Decode steps between looks at new requests; tokens that are sent together. [1] [token]
-    chunked_prefill, prefix_caching
-        Whether prompts are cut to fill a step; whether equal prefixes are kept once.
-    cuda_graphs
-        Whether decode steps may run in CUDA graphs.
-    offloaded
-        Weights that are kept on the host, if any.
-    speculation
-        What drafts, if anything.
-    """
+    """What a server of one replica is told."""
 
     engine: str
+    """``"vllm"``, ``"sglang"``, ``"trtllm"`` or ``"llamacpp"``."""
     model: str
+    """Checkpoint: hub id or path."""
     layout: Layout = SINGLE
     replicas: int = 1
+    """Devices of a replica; how many there are. [1]"""
     weights: str = ""
+    """Format that is not the checkpoint's; empty for as stored."""
     kv: str = "auto"
+    """Format of the cache; ``"auto"`` for what the engine takes."""
     max_sequences: int | None = None
     token_budget: int | None = None
+    """Sequences at once and new tokens of a step, of a whole replica; None for the engine's. [1]"""
     max_context: int | None = None
+    """Longest sequence; None for the network's. [token]"""
     memory: Share | None = None
+    """What the engine may take; None for its own default."""
     recv_interval: int = 1
     stream_interval: int = 1
+    """Decode steps between looks at new requests; tokens that are sent together. [1] [token]"""
     chunked_prefill: bool = True
     prefix_caching: bool = True
+    """Whether prompts are cut to fill a step; whether equal prefixes are kept once."""
     cuda_graphs: bool = True
+    """Whether decode steps may run in CUDA graphs."""
     offloaded: Offloaded | None = None
+    """Weights that are kept on the host, if any."""
     speculation: Speculation | None = None
+    """What drafts, if anything."""
 
     def __post_init__(self) -> None:
         """Refuse names that an engine would read as something else."""
@@ -175,27 +140,19 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Bytes of one device that shares of memory are of.
-
-    Attributes
-    ----------
-    capacity
-        What software can use of it. [B]
-    weights, activations, reserved
-        Taken whatever is cached; ``reserved`` by the runtime and captured graphs. [B]
-    layers, depth
-        The part of the weights that can be kept on the host [B]; in how many layers [1].
-    token
-        A cached token, on average over the longest sequence; 0 where nothing is cached. [B]
-    """
+    """Bytes of one device that shares of memory are of."""
 
     capacity: float
+    """What software can use of it. [B]"""
     weights: float
     activations: float
     reserved: float
+    """Taken whatever is cached; ``reserved`` by the runtime and captured graphs. [B]"""
     layers: float
     depth: int
+    """The part of the weights that can be kept on the host [B]; in how many layers [1]."""
     token: float
+    """A cached token, on average over the longest sequence; 0 where nothing is cached. [B]"""
 
     @property
     def fixed(self) -> float:
@@ -205,19 +162,13 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a benchmark sends.
-
-    Attributes
-    ----------
-    prompt, output
-        Of each request. [token]
-    concurrency
-        Requests at once. [1]
-    """
+    """What a benchmark sends."""
 
     prompt: int = 2048
     output: int = 256
+    """Of each request. [token]"""
     concurrency: int = 16
+    """Requests at once. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what no benchmark can send."""
@@ -234,29 +185,20 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a command is written for.
-
-    Attributes
-    ----------
-    room
-        Bytes of a device.
-    gpu, vendor
-        Names of the device and of who makes it.
-    gpus_per_node
-        Devices of a node. [1]
-    stored
-        Format of the checkpoint.
-    load, port
-        Of the benchmark; where the server listens.
-    """
+    """What a command is written for."""
 
     room: Room
+    """Bytes of a device."""
     gpu: str
     vendor: str
+    """Names of the device and of who makes it."""
     gpus_per_node: int
+    """Devices of a node. [1]"""
     stored: str
+    """Format of the checkpoint."""
     load: Load = field(default_factory=Load)
     port: int = 8000
+    """Of the benchmark; where the server listens."""
 
     def nodes(self, layout: Layout) -> int:
         """Nodes that a replica lies on. [1]"""

@@ -21,21 +21,14 @@ MOST_BYTES: Final = int(512 * PREFIX["Mi"])
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file.
-
-    Attributes
-    ----------
-    source
-        As it is shown.
-    text
-        All of it.
-    documents
-        Of JSON, one or one a line; None where it is not JSON.
-    """
+    """A file."""
 
     source: str
+    """As it is shown."""
     text: str
+    """All of it."""
     documents: tuple[Node, ...] | None
+    """Of JSON, one or one a line; None where it is not JSON."""
 
     @property
     def first(self) -> dict[str, Any]:

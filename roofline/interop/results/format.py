@@ -9,19 +9,12 @@ from roofline.interop.results.run import MeasuredRun
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A file format. A module of the folder ``formats`` has one, called ``FORMAT``.
-
-    Attributes
-    ----------
-    name, title
-        As ``--as`` takes it; the tool and what it writes.
-    recognises
-        Whether a file is of this format, by its content.
-    read
-        The runs of a file.
-    """
+    """A file format. A module of the folder ``formats`` has one, called ``FORMAT``."""
 
     name: str
     title: str
+    """As ``--as`` takes it; the tool and what it writes."""
     recognises: Callable[[Content], bool]
+    """Whether a file is of this format, by its content."""
     read: Callable[[Content], Iterable[MeasuredRun]]
+    """The runs of a file."""

@@ -17,21 +17,14 @@ LEAST: Final = 1 / MOST
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value, and where it is.
-
-    Attributes
-    ----------
-    value
-        Plain data.
-    source
-        The file as it is shown, with the line of its document where there are several.
-    path
-        Of keys: ``benchmarks[0].metrics``; empty for the whole document.
-    """
+    """A value, and where it is."""
 
     value: Any
+    """Plain data."""
     source: str
+    """The file as it is shown, with the line of its document where there are several."""
     path: str = ""
+    """Of keys: ``benchmarks[0].metrics``; empty for the whole document."""
 
     @property
     def where(self) -> str:

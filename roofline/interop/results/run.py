@@ -32,25 +32,17 @@ STATISTIC: Final = re.compile(r"mean|std|min|max|p\d{1,2}(?:\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One measured figure.
-
-    Attributes
-    ----------
-    metric, statistic
-        One of `UNITS`; ``"mean"``, ``"p50"``, ``"p99"``, ``"std"``, ``"min"`` or ``"max"``.
-    value
-        In `unit`.
-    field
-        What the file calls it.
-    definition
-        What the tool means by that, and how it was converted where ours is another.
-    """
+    """One measured figure."""
 
     metric: str
     statistic: str
+    """One of `UNITS`; ``"mean"``, ``"p50"``, ``"p99"``, ``"std"``, ``"min"`` or ``"max"``."""
     value: float
+    """In `unit`."""
     field: str
+    """What the file calls it."""
     definition: str
+    """What the tool means by that, and how it was converted where ours is another."""
 
     def __post_init__(self) -> None:
         """Refuse what a reader must not make: our own mistake."""
@@ -65,87 +57,62 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What was run, as far as the file says; None or empty where it does not.
-
-    Attributes
-    ----------
-    model, gpu
-        As the file calls them.
-    gpus, tp, pp, ep, dp
-        Devices; tensor, pipeline, expert and attention data parallel degrees. [1]
-    engine, engine_version
-        Whose kernels: ``"vllm"``, ``"sglang"``, ``"trtllm"``, ``"llama.cpp"``.
-    weights, kv
-        Number formats as the file calls them.
-    load
-        How requests came.
-    concurrency
-        Clients, or sequences of a batch. [1]
-    rate, cv
-        Requests a second, and the standard deviation of their gaps over the mean. [1/s]
-    requests
-        How many were answered. [1]
-    prompt, output
-        Mean lengths. [token]
-    spread
-        Half of the range of the answers' lengths over their mean. [1]
-    depth
-        Tokens in the cache before the prompt. [token]
-    source
-        Whose rows they are, where a known campaign drives its clients in a known way.
-    beyond
-        What of it no prediction knows: speculation, a split deployment. Empty where nothing is.
-    """
+    """What was run, as far as the file says; None or empty where it does not."""
 
     model: str = ""
     gpu: str = ""
+    """As the file calls them."""
     gpus: int | None = None
     tp: int | None = None
     pp: int | None = None
     ep: int | None = None
     dp: int | None = None
+    """Devices; tensor, pipeline, expert and attention data parallel degrees. [1]"""
     engine: str = ""
     engine_version: str = ""
+    """Whose kernels: ``"vllm"``, ``"sglang"``, ``"trtllm"``, ``"llama.cpp"``."""
     weights: str = ""
     kv: str = ""
+    """Number formats as the file calls them."""
     load: Load = ""
+    """How requests came."""
     concurrency: int | None = None
+    """Clients, or sequences of a batch. [1]"""
     rate: float | None = None
     cv: float | None = None
+    """Requests a second, and the standard deviation of their gaps over the mean. [1/s]"""
     requests: int | None = None
+    """How many were answered. [1]"""
     prompt: float | None = None
     output: float | None = None
+    """Mean lengths. [token]"""
     spread: float | None = None
+    """Half of the range of the answers' lengths over their mean. [1]"""
     depth: float = 0.0
+    """Tokens in the cache before the prompt. [token]"""
     source: str = ""
+    """Whose rows they are, where a known campaign drives its clients in a known way."""
     beyond: str = ""
+    """What of it no prediction knows: speculation, a split deployment. Empty where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """One run of a benchmark.
-
-    Attributes
-    ----------
-    tool, format, version
-        What measured it, what the file was read as, and which version wrote it, as far as it says.
-    where
-        ``file``, ``file:line`` or ``file: path`` of the run.
-    scenario
-        What was run.
-    measurements
-        In the order of the file.
-    notes
-        What a reader should know, one sentence each.
-    """
+    """One run of a benchmark."""
 
     tool: str
     format: str
     version: str
+    """What measured it, what the file was read as, and which version wrote it, as far as it
+    says."""
     where: str
+    """``file``, ``file:line`` or ``file: path`` of the run."""
     scenario: Scenario
+    """What was run."""
     measurements: tuple[Measurement, ...]
+    """In the order of the file."""
     notes: tuple[str, ...] = ()
+    """What a reader should know, one sentence each."""
 
     def get(self, metric: str, statistic: str = "mean") -> float | None:
         """Value of a figure, None where it was not measured."""

@@ -14,28 +14,19 @@ from roofline.units import PREFIX
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A table of requests.
-
-    Attributes
-    ----------
-    name, title
-        Short name; where it is from.
-    columns
-        That it must have, as they are spelled.
-    optional
-        That it may have.
-    convert
-        Columns of text to rows.
-    failures
-        Whether requests without an answer are recorded, with 0 tokens.
-    """
+    """A table of requests."""
 
     name: str
     title: str
+    """Short name; where it is from."""
     columns: tuple[str, ...]
+    """That it must have, as they are spelled."""
     convert: Callable[[Texts, Place], Rows]
+    """Columns of text to rows."""
     optional: tuple[str, ...] = ()
+    """That it may have."""
     failures: bool = False
+    """Whether requests without an answer are recorded, with 0 tokens."""
 
 
 _ZONE: Final = re.compile(r"(?:Z|[+-]00:?00)$")

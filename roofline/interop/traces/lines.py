@@ -18,21 +18,14 @@ LONGEST: Final = int(PREFIX["Mi"])
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line, without its end.
-
-    Attributes
-    ----------
-    number
-        From 1. [1]
-    text
-        What it says.
-    whole
-        Whether it ended as a line does; only the last one may not.
-    """
+    """One line, without its end."""
 
     number: int
+    """From 1. [1]"""
     text: str
+    """What it says."""
     whole: bool = True
+    """Whether it ended as a line does; only the last one may not."""
 
 
 def located(source: str, line: int, message: str, hint: str) -> DocumentError:

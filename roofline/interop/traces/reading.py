@@ -24,25 +24,17 @@ MOST_TOGETHER: Final = 2**25
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A recording.
-
-    Attributes
-    ----------
-    requests
-        From time 0 on.
-    format, title
-        What it was read as.
-    source
-        The file, as it is shown.
-    failed
-        Requests without prompt or answer, which are left out. [1]
-    """
+    """A recording."""
 
     requests: Requests
+    """From time 0 on."""
     format: str
     title: str
+    """What it was read as."""
     source: str
+    """The file, as it is shown."""
     failed: int
+    """Requests without prompt or answer, which are left out. [1]"""
 
     @property
     def notes(self) -> tuple[str, ...]:

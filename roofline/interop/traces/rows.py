@@ -19,27 +19,19 @@ _SHOWN: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Requests of some lines.
-
-    Attributes
-    ----------
-    seconds
-        When each came, from any origin. [s]
-    prompt, output
-        Tokens; a length of 0 where the service failed. [token]
-    blocks
-        Ids of the whole blocks of each prompt; nothing where the format has none.
-    priority, after, think
-        As in `Requests`, where the format has them.
-    """
+    """Requests of some lines."""
 
     seconds: Array
+    """When each came, from any origin. [s]"""
     prompt: Ints
     output: Ints
+    """Tokens; a length of 0 where the service failed. [token]"""
     blocks: tuple[tuple[int, ...], ...] = ()
+    """Ids of the whole blocks of each prompt; nothing where the format has none."""
     priority: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     after: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     think: Array = field(default_factory=lambda: np.zeros(0))
+    """As in `Requests`, where the format has them."""
 
 
 class Place:

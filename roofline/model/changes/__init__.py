@@ -19,30 +19,20 @@ Cost = Literal["", "retrain", "distil", "zeros", "quantise"]
 
 @dataclass(frozen=True, slots=True)
 class NetworkChange:
-    """One kind of change.
-
-    Attributes
-    ----------
-    apply
-        The network with the value, as text, put into effect. Unchanged input is not an error.
-    reason
-        Why figures move, of the network before and after: ``"8 of 40 key/value heads"``.
-    example
-        Value to show in help.
-    fields
-        Provenance that no longer holds.
-    training
-        What makes it a usable network: training again, or distilling from the unchanged one.
-    textbook
-        Whether published closed forms see it.
-    """
+    """One kind of change."""
 
     apply: Callable[[Architecture, str], Architecture]
+    """The network with the value, as text, put into effect. Unchanged input is not an error."""
     reason: Callable[[Architecture, Architecture, str], str]
+    """Why figures move, of the network before and after: ``"8 of 40 key/value heads"``."""
     example: str
+    """Value to show in help."""
     fields: tuple[str, ...] = ()
+    """Provenance that no longer holds."""
     training: Cost = "retrain"
+    """What makes it a usable network: training again, or distilling from the unchanged one."""
     textbook: bool = False
+    """Whether published closed forms see it."""
 
 
 NETWORK: Final[Mapping[str, NetworkChange]] = {

@@ -20,26 +20,18 @@ __all__ = ["CHANGES", "Change", "Setup", "apply", "explained", "parse", "setup_o
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What changes apply to. Made by `setup_of`.
-
-    Attributes
-    ----------
-    network, gpu
-        What runs on what; the network in the format it is loaded in.
-    weights
-        Format that was asked for; empty for the checkpoint's.
-    kv
-        Format of the cache, or ``"auto"``.
-    tp, batch
-        Devices that share every layer; sequences together. [1]
-    """
+    """What changes apply to. Made by `setup_of`."""
 
     network: Architecture
     gpu: Gpu
+    """What runs on what; the network in the format it is loaded in."""
     weights: str = ""
+    """Format that was asked for; empty for the checkpoint's."""
     kv: str = "auto"
+    """Format of the cache, or ``"auto"``."""
     tp: int = 1
     batch: int = 16
+    """Devices that share every layer; sequences together. [1]"""
 
     @property
     def kv_format(self) -> str:
@@ -75,28 +67,19 @@ def setup_of(
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One kind of change.
-
-    Attributes
-    ----------
-    apply
-        The setup with the value, as text, put into effect.
-    reason
-        Why figures move, of the setup before and after.
-    example
-        Value to show in help; empty for a change that takes none.
-    training
-        What it takes to make such a network: nothing, ``"retrain"``, ``"distil"`` from the base,
-        ``"zeros"`` or ``"quantise"``.
-    textbook
-        Whether published closed forms see it.
-    """
+    """One kind of change."""
 
     apply: Callable[[Setup, str], Setup]
+    """The setup with the value, as text, put into effect."""
     reason: Callable[[Setup, Setup, str], str]
+    """Why figures move, of the setup before and after."""
     example: str
+    """Value to show in help; empty for a change that takes none."""
     training: Cost = ""
+    """What it takes to make such a network: nothing, ``"retrain"``, ``"distil"`` from the base,
+    ``"zeros"`` or ``"quantise"``."""
     textbook: bool = True
+    """Whether published closed forms see it."""
 
 
 def apply(base: Setup, changes: Sequence[tuple[str, str]]) -> Setup:

@@ -27,27 +27,18 @@ _LAYER: Final = re.compile(r"(?:^|\.)(?:layers|h|blk|blocks)\.(\d{1,9})\.")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is in a checkpoint.
-
-    Attributes
-    ----------
-    source
-        File or folder, as shown to the user.
-    kind
-        ``"safetensors"`` or ``"gguf"``; ``"index"`` where only the list of files is there.
-    bytes
-        All tensors. [B]
-    sizes
-        Of each tensor by name; empty for an index. [B]
-    types
-        All tensors of a number type together, as the files call it. [B]
-    """
+    """What is in a checkpoint."""
 
     source: str
+    """File or folder, as shown to the user."""
     kind: str
+    """``"safetensors"`` or ``"gguf"``; ``"index"`` where only the list of files is there."""
     bytes: int
+    """All tensors. [B]"""
     sizes: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """Of each tensor by name; empty for an index. [B]"""
     types: Mapping[str, int] = field(default_factory=dict)
+    """All tensors of a number type together, as the files call it. [B]"""
 
     def decoder_bytes(self, layers: int) -> int:
         """Tensors of a text decoder of that many layers, by their names. [B]

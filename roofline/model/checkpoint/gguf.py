@@ -64,19 +64,13 @@ _INT32, _INT64 = Struct("<I"), Struct("<Q")
 
 @dataclass(slots=True)
 class Reader:
-    """A file being read forward, and nothing beyond its end.
-
-    Attributes
-    ----------
-    file, stream
-        The file.
-    left
-        Bytes that have not been read. [B]
-    """
+    """A file being read forward, and nothing beyond its end."""
 
     file: Path
     stream: BinaryIO
+    """The file."""
     left: int
+    """Bytes that have not been read. [B]"""
 
     def take(self, size: int) -> bytes:
         """The next bytes."""

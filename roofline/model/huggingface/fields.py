@@ -25,34 +25,23 @@ UNBOUNDED: Final = frozenset({"time_step_limit", "mamba_dt_limit"})
 
 @dataclass(slots=True)
 class Fields:
-    """One mapping of a config, as it is being read.
-
-    Attributes
-    ----------
-    document, path
-        Where it is.
-    model_type
-        What it says it is.
-    name
-        What the network will be called.
-    outer
-        The config it is a part of; such parts leave out what is at its default.
-    seen
-        Keys that have been understood.
-    provenance
-        By field of the architecture: key, value and place.
-    notes
-        Conventions worth a sentence.
-    """
+    """One mapping of a config, as it is being read."""
 
     document: "Document"
     path: tuple[str | int, ...]
+    """Where it is."""
     model_type: str
+    """What it says it is."""
     name: str
+    """What the network will be called."""
     outer: "Fields | None" = None
+    """The config it is a part of; such parts leave out what is at its default."""
     seen: set[str] = field(default_factory=set)
+    """Keys that have been understood."""
     provenance: dict[str, str] = field(default_factory=dict)
+    """By field of the architecture: key, value and place."""
     notes: list[str] = field(default_factory=list)
+    """Conventions worth a sentence."""
 
     @property
     def data(self) -> dict[str, Any]:

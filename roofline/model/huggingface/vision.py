@@ -25,29 +25,20 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """A config that has a known decoder under ``text_config``.
-
-    Attributes
-    ----------
-    text, text_type
-        Builder and model type of the decoder.
-    sizes
-        Keys of ``vision_config`` the tower is counted from; default of each, or None.
-    tower
-        Its parameters, from those sizes, the taps of the deep stack and the model width; None
-        where they are not known.
-    tied
-        Default of ``tie_word_embeddings``.
-    other_types
-        Further model types the decoder may say it is.
-    """
+    """A config that has a known decoder under ``text_config``."""
 
     text: Builder
     text_type: str
+    """Builder and model type of the decoder."""
     sizes: Mapping[str, int | None]
+    """Keys of ``vision_config`` the tower is counted from; default of each, or None."""
     tower: Callable[[Sizes, int, int], int] | None
+    """Its parameters, from those sizes, the taps of the deep stack and the model width; None
+    where they are not known."""
     tied: bool
+    """Default of ``tie_word_embeddings``."""
     other_types: tuple[str, ...] = ()
+    """Further model types the decoder may say it is."""
 
 
 def wrapped(wrapper: Wrapper, fields: Fields) -> Architecture:

@@ -14,60 +14,40 @@ more than 99.9 % of values stay in 8 bits."""
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A way to store numbers.
-
-    Attributes
-    ----------
-    name
-        ``"bf16"``, ``"int4"``.
-    element_bits
-        Of one value alone. [bit]
-    arithmetic
-        Types it can be multiplied in without conversion, best first.
-    weight_only
-        Whether activations stay in 16 bits: weights are converted on the way to the multiplier.
-    shared
-        Scales and zero points: bits, and the number of values that share them. [bit, 1]
-    row_bits
-        What each row of a matrix has beside its values, such as one scale for it. [bit]
-    activation
-        Format that activations are converted to before the product; empty where they stay.
-    needs
-        Another arithmetic type that a machine must have, as a sign of the scales it multiplies.
-    outliers
-        Share of the input features that is multiplied in 16 bits. [1]
-    unfused
-        Whether weights are converted into a 16-bit copy in memory, not inside the product.
-    claim
-        A published figure that does not follow from bytes and rates, one sentence.
-    source
-        Where the bits come from.
-    kept
-        Share of the values that are stored, where the others are zero. [1]
-    place_bits
-        Per value, zeros included: what says where the stored ones are. [bit]
-    dense
-        Name of the format of the values, where only some are stored.
-    width
-        Bytes per value, what groups share included. [B]
-    """
+    """A way to store numbers."""
 
     name: str
+    """``"bf16"``, ``"int4"``."""
     element_bits: int
+    """Of one value alone. [bit]"""
     arithmetic: tuple[str, ...] = ()
+    """Types it can be multiplied in without conversion, best first."""
     weight_only: bool = False
+    """Whether activations stay in 16 bits: weights are converted on the way to the multiplier."""
     shared: tuple[tuple[int, int], ...] = ()
+    """Scales and zero points: bits, and the number of values that share them. [bit, 1]"""
     row_bits: int = 0
+    """What each row of a matrix has beside its values, such as one scale for it. [bit]"""
     activation: str = ""
+    """Format that activations are converted to before the product; empty where they stay."""
     needs: str = ""
+    """Another arithmetic type that a machine must have, as a sign of the scales it multiplies."""
     outliers: float = 0.0
+    """Share of the input features that is multiplied in 16 bits. [1]"""
     unfused: bool = False
+    """Whether weights are converted into a 16-bit copy in memory, not inside the product."""
     claim: str = ""
+    """A published figure that does not follow from bytes and rates, one sentence."""
     source: str = "width of the type"
+    """Where the bits come from."""
     kept: Fraction = Fraction(1)
+    """Share of the values that are stored, where the others are zero. [1]"""
     place_bits: Fraction = Fraction(0)
+    """Per value, zeros included: what says where the stored ones are. [bit]"""
     dense: str = ""
+    """Name of the format of the values, where only some are stored."""
     width: float = field(init=False, repr=False, compare=False)
+    """Bytes per value, what groups share included. [B]"""
 
     def __post_init__(self) -> None:
         """Work the width out once: it is asked for at every operator."""

@@ -20,27 +20,18 @@ Value: TypeAlias = float | NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """How weights of one format are multiplied on one machine.
-
-    Attributes
-    ----------
-    stored
-        Format of the weights.
-    arithmetic
-        Type the product runs in: a key of `Gpu.flops_per_s`.
-    activations
-        Format of what comes in.
-    quantised
-        Format that activations are converted to first; None where they stay.
-    note
-        A conversion that a reader should know of, one sentence; may be empty.
-    """
+    """How weights of one format are multiplied on one machine."""
 
     stored: Format
+    """Format of the weights."""
     arithmetic: str
+    """Type the product runs in: a key of `Gpu.flops_per_s`."""
     activations: Format
+    """Format of what comes in."""
     quantised: Format | None = None
+    """Format that activations are converted to first; None where they stay."""
     note: str = ""
+    """A conversion that a reader should know of, one sentence; may be empty."""
 
     @property
     def dequantises(self) -> bool:
@@ -58,51 +49,34 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Work of changing a format.
-
-    Attributes
-    ----------
-    elements
-        Values converted. [1]
-    bytes_read, bytes_written
-        Moved through device memory for it; 0 where it happens inside the product. [B]
-    """
+    """Work of changing a format."""
 
     elements: Value
+    """Values converted. [1]"""
     bytes_read: Value = 0.0
     bytes_written: Value = 0.0
+    """Moved through device memory for it; 0 where it happens inside the product. [B]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Formats of a deployment, and the arithmetic that follows on one GPU.
-
-    Attributes
-    ----------
-    weights
-        Of the linear layers.
-    activations
-        Between operators; of norms, biases, embeddings and LM head unless those are wider.
-    kv
-        Of the cache.
-    head
-        Of the token embedding and the LM head, which quantised checkpoints leave in 16 bits.
-    linear_arithmetic, attention_arithmetic
-        Types the products run in: keys of `Gpu.flops_per_s`.
-    notes
-        Conversions that a reader should know of, one sentence each.
-    products
-        How weights of each format that the network has are multiplied, by name of the format.
-    """
+    """Formats of a deployment, and the arithmetic that follows on one GPU."""
 
     weights: Format
+    """Of the linear layers."""
     activations: Format
+    """Between operators; of norms, biases, embeddings and LM head unless those are wider."""
     kv: Format
+    """Of the cache."""
     head: Format
+    """Of the token embedding and the LM head, which quantised checkpoints leave in 16 bits."""
     linear_arithmetic: str
     attention_arithmetic: str
+    """Types the products run in: keys of `Gpu.flops_per_s`."""
     notes: tuple[str, ...] = ()
+    """Conversions that a reader should know of, one sentence each."""
     products: Mapping[str, Product] = field(default_factory=dict, hash=False)
+    """How weights of each format that the network has are multiplied, by name of the format."""
 
     def product(self, name: str = "") -> Product:
         """How weights of a format are multiplied; of the linear layers if it has no name.

@@ -22,21 +22,14 @@ _HEADS: Final = ("lm_head", "head", "output_layer")
 
 @dataclass(slots=True)
 class Book:
-    """Rules of a scheme, open at a layer.
-
-    Attributes
-    ----------
-    rules
-        Those about the text decoder, in order.
-    words
-        All words in them: modules that no rule mentions need not be asked about.
-    used
-        Meanings of the rules that decided something.
-    """
+    """Rules of a scheme, open at a layer."""
 
     rules: tuple[Rule, ...]
+    """Those about the text decoder, in order."""
     words: frozenset[str] = frozenset()
+    """All words in them: modules that no rule mentions need not be asked about."""
     used: set[tuple[str, str]] = field(default_factory=set)
+    """Meanings of the rules that decided something."""
     _by_layer: dict[int | None, list[int]] = field(default_factory=dict)
     _known: dict[tuple[tuple[str, str], str], bool] = field(default_factory=dict)
     _page: list[Rule] = field(default_factory=list)

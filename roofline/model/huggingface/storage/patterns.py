@@ -31,30 +31,20 @@ _FORMS: Final = ("model.", "language_model.model.", "model.language_model.")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One entry of a list of modules.
-
-    Attributes
-    ----------
-    text
-        As written.
-    place
-        Where.
-    kind
-        A name (which also means all below it), one with wildcards, or a regular expression.
-    plain
-        The text from ``layers.`` on, as it would be for the first layer.
-    layer
-        Number of the layer, where one is named. [1]
-    expression
-        Compiled, unless it is a name.
-    """
+    """One entry of a list of modules."""
 
     text: str
+    """As written."""
     place: Place
+    """Where."""
     kind: Literal["name", "glob", "re"]
+    """A name (which also means all below it), one with wildcards, or a regular expression."""
     plain: str
+    """The text from ``layers.`` on, as it would be for the first layer."""
     layer: int | None
+    """Number of the layer, where one is named. [1]"""
     expression: re.Pattern[str] | None = None
+    """Compiled, unless it is a name."""
 
     @property
     def numbered(self) -> bool:

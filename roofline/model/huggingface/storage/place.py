@@ -12,16 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value in a document, meant to be a mapping.
-
-    Attributes
-    ----------
-    document, path
-        Where it is.
-    """
+    """A value in a document, meant to be a mapping."""
 
     document: "Document"
     path: tuple[str | int, ...]
+    """Where it is."""
 
     @property
     def name(self) -> str:
