@@ -60,6 +60,11 @@ def look(timer: Callable[[Sequence[Launch]], Timer], nominal: float) -> float:
 def capacity(touched: Array, seconds_per_byte: Array, nominal: float) -> float:
     """Size from which on arrays that are read again come from memory. [B]
 
+    The time of a byte is that in a core's own caches, and what missing those adds, and what missing
+    the last one adds; none can be negative, and the last one that adds something tells. Capacities
+    are searched on a grid of half octaves, the three times by least squares of relative errors.
+    Source: Lawson and Hanson 1974, Solving Least Squares Problems, chapter 23.
+
     Parameters
     ----------
     touched
@@ -68,13 +73,6 @@ def capacity(touched: Array, seconds_per_byte: Array, nominal: float) -> float:
         Of reading. [s/B]
     nominal
         What is returned where no step is seen, and the most that can be. [B]
-
-    Notes
-    -----
-    The time of a byte is that in a core's own caches, and what missing those adds, and what missing
-    the last one adds; none can be negative, and the last one that adds something tells. Capacities
-    are searched on a grid of half octaves, the three times by least squares of relative errors.
-    Source: Lawson and Hanson 1974, Solving Least Squares Problems, chapter 23.
 
     Examples
     --------

@@ -162,6 +162,9 @@ def run(
 ) -> list[tuple[Point, str]]:
     """Measure points one after the other and hand each on as soon as it is finished.
 
+    Where others use the device, a point that they slowed down all the time is handed on as it is,
+    and measured again after each point that they let alone, up to `TRIES` times.
+
     Parameters
     ----------
     points
@@ -179,11 +182,6 @@ def run(
     -------
     list
         Points that were left out, and why: the deadline, or a shape that is not served.
-
-    Notes
-    -----
-    Where others use the device, a point that they slowed down all the time is handed on as it is,
-    and measured again after each point that they let alone, up to `TRIES` times.
     """
     pool = Pool(backend.xp, POOL * backend.memory_bytes)
     left: list[tuple[Point, str]] = []

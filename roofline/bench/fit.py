@@ -92,6 +92,9 @@ def fit(
 ) -> Calibrated:
     """Constants, residual table and spreads that make the logarithms of the times agree best.
 
+    Spreads are of residuals of families that the inner fit did not see, less what being outside its
+    hull allows for: those rows are widened when they are predicted.
+
     Parameters
     ----------
     form
@@ -113,11 +116,6 @@ def fit(
     ------
     InputError
         Too few rows or families, or a dimension or time that has no meaning.
-
-    Notes
-    -----
-    Spreads are of residuals of families that the inner fit did not see, less what being outside its
-    hull allows for: those rows are widened when they are predicted.
     """
     rows = checked(form, machine, dims, measured, families)
     return fit_and_score(rows, residual=residual, starts=starts, source=source)[0]
@@ -171,6 +169,9 @@ def cross_validate(
 ) -> tuple[Array, Array]:
     """Prediction [s] and log spread [1] of each row, by a fit that saw nothing of its fold.
 
+    The nesting: `fit` takes its spreads from inner folds of the rows it is given, and it is given
+    no row of the fold that is scored. So that fold makes neither constants, table nor interval.
+
     Parameters
     ----------
     form, dims, machine, measured, families, residual, starts
@@ -180,11 +181,6 @@ def cross_validate(
         others are NaN. [1]
     each
         What applies a function to each fold: ``map``, or that of a pool of threads.
-
-    Notes
-    -----
-    The nesting: `fit` takes its spreads from inner folds of the rows it is given, and it is given
-    no row of the fold that is scored. So that fold makes neither constants, table nor interval.
     """
     rows = checked(form, machine, dims, measured, families)
     refit = partial(fit, form, residual=residual, starts=starts)

@@ -98,6 +98,9 @@ def rate_of(constant: Constant, machine: Machine) -> tuple[float, str]:
 def columns(rows: Sequence[Record], form: str, published: Published | None = None) -> Dims:
     """What a form is a function of: axes, work, how arrays lie, and what follows from them.
 
+    ``rows`` are runs of an array that are passed over one by one; ``reuse`` is what is touched
+    between two uses of what is streamed; ``cold`` is 1 where that is far beyond the cache.
+
     Parameters
     ----------
     rows
@@ -106,11 +109,6 @@ def columns(rows: Sequence[Record], form: str, published: Published | None = Non
         Name of its form.
     published
         For forms of wires: whose rate they have.
-
-    Notes
-    -----
-    ``rows`` are runs of an array that are passed over one by one; ``reuse`` is what is touched
-    between two uses of what is streamed; ``cold`` is 1 where that is far beyond the cache.
     """
     out = {name: np.array([float(row.at[name]) for row in rows]) for name in rows[0].at}
     moved_bytes = ("weight_bytes", "activation_bytes", "kv_bytes")

@@ -113,8 +113,6 @@ def spreads(
 def independent(inside: Mask, families: Labels) -> float:
     """How many independent rows tell as much about a share as these, which miss by families. [1]
 
-    Notes
-    -----
     N rows over the design effect 1 + ρ·(m − 1), with m rows in the family of a row, and the
     correlation ρ within families by an analysis of variance; a family at least. Source: Kish 1965,
     Survey Sampling, section 5.4; Ridout, Demétrio and Firth 1999, Biometrics 55, 137-148.

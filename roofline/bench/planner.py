@@ -62,6 +62,13 @@ def plan(
 ) -> Plan:
     """Choose points for a time budget.
 
+    Every regime of every probe gives its first point. Then one probe after the other gives as many
+    as can be fitted, those first that a network spends its time on: little time then makes few fits
+    rather than none. Then all of them, in rounds, give as many as their fits need; then those that
+    have many points give more of them in a round, as the square root of their number. Each gives
+    them in an order that spreads over its axes from the first on. A point that does not fit is left
+    out, and the next one tried: one dear point does not end the plan.
+
     Parameters
     ----------
     probes
@@ -74,15 +81,6 @@ def plan(
         Rule for one point.
     lost
         Share of the time that others take: no point may then take as much of the rest. [1]
-
-    Notes
-    -----
-    Every regime of every probe gives its first point. Then one probe after the other gives as many
-    as can be fitted, those first that a network spends its time on: little time then makes few fits
-    rather than none. Then all of them, in rounds, give as many as their fits need; then those that
-    have many points give more of them in a round, as the square root of their number. Each gives
-    them in an order that spreads over its axes from the first on. A point that does not fit is left
-    out, and the next one tried: one dear point does not end the plan.
     """
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []

@@ -58,6 +58,9 @@ def predict(
 ) -> Prediction:
     """Time of kernels, each so many times.
 
+    Spreads add with correlation one within a probe, since a form that is wrong is wrong alike for
+    all it prices, and with none between probes.
+
     Parameters
     ----------
     profile
@@ -72,11 +75,6 @@ def predict(
     ------
     MissingRateError
         The calibration has none of that kind.
-
-    Notes
-    -----
-    Spreads add with correlation one within a probe, since a form that is wrong is wrong alike for
-    all it prices, and with none between probes.
     """
     total, worst = 0.0, 0
     reuse = touched(kernels) if reuse is None else reuse

@@ -47,17 +47,15 @@ class Median:
 def median(samples: Sequence[float]) -> Median:
     """Median, with an interval between two of the samples themselves.
 
-    Parameters
-    ----------
-    samples
-        Independent, of one distribution that need not be known; at least one.
-
-    Notes
-    -----
     The number of samples below the true median is binomial with p = 1/2. With the r-th smallest
     and the r-th largest sample as ends, the interval misses it with 2·P(Bin(n, 1/2) < r); r is the
     largest rank for which that is at most 5 %. Below 6 samples there is none, and the ends are the
     extremes. Source: David and Nagaraja 2003, Order Statistics, section 7.1.
+
+    Parameters
+    ----------
+    samples
+        Independent, of one distribution that need not be known; at least one.
 
     Examples
     --------

@@ -66,6 +66,8 @@ def surface(
 ) -> tuple[Residual, Array]:
     """Smooth surface close to the values, without jumps, and its own values there.
 
+    Source: Rasmussen and Williams 2006, section 8.3.1 (subset of regressors).
+
     Parameters
     ----------
     apart
@@ -76,10 +78,6 @@ def surface(
         The same distances of the points that carry the weights, to each other. [octave]
     reach
         Length of the kernel. [octave]
-
-    Notes
-    -----
-    Source: Rasmussen and Williams 2006, section 8.3.1 (subset of regressors).
     """
     seen = matern(apart / reach)
     prior = matern(between_points / reach)

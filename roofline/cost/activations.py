@@ -22,6 +22,14 @@ LOGIT_WIDTH = 4.0  # engines sample from fp32 logits
 def activation_peak(deployment: Deployment, tokens: Number, rows: Number) -> Number:
     """Activations alive at once in a step, at their largest.
 
+    The residual stream and its normed copy live through a layer; beside them either the inputs
+    and outputs of the attention or those of the feed-forward part, or at the end the logits, in
+    fp32 beside their 16-bit originals. [B] With naive attention, the scores and their softmax.
+    Under sequence parallelism a device has 1/t of the tokens of the residual stream. Experts that
+    are sent their tokens hold as many rows as one device has on average.
+    Source: counting the buffers of the layers in `roofline.cost.layers`; Korthikanti et al. 2022
+    (arXiv 2205.05198) for the split by tokens.
+
     Parameters
     ----------
     deployment
@@ -30,16 +38,6 @@ def activation_peak(deployment: Deployment, tokens: Number, rows: Number) -> Num
         New tokens of the step on one device. [token]
     rows
         Rows of logits on one device. [1]
-
-    Notes
-    -----
-    The residual stream and its normed copy live through a layer; beside them either the inputs
-    and outputs of the attention or those of the feed-forward part, or at the end the logits, in
-    fp32 beside their 16-bit originals. [B] With naive attention, the scores and their softmax.
-    Under sequence parallelism a device has 1/t of the tokens of the residual stream. Experts that
-    are sent their tokens hold as many rows as one device has on average.
-    Source: counting the buffers of the layers in `roofline.cost.layers`; Korthikanti et al. 2022
-    (arXiv 2205.05198) for the split by tokens.
     """
     network, layout = deployment.architecture, deployment.layout
     width = deployment.precision.activations.width
@@ -87,6 +85,8 @@ def naive_score_bytes(
 ) -> Number:
     """Scores and probabilities of one layer where attention is not fused.
 
+    2·N·T·S elements. [B] Source: standard attention of Dao et al. 2022 (arXiv 2205.14135).
+
     Parameters
     ----------
     deployment
@@ -95,10 +95,6 @@ def naive_score_bytes(
         Sequences. [1]
     new, context
         New tokens, and context with them. [token]
-
-    Notes
-    -----
-    2·N·T·S elements. [B] Source: standard attention of Dao et al. 2022 (arXiv 2205.14135).
     """
     heads = max(
         (

@@ -98,6 +98,9 @@ def passing(payload: Number, n: Number, link: Link | None) -> list[Way]:
 def flat(payload: Number, ranks: Ranks, times: int) -> Transfer:
     """A ring through all devices of all nodes, one for each rail.
 
+    times · (n − 1)/n · M from each device in times · (n − 1) rounds. Source: Patarasuk and Yuan
+    2009.
+
     Parameters
     ----------
     payload
@@ -106,11 +109,6 @@ def flat(payload: Number, ranks: Ranks, times: int) -> Transfer:
         Devices.
     times
         How often it goes around: 1 to pass parts on, 2 to add them up first. [1]
-
-    Notes
-    -----
-    times · (n − 1)/n · M from each device in times · (n − 1) rounds. Source: Patarasuk and Yuan
-    2009.
     """
     sent = (times * (ranks.size - 1.0) / ranks.size) * payload
     return around(sent, times * (ranks.size - 1.0), ranks, "flat ring")
@@ -118,6 +116,9 @@ def flat(payload: Number, ranks: Ranks, times: int) -> Transfer:
 
 def around(sent: Number, rounds: Number, ranks: Ranks, name: str) -> Transfer:
     """Rings through all nodes, as many as there are rails, each device crossing on one of them.
+
+    1/g of what a device sends leaves its node, and every round waits for those that do. Source: g
+    rings, each of them crossing from another device of the node.
 
     Parameters
     ----------
@@ -127,11 +128,6 @@ def around(sent: Number, rounds: Number, ranks: Ranks, name: str) -> Transfer:
         One after the other. [1]
     ranks, name
         Devices; what the algorithm is called.
-
-    Notes
-    -----
-    1/g of what a device sends leaves its node, and every round waits for those that do. Source: g
-    rings, each of them crossing from another device of the node.
     """
     network = ranks.network
     assert network is not None, "several nodes have a network"
@@ -147,16 +143,14 @@ def around(sent: Number, rounds: Number, ranks: Ranks, name: str) -> Transfer:
 def on_link(way: Way, ranks: Ranks, peers: int = 0) -> Transfer:
     """Price an algorithm on the link of a node.
 
+    rounds · (α + (group − 2)·s) + sent / W. Source: α–β costs, Thakur, Rabenseifner and Gropp 2005.
+
     Parameters
     ----------
     way, ranks
         The algorithm, and who takes part.
     peers
         Others that a device sends to, where not to all of its node; 0 for all. [1]
-
-    Notes
-    -----
-    rounds · (α + (group − 2)·s) + sent / W. Source: α–β costs, Thakur, Rabenseifner and Gropp 2005.
     """
     link = ranks.link
     if link is None:
@@ -170,14 +164,12 @@ def on_link(way: Way, ranks: Ranks, peers: int = 0) -> Transfer:
 def on_network(way: Way, ranks: Ranks) -> Transfer:
     """Price an algorithm on the network between nodes.
 
+    Source: as `on_link`, at the rate that is left by oversubscription.
+
     Parameters
     ----------
     way, ranks
         The algorithm, and who takes part, one device of each node on each rail.
-
-    Notes
-    -----
-    Source: as `on_link`, at the rate that is left by oversubscription.
     """
     network = ranks.network
     assert network is not None, "several nodes have a network"
@@ -204,14 +196,12 @@ def topology(link: Link | None) -> str:
 def several(n: Number) -> Number:
     """1 where there is anybody to talk to, else 0.
 
+    Source: a group of one sends nothing.
+
     Parameters
     ----------
     n
         Devices. [1]
-
-    Notes
-    -----
-    Source: a group of one sends nothing.
     """
     some: Number = np.where(np.asarray(n) > 1, 1.0, 0.0)[()]
     return some
@@ -227,16 +217,14 @@ def cheapest_placed(
 ) -> Transfer:
     """The cheapest of the ways inside a node where there is one node, of those across elsewhere.
 
+    Source: as `cheapest`.
+
     Parameters
     ----------
     alone, across
         Ways inside a node, and over several.
     nodes
         Nodes that the devices lie on. [1]
-
-    Notes
-    -----
-    Source: as `cheapest`.
     """
     inside = [_where(nodes == 1, way) for way in alone]
     return cheapest([*inside, *(_where(nodes > 1, way) for way in across)])
@@ -250,14 +238,12 @@ def _where(condition: Any, way: Transfer) -> Transfer:
 def least(ways: Sequence[Transfer]) -> Transfer:
     """Cheapest of some ways, named even where nothing moves.
 
+    Source: as `cheapest`.
+
     Parameters
     ----------
     ways
         To choose from.
-
-    Notes
-    -----
-    Source: as `cheapest`.
     """
     return cheapest(ways, named=True)
 
@@ -265,16 +251,14 @@ def least(ways: Sequence[Transfer]) -> Transfer:
 def cheapest(ways: Sequence[Transfer], *, named: bool = False) -> Transfer:
     """The way that takes least time, scenario by scenario; the first of equals.
 
+    Source: libraries tune their choice to the machine; the best of it is the least.
+
     Parameters
     ----------
     ways
         To choose from.
     named
         Whether a way is named where nothing moves.
-
-    Notes
-    -----
-    Source: libraries tune their choice to the machine; the best of it is the least.
     """
     if not any(isinstance(way.seconds, np.ndarray) for way in ways):
         best = min(ways, key=lambda way: float(way.seconds))

@@ -23,6 +23,12 @@ def pairs(
 ) -> Number:
     """(query, key) pairs per sequence.
 
+    The query at position p sees min(p, W) keys, or those of its chunk up to itself. With a window
+    the first r = min(max(W − (S − T), 0), T) of the new queries see all keys before them,
+    r·(S − T + r) − r·(r − 1)/2 together; the others see W. With chunks the sum is f(S) − f(S − T)
+    with f(x) = c·C(C + 1)/2 + r(r + 1)/2, c = floor(x / C), r = x − c·C.
+    Source: closed forms of the sums, checked against counting.
+
     Parameters
     ----------
     new
@@ -36,14 +42,6 @@ def pairs(
         Keys a query sees at most, itself included. [token]
     chunk
         Keys are seen only inside the query's own chunk. [token]
-
-    Notes
-    -----
-    The query at position p sees min(p, W) keys, or those of its chunk up to itself. With a window
-    the first r = min(max(W − (S − T), 0), T) of the new queries see all keys before them,
-    r·(S − T + r) − r·(r − 1)/2 together; the others see W. With chunks the sum is f(S) − f(S − T)
-    with f(x) = c·C(C + 1)/2 + r(r + 1)/2, c = floor(x / C), r = x − c·C.
-    Source: closed forms of the sums, checked against counting.
 
     Examples
     --------
@@ -76,6 +74,9 @@ def keys_read(
 ) -> Number:
     """Keys that at least one of the new queries sees. [token]
 
+    The first query, at S − T + 1, sees back to S − T + 2 − W, or to the start of its chunk.
+    Source: definition of the window.
+
     Parameters
     ----------
     new, context
@@ -84,11 +85,6 @@ def keys_read(
         Keys a query sees at most. [token]
     chunk
         Keys are seen only inside the query's own chunk. [token]
-
-    Notes
-    -----
-    The first query, at S − T + 1, sees back to S − T + 2 − W, or to the start of its chunk.
-    Source: definition of the window.
 
     Examples
     --------
@@ -122,6 +118,9 @@ def attention(
     Q is read and O written once; each visible key and value is read once per K head. Re-reads of
     K and V by later query tiles are served by the cache: see `roofline.cost.hierarchy`.
 
+    Source: Dao et al. 2022 (arXiv 2205.14135) for what is read and written; Stanford CS336 (2025)
+    lecture 10 for bytes 4·B·S·D + 4·B·T·D of bf16 MHA.
+
     Parameters
     ----------
     count
@@ -136,11 +135,6 @@ def attention(
         Width of a value head; None for H. [1]
     mask, window, chunk
         As in `pairs`. [token]
-
-    Notes
-    -----
-    Source: Dao et al. 2022 (arXiv 2205.14135) for what is read and written; Stanford CS336 (2025)
-    lecture 10 for bytes 4·B·S·D + 4·B·T·D of bf16 MHA.
 
     Examples
     --------
@@ -179,6 +173,8 @@ def naive_attention(
     The scores are written and read by the softmax, and its result is written and read again: four
     passes. The products do not skip masked pairs.
 
+    Source: the standard attention of Dao et al. 2022 (arXiv 2205.14135), algorithm 0.
+
     Parameters
     ----------
     count
@@ -193,10 +189,6 @@ def naive_attention(
         Width of a value head; None for H. [1]
     window, chunk
         Limit what is cached; the products pair every query with every key that is left. [token]
-
-    Notes
-    -----
-    Source: the standard attention of Dao et al. 2022 (arXiv 2205.14135), algorithm 0.
 
     Examples
     --------

@@ -17,6 +17,10 @@ MOST_BEAMS = 128
 def samples_held(samples: Number, prompt: Number, output: Number, *, page: Number = 0.0) -> Number:
     """Tokens cached for the answers to a prompt. [token]
 
+    Of its own, n·(P + t). In pages, the whole ones of the prompt once, ⌊P/g⌋·g, and for each answer
+    the rest of the prompt, which is copied when it is first written to, and its own tokens, rounded
+    up to pages. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, parallel sampling.
+
     Parameters
     ----------
     samples
@@ -25,12 +29,6 @@ def samples_held(samples: Number, prompt: Number, output: Number, *, page: Numbe
         Tokens P of the prompt and t of each answer. [token]
     page
         Tokens of a page whose whole pages are shared; 0 for a cache of its own for each. [token]
-
-    Notes
-    -----
-    Of its own, n·(P + t). In pages, the whole ones of the prompt once, ⌊P/g⌋·g, and for each answer
-    the rest of the prompt, which is copied when it is first written to, and its own tokens, rounded
-    up to pages. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, parallel sampling.
 
     Examples
     --------
@@ -48,6 +46,9 @@ def samples_held(samples: Number, prompt: Number, output: Number, *, page: Numbe
 def samples_read(samples: Number, prompt: Number, output: Number, *, together: bool) -> Number:
     """Cached tokens that attention reads in a step that adds a token to each answer. [token]
 
+    n·(P + t), or P + n·t. Sharing pages saves room, not reads: those need a kernel that knows.
+    Source: Juravsky et al. 2024, Hydragen (arXiv 2402.05099).
+
     Parameters
     ----------
     samples
@@ -56,11 +57,6 @@ def samples_read(samples: Number, prompt: Number, output: Number, *, together: b
         Tokens P of the prompt and of each answer so far. [token]
     together
         Whether the kernel reads a shared prompt once for all of its answers.
-
-    Notes
-    -----
-    n·(P + t), or P + n·t. Sharing pages saves room, not reads: those need a kernel that knows.
-    Source: Juravsky et al. 2024, Hydragen (arXiv 2402.05099).
 
     Examples
     --------
@@ -73,6 +69,10 @@ def samples_read(samples: Number, prompt: Number, output: Number, *, together: b
 def beam_choice(sequences: Number, beams: Number, vocab: Number) -> Work:
     """Scores of all continuations of all beams, and the best 2k of them.
 
+    Logarithms of probabilities (2 reads and a write of k·V, 8 operations each), a sum with the
+    beam's score (read, write, 1) and a selection (read, 1), in single precision. 2k are taken, so
+    that k are left where some end. Source: Sutskever, Vinyals and Le 2014 (arXiv 1409.3215).
+
     Parameters
     ----------
     sequences
@@ -81,12 +81,6 @@ def beam_choice(sequences: Number, beams: Number, vocab: Number) -> Work:
         Beams k of each. [1]
     vocab
         Vocabulary V. [token]
-
-    Notes
-    -----
-    Logarithms of probabilities (2 reads and a write of k·V, 8 operations each), a sum with the
-    beam's score (read, write, 1) and a selection (read, 1), in single precision. 2k are taken, so
-    that k are left where some end. Source: Sutskever, Vinyals and Le 2014 (arXiv 1409.3215).
 
     Examples
     --------
@@ -100,6 +94,10 @@ def beam_choice(sequences: Number, beams: Number, vocab: Number) -> Work:
 def beam_copies(sequences: Number, beams: Number, context: Number, *, token_bytes: Number) -> Work:
     """Reordering of caches that lie one beam after the other: all are copied.
 
+    2·k·S·b for each prompt: every beam's cache is read from its parent's and written to its own
+    place, in every step. Source: index_select over the past keys and values, as in the
+    `_reorder_cache` of Hugging Face Transformers.
+
     Parameters
     ----------
     sequences
@@ -110,12 +108,6 @@ def beam_copies(sequences: Number, beams: Number, context: Number, *, token_byte
         Tokens cached of each beam. [token]
     token_bytes
         Bytes b of a cached token, all layers. [B]
-
-    Notes
-    -----
-    2·k·S·b for each prompt: every beam's cache is read from its parent's and written to its own
-    place, in every step. Source: index_select over the past keys and values, as in the
-    `_reorder_cache` of Hugging Face Transformers.
 
     Examples
     --------
@@ -130,6 +122,9 @@ def beam_page_copies(
 ) -> Work:
     """Reordering of caches in pages: a page is copied where two beams would write to it.
 
+    2·(k − parents)·g·b, of g steps in the g − 1 in which the last page is not full. Independent of
+    the context. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, copy on write.
+
     Parameters
     ----------
     sequences
@@ -143,11 +138,6 @@ def beam_page_copies(
     token_bytes
         Bytes b of a cached token, all layers. [B]
 
-    Notes
-    -----
-    2·(k − parents)·g·b, of g steps in the g − 1 in which the last page is not full. Independent of
-    the context. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, copy on write.
-
     Examples
     --------
     >>> beam_page_copies(1.0, 4.0, 3.0, page=16.0, token_bytes=10.0).kv_bytes
@@ -159,15 +149,13 @@ def beam_page_copies(
 def expected_parents(beams: Number) -> Number:
     """Beams that live on where each new one comes from any of the old ones equally often. [1]
 
+    k·(1 − (1 − 1/k)^k). Real beams descend from fewer: the best ones have more children. Source:
+    expected number of occupied boxes, Feller 1950, chapter II.
+
     Parameters
     ----------
     beams
         Beams k. [1]
-
-    Notes
-    -----
-    k·(1 − (1 − 1/k)^k). Real beams descend from fewer: the best ones have more children. Source:
-    expected number of occupied boxes, Feller 1950, chapter II.
 
     Examples
     --------
@@ -180,6 +168,12 @@ def expected_parents(beams: Number) -> Number:
 def beams_held(beams: int, prompt: int, output: int, *, page: int = 1) -> Number:
     """Tokens cached for the beams of a prompt that keep what they have in common once. [token]
 
+    Pages of the prompt once, and for each later one as many as the beams have ancestors at its last
+    token, where each beam comes from any of the k before it equally often: k at first, soon one.
+    The chain is exact. Real beams descend from fewer, so that they tend to hold less; without
+    sharing it is k·(P + t). Source: Kingman 1982, The coalescent, for the chain; Kwon et al. 2023
+    (arXiv 2309.06180), section 4.4, for sharing in beam search.
+
     Parameters
     ----------
     beams
@@ -188,14 +182,6 @@ def beams_held(beams: int, prompt: int, output: int, *, page: int = 1) -> Number
         Tokens P of the prompt and t of each answer so far. [token]
     page
         Tokens of a page, which is kept once where all of it is common. [token]
-
-    Notes
-    -----
-    Pages of the prompt once, and for each later one as many as the beams have ancestors at its last
-    token, where each beam comes from any of the k before it equally often: k at first, soon one.
-    The chain is exact. Real beams descend from fewer, so that they tend to hold less; without
-    sharing it is k·(P + t). Source: Kingman 1982, The coalescent, for the chain; Kwon et al. 2023
-    (arXiv 2309.06180), section 4.4, for sharing in beam search.
 
     Examples
     --------

@@ -46,20 +46,18 @@ __all__ = [
 def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
     """Sum a tensor over all ranks.
 
+    In one node the cheapest of `FORMULAS`: a ring (reduce-scatter, then all-gather), two trees,
+    every rank sending to all, or a switch that sums. Across nodes: a reduce-scatter inside each
+    node, an all-reduce of M/g over the nodes on each rail, an all-gather inside; or one flat ring.
+    Source: Patarasuk and Yuan 2009 (ring); Sanders, Speck and Träff 2009 (two trees); Thakur,
+    Rabenseifner and Gropp 2005 (α–β costs); NVIDIA NVLink SHARP for the sum in the switch.
+
     Parameters
     ----------
     payload
         Tensor on each rank, M. [B]
     ranks
         Devices.
-
-    Notes
-    -----
-    In one node the cheapest of `FORMULAS`: a ring (reduce-scatter, then all-gather), two trees,
-    every rank sending to all, or a switch that sums. Across nodes: a reduce-scatter inside each
-    node, an all-reduce of M/g over the nodes on each rail, an all-gather inside; or one flat ring.
-    Source: Patarasuk and Yuan 2009 (ring); Sanders, Speck and Träff 2009 (two trees); Thakur,
-    Rabenseifner and Gropp 2005 (α–β costs); NVIDIA NVLink SHARP for the sum in the switch.
 
     Examples
     --------
@@ -87,17 +85,15 @@ def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
 def all_gather(payload: Number, ranks: Ranks) -> Transfer:
     """Give every rank the whole tensor, of which each holds 1/n.
 
+    (n − 1)/n of the tensor arrives at each rank: around a ring or directly. Across nodes first
+    M/g over the nodes on each rail, then M inside each node. Source: as `all_reduce`.
+
     Parameters
     ----------
     payload
         Whole tensor, M. [B]
     ranks
         Devices.
-
-    Notes
-    -----
-    (n − 1)/n of the tensor arrives at each rank: around a ring or directly. Across nodes first
-    M/g over the nodes on each rail, then M inside each node. Source: as `all_reduce`.
 
     Examples
     --------
@@ -124,16 +120,14 @@ def all_gather(payload: Number, ranks: Ranks) -> Transfer:
 def reduce_scatter(payload: Number, ranks: Ranks) -> Transfer:
     """Sum a tensor over all ranks and leave 1/n of the sum on each.
 
+    An all-gather run backwards, message by message. Source: as `all_reduce`.
+
     Parameters
     ----------
     payload
         Tensor on each rank, M. [B]
     ranks
         Devices.
-
-    Notes
-    -----
-    An all-gather run backwards, message by message. Source: as `all_reduce`.
     """
     return all_gather(payload, ranks)
 
@@ -141,17 +135,15 @@ def reduce_scatter(payload: Number, ranks: Ranks) -> Transfer:
 def ring(payload: Number, ranks: Ranks) -> Transfer:
     """Pass every rank's part of a tensor around a ring, so that each has seen all of them.
 
+    n − 1 rounds of M/n over the slowest link on the way. Source: ring attention, Liu, Zaharia and
+    Abbeel 2023 (arXiv 2310.01889).
+
     Parameters
     ----------
     payload
         All parts together, M. [B]
     ranks
         Devices.
-
-    Notes
-    -----
-    n − 1 rounds of M/n over the slowest link on the way. Source: ring attention, Liu, Zaharia and
-    Abbeel 2023 (arXiv 2310.01889).
     """
     sent, rounds = ((ranks.size - 1.0) / ranks.size) * payload, ranks.size - 1.0
     if everywhere(ranks.nodes == 1):
@@ -163,16 +155,14 @@ def ring(payload: Number, ranks: Ranks) -> Transfer:
 def all_to_all(payload: Number, ranks: Ranks) -> Transfer:
     """Every rank sends a different part of its tensor to every other.
 
+    Source: M·(g − 1)/n over the link and M·(n − g)/n over the network, both at once; `exchange`.
+
     Parameters
     ----------
     payload
         What each rank holds, of which (n − 1)/n is for others: M. [B]
     ranks
         Devices.
-
-    Notes
-    -----
-    Source: M·(g − 1)/n over the link and M·(n − g)/n over the network, both at once; `exchange`.
 
     Examples
     --------
@@ -187,17 +177,15 @@ def all_to_all(payload: Number, ranks: Ranks) -> Transfer:
 def exchange(near: Number, far: Number, ranks: Ranks) -> Transfer:
     """Every rank sends to every other, not always equally much.
 
+    Link and network are used at once; on a ring a message passes ⌊n²/4⌋/(n − 1) wires on average.
+    Source: one round of direct messages on each level.
+
     Parameters
     ----------
     near, far
         What the busiest rank sends inside its node, and out of it. [B]
     ranks
         Devices.
-
-    Notes
-    -----
-    Link and network are used at once; on a ring a message passes ⌊n²/4⌋/(n − 1) wires on average.
-    Source: one round of direct messages on each level.
     """
     hops: Number = 1.0
     if topology(ranks.link) == "ring":
@@ -214,6 +202,8 @@ def exchange(near: Number, far: Number, ranks: Ranks) -> Transfer:
 def send(payload: Number, ranks: Ranks, crosses: Number) -> Transfer:
     """One device to one other.
 
+    α + M / W; on a mesh, over the one wire that leads there. Source: definition of α and β.
+
     Parameters
     ----------
     payload
@@ -222,10 +212,6 @@ def send(payload: Number, ranks: Ranks, crosses: Number) -> Transfer:
         Devices, for their wires.
     crosses
         1 where the other is in another node, 0 where it is not. [1]
-
-    Notes
-    -----
-    α + M / W; on a mesh, over the one wire that leads there. Source: definition of α and β.
     """
     near = on_link(Way("direct", payload * (1.0 - crosses), 1.0 - crosses, 2.0), ranks, peers=1)
     if not np.any(crosses):
@@ -237,18 +223,16 @@ def send(payload: Number, ranks: Ranks, crosses: Number) -> Transfer:
 def broadcast(payload: Number, ranks: Ranks) -> Transfer:
     """Give every rank the tensor of one.
 
+    In pieces down a chain: every device sends M once, and the last one is N − 1 rounds over the
+    network and g − 1 inside a node behind; a multicasting switch needs one. Source: as
+    `all_reduce`.
+
     Parameters
     ----------
     payload
         The tensor, M. [B]
     ranks
         Devices.
-
-    Notes
-    -----
-    In pieces down a chain: every device sends M once, and the last one is N − 1 rounds over the
-    network and g − 1 inside a node behind; a multicasting switch needs one. Source: as
-    `all_reduce`.
     """
     rounds = 1.0 * several(ranks.inside)
     if not (ranks.link and ranks.link.reduces):

@@ -24,8 +24,6 @@ ATTENTION: Final = frozenset({"prefill-attention", "decode-attention", "latent-a
 class EngineCosts:
     """Overheads of an engine on one deployment; none by default.
 
-    Notes
-    -----
     A step that only decodes takes g_d·decode + c_step + c_seq·B, one with prompts
     max(g_d·decode + g_p·prefill, c_launch) + c_step + c_seq·B + c_pre. A full batch yields its
     tokens no faster than one step for each B·c_fe.

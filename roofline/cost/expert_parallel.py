@@ -26,20 +26,18 @@ BLOCK: Final = 8192
 def groups_met(part: Moe, groups: Number) -> Number:
     """Expected number of groups that the experts of one token lie in.
 
+    The sum over groups of the chance that one of the k is in it, k of E without replacement; where
+    a token's experts come from A of G groups at most, over all choices of A. The last group has
+    what is left over.
+    Source: hypergeometric distribution; DeepSeek-AI 2024 (arXiv 2412.19437), section 2.1.2, for
+    routing limited to M nodes.
+
     Parameters
     ----------
     part
         E, k and, where routing is limited, the groups it is limited to.
     groups
         Equal groups that the experts are spread over, in order. [1]
-
-    Notes
-    -----
-    The sum over groups of the chance that one of the k is in it, k of E without replacement; where
-    a token's experts come from A of G groups at most, over all choices of A. The last group has
-    what is left over.
-    Source: hypergeometric distribution; DeepSeek-AI 2024 (arXiv 2412.19437), section 2.1.2, for
-    routing limited to M nodes.
 
     Examples
     --------
@@ -103,6 +101,16 @@ def busiest(
 ) -> tuple[Number, Number]:
     """Rows and experts touched in the group of devices that has most to do.
 
+    The rows of a group whose experts have a share q of all choices are taken as normal, with mean
+    t·k·q and variance t·k·q(1 − q)·(E − k)/(E − 1), as of k draws without replacement. The expected
+    largest of e independent ones is ∫ (1 − ΠF) of their distribution functions; rows that add up to
+    t·k lie √(e/(e − 1)) further apart. It is at least the mean of the busiest and at most
+    t·min(k, E/e). Experts touched alike, with their own mean and variance; one row touches one
+    expert, so at least one is and never more than there are rows. Loads that were given are of
+    experts in order; under a power law experts are placed at random, and that is averaged. With one
+    group all rows are its own.
+    Source: order statistics of exchangeable normal variables; checked against drawing tokens.
+
     Parameters
     ----------
     tokens
@@ -119,18 +127,6 @@ def busiest(
     tuple
         Expected rows of the group with most of them, and experts touched in the group where most
         are; the slower of the two sets the pace. [1]
-
-    Notes
-    -----
-    The rows of a group whose experts have a share q of all choices are taken as normal, with mean
-    t·k·q and variance t·k·q(1 − q)·(E − k)/(E − 1), as of k draws without replacement. The expected
-    largest of e independent ones is ∫ (1 − ΠF) of their distribution functions; rows that add up to
-    t·k lie √(e/(e − 1)) further apart. It is at least the mean of the busiest and at most
-    t·min(k, E/e). Experts touched alike, with their own mean and variance; one row touches one
-    expert, so at least one is and never more than there are rows. Loads that were given are of
-    experts in order; under a power law experts are placed at random, and that is averaged. With one
-    group all rows are its own.
-    Source: order statistics of exchangeable normal variables; checked against drawing tokens.
 
     Examples
     --------

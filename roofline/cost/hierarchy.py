@@ -33,6 +33,10 @@ class Traffic:
 def flash_blocks(head_dim: float, shared_bytes: float, width: float) -> tuple[int, int]:
     """Rows of queries and columns of keys that fit on chip together.
 
+    A block keeps Q (rows × H) and two stages of K and V (columns × H); outputs are in registers.
+    The largest rows, then the largest columns that fit are taken; the smallest of both if none
+    do. Source: the tiling of FlashAttention-2, Dao 2023 (arXiv 2307.08691), section 3.
+
     Parameters
     ----------
     head_dim
@@ -41,12 +45,6 @@ def flash_blocks(head_dim: float, shared_bytes: float, width: float) -> tuple[in
         On-chip memory of one SM. [B]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    A block keeps Q (rows × H) and two stages of K and V (columns × H); outputs are in registers.
-    The largest rows, then the largest columns that fit are taken; the smallest of both if none
-    do. Source: the tiling of FlashAttention-2, Dao 2023 (arXiv 2307.08691), section 3.
 
     Examples
     --------
@@ -65,6 +63,9 @@ def flash_blocks(head_dim: float, shared_bytes: float, width: float) -> tuple[in
 def flash_key_blocks(new: float, context: float, window: float, rows: int, columns: int) -> float:
     """Key blocks that the row blocks of one head and sequence visit, under a causal mask.
 
+    Row block i ends at key S − T + min(T, (i + 1)·rows) and starts at the window of its first row.
+    Source: the block loop of Dao 2023 (arXiv 2307.08691), algorithm 1, with causal masking.
+
     Parameters
     ----------
     new, context
@@ -73,11 +74,6 @@ def flash_key_blocks(new: float, context: float, window: float, rows: int, colum
         W; 0 for none. [token]
     rows, columns
         Of a block. [token]
-
-    Notes
-    -----
-    Row block i ends at key S − T + min(T, (i + 1)·rows) and starts at the window of its first row.
-    Source: the block loop of Dao 2023 (arXiv 2307.08691), algorithm 1, with causal masking.
 
     Examples
     --------
@@ -99,6 +95,10 @@ def flash_key_blocks(new: float, context: float, window: float, rows: int, colum
 def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> Traffic:
     """Bytes of one execution of an operator at each level, for scalar dimensions.
 
+    GEMM: each 128×128 output tile reads its rows of X and columns of W through the cache.
+    Attention: each row block of each query head reads the keys and values it visits.
+    Source: tiling of output-stationary kernels; Dao 2023 (arXiv 2307.08691).
+
     Parameters
     ----------
     op
@@ -107,12 +107,6 @@ def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> Traffic:
         Whose on-chip memory sets the tiles.
     width, kv_width
         Bytes per activation and per cached element. [B]
-
-    Notes
-    -----
-    GEMM: each 128×128 output tile reads its rows of X and columns of W through the cache.
-    Attention: each row block of each query head reads the keys and values it visits.
-    Source: tiling of output-stationary kernels; Dao 2023 (arXiv 2307.08691).
     """
     hbm = float(op.work.hbm_bytes)
     if op.kind == "gemm":

@@ -27,6 +27,9 @@ def absorbed_attention(
 ) -> Work:
     """Attention of N query heads of width C + r to one latent head.
 
+    2·(C + r) FLOP a pair and head for scores, 2·C for values. The latent is read once for all
+    heads. Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
+
     Parameters
     ----------
     count
@@ -41,11 +44,6 @@ def absorbed_attention(
         As in `roofline.cost.attention.pairs`.
     top_k
         Tokens a query attends to at most; None for all. [token]
-
-    Notes
-    -----
-    2·(C + r) FLOP a pair and head for scores, 2·C for values. The latent is read once for all
-    heads. Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
 
     Examples
     --------
@@ -80,6 +78,9 @@ def expanded_attention(
 ) -> Work:
     """Attention of N heads to keys and values that were expanded from the latent.
 
+    Expanded keys and values are activations: N·(q − r + v) elements a token, and one rotated key.
+    Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
+
     Parameters
     ----------
     count
@@ -94,11 +95,6 @@ def expanded_attention(
         As in `roofline.cost.attention.pairs`.
     top_k
         Tokens a query attends to at most; None for all. [token]
-
-    Notes
-    -----
-    Expanded keys and values are activations: N·(q − r + v) elements a token, and one rotated key.
-    Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
 
     Examples
     --------
@@ -119,6 +115,9 @@ def expanded_attention(
 def attended(new: Number, context: Number, mask: Mask, top_k: float | None) -> Number:
     """(query, key) pairs per sequence where each query attends to its best few.
 
+    As many as with a window of k; where masking is ignored, min(S, k) for every query.
+    Source: DeepSeek-V3.2 (2025), sparse attention.
+
     Parameters
     ----------
     new, context
@@ -127,11 +126,6 @@ def attended(new: Number, context: Number, mask: Mask, top_k: float | None) -> N
         As in `roofline.cost.attention.pairs`.
     top_k
         Tokens a query attends to at most; None for all. [token]
-
-    Notes
-    -----
-    As many as with a window of k; where masking is ignored, min(S, k) for every query.
-    Source: DeepSeek-V3.2 (2025), sparse attention.
 
     Examples
     --------
@@ -146,17 +140,15 @@ def attended(new: Number, context: Number, mask: Mask, top_k: float | None) -> N
 def chosen(new: Number, context: Number, top_k: float | None) -> Number:
     """Keys that are read where each query attends to its best few.
 
+    Different queries choose differently: T·k of them at most, and never more than there are.
+    Source: union bound.
+
     Parameters
     ----------
     new, context
         New tokens T, and context S with them. [token]
     top_k
         Tokens a query attends to at most; None for all. [token]
-
-    Notes
-    -----
-    Different queries choose differently: T·k of them at most, and never more than there are.
-    Source: union bound.
 
     Examples
     --------
@@ -181,6 +173,9 @@ def index_scores(
 ) -> Work:
     """Scores of all keys by the indexer, from which the best few are chosen.
 
+    One dot product a pair and head; the selection itself is left out. Source: DeepSeek-V3.2 (2025),
+    lightning indexer.
+
     Parameters
     ----------
     count
@@ -195,11 +190,6 @@ def index_scores(
         Bytes per element of the index queries. [B]
     mask
         As in `roofline.cost.attention.pairs`.
-
-    Notes
-    -----
-    One dot product a pair and head; the selection itself is left out. Source: DeepSeek-V3.2 (2025),
-    lightning indexer.
 
     Examples
     --------

@@ -148,15 +148,13 @@ def parse(text: str) -> Layout:
 def parts(layers: int, stages: int) -> tuple[int, ...]:
     """Layers of each stage, as evenly as they go.
 
+    What is left over goes to the stages before the last one, which has the LM head, latest first.
+    Source: the split that serving engines use by default.
+
     Parameters
     ----------
     layers, stages
         To be divided, and into how many. [1]
-
-    Notes
-    -----
-    What is left over goes to the stages before the last one, which has the LM head, latest first.
-    Source: the split that serving engines use by default.
 
     Examples
     --------

@@ -9,6 +9,8 @@ from roofline.cost.work import Number, Work
 def gemm(m: Number, n: Number, k: Number, *, weight_width: float, width: float) -> Work:
     """Linear layer ``Y[m, n] = X[m, k] · W[k, n]``.
 
+    Source: Stanford CS336 (2025) lecture 10, intensity of a matrix product.
+
     Parameters
     ----------
     m
@@ -19,10 +21,6 @@ def gemm(m: Number, n: Number, k: Number, *, weight_width: float, width: float) 
         Bytes per weight, scales and zero points included. [B]
     width
         Bytes per activation. [B]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, intensity of a matrix product.
 
     Examples
     --------
@@ -43,6 +41,8 @@ def pointwise(
 ) -> Work:
     """One pass over the activations: norm, residual, rotary embedding, activation function.
 
+    A few vector FLOP per element are left out. Source: every operand crosses memory once.
+
     Parameters
     ----------
     m
@@ -53,10 +53,6 @@ def pointwise(
         Bytes per element, parameters included. [B]
     parameters
         Weights of the norm. [parameter]
-
-    Notes
-    -----
-    A few vector FLOP per element are left out. Source: every operand crosses memory once.
 
     Examples
     --------
@@ -73,6 +69,9 @@ def lookup(
 ) -> Work:
     """Embedding: read a row for each token, write it.
 
+    The matrix itself is not read. Source: definition of an embedding lookup; published closed
+    forms that read the whole matrix are in `roofline.cost.textbook`.
+
     Parameters
     ----------
     m
@@ -83,11 +82,6 @@ def lookup(
         Bytes per table element and per activation. [B]
     positions
         Width of the row of a learned position embedding that is added; 0 without one. [1]
-
-    Notes
-    -----
-    The matrix itself is not read. Source: definition of an embedding lookup; published closed
-    forms that read the whole matrix are in `roofline.cost.textbook`.
 
     Examples
     --------

@@ -87,6 +87,10 @@ def kv_bytes_per_sequence(
 ) -> Number:
     """What one sequence keeps on one device: keys and values, latents, indices, states.
 
+    Sum over layers of 2·K·H·min(S, W) elements, C + r for latent attention, the index's bytes, and
+    a constant for recurrent layers. [B] Rounding up to pages is left out. Source: Pope et al. 2022
+    (arXiv 2211.05102), section 2.
+
     Parameters
     ----------
     deployment
@@ -98,12 +102,6 @@ def kv_bytes_per_sequence(
         layers with one table of pages.
     stage
         Stage of the pipeline; None for all layers.
-
-    Notes
-    -----
-    Sum over layers of 2·K·H·min(S, W) elements, C + r for latent attention, the index's bytes, and
-    a constant for recurrent layers. [B] Rounding up to pages is left out. Source: Pope et al. 2022
-    (arXiv 2211.05102), section 2.
     """
     layers = stage.layers if stage is not None else deployment.architecture.kinds.items()
     total: Number = 0.0
@@ -117,6 +115,8 @@ def kept_by_layer(
 ) -> Number:
     """What one layer keeps of one sequence on one device. See `kv_bytes_per_sequence`. [B]
 
+    Source: definitions of the kinds of layer in `roofline.model`.
+
     Parameters
     ----------
     deployment, block
@@ -125,10 +125,6 @@ def kept_by_layer(
         Tokens of the sequence. [token]
     one_page_table
         As in `kv_bytes_per_sequence`.
-
-    Notes
-    -----
-    Source: definitions of the kinds of layer in `roofline.model`.
     """
     precision, tp, part = deployment.precision, deployment.tp, block.mixer
     if part is None:
@@ -167,6 +163,8 @@ def budget(
 ) -> Memory:
     """Memory of one device for a batch at its longest context: of the stage with least to spare.
 
+    Source: the sum of the parts of `held`; reserves are the engine's, from its file.
+
     Parameters
     ----------
     deployment
@@ -175,10 +173,6 @@ def budget(
         As for `held`.
     utilization
         Share of the device that the engine takes; None for the engine's default. [1]
-
-    Notes
-    -----
-    Source: the sum of the parts of `held`; reserves are the engine's, from its file.
     """
     parts = held(
         deployment,
@@ -205,6 +199,11 @@ def budget(
 def memory_budget(deployment: Deployment, parts: Held, utilization: float | None = None) -> Number:
     """Device memory that the engine uses for everything, the KV cache included. [B]
 
+    With C bytes on a device, W of weights and F of weights, activations, runtime, graphs and
+    buffers, a share u is u·C where it is of the device, F + u·(C − F) where it is of what is free,
+    and u·C + F − W, C at most, where it is of weights and KV cache alone. Source: the settings that
+    `roofline.interop.commands.memory` converts between.
+
     Parameters
     ----------
     deployment
@@ -213,13 +212,6 @@ def memory_budget(deployment: Deployment, parts: Held, utilization: float | None
         What a batch takes; its cache does not matter. [B]
     utilization
         Share of the device that the engine takes; None for the engine's default. [1]
-
-    Notes
-    -----
-    With C bytes on a device, W of weights and F of weights, activations, runtime, graphs and
-    buffers, a share u is u·C where it is of the device, F + u·(C − F) where it is of what is free,
-    and u·C + F − W, C at most, where it is of weights and KV cache alone. Source: the settings that
-    `roofline.interop.commands.memory` converts between.
     """
     capacity, engine = deployment.node.gpu.memory_bytes, deployment.engine
     if utilization is not None:
@@ -253,6 +245,10 @@ def held(
 ) -> Held:
     """What a batch takes of a device.
 
+    A device holds 1/d of the sequences, rounded up, and computes 1/c of the tokens of a step.
+    Offloaded shares are on the host; two of the layers that have to be loaded are under way.
+    Source: the sum of the parts above.
+
     Parameters
     ----------
     deployment
@@ -265,12 +261,6 @@ def held(
         New tokens and rows of logits in the largest step. [token]
     cached
         False where nothing is cached between steps.
-
-    Notes
-    -----
-    A device holds 1/d of the sequences, rounded up, and computes 1/c of the tokens of a step.
-    Offloaded shares are on the host; two of the layers that have to be loaded are under way.
-    Source: the sum of the parts above.
     """
     layout, offload = deployment.layout, deployment.offload
     mine = np.ceil(batch / layout.dp)

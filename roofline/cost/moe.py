@@ -36,6 +36,9 @@ UNIFORM = Routing()
 def chances(experts: int, active: int, routing: Routing = UNIFORM) -> Array:
     """Chance of each expert to be among the k of a token, largest first. [1]
 
+    k times the expert's share, and at most 1; what is above 1 goes to the others in proportion.
+    The chances add up to k. Source: sampling with inclusion probabilities in proportion to size.
+
     Parameters
     ----------
     experts, active
@@ -47,11 +50,6 @@ def chances(experts: int, active: int, routing: Routing = UNIFORM) -> Array:
     ------
     InputError
         The loads are not one for each expert, or on fewer experts than a token is sent to.
-
-    Notes
-    -----
-    k times the expert's share, and at most 1; what is above 1 goes to the others in proportion.
-    The chances add up to k. Source: sampling with inclusion probabilities in proportion to size.
 
     Examples
     --------
@@ -83,6 +81,9 @@ def chances(experts: int, active: int, routing: Routing = UNIFORM) -> Array:
 def touched(tokens: Number, experts: int, active: int, routing: Routing = UNIFORM) -> Number:
     """Expected number of distinct experts that at least one token is sent to. [1]
 
+    Uniform: E·(1 − (1 − k/E)^t); in general the sum over experts of 1 − (1 − p)^t with p of
+    `chances`. Tokens choose independently. Source: expected occupancy, linearity of expectation.
+
     Parameters
     ----------
     tokens
@@ -91,11 +92,6 @@ def touched(tokens: Number, experts: int, active: int, routing: Routing = UNIFOR
         E and k. [1]
     routing
         How tokens spread.
-
-    Notes
-    -----
-    Uniform: E·(1 − (1 − k/E)^t); in general the sum over experts of 1 − (1 − p)^t with p of
-    `chances`. Tokens choose independently. Source: expected occupancy, linearity of expectation.
 
     Examples
     --------
@@ -115,6 +111,9 @@ def touched(tokens: Number, experts: int, active: int, routing: Routing = UNIFOR
 def padded_rows(rows: Number, experts: Number, tile: float = TILE) -> Number:
     """Rows that a grouped GEMM computes: those of each touched expert, rounded up to tiles. [1]
 
+    Taken as spread evenly over the touched experts. Source: grouped-GEMM kernels work on whole
+    tiles of one expert.
+
     Parameters
     ----------
     rows
@@ -123,11 +122,6 @@ def padded_rows(rows: Number, experts: Number, tile: float = TILE) -> Number:
         Experts touched. [1]
     tile
         Rows of a tile. [1]
-
-    Notes
-    -----
-    Taken as spread evenly over the touched experts. Source: grouped-GEMM kernels work on whole
-    tiles of one expert.
 
     Examples
     --------
@@ -143,6 +137,9 @@ def experts_gemm(
 ) -> Work:
     """One matrix of all touched experts: ``Y = X · W[expert]``, for each of t·k rows.
 
+    Weights follow the experts touched, FLOPs the rows. Source: the grouped GEMM of fused MoE
+    kernels, every operand crossing memory once.
+
     Parameters
     ----------
     rows
@@ -153,11 +150,6 @@ def experts_gemm(
         Output and input width of one expert's matrix. [1]
     weight_width, width
         Bytes per weight and per activation. [B]
-
-    Notes
-    -----
-    Weights follow the experts touched, FLOPs the rows. Source: the grouped GEMM of fused MoE
-    kernels, every operand crossing memory once.
 
     Examples
     --------

@@ -14,14 +14,12 @@ from roofline.cost.work import Number
 def fill(stages: Sequence[Number]) -> Number:
     """From the start of a micro-batch to its end, with nobody in the way.
 
+    Source: the sum of the stages; a pipeline with one micro-batch is serial.
+
     Parameters
     ----------
     stages
         Time of each stage, with what it sends on. [s]
-
-    Notes
-    -----
-    Source: the sum of the stages; a pipeline with one micro-batch is serial.
     """
     total = stages[0]
     for each in stages[1:]:
@@ -32,14 +30,12 @@ def fill(stages: Sequence[Number]) -> Number:
 def pace(stages: Sequence[Number]) -> Number:
     """From the end of one micro-batch to that of the next.
 
+    Source: the slowest stage.
+
     Parameters
     ----------
     stages
         Time of each stage, with what it sends on. [s]
-
-    Notes
-    -----
-    Source: the slowest stage.
     """
     slowest = stages[0]
     for each in stages[1:]:
@@ -50,18 +46,16 @@ def pace(stages: Sequence[Number]) -> Number:
 def finish(stages: Sequence[Number], number: Number) -> Number:
     """When the last of some equal micro-batches is done.
 
+    fill + (m − 1) · pace. With p equal stages it is (m + p − 1) stages: a bubble of (p − 1)/m of
+    the ideal time. Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; flow shop of
+    equal jobs for stages that differ.
+
     Parameters
     ----------
     stages
         Time of each stage, with what it sends on. [s]
     number
         Micro-batches, one after the other. [1]
-
-    Notes
-    -----
-    fill + (m − 1) · pace. With p equal stages it is (m + p − 1) stages: a bubble of (p − 1)/m of
-    the ideal time. Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; flow shop of
-    equal jobs for stages that differ.
 
     Examples
     --------
@@ -74,17 +68,15 @@ def finish(stages: Sequence[Number], number: Number) -> Number:
 def finish_with(stages: Sequence[Number], number: Number, last: Sequence[Number]) -> Number:
     """When a smaller micro-batch after some equal ones is done.
 
+    At each stage it waits for itself from the stage before and for the one ahead.
+    Source: recursion of the flow shop, C(j, s) = max(C(j, s − 1), C(j − 1, s)) + t(s).
+
     Parameters
     ----------
     stages, last
         Time of each stage, for the equal ones and for the last one. [s]
     number
         Equal micro-batches before it. [1]
-
-    Notes
-    -----
-    At each stage it waits for itself from the stage before and for the one ahead.
-    Source: recursion of the flow shop, C(j, s) = max(C(j, s − 1), C(j − 1, s)) + t(s).
 
     Examples
     --------
@@ -103,17 +95,15 @@ def finish_with(stages: Sequence[Number], number: Number, last: Sequence[Number]
 def period(stages: Sequence[Number], number: Number) -> Number:
     """Between two tokens of a sequence while some micro-batches take turns.
 
+    A sequence's next token starts when its last one is out, and waits its turn: the larger of fill
+    and m · pace. Source: cyclic flow shop of equal jobs.
+
     Parameters
     ----------
     stages
         Time of each stage for one micro-batch, with what it sends on. [s]
     number
         Micro-batches m. [1]
-
-    Notes
-    -----
-    A sequence's next token starts when its last one is out, and waits its turn: the larger of fill
-    and m · pace. Source: cyclic flow shop of equal jobs.
 
     Examples
     --------

@@ -195,16 +195,14 @@ def _divisors(number: int) -> str:
 def kv_heads_per_device(attention: Attention, tp: Number) -> Number:
     """Key/value heads on one device; heads are repeated where there are fewer than devices. [1]
 
+    max(K / TP, 1). Source: definition; engines repeat heads so that each device has one.
+
     Parameters
     ----------
     attention
         The layer.
     tp
         Devices that share it. [1]
-
-    Notes
-    -----
-    max(K / TP, 1). Source: definition; engines repeat heads so that each device has one.
     """
     return np.maximum(attention.kv_heads / tp, 1.0)
 
@@ -214,16 +212,14 @@ def qkv_biased_per_device(attention: Attention, tp: Number) -> Number:
 
     Where only some outputs have a bias they are the queries first.
 
+    Source: biases go with the rows of the matrix that they are added to.
+
     Parameters
     ----------
     attention
         The layer.
     tp
         Devices that share it. [1]
-
-    Notes
-    -----
-    Source: biases go with the rows of the matrix that they are added to.
     """
     queries = min(attention.qkv_biased, attention.query_width)
     repeated = kv_heads_per_device(attention, tp) / attention.kv_heads
@@ -233,16 +229,14 @@ def qkv_biased_per_device(attention: Attention, tp: Number) -> Number:
 def padded(rows: int, groups: Number) -> Number:
     """Rows, or experts, on the fullest of some groups, the last group padded. [1]
 
+    Source: ⌈rows / groups⌉; engines pad to multiples that are larger still.
+
     Parameters
     ----------
     rows
         To be divided. [1]
     groups
         Groups of devices. [1]
-
-    Notes
-    -----
-    Source: ⌈rows / groups⌉; engines pad to multiples that are larger still.
 
     Examples
     --------

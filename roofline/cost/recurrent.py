@@ -25,6 +25,9 @@ def recurrent_steps(
 ) -> Work:
     """Token after token: the form of decoding, and of a scan.
 
+    The state is read and written once per call: on chip in between. Source: Gu and Dao 2023 (arXiv
+    2312.00752), hardware-aware scan; Yang et al. 2024 (arXiv 2412.06464) for the delta rule.
+
     Parameters
     ----------
     count
@@ -37,11 +40,6 @@ def recurrent_steps(
         ``"decay"`` or ``"delta"``.
     width, state_width
         Bytes per activation and per element of the state. [B]
-
-    Notes
-    -----
-    The state is read and written once per call: on chip in between. Source: Gu and Dao 2023 (arXiv
-    2312.00752), hardware-aware scan; Yang et al. 2024 (arXiv 2412.06464) for the delta rule.
 
     Examples
     --------
@@ -77,6 +75,12 @@ def chunked_scan(
 ) -> Work:
     """Chunk after chunk as matrix products: the form of prefill.
 
+    Inside its chunk each token meets those before it and itself: 2·R for the score, per head that
+    keys are made for, and 2·P for the value; twice that with the delta rule, whose values are first
+    solved for. Between chunks 2·R·P to read the state and 2·R·P to update it; the delta rule reads
+    it with keys too. The last chunk may be shorter. Source: Dao and Gu 2024 (arXiv 2405.21060),
+    section 6; Yang et al. 2024 (arXiv 2406.06484) for the delta rule.
+
     Parameters
     ----------
     count
@@ -91,14 +95,6 @@ def chunked_scan(
         Q. [token]
     width, state_width
         Bytes per activation and per element of the state. [B]
-
-    Notes
-    -----
-    Inside its chunk each token meets those before it and itself: 2·R for the score, per head that
-    keys are made for, and 2·P for the value; twice that with the delta rule, whose values are first
-    solved for. Between chunks 2·R·P to read the state and 2·R·P to update it; the delta rule reads
-    it with keys too. The last chunk may be shorter. Source: Dao and Gu 2024 (arXiv 2405.21060),
-    section 6; Yang et al. 2024 (arXiv 2406.06484) for the delta rule.
 
     Examples
     --------

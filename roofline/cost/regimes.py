@@ -184,6 +184,10 @@ def seconds(
 ) -> Number:
     """Time of a collective. [s]
 
+    ``soft minimum over regimes of start + message·messages(n) + share(n)·payload/(e·rate)``.
+    Contention with other traffic is left out. Source: start and slope per algorithm as in NCCL
+    ``src/graph/tuning.cc``; the bytes of each algorithm as cited in `PATHS`.
+
     Parameters
     ----------
     payload
@@ -196,12 +200,6 @@ def seconds(
         Of the operation, library and machine.
     in_switch
         Whether the switch can add this type of number: floats on NVSwitch since Hopper.
-
-    Notes
-    -----
-    ``soft minimum over regimes of start + message·messages(n) + share(n)·payload/(e·rate)``.
-    Contention with other traffic is left out. Source: start and slope per algorithm as in NCCL
-    ``src/graph/tuning.cc``; the bytes of each algorithm as cited in `PATHS`.
 
     Examples
     --------

@@ -98,6 +98,9 @@ def _larger(a: Number, b: Number) -> Number:
 def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     """Price executions of an operator at dense datasheet rates.
 
+    compute = F / P, memory = B / BW; wires as `roofline.cost.collectives` prices them.
+    Source: Williams, Waterman and Patterson 2009, Roofline.
+
     Parameters
     ----------
     op
@@ -111,11 +114,6 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     ------
     MissingRateError
         The device lacks the arithmetic.
-
-    Notes
-    -----
-    compute = F / P, memory = B / BW; wires as `roofline.cost.collectives` prices them.
-    Source: Williams, Waterman and Patterson 2009, Roofline.
     """
     known = measured_alone(op, deployment)
     return roofed(op, deployment.node.gpu, executions, known, deployment.kernel_gains)
@@ -219,14 +217,12 @@ class Parts:
 def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
     """Time of a step by what can be hidden behind what.
 
+    Source: the sum over operators.
+
     Parameters
     ----------
     timed
         Operators of the step, with the time of all their executions.
-
-    Notes
-    -----
-    Source: the sum over operators.
     """
     sums: dict[str, Number] = {"local": 0.0, "collective": 0.0, "host": 0.0, CHOSEN: 0.0}
     spreads: dict[str, Number] = {}
@@ -256,16 +252,14 @@ def _basis(time: Time) -> Number:
 def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:
     """Time of a step: every operator overlapped in itself, one after the other. [s]
 
+    Source: as `parts`, less what the deployment hides.
+
     Parameters
     ----------
     ops
         Operators of the step.
     deployment
         Where it runs.
-
-    Notes
-    -----
-    Source: as `parts`, less what the deployment hides.
     """
     timed = [(op, roof(op, deployment, float(op.repeat))) for op in ops.values()]
     return parts(timed).seconds(deployment)

@@ -20,6 +20,8 @@ RADIX_PASSES: Final = 4.0
 def converted(rows: Number, vocab: Number, *, width: Number) -> Work:
     """Logits as the LM head writes them, in single precision.
 
+    Source: every operand crosses memory once.
+
     Parameters
     ----------
     rows
@@ -28,10 +30,6 @@ def converted(rows: Number, vocab: Number, *, width: Number) -> Work:
         Vocabulary V. [token]
     width
         Bytes per logit before. [B]
-
-    Notes
-    -----
-    Source: every operand crosses memory once.
 
     Examples
     --------
@@ -44,14 +42,12 @@ def converted(rows: Number, vocab: Number, *, width: Number) -> Work:
 def argmax(rows: Number, vocab: Number) -> Work:
     """Greedy choice: the largest of all, read once.
 
+    V comparisons. Source: definition of a maximum; the few bytes that come out are left out.
+
     Parameters
     ----------
     rows, vocab
         Sequences; vocabulary. [token]
-
-    Notes
-    -----
-    V comparisons. Source: definition of a maximum; the few bytes that come out are left out.
 
     Examples
     --------
@@ -64,15 +60,13 @@ def argmax(rows: Number, vocab: Number) -> Work:
 def scaled_by_temperature(rows: Number, vocab: Number) -> Work:
     """Every logit over the temperature, in place.
 
+    V multiplications, read and written once. Source: Ackley, Hinton and Sejnowski 1985,
+    p ∝ e^(z/τ).
+
     Parameters
     ----------
     rows, vocab
         Sequences; vocabulary. [token]
-
-    Notes
-    -----
-    V multiplications, read and written once. Source: Ackley, Hinton and Sejnowski 1985,
-    p ∝ e^(z/τ).
 
     Examples
     --------
@@ -85,16 +79,14 @@ def scaled_by_temperature(rows: Number, vocab: Number) -> Work:
 def softmax(rows: Number, vocab: Number) -> Work:
     """Probabilities of the logits.
 
+    Largest and sum of exponentials in one pass, the quotient in a second: 2 reads and 1 write of V;
+    a comparison, a subtraction, an exponential, a rescaling and an addition each in the first,
+    three operations in the second. Source: Milakov and Gimelshein 2018 (arXiv 1805.02867).
+
     Parameters
     ----------
     rows, vocab
         Sequences; vocabulary. [token]
-
-    Notes
-    -----
-    Largest and sum of exponentials in one pass, the quotient in a second: 2 reads and 1 write of V;
-    a comparison, a subtraction, an exponential, a rescaling and an addition each in the first,
-    three operations in the second. Source: Milakov and Gimelshein 2018 (arXiv 1805.02867).
 
     Examples
     --------
@@ -107,15 +99,13 @@ def softmax(rows: Number, vocab: Number) -> Work:
 def sort(rows: Number, vocab: Number) -> Work:
     """Logits in order, each with its token: what top-k and top-p look at in most engines.
 
+    Four passes of 8 bits, each of which reads and writes keys of 4 and places of 8 bytes. Source:
+    Merrill and Grimshaw 2011, radix sort on GPUs; counting the digits reads the keys once more.
+
     Parameters
     ----------
     rows, vocab
         Sequences; vocabulary. [token]
-
-    Notes
-    -----
-    Four passes of 8 bits, each of which reads and writes keys of 4 and places of 8 bytes. Source:
-    Merrill and Grimshaw 2011, radix sort on GPUs; counting the digits reads the keys once more.
 
     Examples
     --------
@@ -129,14 +119,12 @@ def sort(rows: Number, vocab: Number) -> Work:
 def cut_by_rank(rows: Number, vocab: Number) -> Work:
     """Top-k: what is below the k-th logit of a sorted row is masked, in place.
 
+    Source: Fan, Lewis and Dauphin 2018 (arXiv 1805.04833), top-k sampling; V comparisons.
+
     Parameters
     ----------
     rows, vocab
         Sequences; vocabulary. [token]
-
-    Notes
-    -----
-    Source: Fan, Lewis and Dauphin 2018 (arXiv 1805.04833), top-k sampling; V comparisons.
 
     Examples
     --------
@@ -149,15 +137,13 @@ def cut_by_rank(rows: Number, vocab: Number) -> Work:
 def cut_by_sum(rows: Number, vocab: Number) -> Work:
     """Top-p: probabilities of a sorted row summed up, what is beyond p masked, and put back.
 
+    A running sum (read, write), a mask of the logits by it (2 reads, write), and a scatter to the
+    tokens' places (read with places, write). Source: Holtzman et al. 2019 (arXiv 1904.09751).
+
     Parameters
     ----------
     rows, vocab
         Sequences; vocabulary. [token]
-
-    Notes
-    -----
-    A running sum (read, write), a mask of the logits by it (2 reads, write), and a scatter to the
-    tokens' places (read with places, write). Source: Holtzman et al. 2019 (arXiv 1904.09751).
 
     Examples
     --------
@@ -170,15 +156,13 @@ def cut_by_sum(rows: Number, vocab: Number) -> Work:
 def drawn(rows: Number, vocab: Number) -> Work:
     """A token by its probability: the largest of p/e with e drawn from an exponential.
 
+    Noise is written, read with the probabilities, the quotient written and read for its largest.
+    Source: the exponential race, Yellott 1977; engines draw so to avoid a wait for the host.
+
     Parameters
     ----------
     rows, vocab
         Sequences; vocabulary. [token]
-
-    Notes
-    -----
-    Noise is written, read with the probabilities, the quotient written and read for its largest.
-    Source: the exponential race, Yellott 1977; engines draw so to avoid a wait for the host.
 
     Examples
     --------
@@ -191,17 +175,15 @@ def drawn(rows: Number, vocab: Number) -> Work:
 def drawn_by_rejection(rows: Number, vocab: Number, *, rounds: Number) -> Work:
     """A token of top-k and top-p without sorting: drawn, and drawn again where it is cut off.
 
+    Each round sums probabilities up to the draw and checks it against k and p in one pass: V is
+    read twice. Source: FlashInfer 2025 (arXiv 2501.01005), sampling without sorting.
+
     Parameters
     ----------
     rows, vocab
         Sequences; vocabulary. [token]
     rounds
         Draws until one is kept, of the slowest sequence. [1]
-
-    Notes
-    -----
-    Each round sums probabilities up to the draw and checks it against k and p in one pass: V is
-    read twice. Source: FlashInfer 2025 (arXiv 2501.01005), sampling without sorting.
 
     Examples
     --------

@@ -65,20 +65,20 @@ def different(stages: Sequence[Stage]) -> tuple[Stage, ...]:
 def in_a_node(layout: Layout, node: Node) -> Number:
     """Devices of a replica that lie in one node. [1]
 
+    Source: as few nodes as hold it, all alike.
+
     Parameters
     ----------
     layout, node
         The replica, and what it lies on.
-
-    Notes
-    -----
-    Source: as few nodes as hold it, all alike.
     """
     return layout.devices / np.ceil(layout.devices / node.gpus)
 
 
 def group(layout: Layout, node: Node, size: Number, stride: Number = 1) -> Ranks:
     """Devices that talk to each other, as they lie on nodes.
+
+    Where a group straddles nodes unevenly, as many lie together as do in every node.
 
     Parameters
     ----------
@@ -88,10 +88,6 @@ def group(layout: Layout, node: Node, size: Number, stride: Number = 1) -> Ranks
         Devices of the group. [1]
     stride
         Distance between neighbours of the group in the numbering of ranks. [1]
-
-    Notes
-    -----
-    Where a group straddles nodes unevenly, as many lie together as do in every node.
     """
     local = np.asarray(in_a_node(layout, node)).astype(np.int64)
     reach = np.asarray(size * stride).astype(np.int64)

@@ -35,16 +35,14 @@ class Group:
 def prefill(batch: Number, prompt: Number, cached: Number = 0.0) -> Group:
     """Prompts of a length, of which the first tokens are cached already.
 
+    Source: T = prompt − cached and S = prompt, the conventions of `Group`.
+
     Parameters
     ----------
     batch
         Sequences. [1]
     prompt, cached
         Length, and how much of it is in the cache. [token]
-
-    Notes
-    -----
-    Source: T = prompt − cached and S = prompt, the conventions of `Group`.
     """
     return Group(batch, prompt - cached, prompt)
 
@@ -52,16 +50,14 @@ def prefill(batch: Number, prompt: Number, cached: Number = 0.0) -> Group:
 def decode(batch: Number, cached: Number) -> Group:
     """One new token for each sequence.
 
+    Source: T = 1 and S = cached + 1, the conventions of `Group`.
+
     Parameters
     ----------
     batch
         Sequences. [1]
     cached
         Tokens before the new one. [token]
-
-    Notes
-    -----
-    Source: T = 1 and S = cached + 1, the conventions of `Group`.
 
     Examples
     --------
@@ -75,6 +71,12 @@ def step(
     deployment: Deployment, groups: Sequence[Group] | Group, stage: Stage | None = None
 ) -> dict[str, Op]:
     """Operators of one forward step, in order of execution, as one device sees them.
+
+    Attention data parallelism gives a device 1/d of the sequences, rounded up; context parallelism
+    1/c of the new tokens, or all of them where each sequence has only one. Left out: sampling from
+    the logits, and a few vector FLOP per element.
+    Source: the layers of Vaswani et al. 2017 (arXiv 1706.03762), fused as serving engines do;
+    Shoeybi et al. 2019 (arXiv 1909.08053) for how devices share a layer.
 
     Parameters
     ----------
@@ -90,14 +92,6 @@ def step(
     dict
         Operators by name. Layers whose operator is the same share one entry, with their number as
         ``repeat``; entries that differ are told apart in the name (``attention-window-4096``).
-
-    Notes
-    -----
-    Attention data parallelism gives a device 1/d of the sequences, rounded up; context parallelism
-    1/c of the new tokens, or all of them where each sequence has only one. Left out: sampling from
-    the logits, and a few vector FLOP per element.
-    Source: the layers of Vaswani et al. 2017 (arXiv 1706.03762), fused as serving engines do;
-    Shoeybi et al. 2019 (arXiv 1909.08053) for how devices share a layer.
     """
     pass_ = _pass(deployment, [groups] if isinstance(groups, Group) else groups)
     here = stage or Stage(tuple(deployment.architecture.kinds.items()), first=True, last=True)
@@ -109,8 +103,6 @@ def steps(
 ) -> list[dict[str, Op]]:
     """Operators of one forward step on several stages; layers they have in common are made once.
 
-    Notes
-    -----
     Source: `step` of each.
     """
     pass_ = _pass(deployment, [groups] if isinstance(groups, Group) else groups)

@@ -22,16 +22,14 @@ def weight_bytes(deployment: Deployment, stage: Stage | None = None) -> Number:
     spread over their groups. Where each device sends them tokens of its own, it has shared experts
     whole.
 
+    Source: Shoeybi et al. 2019 (arXiv 1909.08053) for what is split.
+
     Parameters
     ----------
     deployment
         Network, formats and layout.
     stage
         Stage of the pipeline; None for all layers.
-
-    Notes
-    -----
-    Source: Shoeybi et al. 2019 (arXiv 1909.08053) for what is split.
     """
     network = deployment.architecture
     here = stage or Stage(tuple(network.kinds.items()), first=True, last=True)
@@ -44,16 +42,14 @@ def weight_bytes(deployment: Deployment, stage: Stage | None = None) -> Number:
 def outside_bytes(deployment: Deployment, first: bool, last: bool) -> Number:
     """Embedding, LM head and what else is outside the layers, on the stages that have them. [B]
 
+    Source: as `weight_bytes`.
+
     Parameters
     ----------
     deployment
         Network, formats and layout.
     first, last
         Whether the stage has the embedding, and the LM head.
-
-    Notes
-    -----
-    Source: as `weight_bytes`.
     """
     network, width, tp = deployment.architecture, deployment.precision.head.width, deployment.tp
     table = padded(network.vocab, tp) * network.embedding_width
@@ -81,14 +77,12 @@ def outside_bytes(deployment: Deployment, first: bool, last: bool) -> Number:
 def layer_bytes(deployment: Deployment, block: Block) -> Number:
     """Weights of one layer on one device. [B]
 
+    Source: as `weight_bytes`.
+
     Parameters
     ----------
     deployment, block
         Network, formats and layout; the layer.
-
-    Notes
-    -----
-    Source: as `weight_bytes`.
     """
     d, layout = deployment.architecture.d_model, deployment.layout
     alone = np.where(np.asarray(layout.apart) > 0, 1.0, layout.tp)[()]

@@ -94,6 +94,11 @@ def node_names() -> list[str]:
 def default_node(gpu: Gpu, gpus: int) -> Node:
     """Smallest node that holds so many GPUs, else the largest of which several can be joined.
 
+    A node of the catalog is taken if it has that GPU (by name) and enough of them. Otherwise the
+    GPU's first link that joins enough devices is used; where its file does not say how many a
+    link joins, `USUAL_BOX` is assumed. If no link does, the largest node of the catalog with that
+    GPU and a network is returned: it holds fewer than asked for, and several of them are needed.
+
     Parameters
     ----------
     gpu
@@ -107,13 +112,6 @@ def default_node(gpu: Gpu, gpus: int) -> Node:
         Less than one.
     LayoutError
         No single node holds so many, and none of the catalog has a network.
-
-    Notes
-    -----
-    A node of the catalog is taken if it has that GPU (by name) and enough of them. Otherwise the
-    GPU's first link that joins enough devices is used; where its file does not say how many a
-    link joins, `USUAL_BOX` is assumed. If no link does, the largest node of the catalog with that
-    GPU and a network is returned: it holds fewer than asked for, and several of them are needed.
 
     Examples
     --------

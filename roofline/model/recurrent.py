@@ -70,16 +70,14 @@ class Recurrent:
 def s4(d_model: int, states: int) -> Recurrent:
     """Structured state space of every channel, then a mix of the channels.
 
+    Source: Gu et al. 2021 (arXiv 2111.00396): decays, inputs and outputs of the state are weights.
+
     Parameters
     ----------
     d_model
         Channels D. [1]
     states
         Real numbers of the state of a channel: twice the complex ones. [1]
-
-    Notes
-    -----
-    Source: Gu et al. 2021 (arXiv 2111.00396): decays, inputs and outputs of the state are weights.
 
     Examples
     --------
@@ -104,16 +102,14 @@ def based(d_model: int, heads: int, feature_dim: int, head_dim: int) -> Recurren
     A query or key of d features becomes 1 + d + d², so that their products follow the exponential.
     BASED has such layers beside layers with a small window.
 
+    Source: Arora et al. 2024 (arXiv 2402.18668), section 4.
+
     Parameters
     ----------
     d_model, heads
         Model width and heads. [1]
     feature_dim, head_dim
         Width d of queries and keys, and of values. [1]
-
-    Notes
-    -----
-    Source: Arora et al. 2024 (arXiv 2402.18668), section 4.
 
     Examples
     --------

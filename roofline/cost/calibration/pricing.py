@@ -336,6 +336,10 @@ def _published(op: Op, gpu: Gpu) -> Measured:
 def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machine) -> Array:
     """Time of one of the matrices of a fused mixture of experts, or of what is around them. [s]
 
+    A matrix takes no less than the published rates allow; what is more than that of both is shared
+    out as the terms of `roofline.cost.kernels.experts` exceed it, with half of the launches each.
+    Source: arithmetic; terms of a fit that are alike in shape trade places, their sum does not.
+
     Parameters
     ----------
     part
@@ -344,12 +348,6 @@ def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machi
         Of the whole. [s]
     model, dims, device
         Fit, columns and device.
-
-    Notes
-    -----
-    A matrix takes no less than the published rates allow; what is more than that of both is shared
-    out as the terms of `roofline.cost.kernels.experts` exceed it, with half of the launches each.
-    Source: arithmetic; terms of a fit that are alike in shape trade places, their sum does not.
     """
     if part == "none":
         return np.zeros(len(dims["rows"]))

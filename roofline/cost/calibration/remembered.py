@@ -158,16 +158,14 @@ Told: TypeAlias = Measured | RooflineError | None
 def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     """Prices of operators of any number of steps; those that one kernel does are looked up at once.
 
+    The time of a row is that of the operator alone, whatever it is looked up with. A look-up of a
+    thousand rows takes a few times as long as that of ten. Which fit it is from is not told: nobody
+    asks that of a point among thousands.
+
     Parameters
     ----------
     asked
         Operators and who is asked.
-
-    Notes
-    -----
-    The time of a row is that of the operator alone, whatever it is looked up with. A look-up of a
-    thousand rows takes a few times as long as that of ten. Which fit it is from is not told: nobody
-    asks that of a point among thousands.
     """
     places: dict[Hashable, Hashable] = {}
     waiting: set[Hashable] = set()

@@ -109,14 +109,12 @@ def collective_dims(
 def form(op: str, paths: Sequence[str]) -> Form:
     """Form of an operation of a library that chooses among these algorithms.
 
+    Source: start and slope per algorithm as in NCCL ``src/graph/tuning.cc``.
+
     Parameters
     ----------
     op, paths
         Keys of `roofline.cost.regimes.PATHS`.
-
-    Notes
-    -----
-    Source: start and slope per algorithm as in NCCL ``src/graph/tuning.cc``.
     """
     units = {"start": "s", "message": "s", "efficiency": "1"}
     constants = [

@@ -41,8 +41,6 @@ HOST: Final = 4
 def tallest(weight_bits: float, activation_bits: float) -> float:
     """Rows of the highest tile that kernels of these formats have. [1]
 
-    Notes
-    -----
     Source: ``block_size_m`` of Marlin (vLLM ``fused_marlin_moe.py``: 8 to 64), and
     ``mSupportedTileN`` of the runners of TensorRT-LLM (``thop/fp4BlockScaleMoe.cpp``,
     ``mxFp4BlockScaleMoe.cpp``: up to 128, of MXFP8 × MXFP4 up to 256).
@@ -72,6 +70,11 @@ def expert_dims(
 ) -> dict[str, Array]:
     """Columns of the form.
 
+    The height is the power of two at or above the rows that each expert on the device would have
+    if every token chose only among those: kernels pick it before they know the loads. Source:
+    ``computeSelectedTileN`` of TensorRT-LLM and ``calculate_tile_tokens_dim`` of FlashInfer
+    (``num_tokens * top_k / num_local_experts``); Marlin and Triton's matmul_ogs do alike.
+
     Parameters
     ----------
     tokens
@@ -90,13 +93,6 @@ def expert_dims(
         Of the device's experts, as `roofline.cost.kernels.routing.Loads`. [1]
     tiles
         Tiles of each of `HEIGHTS`, the last one of each expert part full. [1]
-
-    Notes
-    -----
-    The height is the power of two at or above the rows that each expert on the device would have
-    if every token chose only among those: kernels pick it before they know the loads. Source:
-    ``computeSelectedTileN`` of TensorRT-LLM and ``calculate_tile_tokens_dim`` of FlashInfer
-    (``num_tokens * top_k / num_local_experts``); Marlin and Triton's matmul_ogs do alike.
     """
     expected = np.maximum(tokens * active / local, 1.0)
     height = np.clip(2.0 ** np.ceil(np.log2(expected)), HEIGHTS[0], highest)

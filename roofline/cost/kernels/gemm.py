@@ -99,6 +99,8 @@ def linear(
 ) -> Form:
     """Form of linear layers that multiply elements of that width.
 
+    Source: Williams, Waterman and Patterson 2009, Roofline, with a smooth knee (p-norm).
+
     Parameters
     ----------
     width
@@ -109,10 +111,6 @@ def linear(
         Whether the time includes bringing 16-bit activations to that width.
     output
         Bytes per element of Y. [B]
-
-    Notes
-    -----
-    Source: Williams, Waterman and Patterson 2009, Roofline, with a smooth knee (p-norm).
     """
     weight = width if stored is None else stored
 

@@ -17,17 +17,15 @@ TINY: Final = 1e-12
 def padding(rows: Array, touched: Array) -> dict[int, Array]:
     """Tiles of each of `HEIGHTS` rows, the last one of each expert part full. [1]
 
+    The rows of an expert are taken as Poisson: as many tokens choose it, one by one, with a small
+    chance. Source: the Poisson limit of the binomial distribution.
+
     Parameters
     ----------
     rows
         Of all experts of a device. [1]
     touched
         Experts that have any. [1]
-
-    Notes
-    -----
-    The rows of an expert are taken as Poisson: as many tokens choose it, one by one, with a small
-    chance. Source: the Poisson limit of the binomial distribution.
 
     Examples
     --------

@@ -39,16 +39,14 @@ def parts(dims: Dims, machine: Machine, constants: Values, traffic: float) -> tu
 def stream(kind: str, traffic: float) -> Form:
     """Form of a kernel that passes once over m rows of that width.
 
+    Source: every operand crosses memory once, as in `roofline.cost.linear.pointwise`.
+
     Parameters
     ----------
     kind
         ``"pointwise"`` or ``"quantize"``.
     traffic
         Read and written per element of the width. [B]
-
-    Notes
-    -----
-    Source: every operand crosses memory once, as in `roofline.cost.linear.pointwise`.
     """
 
     def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:

@@ -28,6 +28,9 @@ def cache_bytes_per_s(machine: Machine) -> float:
 def warm_seconds(traffic: Array, machine: Machine, cache: float, memory: float) -> Array:
     """Time of activations that are read and written soon after one another. [s]
 
+    What exceeds the cache's capacity goes through device memory. Source: roofline per level of
+    the memory, Ilic, Pratas and Sousa 2014, Cache-aware Roofline.
+
     Parameters
     ----------
     traffic
@@ -36,11 +39,6 @@ def warm_seconds(traffic: Array, machine: Machine, cache: float, memory: float) 
         The device, at published rates.
     cache, memory
         Shares of the rates of cache and device memory that are reached. [1]
-
-    Notes
-    -----
-    What exceeds the cache's capacity goes through device memory. Source: roofline per level of
-    the memory, Ilic, Pratas and Sousa 2014, Cache-aware Roofline.
 
     Examples
     --------
@@ -58,6 +56,9 @@ def warm_seconds(traffic: Array, machine: Machine, cache: float, memory: float) 
 def through(traffic: Array, footprint: Array, machine: Machine, constants: Values) -> Array:
     """Time of traffic over a working set, from the last-level cache as far as it holds the set. [s]
 
+    Source: roofline per level of the memory, Ilic, Pratas and Sousa 2014, Cache-aware Roofline; a
+    set that is used in a cycle is evicted as a whole, Belady 1966.
+
     Parameters
     ----------
     traffic
@@ -70,11 +71,6 @@ def through(traffic: Array, footprint: Array, machine: Machine, constants: Value
     constants
         ``cache`` and ``memory``, shares of the rates; ``held``, the share of the cache's capacity
         that holds a working set.
-
-    Notes
-    -----
-    Source: roofline per level of the memory, Ilic, Pratas and Sousa 2014, Cache-aware Roofline; a
-    set that is used in a cycle is evicted as a whole, Belady 1966.
     """
     kept: Array | float = 0.0
     if machine.l2_bytes:

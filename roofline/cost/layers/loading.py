@@ -65,14 +65,12 @@ def _load(name: str, moved: Number, deployment: Deployment) -> Op:
 def outside_bytes_per_s(deployment: Deployment) -> float:
     """Rate at which a device is loaded: of its wires to the host, or of a drive behind them. [B/s]
 
+    Source: the slower of the two is the rate of both.
+
     Parameters
     ----------
     deployment
         What is kept where.
-
-    Notes
-    -----
-    Source: the slower of the two is the rate of both.
     """
     link = host_link(deployment.node.gpu)
     assert link is not None, "a device without wires to the host is refused"

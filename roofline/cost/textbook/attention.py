@@ -10,6 +10,8 @@ from roofline.cost.work import Number
 def attention_flops(batch: Number, context: Number, new: Number, d_model: Number) -> Number:
     """Q·Kᵀ and P·V of MHA without the causal half: 4·B·S·T·D. [FLOP]
 
+    Source: Stanford CS336 (2025) lecture 10, attention layers.
+
     Parameters
     ----------
     batch
@@ -18,10 +20,6 @@ def attention_flops(batch: Number, context: Number, new: Number, d_model: Number
         S keys and T queries of each. [token]
     d_model
         D = N·H. [1]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, attention layers.
 
     Examples
     --------
@@ -36,6 +34,8 @@ def attention_bytes(
 ) -> Number:
     """MHA with FlashAttention reads Q, K, V and writes Y: 4·B·S·D + 4·B·T·D in bf16. [B]
 
+    Source: Stanford CS336 (2025) lecture 10, attention layers.
+
     Parameters
     ----------
     batch
@@ -46,10 +46,6 @@ def attention_bytes(
         D = N·H. [1]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, attention layers.
 
     Examples
     --------
@@ -64,17 +60,15 @@ def attention_intensity(context: Number, new: Number, group: Number = 1.0) -> Nu
 
     Independent of batch, heads and head width.
 
+    Source: Stanford CS336 (2025) lecture 10 for MHA; How to Scale Your Model (2025),
+    "Transformers", question 4, for GQA.
+
     Parameters
     ----------
     context, new
         S keys and T queries. [token]
     group
         Query heads per key/value head G; 1 is MHA. [1]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10 for MHA; How to Scale Your Model (2025),
-    "Transformers", question 4, for GQA.
 
     Examples
     --------
@@ -89,6 +83,8 @@ def attention_to_matmul_flops(tokens: Number, d_model: Number, ff_multiple: Numb
 
     T/(8·D) at F = 4·D. No causal half.
 
+    Source: How to Scale Your Model (2025), "Transformers", cost of attention.
+
     Parameters
     ----------
     tokens
@@ -97,10 +93,6 @@ def attention_to_matmul_flops(tokens: Number, d_model: Number, ff_multiple: Numb
         D = N·H. [1]
     ff_multiple
         F / D. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Transformers", cost of attention.
 
     Examples
     --------
@@ -113,16 +105,14 @@ def attention_to_matmul_flops(tokens: Number, d_model: Number, ff_multiple: Numb
 def equal_flops_tokens(d_model: Number, ff_multiple: Number = 4.0) -> Number:
     """Sequence length whose dot products cost what the matrices cost: (4·D + 3·F)/2. [token]
 
+    Source: How to Scale Your Model (2025), "Transformers", cost of attention and question 5.
+
     Parameters
     ----------
     d_model
         D = N·H. [1]
     ff_multiple
         F / D; 0 compares with the attention projections alone. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Transformers", cost of attention and question 5.
 
     Examples
     --------

@@ -9,16 +9,14 @@ from roofline.cost.work import Number
 def ridge(flops_per_s: Number, bytes_per_s: Number) -> Number:
     """Intensity at which a chip computes as long as it reads. [FLOP/B]
 
+    Source: How to Scale Your Model (2025), "Rooflines".
+
     Parameters
     ----------
     flops_per_s
         Peak arithmetic. [FLOP/s]
     bytes_per_s
         Memory rate. [B/s]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Rooflines".
 
     Examples
     --------
@@ -33,17 +31,15 @@ def critical_batch(ridge_point: Number, weight_width: Number = 2.0) -> Number:
 
     Activations are small and left out.
 
+    Source: How to Scale Your Model (2025), "Rooflines"; kipply (2022), Transformer Inference
+    Arithmetic, "batch size".
+
     Parameters
     ----------
     ridge_point
         Peak arithmetic over memory rate. [FLOP/B]
     weight_width
         Bytes per weight. [B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Rooflines"; kipply (2022), Transformer Inference
-    Arithmetic, "batch size".
 
     Examples
     --------
@@ -56,6 +52,8 @@ def critical_batch(ridge_point: Number, weight_width: Number = 2.0) -> Number:
 def math_time(flops: Number, flops_per_s: Number, chips: Number = 1.0, mfu: Number = 1.0) -> Number:
     """T_math = FLOPs / (chips·peak·MFU). [s]
 
+    Source: How to Scale Your Model (2025), "Rooflines".
+
     Parameters
     ----------
     flops
@@ -66,10 +64,6 @@ def math_time(flops: Number, flops_per_s: Number, chips: Number = 1.0, mfu: Numb
         Chips that share it evenly. [1]
     mfu
         Part of the peak that is reached. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Rooflines".
 
     Examples
     --------
@@ -82,6 +76,8 @@ def math_time(flops: Number, flops_per_s: Number, chips: Number = 1.0, mfu: Numb
 def memory_time(moved_bytes: Number, bytes_per_s: Number, chips: Number = 1.0) -> Number:
     """T_comms = bytes / (chips·rate). [s]
 
+    Source: How to Scale Your Model (2025), "Rooflines".
+
     Parameters
     ----------
     moved_bytes
@@ -90,10 +86,6 @@ def memory_time(moved_bytes: Number, bytes_per_s: Number, chips: Number = 1.0) -
         Rate of one chip. [B/s]
     chips
         Chips that share it evenly. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Rooflines".
 
     Examples
     --------
@@ -110,6 +102,8 @@ def two_chip_threshold(
 
     B·D·F/peak = width·B·F/link, each chip sending its partial sums to the other.
 
+    Source: How to Scale Your Model (2025), "Rooflines", network communication.
+
     Parameters
     ----------
     flops_per_s
@@ -118,10 +112,6 @@ def two_chip_threshold(
         Link between them, in one direction. [B/s]
     width
         Bytes per partial sum. [B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Rooflines", network communication.
 
     Examples
     --------
@@ -134,14 +124,12 @@ def two_chip_threshold(
 def ratio(before: Number, after: Number) -> Number:
     """How many times less: a speed-up where both are times. [1]
 
+    Source: definition.
+
     Parameters
     ----------
     before, after
         Same quantity, same unit. [1]
-
-    Notes
-    -----
-    Source: definition.
 
     Examples
     --------
@@ -154,14 +142,12 @@ def ratio(before: Number, after: Number) -> Number:
 def saving(before: Number, after: Number) -> Number:
     """Part that is no longer needed: 1 − after/before. [1]
 
+    Source: definition.
+
     Parameters
     ----------
     before, after
         Same quantity, same unit. [1]
-
-    Notes
-    -----
-    Source: definition.
 
     Examples
     --------

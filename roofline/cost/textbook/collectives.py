@@ -14,6 +14,8 @@ def all_gather_time(payload: Number, bytes_per_s: Number, ranks: Number = math.i
 
     In each of N − 1 steps every device passes a shard of V/N on. The time of a hop is left out.
 
+    Source: How to Scale Your Model (2025), "GPUs", intra-node collectives.
+
     Parameters
     ----------
     payload
@@ -22,10 +24,6 @@ def all_gather_time(payload: Number, bytes_per_s: Number, ranks: Number = math.i
         Rate out of a device W, in one direction. [B/s]
     ranks
         Devices N; without it, the limit of many. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", intra-node collectives.
 
     Examples
     --------
@@ -40,16 +38,14 @@ def all_gather_rate(bytes_per_s: Number, ranks: Number) -> Number:
 
     The rate of a network is that of its slowest level.
 
+    Source: How to Scale Your Model (2025), "GPUs", cross-node collectives.
+
     Parameters
     ----------
     bytes_per_s
         Link from each child W, in one direction. [B/s]
     ranks
         Children of the level N. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", cross-node collectives.
 
     Examples
     --------
@@ -64,6 +60,8 @@ def all_reduce_time(payload: Number, bytes_per_s: Number, ranks: Number = math.i
 
     The time of a hop, and of the additions, is left out.
 
+    Source: How to Scale Your Model (2025), "GPUs", intra-node collectives.
+
     Parameters
     ----------
     payload
@@ -72,10 +70,6 @@ def all_reduce_time(payload: Number, bytes_per_s: Number, ranks: Number = math.i
         Rate out of a device W, in one direction. [B/s]
     ranks
         Devices N; without it, the limit of many. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", intra-node collectives.
 
     Examples
     --------
@@ -91,16 +85,14 @@ def switch_all_reduce_time(payload: Number, bytes_per_s: Number) -> Number:
     A device sends (N − 1)/N of V, gets its shard of the sum back, and sends that 1/N to be
     spread. A bound: the source measured a gain of 30 % over the ring where this promises 75 %.
 
+    Source: How to Scale Your Model (2025), "GPUs", in network reductions.
+
     Parameters
     ----------
     payload
         Tensor V on each device. [B]
     bytes_per_s
         Rate out of a device W, in one direction. [B/s]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", in network reductions.
 
     Examples
     --------
@@ -116,6 +108,8 @@ def all_to_all_time(payload: Number, bytes_per_s: Number, ranks: Number) -> Numb
     It holds V/N and keeps 1/N of that. Every pair has a path of full rate, as behind a switch;
     padding and uneven parts are left out.
 
+    Source: How to Scale Your Model (2025), "GPUs", intra-node collectives.
+
     Parameters
     ----------
     payload
@@ -124,10 +118,6 @@ def all_to_all_time(payload: Number, bytes_per_s: Number, ranks: Number) -> Numb
         Rate out of a device W, in one direction. [B/s]
     ranks
         Devices N. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", intra-node collectives.
 
     Examples
     --------
@@ -140,6 +130,8 @@ def all_to_all_time(payload: Number, bytes_per_s: Number, ranks: Number) -> Numb
 def latency_bound_bytes(bytes_per_s: Number, hop_seconds: Number, ranks: Number) -> Number:
     """Payload below which a hop takes longer than its shard of V/N: N·W·hop. [B]
 
+    Source: How to Scale Your Model (2025), "Inference", appendix C.
+
     Parameters
     ----------
     bytes_per_s
@@ -148,10 +140,6 @@ def latency_bound_bytes(bytes_per_s: Number, hop_seconds: Number, ranks: Number)
         Fixed time of a message to the neighbour. [s]
     ranks
         Devices N. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Inference", appendix C.
 
     Examples
     --------
@@ -164,16 +152,14 @@ def latency_bound_bytes(bytes_per_s: Number, hop_seconds: Number, ranks: Number)
 def node_rate(ranks: Number, bytes_per_s: Number) -> Number:
     """What all devices of a node send to each other at once: N·W. [B/s]
 
+    Source: How to Scale Your Model (2025), "GPUs", quiz 2.
+
     Parameters
     ----------
     ranks
         Devices of the node N. [1]
     bytes_per_s
         Rate out of a device W, in one direction. [B/s]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", quiz 2.
 
     Examples
     --------
@@ -196,6 +182,9 @@ def tensor_parallel_time(
     One after attention, one after the MLP. The time of a hop is left out, `tensor_parallel_latency`
     is that part; the embedding and the LM head are left out.
 
+    Source: kipply (2022), Transformer Inference Arithmetic, Gopher at a batch of 512, which leaves
+    the width out.
+
     Parameters
     ----------
     batch
@@ -211,11 +200,6 @@ def tensor_parallel_time(
     ranks
         Devices N; without it, the limit of many. [1]
 
-    Notes
-    -----
-    Source: kipply (2022), Transformer Inference Arithmetic, Gopher at a batch of 512, which leaves
-    the width out.
-
     Examples
     --------
     >>> tensor_parallel_time(10, d_model=1000, layers=25, bytes_per_s=1e6)
@@ -228,6 +212,8 @@ def tensor_parallel_time(
 def tensor_parallel_latency(layers: Number, hop_seconds: Number, steps: Number = 4.0) -> Number:
     """Tensor parallelism of few tokens: only the messages' fixed time, L·steps·hop. [s]
 
+    Source: kipply (2022), Transformer Inference Arithmetic, Gopher at a small batch.
+
     Parameters
     ----------
     layers
@@ -236,10 +222,6 @@ def tensor_parallel_latency(layers: Number, hop_seconds: Number, steps: Number =
         Fixed time of a step of communication. [s]
     steps
         Steps of a layer: two all-reduces of two halves. [1]
-
-    Notes
-    -----
-    Source: kipply (2022), Transformer Inference Arithmetic, Gopher at a small batch.
 
     Examples
     --------

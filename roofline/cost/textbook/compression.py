@@ -20,17 +20,15 @@ def calibration_flops(parameters: Number, tokens: Number = CALIBRATION_TOKENS) -
 
     Solving for the rounding of each layer is left out.
 
+    Source: Frantar et al. 2022 (arXiv 2210.17323), section 4, for what is computed; 2 FLOP per
+    parameter and token.
+
     Parameters
     ----------
     parameters
         N. [parameter]
     tokens
         D of the calibration set. [token]
-
-    Notes
-    -----
-    Source: Frantar et al. 2022 (arXiv 2210.17323), section 4, for what is computed; 2 FLOP per
-    parameter and token.
 
     Examples
     --------
@@ -45,17 +43,15 @@ def qat_flops(parameters: Number, tokens: Number) -> Number:
 
     Rounding in the forward pass costs nothing here.
 
+    Source: Liu et al. 2023 (arXiv 2305.17888, LLM-QAT) and Ainslie et al. 2023 (arXiv 2305.13245,
+    uptraining to GQA) for what is trained; 6 FLOP per parameter and token.
+
     Parameters
     ----------
     parameters
         N. [parameter]
     tokens
         D trained on. [token]
-
-    Notes
-    -----
-    Source: Liu et al. 2023 (arXiv 2305.17888, LLM-QAT) and Ainslie et al. 2023 (arXiv 2305.13245,
-    uptraining to GQA) for what is trained; 6 FLOP per parameter and token.
 
     Examples
     --------
@@ -70,17 +66,15 @@ def distillation_flops(student: Number, teacher: Number, tokens: Number) -> Numb
 
     6·N·D of the student and 2·N·D of the teacher.
 
+    Source: Muralidharan et al. 2024 (arXiv 2407.14679, Minitron), section 3, retraining on the
+    logits of the unpruned network.
+
     Parameters
     ----------
     student, teacher
         N of each. [parameter]
     tokens
         D trained on. [token]
-
-    Notes
-    -----
-    Source: Muralidharan et al. 2024 (arXiv 2407.14679, Minitron), section 3, retraining on the
-    logits of the unpruned network.
 
     Examples
     --------

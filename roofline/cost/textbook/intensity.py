@@ -9,16 +9,14 @@ from roofline.cost.work import Number
 def matmul_flops(batch: Number, d_in: Number, d_out: Number) -> Number:
     """Y[B, F] = X[B, D]·W[D, F]: 2·B·D·F. [FLOP]
 
+    Source: Stanford CS336 (2025) lecture 10, "arithmetic intensity".
+
     Parameters
     ----------
     batch
         Rows B. [token]
     d_in, d_out
         D and F. [1]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, "arithmetic intensity".
 
     Examples
     --------
@@ -31,6 +29,8 @@ def matmul_flops(batch: Number, d_in: Number, d_out: Number) -> Number:
 def matmul_bytes(batch: Number, d_in: Number, d_out: Number, width: Number = 2.0) -> Number:
     """Read X and W, write Y: width·(B·D + D·F + B·F). [B]
 
+    Source: Stanford CS336 (2025) lecture 10, "arithmetic intensity".
+
     Parameters
     ----------
     batch
@@ -39,10 +39,6 @@ def matmul_bytes(batch: Number, d_in: Number, d_out: Number, width: Number = 2.0
         D and F. [1]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, "arithmetic intensity".
 
     Examples
     --------
@@ -55,6 +51,8 @@ def matmul_bytes(batch: Number, d_in: Number, d_out: Number, width: Number = 2.0
 def matmul_intensity(batch: Number, d_in: Number, d_out: Number, width: Number = 2.0) -> Number:
     """2·B·D·F / (width·(B·D + D·F + B·F)); tends to B in bf16 when B is much the smallest. [FLOP/B]
 
+    Source: Stanford CS336 (2025) lecture 10, "arithmetic intensity".
+
     Parameters
     ----------
     batch
@@ -63,10 +61,6 @@ def matmul_intensity(batch: Number, d_in: Number, d_out: Number, width: Number =
         D and F. [1]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, "arithmetic intensity".
 
     Examples
     --------
@@ -79,16 +73,14 @@ def matmul_intensity(batch: Number, d_in: Number, d_out: Number, width: Number =
 def per_example_matmul_intensity(d_in: Number, d_out: Number, width: Number) -> Number:
     """Each row has a matrix of its own: 2·D·F / (width·(D + D·F + F)), whatever the batch. [FLOP/B]
 
+    Source: How to Scale Your Model (2025), "Rooflines", question on batched weights.
+
     Parameters
     ----------
     d_in, d_out
         D and F. [1]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Rooflines", question on batched weights.
 
     Examples
     --------
@@ -101,6 +93,8 @@ def per_example_matmul_intensity(d_in: Number, d_out: Number, width: Number) -> 
 def mlp_flops(batch: Number, tokens: Number, d_model: Number, d_ff: Number) -> Number:
     """Gated MLP, three matrices: 6·B·T·D·F. [FLOP]
 
+    Source: Stanford CS336 (2025) lecture 10, MLP layers.
+
     Parameters
     ----------
     batch
@@ -109,10 +103,6 @@ def mlp_flops(batch: Number, tokens: Number, d_model: Number, d_ff: Number) -> N
         New tokens T of each. [token]
     d_model, d_ff
         D and F. [1]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, MLP layers.
 
     Examples
     --------
@@ -130,6 +120,8 @@ def mlp_bytes(
     X and three matrices are read; U, G and Y are written. Reading U and G again is left out, as
     in the lecture.
 
+    Source: Stanford CS336 (2025) lecture 10, MLP layers.
+
     Parameters
     ----------
     batch
@@ -140,10 +132,6 @@ def mlp_bytes(
         D and F. [1]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, MLP layers.
 
     Examples
     --------
@@ -159,6 +147,8 @@ def mlp_intensity(
 ) -> Number:
     """Gated MLP; tends to B·T in bf16 when B·T is much smaller than D and F. [FLOP/B]
 
+    Source: Stanford CS336 (2025) lecture 10, MLP layers.
+
     Parameters
     ----------
     batch
@@ -169,10 +159,6 @@ def mlp_intensity(
         D and F. [1]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, MLP layers.
 
     Examples
     --------
@@ -186,16 +172,14 @@ def mlp_intensity(
 def dot_product_intensity(n: Number, width: Number = 2.0) -> Number:
     """Two vectors in, a number out: (2·n − 1) / (width·(2·n + 1)). [FLOP/B]
 
+    Source: How to Scale Your Model (2025), "Rooflines", dot product.
+
     Parameters
     ----------
     n
         Elements of a vector. [1]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Rooflines", dot product.
 
     Examples
     --------
@@ -208,16 +192,14 @@ def dot_product_intensity(n: Number, width: Number = 2.0) -> Number:
 def vector_add_bytes(n: Number, width: Number = 4.0) -> Number:
     """Two vectors read, one written: 3·n·width. [B]
 
+    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
+
     Parameters
     ----------
     n
         Elements of a vector. [1]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
     Examples
     --------
@@ -230,14 +212,12 @@ def vector_add_bytes(n: Number, width: Number = 4.0) -> Number:
 def vector_add_intensity(width: Number = 4.0) -> Number:
     """One addition per two reads and a write: 1 / (3·width). [FLOP/B]
 
+    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
+
     Parameters
     ----------
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
     Examples
     --------

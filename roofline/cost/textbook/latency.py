@@ -16,6 +16,8 @@ def kv_projection_time(
 ) -> Number:
     """Time to load the key and value projections of MHA: 2·D²·L·width / rate. [s]
 
+    Source: kipply (2022), Transformer Inference Arithmetic, "kv cache".
+
     Parameters
     ----------
     d_model
@@ -26,10 +28,6 @@ def kv_projection_time(
         Memory rate. [B/s]
     width
         Bytes per weight. [B]
-
-    Notes
-    -----
-    Source: kipply (2022), Transformer Inference Arithmetic, "kv cache".
 
     Examples
     --------
@@ -50,6 +48,9 @@ def prefill_latency(
 
     The compute time of a decode step is the same with its batch as the tokens.
 
+    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs"; kipply (2022),
+    Transformer Inference Arithmetic, "flops counting".
+
     Parameters
     ----------
     parameters
@@ -62,11 +63,6 @@ def prefill_latency(
         Chips that share it evenly. [1]
     mfu
         Part of the peak that is reached. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs"; kipply (2022),
-    Transformer Inference Arithmetic, "flops counting".
 
     Examples
     --------
@@ -81,6 +77,8 @@ def decode_latency(memory_bytes: Number, bytes_per_s: Number, chips: Number = 1.
 
     Arithmetic is left out: it hides behind the reads at the batches the lecture looks at.
 
+    Source: Stanford CS336 (2025) lecture 10, latency and throughput.
+
     Parameters
     ----------
     memory_bytes
@@ -89,10 +87,6 @@ def decode_latency(memory_bytes: Number, bytes_per_s: Number, chips: Number = 1.
         Memory rate of one chip. [B/s]
     chips
         Chips they are spread over. [1]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, latency and throughput.
 
     Examples
     --------
@@ -115,6 +109,8 @@ def decode_step_time(
 
     Attention always waits for memory, the matrices for the slower of both.
 
+    Source: How to Scale Your Model (2025), "Inference", theoretical step time.
+
     Parameters
     ----------
     batch
@@ -132,10 +128,6 @@ def decode_step_time(
     weight_width
         Bytes per weight. [B]
 
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Inference", theoretical step time.
-
     Examples
     --------
     >>> float(decode_step_time(2, 1e9, parameters=1e9, flops_per_s=1e12, bytes_per_s=1e12))
@@ -150,6 +142,8 @@ def decode_step_time(
 def decode_throughput(batch: Number, latency: Number, chips: Number = 1.0) -> Number:
     """One token per sequence and step: B / (latency·chips). [token/s]
 
+    Source: Stanford CS336 (2025) lecture 10, latency and throughput.
+
     Parameters
     ----------
     batch
@@ -158,10 +152,6 @@ def decode_throughput(batch: Number, latency: Number, chips: Number = 1.0) -> Nu
         Of a step. [s]
     chips
         Chips it is divided by; 1 is the total. [1]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, latency and throughput.
 
     Examples
     --------
@@ -176,6 +166,8 @@ def queries_per_second(
 ) -> Number:
     """Answers of a full decode server: B / (latency·tokens·chips). [1/s]
 
+    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
+
     Parameters
     ----------
     batch
@@ -186,10 +178,6 @@ def queries_per_second(
         In an answer. [token]
     chips
         Chips it is divided by. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
 
     Examples
     --------
@@ -202,16 +190,14 @@ def queries_per_second(
 def latency_per_token(seconds: Number, tokens: Number) -> Number:
     """Mean time of a step: time / steps. [s]
 
+    Source: Pope et al. 2022 (arXiv 2211.05102), table 2.
+
     Parameters
     ----------
     seconds
         Time of all steps. [s]
     tokens
         Steps, or tokens of one sequence. [token]
-
-    Notes
-    -----
-    Source: Pope et al. 2022 (arXiv 2211.05102), table 2.
 
     Examples
     --------
@@ -233,6 +219,8 @@ def inference_mfu(
 
     Attention is left out.
 
+    Source: Pope et al. 2022 (arXiv 2211.05102), tables 2 and 3.
+
     Parameters
     ----------
     parameters
@@ -247,10 +235,6 @@ def inference_mfu(
         Peak of one chip. [FLOP/s]
     chips
         Chips in use. [1]
-
-    Notes
-    -----
-    Source: Pope et al. 2022 (arXiv 2211.05102), tables 2 and 3.
 
     Examples
     --------

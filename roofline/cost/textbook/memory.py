@@ -11,16 +11,14 @@ from roofline.cost.work import Number
 def tensor_bytes(rows: Number, columns: Number, width: Number) -> Number:
     """Matrix, activation tensor or S×S attention matrix: rows·columns·width. [B]
 
+    Source: Stanford CS336 (2025) lecture 2, tensor memory.
+
     Parameters
     ----------
     rows, columns
         Shape. [1]
     width
         Bytes per element. [B]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 2, tensor memory.
 
     Examples
     --------
@@ -33,16 +31,14 @@ def tensor_bytes(rows: Number, columns: Number, width: Number) -> Number:
 def weight_memory(parameters: Number, width: Number) -> Number:
     """P·width. [B]
 
+    Source: kipply (2022), Transformer Inference Arithmetic, "capacity".
+
     Parameters
     ----------
     parameters
         P. [parameter]
     width
         Bytes per parameter. [B]
-
-    Notes
-    -----
-    Source: kipply (2022), Transformer Inference Arithmetic, "capacity".
 
     Examples
     --------
@@ -57,16 +53,14 @@ def mixed_weight_memory(
 ) -> Number:
     """Weights of which a part is quantised: P·width + R·rest_width. [B]
 
+    Source: gpt-oss model card (2025), table 1.
+
     Parameters
     ----------
     quantised, rest
         Parameters that are quantised, P, and that are not, R. [parameter]
     width, rest_width
         Bytes per parameter of each, scales included. [B]
-
-    Notes
-    -----
-    Source: gpt-oss model card (2025), table 1.
 
     Examples
     --------
@@ -79,6 +73,8 @@ def mixed_weight_memory(
 def kv_bytes_per_token(layers: Number, kv_heads: Number, head_dim: Number, width: Number) -> Number:
     """Keys and values of one token in all layers: 2·L·K·H·width. [B]
 
+    Source: kipply (2022), Transformer Inference Arithmetic, "kv cache"; GQA by K instead of N.
+
     Parameters
     ----------
     layers
@@ -87,10 +83,6 @@ def kv_bytes_per_token(layers: Number, kv_heads: Number, head_dim: Number, width
         K and H; only their product counts. [1]
     width
         Bytes per element; 1 counts elements. [B]
-
-    Notes
-    -----
-    Source: kipply (2022), Transformer Inference Arithmetic, "kv cache"; GQA by K instead of N.
 
     Examples
     --------
@@ -103,6 +95,8 @@ def kv_bytes_per_token(layers: Number, kv_heads: Number, head_dim: Number, width
 def kv_memory(per_token: Number, context: Number, batch: Number = 1.0) -> Number:
     """Cache of B sequences of S tokens: bytes per token · S · B. [B]
 
+    Source: Stanford CS336 (2025) lecture 10, KV cache size.
+
     Parameters
     ----------
     per_token
@@ -111,10 +105,6 @@ def kv_memory(per_token: Number, context: Number, batch: Number = 1.0) -> Number
         S. [token]
     batch
         Sequences B. [1]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, KV cache size.
 
     Examples
     --------
@@ -129,6 +119,8 @@ def decode_memory(weight_bytes: Number, batch: Number, kv_bytes_per_sequence: Nu
 
     Activations are small and left out; the input embedding is among the weights.
 
+    Source: Stanford CS336 (2025) lecture 10, latency and throughput.
+
     Parameters
     ----------
     weight_bytes
@@ -137,10 +129,6 @@ def decode_memory(weight_bytes: Number, batch: Number, kv_bytes_per_sequence: Nu
         Sequences B. [1]
     kv_bytes_per_sequence
         Cache of one sequence. [B]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, latency and throughput.
 
     Examples
     --------
@@ -153,6 +141,8 @@ def decode_memory(weight_bytes: Number, batch: Number, kv_bytes_per_sequence: Nu
 def memory_left(chips: Number, bytes_per_chip: Number, weight_bytes: Number) -> Number:
     """Memory that the weights leave for the cache: chips·memory − weights. [B]
 
+    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
+
     Parameters
     ----------
     chips
@@ -161,10 +151,6 @@ def memory_left(chips: Number, bytes_per_chip: Number, weight_bytes: Number) -> 
         Memory of one. [B]
     weight_bytes
         All weights. [B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
 
     Examples
     --------
@@ -177,17 +163,15 @@ def memory_left(chips: Number, bytes_per_chip: Number, weight_bytes: Number) -> 
 def caches_that_fit(free_bytes: Number, cache_bytes: Number) -> Number:
     """Whole caches in the memory that is free; of one token they are "slots". [1]
 
+    Source: Kwon et al. 2023 (arXiv 2309.06180), table 1; How to Scale Your Model (2025),
+    "Serving LLaMA 3-70B on TPUs".
+
     Parameters
     ----------
     free_bytes
         Memory for the cache. [B]
     cache_bytes
         Cache of one sequence, or of one token. [B]
-
-    Notes
-    -----
-    Source: Kwon et al. 2023 (arXiv 2309.06180), table 1; How to Scale Your Model (2025),
-    "Serving LLaMA 3-70B on TPUs".
 
     Examples
     --------
@@ -200,16 +184,14 @@ def caches_that_fit(free_bytes: Number, cache_bytes: Number) -> Number:
 def chips_needed(memory_bytes: Number, bytes_per_chip: Number) -> Number:
     """Fewest devices whose memories hold it. [1]
 
+    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
+
     Parameters
     ----------
     memory_bytes
         Weights and caches. [B]
     bytes_per_chip
         Memory of one device. [B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
 
     Examples
     --------
@@ -224,6 +206,8 @@ def trainable_parameters(
 ) -> Number:
     """Largest model that naive training holds, activations left out. [parameter]
 
+    Source: Stanford CS336 (2025) lecture 2, motivating questions.
+
     Parameters
     ----------
     chips
@@ -232,10 +216,6 @@ def trainable_parameters(
         Memory of one. [B]
     bytes_per_parameter
         Parameter, gradient and two Adam moments in fp32: 16. [B]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 2, motivating questions.
 
     Examples
     --------
@@ -248,16 +228,14 @@ def trainable_parameters(
 def slots_never_used(maximum: Number, prompt: Number, generated: Number, future: Number) -> Number:
     """Cache slots that a request reserves and never fills, where its maximum is reserved. [token]
 
+    Source: PagedAttention, Kwon et al. 2023 (arXiv 2309.06180), figure 3: internal fragmentation.
+
     Parameters
     ----------
     maximum
         Slots reserved when the request arrives. [token]
     prompt, generated, future
         Slots filled by the prompt, filled so far, and still to be filled. [token]
-
-    Notes
-    -----
-    Source: PagedAttention, Kwon et al. 2023 (arXiv 2309.06180), figure 3: internal fragmentation.
 
     Examples
     --------
@@ -270,14 +248,12 @@ def slots_never_used(maximum: Number, prompt: Number, generated: Number, future:
 def token_state_share(reserved: Number, internal: Number, external: Number) -> Number:
     """Part of the cache memory that holds states of tokens. [1]
 
+    Source: PagedAttention, Kwon et al. 2023 (arXiv 2309.06180), figure 2.
+
     Parameters
     ----------
     reserved, internal, external
         Parts reserved for tokens to come, never to be used, and between reservations. [1]
-
-    Notes
-    -----
-    Source: PagedAttention, Kwon et al. 2023 (arXiv 2309.06180), figure 2.
 
     Examples
     --------

@@ -17,6 +17,8 @@ def data_parallel_critical_batch(
     8·k·B·D·F/peak = 8·E·D·F/W in bf16: B tokens of a device, and the ring all-reduce of all
     gradients over many devices. Of few, (X − 1)/X of the tokens is enough; that is left out.
 
+    Source: How to Scale Your Model (2025), "GPUs", data parallelism.
+
     Parameters
     ----------
     flops_per_s
@@ -25,10 +27,6 @@ def data_parallel_critical_batch(
         Rate W out of a device; between nodes, out of a node. [B/s]
     experts, active_experts
         E and k; 1 and 1 of a dense network. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", data parallelism.
 
     Examples
     --------
@@ -45,16 +43,14 @@ def tensor_parallel_limit(d_ff: Number, link_ridge: Number) -> Number:
 
     4·B·D·F/(Y·peak) = 4·B·D/W in bf16, an all-gather before the MLP and a reduce-scatter after.
 
+    Source: How to Scale Your Model (2025), "GPUs", tensor parallelism.
+
     Parameters
     ----------
     d_ff
         F. [1]
     link_ridge
         α: peak arithmetic over the rate out of a device. [FLOP/B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", tensor parallelism.
 
     Examples
     --------
@@ -69,6 +65,8 @@ def decode_tensor_parallel_limit(d_ff: Number, batch: Number, rate_ratio: Number
 
     2·D·F/(Y·memory rate) = 2·B·D/W. The KV cache is left out; it would have to be split as far.
 
+    Source: How to Scale Your Model (2025), "Inference", distributing over accelerators.
+
     Parameters
     ----------
     d_ff
@@ -77,10 +75,6 @@ def decode_tensor_parallel_limit(d_ff: Number, batch: Number, rate_ratio: Number
         Tokens of a step B. [token]
     rate_ratio
         β: memory rate of a device over the rate out of it. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Inference", distributing over accelerators.
 
     Examples
     --------
@@ -97,15 +91,13 @@ def weight_stationary_crossing(ff_multiple: Number) -> Number:
     (2·B·D/X + 4·B·F·X/N) / W, at best B·√(32·D·F/N) / W. Along F alone, over the three axes, they
     take 4·B·D/(3·W). Both are equal at N = 32·F/D·(3/4)². That X be whole is left out.
 
+    Source: How to Scale Your Model (2025), "Inference", question 7, which prints 81 for
+    128·(3/4)² = 72; the scheme is of Pope et al. 2022 (arXiv 2211.05102).
+
     Parameters
     ----------
     ff_multiple
         F / D. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Inference", question 7, which prints 81 for
-    128·(3/4)² = 72; the scheme is of Pope et al. 2022 (arXiv 2211.05102).
 
     Examples
     --------
@@ -121,6 +113,8 @@ def pipeline_bubble(stages: Number, microbatches: Number, chunks: Number = 1.0) 
     A stage waits for p − 1 microbatches of a chunk, a v-th of its layers. The exchanges between
     stages, and stages of unequal time, are left out.
 
+    Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.
+
     Parameters
     ----------
     stages
@@ -129,10 +123,6 @@ def pipeline_bubble(stages: Number, microbatches: Number, chunks: Number = 1.0) 
         m. [1]
     chunks
         Parts of the network that a stage holds, interleaved, v. [1]
-
-    Notes
-    -----
-    Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.
 
     Examples
     --------
@@ -155,6 +145,8 @@ def expert_exchange_time(
     Every copy of a token leaves its device. That some experts are on the same device, that copies
     to one node can travel once, and latency are left out.
 
+    Source: Insights into DeepSeek-V3 (2025, arXiv 2505.09343), section 2.3.2.
+
     Parameters
     ----------
     tokens
@@ -167,10 +159,6 @@ def expert_exchange_time(
         Rate W out of a device, in one direction. [B/s]
     dispatch_width, combine_width
         Bytes per element on the way there, d: fp8, and back, c: bf16. [B]
-
-    Notes
-    -----
-    Source: Insights into DeepSeek-V3 (2025, arXiv 2505.09343), section 2.3.2.
 
     Examples
     --------
@@ -190,6 +178,8 @@ def exchange_bound_tpot(
 
     One microbatch computes while the other exchanges. Every layer is taken for one of experts.
 
+    Source: Insights into DeepSeek-V3 (2025, arXiv 2505.09343), section 2.3.2.
+
     Parameters
     ----------
     exchange_seconds
@@ -198,10 +188,6 @@ def exchange_bound_tpot(
         L. [1]
     microbatches
         That take turns. [1]
-
-    Notes
-    -----
-    Source: Insights into DeepSeek-V3 (2025, arXiv 2505.09343), section 2.3.2.
 
     Examples
     --------
@@ -216,16 +202,14 @@ def prefill_servers(prefill_seconds: Number, queries_per_s: Number) -> Number:
 
     Moving the cache between them, and queueing, are left out.
 
+    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs", prefill.
+
     Parameters
     ----------
     prefill_seconds
         Prefill of one prompt on a server. [s]
     queries_per_s
         Answers of a full decode server. [query/s]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs", prefill.
 
     Examples
     --------
@@ -238,16 +222,14 @@ def prefill_servers(prefill_seconds: Number, queries_per_s: Number) -> Number:
 def kv_transfer_rate(kv_bytes: Number, queries_per_s: Number) -> Number:
     """Rate from prefill to decode servers at which no cache waits: cache·prompts/s. [B/s]
 
+    Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670), communication overhead.
+
     Parameters
     ----------
     kv_bytes
         Cache of one prompt. [B]
     queries_per_s
         Prompts. [query/s]
-
-    Notes
-    -----
-    Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670), communication overhead.
 
     Examples
     --------

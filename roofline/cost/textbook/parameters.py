@@ -10,16 +10,14 @@ from roofline.cost.work import Number
 def ffn_parameters(d_model: Number, d_ff: Number, layers: Number) -> Number:
     """Gated feed-forward parts: up, gate and down, 3·D·F·L. [parameter]
 
+    Source: How to Scale Your Model (2025), "Transformers", table of parameters.
+
     Parameters
     ----------
     d_model, d_ff
         D and F. [1]
     layers
         L. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Transformers", table of parameters.
 
     Examples
     --------
@@ -34,6 +32,8 @@ def attention_parameters(
 ) -> Number:
     """Projections of queries, keys, values and outputs: (2·D·N·H + 2·D·K·H)·L. [parameter]
 
+    Source: How to Scale Your Model (2025), "Transformers", table of parameters.
+
     Parameters
     ----------
     d_model
@@ -42,10 +42,6 @@ def attention_parameters(
         N, K and H. [1]
     layers
         L. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Transformers", table of parameters.
 
     Examples
     --------
@@ -58,6 +54,8 @@ def attention_parameters(
 def vocabulary_parameters(d_model: Number, vocab: Number, *, tied: bool = False) -> Number:
     """Input embedding and LM head: 2·V·D, once if they are the same matrix. [parameter]
 
+    Source: How to Scale Your Model (2025), "Transformers", table of parameters.
+
     Parameters
     ----------
     d_model
@@ -66,10 +64,6 @@ def vocabulary_parameters(d_model: Number, vocab: Number, *, tied: bool = False)
         V. [1]
     tied
         Whether both are one matrix.
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Transformers", table of parameters.
 
     Examples
     --------
@@ -94,6 +88,8 @@ def lecture_parameters(
 
     Norms and biases are left out; both embeddings are counted.
 
+    Source: Stanford CS336 (2025) lecture 10, latency and throughput of Llama-2-13B.
+
     Parameters
     ----------
     d_model, d_ff
@@ -106,10 +102,6 @@ def lecture_parameters(
         V. [1]
     tied
         Whether input embedding and LM head are one matrix.
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 10, latency and throughput of Llama-2-13B.
 
     Examples
     --------
@@ -126,6 +118,8 @@ def lecture_parameters(
 def gpt_parameters(d_model: Number, layers: Number, vocab: Number) -> Number:
     """Parameters of a GPT (F = 4·D, no gate, N·H = D, tied): 12·L·D² + V·D. [parameter]
 
+    Source: kipply (2022), Transformer Inference Arithmetic, "capacity".
+
     Parameters
     ----------
     d_model
@@ -134,10 +128,6 @@ def gpt_parameters(d_model: Number, layers: Number, vocab: Number) -> Number:
         L. [1]
     vocab
         V. [1]
-
-    Notes
-    -----
-    Source: kipply (2022), Transformer Inference Arithmetic, "capacity".
 
     Examples
     --------
@@ -152,14 +142,12 @@ def gpt_parameters(d_model: Number, layers: Number, vocab: Number) -> Number:
 def attention_share(ff_multiple: Number) -> Number:
     """Part of a gated MHA block's parameters that is attention: 4·D² / (4·D² + 3·D·F). [1]
 
+    Source: How to Scale Your Model (2025), "Transformers", question 1.
+
     Parameters
     ----------
     ff_multiple
         F / D; N·H = D. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Transformers", question 1.
 
     Examples
     --------

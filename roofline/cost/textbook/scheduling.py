@@ -8,16 +8,14 @@ def evicted_tokens(batch: Number, prompt: Number, generated: Number) -> Number:
 
     A sequence stays for G steps, so that B/G of them end in a step, each with P + G tokens.
 
+    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
+
     Parameters
     ----------
     batch
         Sequences B decoded together. [1]
     prompt, generated
         Lengths P and G of prompts and answers. [token]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
 
     Examples
     --------

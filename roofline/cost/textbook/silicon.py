@@ -7,6 +7,8 @@ from roofline.units import BITS_PER_BYTE
 def vector_cores(multiprocessors: Number, partitions: Number = 4.0, lanes: Number = 32.0) -> Number:
     """fp32 lanes of a chip: multiprocessors·partitions·lanes. [1]
 
+    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
+
     Parameters
     ----------
     multiprocessors
@@ -15,10 +17,6 @@ def vector_cores(multiprocessors: Number, partitions: Number = 4.0, lanes: Numbe
         Of one SM. [1]
     lanes
         Of one partition. [1]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
     Examples
     --------
@@ -31,6 +29,8 @@ def vector_cores(multiprocessors: Number, partitions: Number = 4.0, lanes: Numbe
 def vector_rate(cores: Number, clock_hz: Number, flops_per_cycle: Number = 2.0) -> Number:
     """fp32 vector arithmetic: cores·clock·FLOP per cycle. [FLOP/s]
 
+    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
+
     Parameters
     ----------
     cores
@@ -39,10 +39,6 @@ def vector_rate(cores: Number, clock_hz: Number, flops_per_cycle: Number = 2.0) 
         Clock. [Hz]
     flops_per_cycle
         2 counts a fused multiply-add as two; 1 is an addition or a multiplication. [FLOP]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
     Examples
     --------
@@ -55,6 +51,8 @@ def vector_rate(cores: Number, clock_hz: Number, flops_per_cycle: Number = 2.0) 
 def vector_clock(flops_per_s: Number, cores: Number, flops_per_cycle: Number = 2.0) -> Number:
     """Clock that a vector peak is quoted at: peak / (cores·FLOP per cycle). [Hz]
 
+    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
+
     Parameters
     ----------
     flops_per_s
@@ -63,10 +61,6 @@ def vector_clock(flops_per_s: Number, cores: Number, flops_per_cycle: Number = 2
         fp32 lanes. [1]
     flops_per_cycle
         2 where the peak counts fused multiply-adds as two. [FLOP]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
     Examples
     --------
@@ -81,6 +75,8 @@ def tensor_peak(
 ) -> Number:
     """Dense matrix arithmetic: SMs·tensor cores·FLOP per cycle·clock. [FLOP/s]
 
+    Source: NVIDIA A100 and H100 architecture white papers, tables of peak rates.
+
     Parameters
     ----------
     multiprocessors
@@ -91,10 +87,6 @@ def tensor_peak(
         Of one tensor core in the type asked for. [FLOP]
     clock_hz
         Clock. [Hz]
-
-    Notes
-    -----
-    Source: NVIDIA A100 and H100 architecture white papers, tables of peak rates.
 
     Examples
     --------
@@ -109,6 +101,8 @@ def tensor_flops_per_cycle(
 ) -> Number:
     """What one tensor core does in a cycle: peak / (SMs·tensor cores·clock). [FLOP]
 
+    Source: How to Scale Your Model (2025), "GPUs", tensor cores.
+
     Parameters
     ----------
     flops_per_s
@@ -119,10 +113,6 @@ def tensor_flops_per_cycle(
         Of one SM. [1]
     clock_hz
         Clock. [Hz]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", tensor cores.
 
     Examples
     --------
@@ -135,16 +125,14 @@ def tensor_flops_per_cycle(
 def shared_memory(multiprocessors: Number, bytes_each: Number) -> Number:
     """On-chip memories of all SMs. [B]
 
+    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
+
     Parameters
     ----------
     multiprocessors
         SMs. [1]
     bytes_each
         On-chip memory of one. [B]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
     Examples
     --------
@@ -159,6 +147,8 @@ def shared_memory_rate(
 ) -> Number:
     """Rate of all on-chip memories: SMs·bytes per cycle·clock. [B/s]
 
+    Source: Dao et al. 2022 (arXiv 2205.14135), figure 1, 19 TB/s of an A100.
+
     Parameters
     ----------
     multiprocessors
@@ -167,10 +157,6 @@ def shared_memory_rate(
         Of one SM: 32 banks of 4 bytes. [B]
     clock_hz
         Clock. [Hz]
-
-    Notes
-    -----
-    Source: Dao et al. 2022 (arXiv 2205.14135), figure 1, 19 TB/s of an A100.
 
     Examples
     --------
@@ -183,16 +169,14 @@ def shared_memory_rate(
 def node_egress(ports: Number, bits_per_s: Number) -> Number:
     """Rate out of a node, in one direction: ports·line rate. [B/s]
 
+    Source: How to Scale Your Model (2025), "GPUs", networking beyond the node.
+
     Parameters
     ----------
     ports
         Network ports. [1]
     bits_per_s
         Line rate of one. [bit/s]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "GPUs", networking beyond the node.
 
     Examples
     --------
@@ -205,16 +189,14 @@ def node_egress(ports: Number, bits_per_s: Number) -> Number:
 def achieved_rate(flops_per_s: Number, utilization: Number) -> Number:
     """Peak times the part of it that is reached. [FLOP/s]
 
+    Source: Dao 2023 (arXiv 2307.08691) and Shah et al. 2024 (arXiv 2407.08608), abstracts.
+
     Parameters
     ----------
     flops_per_s
         Peak. [FLOP/s]
     utilization
         Part of it. [1]
-
-    Notes
-    -----
-    Source: Dao 2023 (arXiv 2307.08691) and Shah et al. 2024 (arXiv 2407.08608), abstracts.
 
     Examples
     --------

@@ -10,16 +10,14 @@ from roofline.cost.work import Number
 def training_flops(parameters: Number, tokens: Number) -> Number:
     """Forward and backward pass: 6·P·tokens. [FLOP]
 
+    Source: Stanford CS336 (2025) lecture 2, motivating questions.
+
     Parameters
     ----------
     parameters
         P; the active ones of a mixture of experts. [parameter]
     tokens
         Trained on. [token]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 2, motivating questions.
 
     Examples
     --------
@@ -34,6 +32,8 @@ def training_time(
 ) -> Number:
     """6·P·tokens / (chips·peak·MFU). [s]
 
+    Source: Stanford CS336 (2025) lecture 2, motivating questions.
+
     Parameters
     ----------
     parameters
@@ -46,10 +46,6 @@ def training_time(
         Chips in use. [1]
     mfu
         Part of the peak that is reached. [1]
-
-    Notes
-    -----
-    Source: Stanford CS336 (2025) lecture 2, motivating questions.
 
     Examples
     --------
@@ -64,6 +60,8 @@ def training_mfu(
 ) -> Number:
     """6·P·tokens / (chip-seconds·peak). [1]
 
+    Source: How to Scale Your Model (2025), "Transformers", question 7.
+
     Parameters
     ----------
     parameters
@@ -74,10 +72,6 @@ def training_mfu(
         Chips times time. [s]
     flops_per_s
         Peak of one chip. [FLOP/s]
-
-    Notes
-    -----
-    Source: How to Scale Your Model (2025), "Transformers", question 7.
 
     Examples
     --------
@@ -90,6 +84,8 @@ def training_mfu(
 def attention_activation_factor(heads: Number, sequence: Number, d_model: Number) -> Number:
     """Share of the S×S tensors in what a layer stores, beside 34: 5·a·s/h. [1]
 
+    Source: Korthikanti et al. 2022 (arXiv 2205.05198), equation 1 and section 5.
+
     Parameters
     ----------
     heads
@@ -98,10 +94,6 @@ def attention_activation_factor(heads: Number, sequence: Number, d_model: Number
         s. [token]
     d_model
         h. [1]
-
-    Notes
-    -----
-    Source: Korthikanti et al. 2022 (arXiv 2205.05198), equation 1 and section 5.
 
     Examples
     --------
@@ -125,6 +117,9 @@ def activation_bytes(
     s·b·h·(10 + 24/t + 5·a·s/(h·t)) with tensor parallelism; s·b·h/t·(34 + 5·a·s/h) where the
     norms and dropouts are split along the sequence too.
 
+    16-bit activations, one-byte dropout masks. Source: Korthikanti et al. 2022
+    (arXiv 2205.05198), equations 1, 2 and 4.
+
     Parameters
     ----------
     sequence
@@ -139,11 +134,6 @@ def activation_bytes(
         Tensor-parallel ranks t. [1]
     sequence_parallel
         Whether Megatron's sequence parallelism is on.
-
-    Notes
-    -----
-    16-bit activations, one-byte dropout masks. Source: Korthikanti et al. 2022
-    (arXiv 2205.05198), equations 1, 2 and 4.
 
     Examples
     --------

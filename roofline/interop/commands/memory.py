@@ -22,6 +22,11 @@ _SLACK: Final = 2.0**-20
 def converted(share: Share, of: Of, room: Room) -> float:
     """A share of memory in the words of an engine.
 
+    Source: vLLM 0.33 ``CacheConfig.gpu_memory_utilization`` (of the device, for the executor);
+    SGLang 0.5.23 ``handle_gpu_memory_settings`` (weights and pool over capacity); TensorRT-LLM
+    ``KvCacheConfig.free_gpu_memory_fraction`` (of what is left after weights and buffers);
+    llama.cpp ``--ctx-size`` (tokens of the whole cache).
+
     Parameters
     ----------
     share
@@ -35,13 +40,6 @@ def converted(share: Share, of: Of, room: Room) -> float:
     ------
     InfeasibleError
         It leaves no room for a cache.
-
-    Notes
-    -----
-    Source: vLLM 0.33 ``CacheConfig.gpu_memory_utilization`` (of the device, for the executor);
-    SGLang 0.5.23 ``handle_gpu_memory_settings`` (weights and pool over capacity); TensorRT-LLM
-    ``KvCacheConfig.free_gpu_memory_fraction`` (of what is left after weights and buffers);
-    llama.cpp ``--ctx-size`` (tokens of the whole cache).
     """
     if share.of == of:
         return share.value
@@ -79,6 +77,8 @@ def _cache_bytes(share: Share, room: Room) -> float:
 def kept_outside(host: Offloaded, of: Outside, room: Room) -> float:
     """Weights on the host in the words of an engine: a share, bytes of a device, or layers left.
 
+    Source: vLLM 0.33 ``--cpu-offload-gb`` (GiB of each device); llama.cpp ``--gpu-layers``.
+
     Parameters
     ----------
     host
@@ -87,10 +87,6 @@ def kept_outside(host: Offloaded, of: Outside, room: Room) -> float:
         What the engine's knob counts.
     room
         Bytes and layers of the device.
-
-    Notes
-    -----
-    Source: vLLM 0.33 ``--cpu-offload-gb`` (GiB of each device); llama.cpp ``--gpu-layers``.
     """
     if host.of == of:
         return host.value

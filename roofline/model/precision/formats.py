@@ -217,6 +217,9 @@ KV_FORMATS: Final = ("fp32", "bf16", "fp16", "fp8", "fp8-e5m2", "int8", "int8-kv
 def grouped(bits: int, group: int, *, zero_bits: int | None = None) -> Format:
     """Weight-only integers in groups that share an fp16 scale and a zero point.
 
+    Source: Lin et al. 2023 (arXiv 2306.00978) and Frantar et al. 2022 (arXiv 2210.17323); order of
+    inputs that GPTQ stores beside the weights is left out.
+
     Parameters
     ----------
     bits
@@ -226,11 +229,6 @@ def grouped(bits: int, group: int, *, zero_bits: int | None = None) -> Format:
     zero_bits
         Of the zero point: as many as a weight where None (packed, as AWQ and GPTQ store it), 16
         unpacked, 0 without one. [bit]
-
-    Notes
-    -----
-    Source: Lin et al. 2023 (arXiv 2306.00978) and Frantar et al. 2022 (arXiv 2210.17323); order of
-    inputs that GPTQ stores beside the weights is left out.
 
     Examples
     --------

@@ -213,6 +213,9 @@ def _activations(stored: Format, gpu: Gpu) -> Format:
 def quantisation(made: Product, tokens: Value, k: Value) -> Conversion:
     """Activations on their way into a product: read, and written in the format it wants.
 
+    Source: a kernel of its own, as vLLM and TensorRT-LLM run it where it is not fused into the norm
+    before; scales of rows and groups are written too.
+
     Parameters
     ----------
     made
@@ -221,11 +224,6 @@ def quantisation(made: Product, tokens: Value, k: Value) -> Conversion:
         Rows of activations. [token]
     k
         Input width. [1]
-
-    Notes
-    -----
-    Source: a kernel of its own, as vLLM and TensorRT-LLM run it where it is not fused into the norm
-    before; scales of rows and groups are written too.
 
     Examples
     --------
@@ -243,17 +241,15 @@ def quantisation(made: Product, tokens: Value, k: Value) -> Conversion:
 def dequantisation(made: Product, n: Value, k: Value) -> Conversion:
     """Weights on their way into a product: converted as often as the matrix is read.
 
+    Source: fused kernels (Marlin, arXiv 2408.11743) convert in registers and move nothing more;
+    bitsandbytes writes a copy of the matrix and reads it back when more than one token is computed.
+
     Parameters
     ----------
     made
         The product.
     n, k
         Output and input width of the matrix. [1]
-
-    Notes
-    -----
-    Source: fused kernels (Marlin, arXiv 2408.11743) convert in registers and move nothing more;
-    bitsandbytes writes a copy of the matrix and reads it back when more than one token is computed.
     """
     if not made.dequantises:
         return Conversion(0.0)

@@ -56,6 +56,8 @@ def suffix(value: str) -> str:
 def thinned(dense: Format, pattern: str) -> Format:
     """The format with zeros left out; scales stay as they are.
 
+    Source: Mishra et al. 2021 (arXiv 2104.08378) for 2:4; for the bitmap, one bit per weight.
+
     Parameters
     ----------
     dense
@@ -68,10 +70,6 @@ def thinned(dense: Format, pattern: str) -> Format:
     ------
     InputError
         The result would take more than the dense format.
-
-    Notes
-    -----
-    Source: Mishra et al. 2021 (arXiv 2104.08378) for 2:4; for the bitmap, one bit per weight.
 
     Examples
     --------
