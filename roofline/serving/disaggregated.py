@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import Memory, budget
 from roofline.cost.pipeline import fill, pace
-from roofline.cost.textbook import kv_transfer_rate
+from roofline.cost.textbook.parallelism import kv_transfer_rate
 from roofline.errors import InputError, LayoutError
 from roofline.serving.kv_transfer import Transfer, Wires, transfer
 from roofline.serving.pools import Phases, Split, divide

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roofline.cost.textbook import prefill_servers
+from roofline.cost.textbook.parallelism import prefill_servers
 from roofline.errors import LayoutError
 
 

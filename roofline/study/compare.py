@@ -5,8 +5,12 @@ from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Final
 
-from roofline.cost.textbook import calibration_flops, distillation_flops, qat_flops
-from roofline.cost.textbook.compression import CALIBRATION_TOKENS
+from roofline.cost.textbook.compression import (
+    CALIBRATION_TOKENS,
+    calibration_flops,
+    distillation_flops,
+    qat_flops,
+)
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.machine import Gpu
 from roofline.model.changes.settings import CHANGES, Setup, explained, parse

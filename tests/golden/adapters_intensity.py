@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost import textbook
+from roofline.cost.textbook import attention, bounds, intensity, memory, silicon
 from tests.golden.rows import Adapter, Entry, Implied, Input, Printed, Quoted, Symbol, Width
 
 BF16: Final = Implied(2.0, "bf16")
@@ -13,7 +13,7 @@ PEAK: Final = Quoted("peak")
 BANDWIDTH: Final = Quoted("bw")
 RIDGE: Final[Mapping[str, Input]] = {"flops_per_s": PEAK, "bytes_per_s": BANDWIDTH}
 INT8_RIDGE: Final = Adapter(
-    textbook.ridge, {"flops_per_s": Quoted("peak_int8"), "bytes_per_s": BANDWIDTH}
+    bounds.ridge, {"flops_per_s": Quoted("peak_int8"), "bytes_per_s": BANDWIDTH}
 )
 
 MATMUL_SYMBOLS: Final[Mapping[str, Input]] = {
@@ -34,112 +34,112 @@ ATTENTION_SYMBOLS: Final[Mapping[str, Input]] = {
     "d_model": Symbol("D"),
 }
 MATMUL_QUOTED: Final = Adapter(
-    textbook.matmul_intensity,
+    intensity.matmul_intensity,
     {"batch": Quoted("B"), "d_in": Quoted("D"), "d_out": Quoted("F"), "width": Quoted("bytes")},
 )
 MLP_QUOTED: Final = Adapter(
-    textbook.mlp_intensity,
+    intensity.mlp_intensity,
     {"batch": Quoted("B"), "tokens": Quoted("T"), "d_model": Quoted("D"), "d_ff": Quoted("F")},
 )
 ATTENTION_QUOTED: Final = Adapter(
-    textbook.attention_intensity, {"context": Quoted("S"), "new": Quoted("T")}
+    attention.attention_intensity, {"context": Quoted("S"), "new": Quoted("T")}
 )
 
 INTENSITY: Final[Mapping[str, Entry]] = {
     "cs336-l10-matmul-intensity": Adapter(
-        textbook.matmul_intensity, {**MATMUL_SYMBOLS, "width": BF16}
+        intensity.matmul_intensity, {**MATMUL_SYMBOLS, "width": BF16}
     ),
     "cs336-l10-matmul-int-1-5120-13824": MATMUL_QUOTED,
     "cs336-l10-matmul-int-64-5120-13824": MATMUL_QUOTED,
-    "cs336-l10-mlp-bytes": Adapter(textbook.mlp_bytes, MLP_SYMBOLS),
-    "cs336-l10-mlp-intensity": Adapter(textbook.mlp_intensity, MLP_SYMBOLS),
+    "cs336-l10-mlp-bytes": Adapter(intensity.mlp_bytes, MLP_SYMBOLS),
+    "cs336-l10-mlp-intensity": Adapter(intensity.mlp_intensity, MLP_SYMBOLS),
     "cs336-l10-mlp-int-B1-T1": MLP_QUOTED,
     "cs336-l10-mlp-int-B64-T1": MLP_QUOTED,
-    "cs336-l10-attn-bytes": Adapter(textbook.attention_bytes, ATTENTION_SYMBOLS),
-    "cs336-l10-attn-flops": Adapter(textbook.attention_flops, ATTENTION_SYMBOLS),
+    "cs336-l10-attn-bytes": Adapter(attention.attention_bytes, ATTENTION_SYMBOLS),
+    "cs336-l10-attn-flops": Adapter(attention.attention_flops, ATTENTION_SYMBOLS),
     "cs336-l10-attn-int": Adapter(
-        textbook.attention_intensity, {"context": Symbol("S"), "new": Symbol("T")}
+        attention.attention_intensity, {"context": Symbol("S"), "new": Symbol("T")}
     ),
     "cs336-l10-attn-prefill": Adapter(  # T = S
-        textbook.attention_intensity, {"context": Symbol("S"), "new": Symbol("S")}
+        attention.attention_intensity, {"context": Symbol("S"), "new": Symbol("S")}
     ),
     "cs336-l10-attn-gen": Adapter(
-        textbook.attention_intensity, {"context": Symbol("S"), "new": Quoted("T")}
+        attention.attention_intensity, {"context": Symbol("S"), "new": Quoted("T")}
     ),
     "cs336-l10-attn-gen-1024": ATTENTION_QUOTED,
     "cs336-l10-attn-prefill-4096": ATTENTION_QUOTED,
     "sb-tr-q4-prefill": Adapter(  # T = S
-        textbook.attention_intensity,
+        attention.attention_intensity,
         {"context": Symbol("T"), "new": Symbol("T"), "group": Symbol("G")},
     ),
     "sb-tr-q4-gen": Adapter(
-        textbook.attention_intensity,
+        attention.attention_intensity,
         {"context": Symbol("S"), "new": Quoted("T"), "group": Symbol("G")},
     ),
     "sb-roof-dot": Adapter(
-        textbook.dot_product_intensity, {"n": Implied(1e9, "N->inf"), "width": BF16}
+        intensity.dot_product_intensity, {"n": Implied(1e9, "N->inf"), "width": BF16}
     ),
     "sb-roof-batched": Adapter(
-        textbook.per_example_matmul_intensity,
+        intensity.per_example_matmul_intensity,
         {
             "d_in": Implied(1e9, "limit"),
             "d_out": Implied(1e9, "limit"),
             "width": Implied(1.0, "int8"),
         },
     ),
-    "sb-gpu-add-int": Adapter(textbook.vector_add_intensity, {"width": FP32}),
+    "sb-gpu-add-int": Adapter(intensity.vector_add_intensity, {"width": FP32}),
 }
 
 ATTENTION_FLOPS: Final[Mapping[str, Entry]] = {
     "sb-tr-attn-frac": Adapter(
-        textbook.attention_to_matmul_flops,
+        attention.attention_to_matmul_flops,
         {"tokens": Symbol("T"), "d_model": Symbol("D"), "ff_multiple": Implied(4.0, "F=4D")},
     ),
     "sb-tr-attn-frac-8k": Adapter(  # F = 4·D, as in the row above
-        textbook.equal_flops_tokens,
+        attention.equal_flops_tokens,
         {"d_model": Quoted("D"), "ff_multiple": Implied(4.0, "attention = matmul FLOPs")},
     ),
     "sb-tr-q5": Adapter(
-        textbook.equal_flops_tokens,
+        attention.equal_flops_tokens,
         {"d_model": Quoted("D"), "ff_multiple": Implied(0.0, "QKVO FLOPs")},
     ),
 }
 
 ROOFLINE: Final[Mapping[str, Entry]] = {
     "cs336-l10-h100-ridge": Adapter(
-        textbook.ridge, {"flops_per_s": Quoted("peak_flops"), "bytes_per_s": BANDWIDTH}
+        bounds.ridge, {"flops_per_s": Quoted("peak_flops"), "bytes_per_s": BANDWIDTH}
     ),
     **dict.fromkeys(
         ("sb-roof-v5e-ridge", "sb-gpu-h100-int", "sb-gpu-b200-int", "sb-gpu-fp8-int"),
-        Adapter(textbook.ridge, RIDGE),
+        Adapter(bounds.ridge, RIDGE),
     ),
     **dict.fromkeys(
         ("sb-roof-h100-B", "kp-ridge"),
-        Adapter(textbook.critical_batch, {"ridge_point": Adapter(textbook.ridge, RIDGE)}),
+        Adapter(bounds.critical_batch, {"ridge_point": Adapter(bounds.ridge, RIDGE)}),
     ),
     **dict.fromkeys(
         ("sb-roof-h100-1e12", "sb-roof-v6e-1e12"),
-        Adapter(textbook.math_time, {"flops": Quoted("flops"), "flops_per_s": PEAK}),
+        Adapter(bounds.math_time, {"flops": Quoted("flops"), "flops_per_s": PEAK}),
     ),
     "sb-roof-2chip": Adapter(
-        textbook.two_chip_threshold,
+        bounds.two_chip_threshold,
         {"flops_per_s": PEAK, "link_bytes_per_s": Quoted("link_dir")},
     ),
     "sb-roof-int8-ridge": INT8_RIDGE,
     "sb-roof-int8-B": Adapter(
-        textbook.critical_batch, {"ridge_point": INT8_RIDGE, "weight_width": Implied(1.0, "int8")}
+        bounds.critical_batch, {"ridge_point": INT8_RIDGE, "weight_width": Implied(1.0, "int8")}
     ),
     "sb-roof-w8a16-B": Adapter(
-        textbook.critical_batch, {"ridge_point": Quoted("ridge"), "weight_width": Width("w")}
+        bounds.critical_batch, {"ridge_point": Quoted("ridge"), "weight_width": Width("w")}
     ),
 }
 
 KERNELS: Final[Mapping[str, Entry]] = {
     "sb-gpu-mm64": Adapter(
-        textbook.memory_time,
+        bounds.memory_time,
         {
             "moved_bytes": Adapter(
-                textbook.matmul_bytes,
+                intensity.matmul_bytes,
                 {
                     "batch": Quoted("M"),
                     "d_in": Quoted("K"),
@@ -151,10 +151,10 @@ KERNELS: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-gpu-mm512": Adapter(
-        textbook.math_time,
+        bounds.math_time,
         {
             "flops": Adapter(
-                textbook.matmul_flops,
+                intensity.matmul_flops,
                 {"batch": Quoted("M"), "d_in": Quoted("K"), "d_out": Quoted("N")},
             ),
             "flops_per_s": PEAK,
@@ -163,10 +163,10 @@ KERNELS: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(
         ("sb-gpu-add-1g", "sb-gpu-add-64k"),
         Adapter(
-            textbook.memory_time,
+            bounds.memory_time,
             {
                 "moved_bytes": Adapter(
-                    textbook.vector_add_bytes, {"n": Quoted("N"), "width": FP32}
+                    intensity.vector_add_bytes, {"n": Quoted("N"), "width": FP32}
                 ),
                 "bytes_per_s": BANDWIDTH,
             },
@@ -176,11 +176,11 @@ KERNELS: Final[Mapping[str, Entry]] = {
 
 HARDWARE: Final[Mapping[str, Entry]] = {
     "sb-gpu-h100-alus": Adapter(
-        textbook.vector_cores,
+        silicon.vector_cores,
         {"multiprocessors": Quoted("SM"), "partitions": Quoted("sub"), "lanes": Quoted("lanes")},
     ),
     "sb-gpu-b200-alus": Adapter(
-        textbook.vector_cores,
+        silicon.vector_cores,
         {
             "multiprocessors": Quoted("SM"),
             "partitions": Quoted("sub", row="sb-gpu-h100-alus"),
@@ -190,7 +190,7 @@ HARDWARE: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(
         ("sb-gpu-h100-vec", "sb-gpu-h100-vecb"),
         Adapter(
-            textbook.vector_rate,
+            silicon.vector_rate,
             {
                 "cores": Quoted("cores"),
                 "clock_hz": Quoted("clk"),
@@ -199,17 +199,17 @@ HARDWARE: Final[Mapping[str, Entry]] = {
         ),
     ),
     "sb-gpu-b200clk": Adapter(
-        textbook.vector_clock, {"flops_per_s": Quoted("fp32"), "cores": Quoted("cores")}
+        silicon.vector_clock, {"flops_per_s": Quoted("fp32"), "cores": Quoted("cores")}
     ),
     "sb-gpu-smem": Adapter(
-        textbook.shared_memory,
+        silicon.shared_memory,
         {"multiprocessors": Quoted("SM"), "bytes_each": Quoted("kB", "KiB")},  # "= 33 MiB"
     ),
     "sb-gpu-nvl72": Adapter(
-        textbook.node_egress, {"ports": Quoted("ports"), "bits_per_s": Quoted("gbps", "Gbit/s")}
+        silicon.node_egress, {"ports": Quoted("ports"), "bits_per_s": Quoted("gbps", "Gbit/s")}
     ),
     "sb-gpu-tc": Adapter(
-        textbook.tensor_flops_per_cycle,
+        silicon.tensor_flops_per_cycle,
         {
             "flops_per_s": PEAK,
             "multiprocessors": Quoted("SM"),
@@ -220,7 +220,7 @@ HARDWARE: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(
         ("hw-h100-tensor", "hw-a100-tensor"),
         Adapter(
-            textbook.tensor_peak,
+            silicon.tensor_peak,
             {
                 "multiprocessors": Quoted("SM"),
                 "tensor_cores": Quoted("TC"),
@@ -230,7 +230,7 @@ HARDWARE: Final[Mapping[str, Entry]] = {
         ),
     ),
     "a100-smem-bw": Adapter(
-        textbook.shared_memory_rate,
+        silicon.shared_memory_rate,
         {
             "multiprocessors": Quoted("SM"),
             "bytes_per_cycle": Quoted("B_per_clk"),
@@ -241,22 +241,22 @@ HARDWARE: Final[Mapping[str, Entry]] = {
 
 KERNEL_STUDIES: Final[Mapping[str, Entry]] = {
     "fa1-time": Adapter(
-        textbook.ratio, {"before": Quoted("std_ms", "ms"), "after": Quoted("fa_ms", "ms")}
+        bounds.ratio, {"before": Quoted("std_ms", "ms"), "after": Quoted("fa_ms", "ms")}
     ),
     "fa2-a100": Adapter(
-        textbook.achieved_rate,
+        silicon.achieved_rate,
         {"flops_per_s": Quoted("peak", "TFLOPS"), "utilization": Printed("72%")},
     ),
     "fa3-fp16": Adapter(
-        textbook.achieved_rate,
+        silicon.achieved_rate,
         {"flops_per_s": Quoted("peak", "TFLOPS"), "utilization": Printed("75%")},
     ),
     **dict.fromkeys(
         ("fa-snippet-2048", "fa-snippet-8192"),
         Adapter(
-            textbook.tensor_bytes,
+            memory.tensor_bytes,
             {"rows": Quoted("S"), "columns": Quoted("S"), "width": Width()},
         ),
     ),
-    "gqa-mha": Adapter(textbook.ratio, {"before": Printed("1.51 s"), "after": Printed("0.28 s")}),
+    "gqa-mha": Adapter(bounds.ratio, {"before": Printed("1.51 s"), "after": Printed("0.28 s")}),
 }

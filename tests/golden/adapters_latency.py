@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost import textbook
+from roofline.cost.textbook import bounds, intensity, latency, memory
 from tests.golden import engine
 from tests.golden.adapters_memory import LECTURE_CACHE, LECTURE_PARAMETERS, LECTURE_WEIGHTS
 from tests.golden.rows import Adapter, Entry, Implied, Input, Quoted, Width
 
 LECTURE_MEMORY: Final = Adapter(
-    textbook.decode_memory,
+    memory.decode_memory,
     {
         "weight_bytes": LECTURE_WEIGHTS,
         "batch": Quoted("B"),
@@ -17,18 +17,18 @@ LECTURE_MEMORY: Final = Adapter(
     },
 )
 LECTURE_LATENCY: Final = Adapter(
-    textbook.decode_latency, {"memory_bytes": LECTURE_MEMORY, "bytes_per_s": Quoted("bw")}
+    latency.decode_latency, {"memory_bytes": LECTURE_MEMORY, "bytes_per_s": Quoted("bw")}
 )
 LECTURE_THROUGHPUT: Final = Adapter(
-    textbook.decode_throughput, {"batch": Quoted("B"), "latency": LECTURE_LATENCY}
+    latency.decode_throughput, {"batch": Quoted("B"), "latency": LECTURE_LATENCY}
 )
 LECTURE_POINTS: Final = ("B1-K40", "B64-K40", "B256-K40", "B64-K8")
 
 BOOK_LATENCY: Final = Adapter(
-    textbook.decode_latency,
+    latency.decode_latency,
     {
         "memory_bytes": Adapter(
-            textbook.decode_memory,
+            memory.decode_memory,
             {
                 "weight_bytes": Quoted("weights"),
                 "batch": Quoted("B"),
@@ -40,14 +40,14 @@ BOOK_LATENCY: Final = Adapter(
     },
 )
 BOOK_THROUGHPUT: Final = Adapter(
-    textbook.decode_throughput, {"batch": Quoted("B"), "latency": BOOK_LATENCY}
+    latency.decode_throughput, {"batch": Quoted("B"), "latency": BOOK_LATENCY}
 )
 BOOK_POINTS: Final = ("mha-B1", "mha-B64", "mha-B240", "gqa-B1", "gqa-B64", "gqa-B240")
 
 POP_QUIZ: Final[Mapping[str, Input]] = {
     "batch": Quoted("B"),
     "kv_bytes_per_sequence": Adapter(
-        textbook.kv_memory, {"per_token": Quoted("kv_tok"), "context": Quoted("S")}
+        memory.kv_memory, {"per_token": Quoted("kv_tok"), "context": Quoted("S")}
     ),
     "parameters": Quoted("P"),
     "bytes_per_s": Quoted("bw"),
@@ -68,38 +68,38 @@ DECODE: Final[Mapping[str, Entry]] = {
     **{f"sb-inf-13b-{point}-ms": BOOK_LATENCY for point in BOOK_POINTS},
     **{f"sb-inf-13b-{point}-tps": BOOK_THROUGHPUT for point in BOOK_POINTS},
     "sb-inf-popquiz-4": Adapter(
-        textbook.decode_step_time,
+        latency.decode_step_time,
         {**POP_QUIZ, "flops_per_s": Quoted("peak", row="sb-inf-popquiz-256")},
     ),
     "sb-inf-popquiz-256": Adapter(
-        textbook.decode_step_time, {**POP_QUIZ, "flops_per_s": Quoted("peak")}
+        latency.decode_step_time, {**POP_QUIZ, "flops_per_s": Quoted("peak")}
     ),
     "sb-inf-appA": Adapter(
-        textbook.memory_time,
+        bounds.memory_time,
         {
             "moved_bytes": Adapter(
-                textbook.weight_memory, {"parameters": Quoted("params"), "width": Quoted("bytes")}
+                memory.weight_memory, {"parameters": Quoted("params"), "width": Quoted("bytes")}
             ),
             "bytes_per_s": Quoted("bw"),
             "chips": Quoted("shard"),
         },
     ),
     "sb-app-17ms": Adapter(
-        textbook.decode_latency,
+        latency.decode_latency,
         {"memory_bytes": Quoted("bytes"), "bytes_per_s": Quoted("bw"), "chips": Quoted("chips")},
     ),
     "sb-app-19ms": Adapter(
-        textbook.decode_latency, {"memory_bytes": Quoted("hbm"), "bytes_per_s": Quoted("bw")}
+        latency.decode_latency, {"memory_bytes": Quoted("hbm"), "bytes_per_s": Quoted("bw")}
     ),
     "sb-app-235": Adapter(
-        textbook.decode_throughput,
+        latency.decode_throughput,
         {"batch": Quoted("B"), "latency": Quoted("step"), "chips": Quoted("chips")},
     ),
     "sb-app-hbm": Adapter(  # bf16 weights
-        textbook.memory_time,
+        bounds.memory_time,
         {
             "moved_bytes": Adapter(
-                textbook.tensor_bytes,
+                memory.tensor_bytes,
                 {
                     "rows": Quoted("D"),
                     "columns": Quoted("F"),
@@ -111,18 +111,18 @@ DECODE: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-app-math": Adapter(
-        textbook.math_time,
+        bounds.math_time,
         {
-            "flops": Adapter(textbook.matmul_flops, {"batch": Quoted("B"), **SERVED_MATRIX}),
+            "flops": Adapter(intensity.matmul_flops, {"batch": Quoted("B"), **SERVED_MATRIX}),
             "flops_per_s": Quoted("peak"),
             "chips": Quoted("chips"),
         },
     ),
     "kp-gopher-small-c": Adapter(
-        textbook.memory_time,
+        bounds.memory_time,
         {
             "moved_bytes": Adapter(
-                textbook.weight_memory,
+                memory.weight_memory,
                 {"parameters": Quoted("P"), "width": Implied(2.0, "Gopher weights time")},
             ),
             "bytes_per_s": Quoted("bw"),
@@ -130,7 +130,7 @@ DECODE: Final[Mapping[str, Entry]] = {
         },
     ),
     "kp-gopher-large-c": Adapter(
-        textbook.prefill_latency,
+        latency.prefill_latency,
         {
             "parameters": Quoted("P"),
             "tokens": Quoted("B"),
@@ -139,13 +139,13 @@ DECODE: Final[Mapping[str, Entry]] = {
         },
     ),
     "pope-29ms": Adapter(
-        textbook.latency_per_token, {"seconds": Quoted("time"), "tokens": Quoted("steps")}
+        latency.latency_per_token, {"seconds": Quoted("time"), "tokens": Quoted("steps")}
     ),
 }
 
 PREFILL: Final[Mapping[str, Entry]] = {
     "sb-app-prefill": Adapter(
-        textbook.prefill_latency,
+        latency.prefill_latency,
         {
             "parameters": Quoted("P"),
             "tokens": Quoted("S"),
@@ -155,7 +155,7 @@ PREFILL: Final[Mapping[str, Entry]] = {
         },
     ),
     "kp-kvflops": Adapter(
-        textbook.kv_projection_time,
+        latency.kv_projection_time,
         {"d_model": Quoted("d"), "layers": Quoted("L"), "bytes_per_s": Quoted("bw")},
     ),
 }
@@ -164,7 +164,7 @@ UTILISATION: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(
         ("pope-540B-LL-prefill", "pope-540B-LL-decode", "pope-540B-HT-prefill"),
         Adapter(
-            textbook.inference_mfu,
+            latency.inference_mfu,
             {
                 "parameters": Quoted("N"),
                 "batch": Quoted("B"),
@@ -179,7 +179,7 @@ UTILISATION: Final[Mapping[str, Entry]] = {
 
 THROUGHPUT: Final[Mapping[str, Entry]] = {
     "sb-app-qps-bf16": Adapter(
-        textbook.queries_per_second,
+        latency.queries_per_second,
         {
             "batch": Quoted("B"),
             "latency": Quoted("step"),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost import textbook
+from roofline.cost.textbook import memory, parameters
 from tests.golden import engine
 from tests.golden.rows import Adapter, Entry, Implied, Input, Printed, Quoted, Width
 
@@ -22,7 +22,7 @@ HIDDEN: Final[Mapping[str, Input]] = {
 INT8: Final = Implied(1.0, "int8")
 
 LECTURE_PARAMETERS: Final = Adapter(
-    textbook.lecture_parameters,
+    parameters.lecture_parameters,
     {
         "d_model": Quoted("D"),
         "d_ff": Quoted("F"),
@@ -34,23 +34,23 @@ LECTURE_PARAMETERS: Final = Adapter(
     },
 )
 LECTURE_WEIGHTS: Final = Adapter(
-    textbook.weight_memory, {"parameters": LECTURE_PARAMETERS, "width": Width()}
+    memory.weight_memory, {"parameters": LECTURE_PARAMETERS, "width": Width()}
 )
 LECTURE_CACHE: Final = Adapter(
-    textbook.kv_memory,
+    memory.kv_memory,
     {
-        "per_token": Adapter(textbook.kv_bytes_per_token, {**GQA, "width": Width()}),
+        "per_token": Adapter(memory.kv_bytes_per_token, {**GQA, "width": Width()}),
         "context": Quoted("S"),
     },
 )
 WEIGHTS: Final = Adapter(
-    textbook.weight_memory, {"parameters": Quoted("P"), "width": Quoted("bytes")}
+    memory.weight_memory, {"parameters": Quoted("P"), "width": Quoted("bytes")}
 )
 SEQUENCES: Final = Adapter(
-    textbook.caches_that_fit,
+    memory.caches_that_fit,
     {
         "free_bytes": Adapter(
-            textbook.memory_left,
+            memory.memory_left,
             {
                 "chips": Quoted("chips"),
                 "bytes_per_chip": Quoted("hbm"),
@@ -58,7 +58,7 @@ SEQUENCES: Final = Adapter(
             },
         ),
         "cache_bytes": Adapter(
-            textbook.kv_memory, {"per_token": Quoted("kv_tok"), "context": Quoted("S")}
+            memory.kv_memory, {"per_token": Quoted("kv_tok"), "context": Quoted("S")}
         ),
     },
 )
@@ -66,7 +66,7 @@ SEQUENCES: Final = Adapter(
 MEMORY: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(("nv-7b-weights", "kp-w", "vllm-w66"), WEIGHTS),
     "cs336-l02-naive-train": Adapter(
-        textbook.trainable_parameters,
+        memory.trainable_parameters,
         {
             "chips": Quoted("gpus"),
             "bytes_per_chip": Quoted("mem"),
@@ -74,7 +74,7 @@ MEMORY: Final[Mapping[str, Entry]] = {
         },
     ),
     "cs336-l02-ffn-mem": Adapter(
-        textbook.tensor_bytes,
+        memory.tensor_bytes,
         {
             "rows": Implied(49152, '"shape": [49152, 12288]'),
             "columns": Implied(12288, '"shape": [49152, 12288]'),
@@ -82,18 +82,18 @@ MEMORY: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-inf-act-8k": Adapter(
-        textbook.tensor_bytes,
+        memory.tensor_bytes,
         {"rows": Quoted("T"), "columns": Quoted("D"), "width": Quoted("bytes")},
     ),
     "sb-app-kv240": Adapter(
-        textbook.kv_memory,
+        memory.kv_memory,
         {"per_token": Quoted("kv"), "context": Quoted("S"), "batch": Quoted("B")},
     ),
     "sb-app-86": Adapter(  # P in int8: a byte each
-        textbook.chips_needed,
+        memory.chips_needed,
         {
             "memory_bytes": Adapter(
-                textbook.decode_memory,
+                memory.decode_memory,
                 {
                     "weight_bytes": Quoted("P"),
                     "batch": Implied(1.0, '"KV"'),
@@ -104,39 +104,39 @@ MEMORY: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-app-112": Adapter(
-        textbook.decode_memory,
+        memory.decode_memory,
         {
             "weight_bytes": Adapter(
-                textbook.weight_memory, {"parameters": Quoted("P"), "width": INT8}
+                memory.weight_memory, {"parameters": Quoted("P"), "width": INT8}
             ),
             "batch": Quoted("B"),
             "kv_bytes_per_sequence": Adapter(
-                textbook.kv_memory, {"per_token": Quoted("kv"), "context": Quoted("S")}
+                memory.kv_memory, {"per_token": Quoted("kv"), "context": Quoted("S")}
             ),
         },
     ),
     **dict.fromkeys(("sb-app-bf16-seqs", "sb-app-int8-seqs", "sb-app-int4-seqs"), SEQUENCES),
     "sb-app-4x8": Adapter(
-        textbook.memory_left,
+        memory.memory_left,
         {"chips": Quoted("chips"), "bytes_per_chip": Quoted("hbm"), "weight_bytes": Quoted("P")},
     ),
     "kp-tok3": Adapter(
-        textbook.caches_that_fit, {"free_bytes": Quoted("free"), "cache_bytes": Quoted("kv")}
+        memory.caches_that_fit, {"free_bytes": Quoted("free"), "cache_bytes": Quoted("kv")}
     ),
     "kp-tok4": Adapter(  # the usable value divides by the exact cache of a token
-        textbook.caches_that_fit, {"free_bytes": Quoted("free"), "cache_bytes": Printed("2097152")}
+        memory.caches_that_fit, {"free_bytes": Quoted("free"), "cache_bytes": Printed("2097152")}
     ),
     **dict.fromkeys(
         ("vllm-slots13", "vllm-slots175"),
         Adapter(
-            textbook.caches_that_fit,
+            memory.caches_that_fit,
             {"free_bytes": Quoted("kv_mem"), "cache_bytes": Quoted("kv_tok")},
         ),
     ),
     **dict.fromkeys(
         ("vllm-fig3A", "vllm-fig3B"),
         Adapter(
-            textbook.slots_never_used,
+            memory.slots_never_used,
             {
                 "maximum": Quoted("max"),
                 "prompt": Quoted("prompt"),
@@ -148,7 +148,7 @@ MEMORY: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(
         ("vllm-orca-max", "vllm-orca-oracle"),
         Adapter(
-            textbook.token_state_share,
+            memory.token_state_share,
             {
                 "reserved": Quoted("reserved", "%"),
                 "internal": Quoted("internal", "%"),
@@ -157,26 +157,26 @@ MEMORY: Final[Mapping[str, Entry]] = {
         ),
     ),
     "vllm-slots66": Adapter(  # quoted as "21 GB", meant in GiB
-        textbook.caches_that_fit,
+        memory.caches_that_fit,
         {"free_bytes": Printed("21 GiB"), "cache_bytes": Quoted("kv_tok")},
     ),
 }
 
 KV_CACHE: Final[Mapping[str, Entry]] = {
     "cs336-l10-13b-kvseq": Adapter(  # bf16, as in the lecture's other rows
-        textbook.kv_memory,
+        memory.kv_memory,
         {
             "per_token": Adapter(
-                textbook.kv_bytes_per_token, {**GQA, "width": Implied(2.0, "819,200 B/token")}
+                memory.kv_bytes_per_token, {**GQA, "width": Implied(2.0, "819,200 B/token")}
             ),
             "context": Quoted("S"),
         },
     ),
     "sb-tr-kv-int8": Adapter(
-        textbook.kv_memory,
+        memory.kv_memory,
         {
             "per_token": Adapter(
-                textbook.kv_bytes_per_token,
+                memory.kv_bytes_per_token,
                 {
                     "layers": LAYERS,
                     "kv_heads": Implied(1.0, "KH"),
@@ -188,7 +188,7 @@ KV_CACHE: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-tr-q1-kv": Adapter(
-        textbook.kv_bytes_per_token,
+        memory.kv_bytes_per_token,
         {
             "layers": LAYERS,
             "kv_heads": Implied(1.0, "NH"),
@@ -197,30 +197,28 @@ KV_CACHE: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-inf-13b-kv8k": Adapter(
-        textbook.kv_memory,
+        memory.kv_memory,
         {
-            "per_token": Adapter(textbook.kv_bytes_per_token, {**GQA, "width": Quoted("bytes")}),
+            "per_token": Adapter(memory.kv_bytes_per_token, {**GQA, "width": Quoted("bytes")}),
             "context": Quoted("T"),
         },
     ),
-    "sb-app-kv": Adapter(textbook.kv_bytes_per_token, {**GQA, "width": Width()}),
-    "sb-app-kv32k": Adapter(
-        textbook.kv_memory, {"per_token": Quoted("kv"), "context": Quoted("S")}
-    ),
+    "sb-app-kv": Adapter(memory.kv_bytes_per_token, {**GQA, "width": Width()}),
+    "sb-app-kv32k": Adapter(memory.kv_memory, {"per_token": Quoted("kv"), "context": Quoted("S")}),
     "nv-7b-kv": Adapter(
-        textbook.kv_memory,
+        memory.kv_memory,
         {
-            "per_token": Adapter(textbook.kv_bytes_per_token, {**HIDDEN, "width": Quoted("bytes")}),
+            "per_token": Adapter(memory.kv_bytes_per_token, {**HIDDEN, "width": Quoted("bytes")}),
             "context": Quoted("S"),
             "batch": Quoted("B"),
         },
     ),
     **dict.fromkeys(
         ("nv-7b-kvtok", "vllm-opt13-tok"),
-        Adapter(textbook.kv_bytes_per_token, {**HIDDEN, "width": Quoted("bytes")}),
+        Adapter(memory.kv_bytes_per_token, {**HIDDEN, "width": Quoted("bytes")}),
     ),
     "kp-kvtok": Adapter(
-        textbook.kv_bytes_per_token,
+        memory.kv_bytes_per_token,
         {
             "layers": LAYERS,
             "kv_heads": Implied(1.0, '"d"'),
@@ -229,10 +227,10 @@ KV_CACHE: Final[Mapping[str, Entry]] = {
         },
     ),
     "vllm-opt13-req": Adapter(
-        textbook.kv_memory,
+        memory.kv_memory,
         {
             "per_token": Adapter(
-                textbook.kv_bytes_per_token,
+                memory.kv_bytes_per_token,
                 {
                     "layers": Quoted("L", row="vllm-opt13-tok"),
                     "kv_heads": Implied(1.0, "KV per 2048-token request"),
@@ -246,7 +244,7 @@ KV_CACHE: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(
         ("ds-v2-mha", "ds-v2l-mha"),
         Adapter(
-            textbook.kv_bytes_per_token,
+            memory.kv_bytes_per_token,
             {
                 "layers": LAYERS,
                 "kv_heads": Quoted("heads"),
@@ -257,26 +255,26 @@ KV_CACHE: Final[Mapping[str, Entry]] = {
     ),
     **dict.fromkeys(
         ("ds-q72-kv", "ds-l405-kv", "cla-mqa"),
-        Adapter(textbook.kv_bytes_per_token, {**GQA, "width": Quoted("bytes")}),
+        Adapter(memory.kv_bytes_per_token, {**GQA, "width": Quoted("bytes")}),
     ),
     **dict.fromkeys(
         ("jamba-Mixtral-8x7B", "jamba-Mixtral-8x22B", "jamba-Jamba-1.5-Mini"),
         Adapter(
-            textbook.kv_memory,
+            memory.kv_memory,
             {"per_token": Quoted("bytes_per_token"), "context": Quoted("context")},
         ),
     ),
     "jamba-405B": Adapter(  # 16 bits, as the rows beside it say
-        textbook.kv_memory,
+        memory.kv_memory,
         {
             "per_token": Adapter(
-                textbook.kv_bytes_per_token, {**GQA, "width": Implied(2.0, "126 GiB")}
+                memory.kv_bytes_per_token, {**GQA, "width": Implied(2.0, "126 GiB")}
             ),
             "context": Quoted("context"),
         },
     ),
     "jamba1-llama2": Adapter(
-        textbook.kv_memory,
+        memory.kv_memory,
         {
             "per_token": Adapter(
                 engine.kv_bytes_per_token, {"model": Implied("llama-2-7b", "Llama-2 7B (MHA)")}
@@ -285,10 +283,10 @@ KV_CACHE: Final[Mapping[str, Entry]] = {
         },
     ),
     "pope-3tb": Adapter(
-        textbook.kv_memory,
+        memory.kv_memory,
         {
             "per_token": Adapter(
-                textbook.kv_bytes_per_token,
+                memory.kv_bytes_per_token,
                 {
                     "layers": LAYERS,
                     "kv_heads": Quoted("heads"),

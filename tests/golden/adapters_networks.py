@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost import moe, textbook
+from roofline.cost import moe
+from roofline.cost.textbook import bounds, memory
 from tests.golden import engine
 from tests.golden.rows import Adapter, Entry, Implied, Input, Printed, Quoted
 
@@ -20,7 +21,7 @@ LATENT_CACHE: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(("ds-v2-mla", "ds-v2l-mla"), Adapter(engine.latent_elements, LATENT)),
     "ds-v3-kv": DEEPSEEK_V3,
     "ds-q72-x": Adapter(
-        textbook.ratio,
+        bounds.ratio,
         {
             "before": Adapter(
                 engine.kv_bytes_per_token, {"model": Implied("qwen2.5-72b", "Qwen multiplier")}
@@ -29,7 +30,7 @@ LATENT_CACHE: Final[Mapping[str, Entry]] = {
         },
     ),
     "ds-l405-x": Adapter(
-        textbook.ratio,
+        bounds.ratio,
         {
             "before": Adapter(
                 engine.kv_bytes_per_token,
@@ -39,7 +40,7 @@ LATENT_CACHE: Final[Mapping[str, Entry]] = {
         },
     ),
     "ds-v2-groups": Adapter(  # a group is one key and one value head
-        textbook.ratio,
+        bounds.ratio,
         {
             "before": Adapter(
                 engine.latent_elements,
@@ -50,7 +51,7 @@ LATENT_CACHE: Final[Mapping[str, Entry]] = {
                 },
             ),
             "after": Adapter(
-                textbook.kv_bytes_per_token,
+                memory.kv_bytes_per_token,
                 {
                     "layers": Implied(1, "equivalent GQA groups"),
                     "kv_heads": Implied(1, "groups"),
@@ -61,14 +62,14 @@ LATENT_CACHE: Final[Mapping[str, Entry]] = {
         },
     ),
     "ds-v2-933": Adapter(  # 6 bits against 16, as the note beside it says
-        textbook.saving,
+        bounds.saving,
         {
             "before": Adapter(
                 engine.kv_bytes_per_token,
                 {"model": Implied("deepseek-llm-67b", "vs DeepSeek 67B")},
             ),
             "after": Adapter(
-                textbook.tensor_bytes,
+                memory.tensor_bytes,
                 {
                     "rows": Implied(1, "KV reduction"),
                     "columns": Adapter(
@@ -83,7 +84,7 @@ LATENT_CACHE: Final[Mapping[str, Entry]] = {
 
 SHARED_CACHE: Final[Mapping[str, Entry]] = {
     "cla-mqa-cla2": Adapter(
-        textbook.tensor_bytes,
+        memory.tensor_bytes,
         {
             "rows": Implied(1, "KV/token"),
             "columns": Adapter(

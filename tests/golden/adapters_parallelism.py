@@ -3,33 +3,33 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost import textbook
+from roofline.cost.textbook import bounds, collectives, latency, memory, parallelism
 from tests.golden.rows import Adapter, Entry, Implied, Input, Quoted, Symbol
 
 RATE: Final = Quoted("W")
-LINK_RIDGE: Final = Adapter(textbook.ridge, {"flops_per_s": Quoted("C"), "bytes_per_s": RATE})
+LINK_RIDGE: Final = Adapter(bounds.ridge, {"flops_per_s": Quoted("C"), "bytes_per_s": RATE})
 SYMBOLS: Final[Mapping[str, Input]] = {"payload": Symbol("B"), "bytes_per_s": Symbol("W")}
 RING: Final[Mapping[str, Input]] = {**SYMBOLS, "ranks": Symbol("N")}
 BF16_MATRIX: Final = Adapter(
-    textbook.tensor_bytes,
+    memory.tensor_bytes,
     {"rows": Quoted("B"), "columns": Quoted("F"), "width": Implied(2.0, "AllGather time")},
 )
-LEVEL: Final = Adapter(textbook.all_gather_rate, {"ranks": Quoted("D"), "bytes_per_s": RATE})
+LEVEL: Final = Adapter(collectives.all_gather_rate, {"ranks": Quoted("D"), "bytes_per_s": RATE})
 
 COLLECTIVES: Final[Mapping[str, Entry]] = {
     "sb-inf-latbound": Adapter(
-        textbook.latency_bound_bytes,
+        collectives.latency_bound_bytes,
         {"ranks": Quoted("shards"), "bytes_per_s": RATE, "hop_seconds": Quoted("hop")},
     ),
     "sb-inf-actint8": Adapter(
-        textbook.tensor_bytes,
+        memory.tensor_bytes,
         {"rows": Quoted("B"), "columns": Quoted("D"), "width": Quoted("bytes")},
     ),
     "sb-app-ici": Adapter(  # bf16 activations
-        textbook.all_gather_time,
+        collectives.all_gather_time,
         {
             "payload": Adapter(
-                textbook.tensor_bytes,
+                memory.tensor_bytes,
                 {
                     "rows": Quoted("B"),
                     "columns": Quoted("D"),
@@ -39,30 +39,32 @@ COLLECTIVES: Final[Mapping[str, Entry]] = {
             "bytes_per_s": RATE,
         },
     ),
-    "sb-gpu-node-bw": Adapter(textbook.node_rate, {"ranks": Quoted("gpus"), "bytes_per_s": RATE}),
+    "sb-gpu-node-bw": Adapter(
+        collectives.node_rate, {"ranks": Quoted("gpus"), "bytes_per_s": RATE}
+    ),
     "sb-gpu-ag-512M": Adapter(
-        textbook.all_gather_time,
+        collectives.all_gather_time,
         {"payload": Quoted("bytes"), "bytes_per_s": RATE, "ranks": Quoted("N")},
     ),
     "sb-gpu-ag-33M": Adapter(
-        textbook.all_gather_time,
+        collectives.all_gather_time,
         {"payload": BF16_MATRIX, "bytes_per_s": RATE, "ranks": Quoted("N")},
     ),
     "sb-gpu-ag-33Mapprox": Adapter(
-        textbook.all_gather_time, {"payload": BF16_MATRIX, "bytes_per_s": RATE}
+        collectives.all_gather_time, {"payload": BF16_MATRIX, "bytes_per_s": RATE}
     ),
     "sb-gpu-ar-form": {
-        "": Adapter(textbook.all_reduce_time, RING),
-        "SHARP": Adapter(textbook.switch_all_reduce_time, SYMBOLS),
+        "": Adapter(collectives.all_reduce_time, RING),
+        "SHARP": Adapter(collectives.switch_all_reduce_time, SYMBOLS),
     },
-    "sb-gpu-a2a-form": Adapter(textbook.all_to_all_time, RING),
+    "sb-gpu-a2a-form": Adapter(collectives.all_to_all_time, RING),
     **dict.fromkeys(("sb-gpu-nodeAG", "sb-gpu-leafAG", "sb-gpu-spineAG"), LEVEL),
     "kp-gopher-small-comm": Adapter(
-        textbook.tensor_parallel_latency,
+        collectives.tensor_parallel_latency,
         {"layers": Quoted("L"), "hop_seconds": Quoted("lat"), "steps": Quoted("steps")},
     ),
     "kp-gopher-large-comm": Adapter(
-        textbook.tensor_parallel_time,
+        collectives.tensor_parallel_time,
         {
             "batch": Quoted("B"),
             "d_model": Quoted("d"),
@@ -75,21 +77,21 @@ COLLECTIVES: Final[Mapping[str, Entry]] = {
 
 PARALLELISM: Final[Mapping[str, Entry]] = {
     "sb-inf-ymax": Adapter(
-        textbook.decode_tensor_parallel_limit,
+        parallelism.decode_tensor_parallel_limit,
         {"d_ff": Quoted("F"), "batch": Quoted("B"), "rate_ratio": Quoted("beta")},
     ),
     "sb-inf-2dws": Adapter(
-        textbook.weight_stationary_crossing, {"ff_multiple": Implied(4.0, '"F": "4D"')}
+        parallelism.weight_stationary_crossing, {"ff_multiple": Implied(4.0, '"F": "4D"')}
     ),
     **dict.fromkeys(
         ("sb-gpu-dp", "sb-gpu-dp2", "sb-gpu-b200-dp"),
         Adapter(
-            textbook.data_parallel_critical_batch,
+            parallelism.data_parallel_critical_batch,
             {"flops_per_s": Quoted("C"), "bytes_per_s": RATE},
         ),
     ),
     "sb-gpu-moe-dp": Adapter(
-        textbook.data_parallel_critical_batch,
+        parallelism.data_parallel_critical_batch,
         {
             "flops_per_s": Quoted("C", row="sb-gpu-dp2"),
             "bytes_per_s": Quoted("W", row="sb-gpu-dp2"),
@@ -98,11 +100,11 @@ PARALLELISM: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-gpu-tp": Adapter(
-        textbook.tensor_parallel_limit, {"d_ff": Quoted("F"), "link_ridge": Quoted("alpha")}
+        parallelism.tensor_parallel_limit, {"d_ff": Quoted("F"), "link_ridge": Quoted("alpha")}
     ),
     "sb-gpu-b200-tp": LINK_RIDGE,
     "sb-gpu-tp1995": Adapter(
-        textbook.tensor_parallel_limit, {"d_ff": Quoted("F"), "link_ridge": LINK_RIDGE}
+        parallelism.tensor_parallel_limit, {"d_ff": Quoted("F"), "link_ridge": LINK_RIDGE}
     ),
 }
 
@@ -110,14 +112,14 @@ PIPELINE: Final[Mapping[str, Entry]] = {
     **dict.fromkeys(
         ("pp-4-8-1", "pp-8-32-1"),
         Adapter(
-            textbook.pipeline_bubble,
+            parallelism.pipeline_bubble,
             {"stages": Quoted("p"), "microbatches": Quoted("m"), "chunks": Quoted("v")},
         ),
     ),
 }
 
 DEEPSEEK_TPOT: Final = Adapter(
-    textbook.exchange_bound_tpot,
+    parallelism.exchange_bound_tpot,
     {
         "exchange_seconds": Quoted("per", row="ds-ep-tpot"),
         "layers": Quoted("L", row="ds-ep-tpot"),
@@ -125,7 +127,7 @@ DEEPSEEK_TPOT: Final = Adapter(
     },
 )
 NVL72_EXCHANGE: Final = Adapter(  # widths as in the row it leans on: 1 + 2 bytes
-    textbook.expert_exchange_time,
+    parallelism.expert_exchange_time,
     {
         "tokens": Quoted("tokens", row="ds-ep-ib"),
         "experts": Quoted("experts", row="ds-ep-ib"),
@@ -136,7 +138,7 @@ NVL72_EXCHANGE: Final = Adapter(  # widths as in the row it leans on: 1 + 2 byte
 
 EXPERT_PARALLEL: Final[Mapping[str, Entry]] = {
     "ds-ep-ib": Adapter(
-        textbook.expert_exchange_time,
+        parallelism.expert_exchange_time,
         {
             "tokens": Quoted("tokens"),
             "experts": Quoted("experts"),
@@ -148,30 +150,31 @@ EXPERT_PARALLEL: Final[Mapping[str, Entry]] = {
     ),
     "ds-ep-tpot": DEEPSEEK_TPOT,
     "ds-ep-tps": Adapter(
-        textbook.decode_throughput, {"batch": Implied(1.0, "tokens/s"), "latency": DEEPSEEK_TPOT}
+        latency.decode_throughput, {"batch": Implied(1.0, "tokens/s"), "latency": DEEPSEEK_TPOT}
     ),
     "ds-ep-nvl": NVL72_EXCHANGE,
     "ds-ep-nvl-tpot": Adapter(
-        textbook.exchange_bound_tpot, {**DEEPSEEK_TPOT.inputs, "exchange_seconds": NVL72_EXCHANGE}
+        parallelism.exchange_bound_tpot,
+        {**DEEPSEEK_TPOT.inputs, "exchange_seconds": NVL72_EXCHANGE},
     ),
 }
 
 DISAGGREGATION: Final[Mapping[str, Entry]] = {
     "sb-app-ratio": Adapter(
-        textbook.prefill_servers,
+        parallelism.prefill_servers,
         {
             "prefill_seconds": Quoted("prefill_s"),
             "queries_per_s": Adapter(
-                textbook.queries_per_second,
+                latency.queries_per_second,
                 {"batch": Quoted("B"), "latency": Quoted("step"), "tokens": Quoted("G")},
             ),
         },
     ),
     "ds-dist-opt66": Adapter(
-        textbook.kv_memory,
+        memory.kv_memory,
         {
             "per_token": Adapter(
-                textbook.kv_bytes_per_token,
+                memory.kv_bytes_per_token,
                 {
                     "layers": Quoted("L"),
                     "kv_heads": Implied(1.0, '"d"'),  # MHA: K·H = d
@@ -183,6 +186,6 @@ DISAGGREGATION: Final[Mapping[str, Entry]] = {
         },
     ),
     "ds-dist-bw": Adapter(
-        textbook.kv_transfer_rate, {"kv_bytes": Quoted("kv"), "queries_per_s": Quoted("rps")}
+        parallelism.kv_transfer_rate, {"kv_bytes": Quoted("kv"), "queries_per_s": Quoted("rps")}
     ),
 }

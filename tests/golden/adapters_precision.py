@@ -3,20 +3,20 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost import textbook
+from roofline.cost.textbook import bounds, memory
 from tests.golden import engine
 from tests.golden.rows import Adapter, Entry, Implied, Quoted
 
 QUANTIZATION: Final[Mapping[str, Entry]] = {
     "awq": Adapter(
-        textbook.ratio,
+        bounds.ratio,
         {
             "before": Adapter(engine.element_bits, {"name": Implied("fp16", "fp16")}),
             "after": Adapter(engine.element_bits, {"name": Implied("int3", "int3")}),
         },
     ),
     "gptoss-ckpt": Adapter(
-        textbook.mixed_weight_memory,
+        memory.mixed_weight_memory,
         {
             "quantised": Quoted("moe"),
             "width": Adapter(engine.stored_width, {"name": Implied("mxfp4", "MXFP4")}),

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost import textbook
+from roofline.cost.textbook import bounds, scheduling
 from roofline.serving import speculation
 from tests.golden.rows import Adapter, Entry, Printed, Quoted
 
 SCHEDULING: Final[Mapping[str, Entry]] = {
     "sb-app-evict": Adapter(
-        textbook.evicted_tokens,
+        scheduling.evicted_tokens,
         {"batch": Quoted("B"), "prompt": Quoted("P"), "generated": Quoted("G")},
     ),
 }
@@ -35,6 +35,6 @@ SPECULATIVE: Final[Mapping[str, Entry]] = {
     ),
     **dict.fromkeys(
         ("spec-chin-xsum-nucleus", "spec-chin-xsum-greedy", "spec-chin-humaneval"),
-        Adapter(textbook.ratio, {"before": Quoted("base_ms"), "after": Quoted("spec_ms")}),
+        Adapter(bounds.ratio, {"before": Quoted("base_ms"), "after": Quoted("spec_ms")}),
     ),
 }

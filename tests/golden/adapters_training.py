@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost import textbook
+from roofline.cost.textbook import bounds, parameters, training
 from tests.golden.adapters_memory import LAYERS, LECTURE_PARAMETERS
 from tests.golden.rows import Adapter, Entry, Implied, Input, Printed, Quoted, Symbol
 
 PARAMETERS: Final[Mapping[str, Entry]] = {
     "sb-tr-q1-params": Adapter(
-        textbook.lecture_parameters,
+        parameters.lecture_parameters,
         {
             "d_model": Quoted("D"),
             "d_ff": Quoted("F"),
@@ -21,10 +21,10 @@ PARAMETERS: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-tr-q1-attnfrac": Adapter(
-        textbook.attention_share, {"ff_multiple": Implied(4.0, '"F": "4D"')}
+        parameters.attention_share, {"ff_multiple": Implied(4.0, '"F": "4D"')}
     ),
     "sb-inf-13b-ffn": Adapter(
-        textbook.ffn_parameters,
+        parameters.ffn_parameters,
         {
             "d_model": Quoted("D"),
             "d_ff": Implied(13824.0, '"D": 5120, "mult": 2.7'),  # F = 2.7·D
@@ -32,10 +32,10 @@ PARAMETERS: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-inf-13b-vocab": Adapter(
-        textbook.vocabulary_parameters, {"d_model": Quoted("D"), "vocab": Quoted("V")}
+        parameters.vocabulary_parameters, {"d_model": Quoted("D"), "vocab": Quoted("V")}
     ),
     "sb-inf-13b-attn": Adapter(
-        textbook.attention_parameters,
+        parameters.attention_parameters,
         {
             "d_model": Quoted("D"),
             "heads": Quoted("N"),
@@ -45,16 +45,16 @@ PARAMETERS: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-inf-q1-params": Adapter(
-        textbook.lecture_parameters, {**LECTURE_PARAMETERS.inputs, "tied": Quoted("tied")}
+        parameters.lecture_parameters, {**LECTURE_PARAMETERS.inputs, "tied": Quoted("tied")}
     ),
 }
 
 TRAINING: Final[Mapping[str, Entry]] = {
     "cs336-l02-70b-flops": Adapter(
-        textbook.training_flops, {"parameters": Quoted("N"), "tokens": Quoted("tokens")}
+        training.training_flops, {"parameters": Quoted("N"), "tokens": Quoted("tokens")}
     ),
     "cs336-l02-70b-days": Adapter(
-        textbook.training_time,
+        training.training_time,
         {
             "parameters": Quoted("N"),
             "tokens": Quoted("tokens"),
@@ -64,7 +64,7 @@ TRAINING: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-gpu-70b-days": Adapter(
-        textbook.training_time,
+        training.training_time,
         {
             "parameters": Quoted("N"),
             "tokens": Quoted("tok"),
@@ -74,7 +74,7 @@ TRAINING: Final[Mapping[str, Entry]] = {
         },
     ),
     "sb-tr-q7-mfu": Adapter(  # the quoted peak is the PCIe part's
-        textbook.training_mfu,
+        training.training_mfu,
         {
             "parameters": Quoted("active"),
             "tokens": Quoted("tokens"),
@@ -82,11 +82,11 @@ TRAINING: Final[Mapping[str, Entry]] = {
             "flops_per_s": Printed("1.979e15"),
         },
     ),
-    "ds-v2-train": Adapter(textbook.saving, {"before": Quoted("base"), "after": Quoted("v2")}),
+    "ds-v2-train": Adapter(bounds.saving, {"before": Quoted("base"), "after": Quoted("v2")}),
     **dict.fromkeys(
         ("mg-5as-gpt3", "mg-5as-530b"),
         Adapter(
-            textbook.attention_activation_factor,
+            training.attention_activation_factor,
             {"heads": Quoted("a"), "sequence": Quoted("s"), "d_model": Quoted("h")},
         ),
     ),
@@ -101,9 +101,9 @@ MEGATRON_SYMBOLS: Final[Mapping[str, Input]] = {
 }
 ACTIVATIONS: Final[Mapping[str, Entry]] = {
     "mg-act": {
-        "TP": Adapter(textbook.activation_bytes, MEGATRON_SYMBOLS),
+        "TP": Adapter(training.activation_bytes, MEGATRON_SYMBOLS),
         "TP+SP": Adapter(
-            textbook.activation_bytes, {**MEGATRON_SYMBOLS, "sequence_parallel": Quoted("SP")}
+            training.activation_bytes, {**MEGATRON_SYMBOLS, "sequence_parallel": Quoted("SP")}
         ),
     }
 }

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from roofline.cost import textbook
+from roofline.cost.textbook import bounds, intensity
 from tests.golden.adapters import ADAPTERS, BESIDE
 from tests.golden.formula import Statement, formula, statements
 from tests.golden.pending import PENDING
@@ -212,11 +212,11 @@ def test_a_row_without_tolerance_must_be_exact() -> None:
 @pytest.mark.parametrize("source", [Printed("76%"), Implied(2.0, "bf17"), Quoted("no such key")])
 def test_an_input_that_the_row_does_not_have_fails(source: Input) -> None:
     with pytest.raises((AssertionError, KeyError)):
-        ours(Adapter(textbook.ridge, {"flops_per_s": source}), rows()["fa3-fp16"])
+        ours(Adapter(bounds.ridge, {"flops_per_s": source}), rows()["fa3-fp16"])
 
 
 def test_an_input_cannot_be_borrowed_from_another_source() -> None:
-    borrowed = Adapter(textbook.vector_add_intensity, {"width": Quoted("bytes", row="nv-7b-kv")})
+    borrowed = Adapter(intensity.vector_add_intensity, {"width": Quoted("bytes", row="nv-7b-kv")})
     with pytest.raises(AssertionError, match="another source"):
         ours(borrowed, rows()["sb-gpu-add-int"])
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from roofline.cost.layout import Layout
 from roofline.cost.memory import kv_bytes_per_sequence
-from roofline.cost.textbook import slots_never_used, token_state_share
+from roofline.cost.textbook.memory import slots_never_used, token_state_share
 from roofline.errors import InputError
 from roofline.serving.paged import Paged, paged
 from roofline.serving.paged_result import explain_all, notes, result_of, sentences
