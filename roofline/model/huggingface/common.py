@@ -99,12 +99,7 @@ def geometry(
     if keys:
         why = "" if absent and kv_heads else "one per query head when absent"
         shared = fields.integer("kv_heads", *keys, default=shared, why=why)
-    if heads % shared:
-        fields.refuse(
-            keys[0] if keys else names.heads[0],
-            f"{heads} query heads do not divide over {shared} key/value heads",
-            "give a number of key/value heads that divides the number of query heads",
-        )
+    check_groups(fields, keys[0] if keys else names.heads[0], heads, shared, hint=DIVISOR)
 
     def even() -> int:
         if d_model % heads:
@@ -125,6 +120,22 @@ def geometry(
         fields.seen.update({"head_dim"} if explicit_head_dim else ())
         fields.say("head_dim", "head_dim", width, f"width {d_model} over {heads} heads")
     return Geometry(d_model, layers, heads, shared, width, vocab, context)
+
+
+DIVISOR: Final = "give a number of key/value heads that divides the number of query heads"
+
+
+def check_groups(fields: Fields, key: str, heads: int, kv_heads: int, hint: str = "") -> None:
+    """Refuse key/value heads that the query heads do not divide over.
+
+    Raises
+    ------
+    UnsupportedModelError
+        They do not.
+    """
+    if heads % kv_heads:
+        problem = f"{heads} query heads do not divide over {kv_heads} key/value heads"
+        fields.refuse(key, problem, hint)
 
 
 def neutral(fields: Fields, **allowed: Any) -> None:
@@ -174,28 +185,56 @@ def attention(
     ]
 
 
-def pairs(
-    mixers: Iterable[Mixer], feedforward: FeedForward | Iterable[FeedForward]
-) -> Iterable[tuple[Mixer, FeedForward]]:
-    """Mixer and feed-forward part of each layer."""
-    if isinstance(feedforward, Mlp | Moe):
-        return ((mixer, feedforward) for mixer in mixers)
-    return zip(mixers, feedforward, strict=True)
+def stack(
+    fields: Fields, shape: Geometry, layers: Iterable[Block], *, tied: bool = False, **more: Any
+) -> Architecture:
+    """A network of these layers.
+
+    Parameters
+    ----------
+    fields, shape
+        The config and its sizes; of the shape, only width, vocabulary and context are used.
+    layers
+        In order.
+    tied
+        Default of ``tie_word_embeddings``.
+    more
+        Other fields of `Architecture`; the last norm has one weight per channel unless said here.
+    """
+    known: dict[Block, Block] = {}
+    blocks = tuple(known.setdefault(block, block) for block in layers)
+    storage = weight_storage(fields)
+    if shape.context is None:
+        fields.notes.append("the config gives no longest context")
+    values: dict[str, Any] = {
+        "name": fields.name,
+        "model_type": fields.model_type,
+        "d_model": shape.d_model,
+        "vocab": shape.vocab,
+        "layers": blocks,
+        "tied_embeddings": fields.flag("tied_embeddings", "tie_word_embeddings", default=tied),
+        "embedding_width": shape.d_model,
+        "final_norm_parameters": shape.d_model,
+        "max_context": shape.context,
+        "weight_format": storage.linear,
+        "plain_format": storage.plain,
+    }
+    return Architecture(**(values | more))
 
 
 def assemble(
     fields: Fields,
     shape: Geometry,
-    mixers: Iterable[Mixer],
+    mixers: Sequence[Mixer],
     feedforward: FeedForward | Iterable[FeedForward],
     *,
-    tied: bool,
     norms: int = 2,
-    norm_width: int,
+    norm_width: int | None = None,
     final_norm: int | None = None,
+    parallel: bool = False,
     **more: Any,
 ) -> Architecture:
-    """Put a network together from its parts.
+    """A network of layers that each have a mixer and a feed-forward part.
 
     Parameters
     ----------
@@ -205,38 +244,24 @@ def assemble(
         Attention of each layer.
     feedforward
         Of each layer, or one that is the same in all.
-    tied
-        Default of ``tie_word_embeddings``.
     norms
         Norms over the width in a layer. [1]
     norm_width
-        Parameters of one norm: D for weights, 2·D with biases, 0 without either. [parameter]
+        Parameters of one norm: D for weights, 2·D with biases, 0 without either; None for D.
+        [parameter]
     final_norm
         Parameters of the last norm, if not one like the others. [parameter]
+    parallel
+        Whether both parts of a layer read the same input.
     more
-        Other fields of `Architecture`; ``parallel`` of its blocks.
+        As in `stack`.
     """
-    parallel = bool(more.pop("parallel", False))
-    blocks: dict[tuple[Mixer, FeedForward], Block] = {}
-    layers = []
-    for pair in pairs(mixers, feedforward):
-        if pair not in blocks:
-            blocks[pair] = Block(*pair, norms, norms * norm_width, parallel)
-        layers.append(blocks[pair])
-    storage = weight_storage(fields)
-    if shape.context is None:
-        fields.notes.append("the config gives no longest context")
-    values: dict[str, Any] = {
-        "name": fields.name,
-        "model_type": fields.model_type,
-        "d_model": shape.d_model,
-        "vocab": shape.vocab,
-        "layers": tuple(layers),
-        "tied_embeddings": fields.flag("tied_embeddings", "tie_word_embeddings", default=tied),
-        "embedding_width": shape.d_model,
-        "final_norm_parameters": norm_width if final_norm is None else final_norm,
-        "max_context": shape.context,
-        "weight_format": storage.linear,
-        "plain_format": storage.plain,
-    }
-    return Architecture(**(values | more))
+    width = shape.d_model if norm_width is None else norm_width
+    if isinstance(feedforward, Mlp | Moe):
+        feedforward = [feedforward] * len(mixers)
+    layers = [
+        Block(mixer, part, norms, norms * width, parallel)
+        for mixer, part in zip(mixers, feedforward, strict=True)
+    ]
+    last = width if final_norm is None else final_norm
+    return stack(fields, shape, layers, final_norm_parameters=last, **more)

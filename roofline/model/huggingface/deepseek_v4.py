@@ -16,11 +16,11 @@ from roofline.model.architecture import (
     Indexer,
     Linear,
 )
-from roofline.model.huggingface.common import Builder, Geometry, neutral
+from roofline.model.huggingface.common import Builder, Geometry, neutral, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
-from roofline.model.huggingface.predicting import block_parameters
+from roofline.model.huggingface.predicting import block_parameters, with_prediction
 from roofline.model.huggingface.routing import marks, routed, shared_width
-from roofline.model.huggingface.stacking import divides, layer_words, stack
+from roofline.model.huggingface.stacking import divides, layer_words
 from roofline.model.mixers import INDEX_SCALE_BYTES
 
 SPARSE, HEAVY = "sparse", "heavy"
@@ -88,14 +88,11 @@ def deepseek_v4(fields: Fields) -> Architecture:
         extra=(*last.extra, joined),
         extra_parameters=last.extra_parameters + streams + 1,
     )
-    body = stack(fields, shape, blocks, tied=False)
-    if not further:
-        return body
+    body = stack(fields, shape, blocks)
     # Both inputs are normed and projected, then a last norm and the streams joined.
     around = 2 * width * width + 3 * width + joined.parameters + streams + 1
     number = sum(block_parameters(layer(kind), width) + around for kind in further)
-    fields.notes.append("multi-token prediction layers are left out of the text decoder")
-    return replace(body, other_parameters={"multi-token prediction": number})
+    return with_prediction(fields, body, number)
 
 
 def _kinds(fields: Fields, layers: int) -> tuple[Sequence[str], Sequence[str]]:

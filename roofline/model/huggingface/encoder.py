@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
-from roofline.model.huggingface.common import Builder, Names, geometry, neutral
+from roofline.model.huggingface.common import Builder, Names, geometry, neutral, stack
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.predicting import block_parameters
-from roofline.model.huggingface.stacking import stack
 
 BERT_NAMES: Final = Names(kv_heads=())
 T5_NAMES: Final = Names(

@@ -42,8 +42,6 @@ def mixtral(fields: Fields) -> Architecture:
         shape,
         attention(shape, every_layer(fields, shape.layers)),
         routed(fields, width=("intermediate_size",)),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 
@@ -57,7 +55,6 @@ def phimoe(fields: Fields) -> Architecture:
         shape,
         attention(shape, spans, qkv_bias=bias, out_bias=bias),
         routed(fields, width=("intermediate_size",)),
-        tied=False,
         norm_width=2 * shape.d_model,
         head_bias=fields.flag("head_bias", "lm_head_bias", default=False),
     )
@@ -84,8 +81,6 @@ def qwen2_moe(fields: Fields) -> Architecture:
         shape,
         attention(shape, spans, qkv_bias=fields.flag("qkv_bias", "qkv_bias", default=True)),
         placed(gated(fields), moe, stepped(fields, shape.layers)),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 
@@ -103,8 +98,6 @@ def qwen3_moe(fields: Fields) -> Architecture:
         shape,
         attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=2 * shape.head_dim),
         placed(gated(fields), moe, stepped(fields, shape.layers)),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 
@@ -146,7 +139,7 @@ def _shared_after_dense(
     width = fields.integer("expert_width", "moe_intermediate_size")
     moe = routed(fields, shared_width=shared_width(fields, width, shared))
     mlps = placed(gated(fields), moe, sparse)
-    body = assemble(fields, shape, mixers, mlps, tied=False, norm_width=shape.d_model)
+    body = assemble(fields, shape, mixers, mlps)
     return further_tokens(fields, body)
 
 
@@ -166,8 +159,6 @@ def minimax_m2(fields: Fields) -> Architecture:
         shape,
         attention(shape, no_windows(fields, shape.layers), norm=norm),
         routed(fields, width=("intermediate_size",)),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 
@@ -185,8 +176,6 @@ def granitemoe(fields: Fields) -> Architecture:
         shape,
         attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias),
         routed(fields, width=("intermediate_size",), shared_width=shared),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 
@@ -201,8 +190,6 @@ def olmoe(fields: Fields) -> Architecture:
         shape,
         attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=norm),
         routed(fields, width=("intermediate_size",)),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 

@@ -57,6 +57,10 @@ class Fields:
         """Whether it is a part of a larger config."""
         return self.outer is not None
 
+    def part(self, key: str) -> "Fields":
+        """A mapping inside of this one, with keys of its own."""
+        return Fields(self.document, (*self.path, key), self.model_type, self.name, self)
+
     def where(self, *keys: str | int) -> str:
         """``file:line:column`` of a value in the mapping."""
         return self.document.where(*self.path, *keys)

@@ -8,7 +8,15 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Linear, Moe
-from roofline.model.huggingface.common import Builder, Geometry, assemble, gated, geometry, neutral
+from roofline.model.huggingface.common import (
+    Builder,
+    Geometry,
+    assemble,
+    check_groups,
+    gated,
+    geometry,
+    neutral,
+)
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.routing import routed
 from roofline.model.huggingface.windows import window_size, windows
@@ -55,9 +63,7 @@ def gemma4_text(fields: Fields) -> Architecture:
         feedforward = [replace(moe, shared_width=part.width) for part in feedforward]
     else:
         fields.seen |= {"num_experts", "top_k_experts", "moe_intermediate_size"}
-    body = assemble(
-        fields, shape, mixers, feedforward, tied=True, norms=NORMS, norm_width=shape.d_model
-    )
+    body = assemble(fields, shape, mixers, feedforward, tied=True, norms=NORMS)
     return _with_layer_inputs(fields, replace(body, layers=_scaled(body)))
 
 
@@ -74,11 +80,7 @@ def _mixers(fields: Fields, shape: Geometry) -> list[Attention]:
         wide,
         keys_are_values=same,
     )
-    if full.heads % full.kv_heads:
-        fields.refuse(
-            "num_global_key_value_heads",
-            f"{full.heads} query heads do not divide over {full.kv_heads} key/value heads",
-        )
+    check_groups(fields, "num_global_key_value_heads", full.heads, full.kv_heads)
     slides = [(i + 1) % 6 != 0 for i in range(shape.layers)]
     spans = windows(fields, shape.layers, size=size, sliding=slides)
     # Whatever the list says, the last layer sees everything.

@@ -9,6 +9,7 @@ from typing import Final
 
 from roofline.model.architecture import Architecture, Mlp
 from roofline.model.huggingface.common import (
+    DIVISOR,
     GPT_NAMES,
     Builder,
     Geometry,
@@ -16,6 +17,7 @@ from roofline.model.huggingface.common import (
     activation,
     assemble,
     attention,
+    check_groups,
     geometry,
     neutral,
 )
@@ -111,7 +113,6 @@ def gptj(fields: Fields) -> Architecture:
         shape,
         attention(shape, no_windows(fields, shape.layers)),
         Mlp(_inner(fields, shape), False, True, True, activation(fields, "gelu_new")),
-        tied=False,
         norms=1,
         norm_width=2 * shape.d_model,
         parallel=True,
@@ -129,7 +130,6 @@ def gpt_neox(fields: Fields) -> Architecture:
         shape,
         attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias),
         Mlp(width, False, True, True, activation(fields, "gelu")),
-        tied=False,
         norm_width=2 * shape.d_model,
         parallel=fields.flag("parallel", "use_parallel_residual", default=True),
     )
@@ -166,7 +166,6 @@ def mpt(fields: Fields) -> Architecture:
         attention(shape, spans, rotary=False),
         Mlp(ratio * shape.d_model, False, activation="gelu"),
         tied=True,
-        norm_width=shape.d_model,
     )
 
 
@@ -178,7 +177,7 @@ def _mpt_attention(fields: Fields) -> None:
     key, config = found
     if not isinstance(config, dict):
         fields.refuse(key, "attn_config is not a mapping", "give it as published")
-    inner = Fields(fields.document, (*fields.path, key), fields.model_type, fields.name, fields)
+    inner = fields.part(key)
     neutral(
         inner,
         alibi=True,
@@ -204,7 +203,7 @@ def falcon(fields: Fields) -> Architecture:
         kv_heads = fields.integer(
             "kv_heads", "num_kv_heads", "n_head_kv", default=shape.heads, why="as query heads"
         )
-        _divides(fields, shape.heads, kv_heads)
+        check_groups(fields, "num_kv_heads", shape.heads, kv_heads, DIVISOR)
     else:
         # The other two layouts fix the number, whatever num_kv_heads says (71 in Falcon-7B).
         fields.seen.add("num_kv_heads")
@@ -219,7 +218,7 @@ def refined_web(fields: Fields) -> Architecture:
     """Falcon-40B under its first name: ``n_head_kv`` heads and two norms."""
     shape = geometry(fields, FALCON_NAMES, explicit_head_dim=False)
     kv_heads = fields.integer("kv_heads", "n_head_kv")
-    _divides(fields, shape.heads, kv_heads)
+    check_groups(fields, "num_kv_heads", shape.heads, kv_heads, DIVISOR)
     neutral(fields, multi_query=(True, False))
     return _falcon(fields, replace(shape, kv_heads=kv_heads), norms=2)
 
@@ -231,15 +230,6 @@ def refined_web_model(fields: Fields) -> Architecture:
     kv_heads = 1 if single else shape.heads
     neutral(fields, n_head_kv=kv_heads)
     return _falcon(fields, replace(shape, kv_heads=kv_heads), norms=1)
-
-
-def _divides(fields: Fields, heads: int, kv_heads: int) -> None:
-    if heads % kv_heads:
-        fields.refuse(
-            "num_kv_heads",
-            f"{heads} query heads do not divide over {kv_heads} key/value heads",
-            "give a number of key/value heads that divides the number of query heads",
-        )
 
 
 def _falcon(fields: Fields, shape: Geometry, norms: int) -> Architecture:

@@ -13,11 +13,13 @@ from roofline.model.huggingface.common import (
     activation,
     assemble,
     attention,
+    check_groups,
     gated,
     geometry,
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.predicting import LEFT_OUT
 from roofline.model.huggingface.routing import (
     after_dense,
     indices,
@@ -53,8 +55,6 @@ def gpt_oss(fields: Fields) -> Architecture:
             up_bias=True,
             down_bias=True,
         ),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 
@@ -101,8 +101,6 @@ def llama4_text(fields: Fields) -> Architecture:
             replace(moe, shared_width=moe.width),
             sparse,
         ),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 
@@ -138,11 +136,7 @@ def mimo_v2_flash(fields: Fields) -> Architecture:
         value_dim=fields.integer("sliding_value_dim", "swa_v_head_dim", default=value),
         window=size,
     )
-    if sliding.heads % sliding.kv_heads:
-        fields.refuse(
-            "swa_num_key_value_heads",
-            f"{sliding.heads} query heads do not divide over {sliding.kv_heads} key/value heads",
-        )
+    check_groups(fields, "swa_num_key_value_heads", sliding.heads, sliding.kv_heads)
     if fields.flag("sliding_sinks", "add_swa_attention_sink_bias", default=True):
         sliding = replace(sliding, sink_parameters=sliding.heads)
     if fields.flag("sinks", "add_full_attention_sink_bias", default=False):
@@ -158,8 +152,6 @@ def mimo_v2_flash(fields: Fields) -> Architecture:
         shape,
         [full if span is None else sliding for span in spans],
         placed(gated(fields), moe, sparse),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 
@@ -178,7 +170,7 @@ def minimax_m3(fields: Fields) -> Architecture:
     """
     neutral(fields, attention_output_gate=False, use_qk_norm=True, qk_norm_type="per_head")
     fields.seen |= {"use_gemma_norm", "num_mtp_modules", "num_nextn_predict_layers"}
-    fields.notes.append("multi-token prediction layers are left out of the text decoder")
+    fields.notes.append(LEFT_OUT)
     shape = geometry(fields, kv_heads=4, head_dim=128)
     layers = shape.layers
     part = fields.data.get("sparse_attention_config")
@@ -187,8 +179,7 @@ def minimax_m3(fields: Fields) -> Architecture:
     if part is not None:
         if not isinstance(part, dict):
             fields.refuse("sparse_attention_config", "sparse_attention_config is not a mapping")
-        path = (*fields.path, "sparse_attention_config")
-        inner = Fields(fields.document, path, fields.model_type, fields.name, fields)
+        inner = fields.part("sparse_attention_config")
         inner.seen |= SPARSE
         inner.only("use_sparse_attention", True, reason="nothing says what takes its place")
         chosen = marks(inner, "sparse_attention_freq", layers, {0: False, 1: True})
@@ -224,8 +215,6 @@ def minimax_m3(fields: Fields) -> Architecture:
             for mixer, here in zip(mixers, chosen, strict=True)
         ],
         placed(Mlp(dense, True, activation=activation(fields)), moe, sparse),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Block, Linear, Mixer, Mla, Recurrent
-from roofline.model.huggingface.common import Builder, Geometry, gated, neutral
+from roofline.model.huggingface.common import Builder, Geometry, gated, neutral, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.linear_attention import WORDS
 from roofline.model.huggingface.routing import after_dense, placed, routed
-from roofline.model.huggingface.stacking import layer_words, stack
+from roofline.model.huggingface.stacking import layer_words
 from roofline.model.huggingface.vision import Wrapper, wrapped
 
 CONFIG: Final = "linear_attn_config"
@@ -168,7 +168,7 @@ def kimi_linear(fields: Fields) -> Architecture:
         Block(mixers[kind], part, 2, 2 * width) for kind, part in zip(kinds, parts, strict=True)
     ]
     size = fields.optional("residual_block", "attn_res_block_size")
-    return stack(fields, shape, _over_depth(blocks, size, width) if size else blocks, tied=False)
+    return stack(fields, shape, _over_depth(blocks, size, width) if size else blocks)
 
 
 def _over_depth(blocks: Sequence[Block], size: int, width: int) -> list[Block]:

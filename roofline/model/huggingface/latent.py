@@ -68,14 +68,7 @@ def _network(
     sparse = after_dense(fields, shape.layers, dense)
     width = fields.integer("expert_width", "moe_intermediate_size")
     moe = routed(fields, shared_width=shared_width(fields, width, shared))
-    body = assemble(
-        fields,
-        shape,
-        mixers,
-        placed(gated(fields), moe, sparse),
-        tied=False,
-        norm_width=shape.d_model,
-    )
+    body = assemble(fields, shape, mixers, placed(gated(fields), moe, sparse))
     return further_tokens(fields, body)
 
 

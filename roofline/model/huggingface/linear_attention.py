@@ -25,12 +25,13 @@ from roofline.model.huggingface.common import (
     gated,
     geometry,
     neutral,
+    stack,
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.mamba import state_format
-from roofline.model.huggingface.predicting import block_parameters
+from roofline.model.huggingface.predicting import block_parameters, with_prediction
 from roofline.model.huggingface.routing import marks, routed, stepped
-from roofline.model.huggingface.stacking import divides, layer_words, stack
+from roofline.model.huggingface.stacking import divides, layer_words
 from roofline.model.huggingface.vision import QWEN3_VL, wrapped
 
 WORDS: Final = {"linear_attention": "linear", "full_attention": "full"}
@@ -161,7 +162,7 @@ def _qwen(fields: Fields, shape: Geometry, parts: Sequence[FeedForward]) -> Arch
     layers = [
         Block(mixers[kind], part, 2, 2 * width) for kind, part in zip(kinds, parts, strict=True)
     ]
-    body = stack(fields, shape, layers, tied=False)
+    body = stack(fields, shape, layers)
     neutral(fields, mtp_use_dedicated_embeddings=False)
     extra = fields.integer("mtp", "mtp_num_hidden_layers", default=0, low=0)
     if not extra:
@@ -170,8 +171,7 @@ def _qwen(fields: Fields, shape: Geometry, parts: Sequence[FeedForward]) -> Arch
     # a last norm, which all of them share.
     block = Block(mixers["full"], parts[-1], 2, 2 * width)
     number = extra * block_parameters(block, width) + 3 * width + 2 * width * width
-    fields.notes.append("multi-token prediction layers are left out of the text decoder")
-    return replace(body, other_parameters={"multi-token prediction": number})
+    return with_prediction(fields, body, number)
 
 
 def lightning(d_model: int, *, heads: int, head_dim: int, chunk: int) -> Recurrent:
@@ -227,7 +227,7 @@ def minimax(fields: Fields) -> Architecture:
     }
     moe = routed(fields, width=("intermediate_size",))
     layers = [Block(mixers[kind], moe, 2, 2 * width) for kind in _minimax_kinds(fields, shape)]
-    return stack(fields, shape, layers, tied=False)
+    return stack(fields, shape, layers)
 
 
 def _minimax_kinds(fields: Fields, shape: Geometry) -> Sequence[str]:

@@ -18,7 +18,7 @@ def llama(fields: Fields) -> Architecture:
     bias = fields.flag("attention_bias", "attention_bias", default=False)
     mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
     mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
-    return assemble(fields, shape, mixers, mlp, tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, mlp)
 
 
 def mistral(fields: Fields) -> Architecture:
@@ -31,14 +31,14 @@ def mistral(fields: Fields) -> Architecture:
     if "sliding_window" not in fields.data:
         fields.notes.append("the config has no sliding_window: every layer sees the whole context")
     mixers = attention(shape, every_layer(fields, shape.layers))
-    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, gated(fields))
 
 
 def qwen2(fields: Fields) -> Architecture:
     """Qwen 1.5 to 2.5: biases on q, k and v only."""
     shape = geometry(fields, kv_heads=32)
     mixers = attention(shape, late_windows(fields, shape.layers), qkv_bias=True)
-    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, gated(fields))
 
 
 def qwen3(fields: Fields) -> Architecture:
@@ -52,7 +52,7 @@ def qwen3(fields: Fields) -> Architecture:
         out_bias=bias,
         norm=2 * shape.head_dim,
     )
-    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, gated(fields))
 
 
 def gemma(fields: Fields) -> Architecture:
@@ -61,7 +61,7 @@ def gemma(fields: Fields) -> Architecture:
     shape = geometry(fields, kv_heads=16, head_dim=256)
     bias = fields.flag("attention_bias", "attention_bias", default=False)
     mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
-    return assemble(fields, shape, mixers, gated(fields), tied=True, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, gated(fields), tied=True)
 
 
 def gemma2(fields: Fields) -> Architecture:
@@ -72,7 +72,7 @@ def gemma2(fields: Fields) -> Architecture:
     spans = every_nth_full(fields, shape.layers, pattern=2, default=4096)
     mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias)
     mlp = gated(fields)
-    return assemble(fields, shape, mixers, mlp, tied=True, norms=4, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, mlp, tied=True, norms=4)
 
 
 GEMMA3_TEXT: Final = {
@@ -94,7 +94,7 @@ def gemma3_text(fields: Fields) -> Architecture:
     spans = every_nth_full(fields, shape.layers, pattern=6, default=4096)
     mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=2 * shape.head_dim)
     mlp = gated(fields, default=9216 if fields.nested else None)
-    return assemble(fields, shape, mixers, mlp, tied=True, norms=4, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, mlp, tied=True, norms=4)
 
 
 FAMILIES: Final[Mapping[str, Builder]] = {

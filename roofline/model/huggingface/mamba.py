@@ -10,9 +10,9 @@ from math import ceil
 from typing import Final
 
 from roofline.model.architecture import Architecture, Block, Linear, Recurrent
-from roofline.model.huggingface.common import Builder, Geometry
+from roofline.model.huggingface.common import Builder, Geometry, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
-from roofline.model.huggingface.stacking import divides, stack
+from roofline.model.huggingface.stacking import divides
 from roofline.model.huggingface.storage import DTYPES
 
 MAMBA2_SEEN: Final = frozenset(
@@ -243,7 +243,7 @@ def mamba2_network(fields: Fields) -> Architecture:
     shape, layers = _outline(fields)
     width = shape.d_model
     mixer = spelled(fields, width, MAMBA2, bias="use_bias", conv_bias="use_conv_bias")
-    return stack(fields, shape, [Block(mixer, None, 1, width)] * layers, tied=False)
+    return stack(fields, shape, [Block(mixer, None, 1, width)] * layers)
 
 
 FAMILIES: Final[Mapping[str, Builder]] = {

@@ -14,6 +14,7 @@ from roofline.model.huggingface.common import (
     gated,
     geometry,
     neutral,
+    stack,
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.mamba import (
@@ -24,7 +25,7 @@ from roofline.model.huggingface.mamba import (
     time_step_rank,
 )
 from roofline.model.huggingface.routing import ROUTING, indices
-from roofline.model.huggingface.stacking import at_most, layer_words, stack
+from roofline.model.huggingface.stacking import at_most, layer_words
 
 WORDS: Final = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*"}
 MAMBA: Final[Spelling] = {
@@ -85,7 +86,7 @@ def jamba(fields: Fields) -> Architecture:
         )
         for i in range(shape.layers)
     ]
-    return stack(fields, shape, layers, tied=False)
+    return stack(fields, shape, layers)
 
 
 def _granite_layers(fields: Fields, layers: int) -> Sequence[str]:
@@ -113,7 +114,7 @@ def bamba(fields: Fields) -> Architecture:
     }
     mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
     layers = [Block(mixers[kind], mlp, 2, 2 * width) for kind in kinds]
-    return stack(fields, shape, layers, tied=False)
+    return stack(fields, shape, layers)
 
 
 def granite(fields: Fields) -> Architecture:
@@ -148,7 +149,7 @@ def granite(fields: Fields) -> Architecture:
             shared_width=shared,
         )
     layers = [Block(mixers[kind], part, 2, 2 * width) for kind in kinds]
-    return stack(fields, shape, layers, tied=False)
+    return stack(fields, shape, layers)
 
 
 FAMILIES: Final[Mapping[str, Builder]] = {

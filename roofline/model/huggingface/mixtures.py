@@ -13,11 +13,13 @@ from roofline.model.huggingface.common import (
     Names,
     assemble,
     attention,
+    check_groups,
     gated,
     geometry,
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
+from roofline.model.huggingface.predicting import LEFT_OUT
 from roofline.model.huggingface.routing import after_dense, constant, indices, placed, routed
 from roofline.model.huggingface.vision import Wrapper, wrapped
 from roofline.model.huggingface.windows import no_windows, window_size, windows
@@ -46,14 +48,7 @@ def dbrx(fields: Fields) -> Architecture:
         part.finish()
         fields.provenance.update(part.provenance)
     fields.seen.add("output_router_logits")
-    return assemble(
-        fields,
-        shape,
-        attention(shape, [None] * shape.layers),
-        moe,
-        tied=False,
-        norm_width=shape.d_model,
-    )
+    return assemble(fields, shape, attention(shape, [None] * shape.layers), moe)
 
 
 def _part(fields: Fields, key: str) -> Fields:
@@ -61,7 +56,7 @@ def _part(fields: Fields, key: str) -> Fields:
     fields.seen.add(key)
     if not isinstance(fields.data.get(key), dict):
         fields.refuse(key, f"{key} is missing or not a mapping")
-    return Fields(fields.document, (*fields.path, key), fields.model_type, fields.name, fields)
+    return fields.part(key)
 
 
 def ernie4_5_moe(fields: Fields) -> Architecture:
@@ -89,7 +84,6 @@ def ernie4_5_moe(fields: Fields) -> Architecture:
         attention(shape, no_windows(fields, shape.layers)),
         placed(gated(fields), moe, sparse),
         tied=True,
-        norm_width=shape.d_model,
     )
 
 
@@ -110,8 +104,6 @@ def hunyuan_v1_moe(fields: Fields) -> Architecture:
         shape,
         attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=norm),
         replace(moe, shared_width=moe.width),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 
@@ -137,14 +129,10 @@ def step(fields: Fields) -> Architecture:
     shape = geometry(fields, names, kv_heads=8, head_dim=128)
     extra = fields.optional("prediction_layers", "num_nextn_predict_layers", low=0) or 0
     if extra:
-        fields.notes.append("multi-token prediction layers are left out of the text decoder")
+        fields.notes.append(LEFT_OUT)
     spans = _spans(fields, shape.layers, extra)
     heads = _sliding_heads(fields, shape.heads)
-    if heads % shape.kv_heads:
-        fields.refuse(
-            "attention_other_setting",
-            f"{heads} query heads do not divide over {shape.kv_heads} key/value heads",
-        )
+    check_groups(fields, "attention_other_setting", heads, shape.kv_heads)
     mixers = attention(shape, spans, norm=2 * shape.head_dim)
     moe = routed(
         fields,
@@ -162,8 +150,6 @@ def step(fields: Fields) -> Architecture:
             for mixer in mixers
         ],
         placed(gated(fields), moe, _sparse(fields, shape.layers)),
-        tied=False,
-        norm_width=shape.d_model,
     )
 
 

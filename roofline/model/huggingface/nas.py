@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
-from roofline.model.huggingface.common import Builder, Geometry, activation, geometry
+from roofline.model.huggingface.common import Builder, Geometry, activation, geometry, stack
 from roofline.model.huggingface.fields import LARGEST, Fields
-from roofline.model.huggingface.stacking import stack
 
 MULTIPLE: Final = 256
 """Inner widths are rounded up to a multiple of this. [1]"""
@@ -36,7 +35,7 @@ def nemotron_nas(fields: Fields) -> Architecture:
     fields.provenance["layer_types"] = (
         f"block_configs, one entry per layer, {fields.where('block_configs')}"
     )
-    return stack(fields, shape, layers, tied=False)
+    return stack(fields, shape, layers)
 
 
 def _layer(fields: Fields, shape: Geometry, index: int, bias: bool, mlp_bias: bool) -> Block:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Block, Mlp, Moe
-from roofline.model.huggingface.common import Builder, Geometry, attention, geometry, neutral
+from roofline.model.huggingface.common import Builder, Geometry, attention, geometry, neutral, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.mamba import MAMBA2_SEEN, Spelling, spelled
-from roofline.model.huggingface.predicting import block_parameters
+from roofline.model.huggingface.predicting import block_parameters, with_prediction
 from roofline.model.huggingface.routing import ROUTING
-from roofline.model.huggingface.stacking import at_most, layer_words, stack
+from roofline.model.huggingface.stacking import at_most, layer_words
 
 WORDS: Final = {
     "mamba": "M",
@@ -71,15 +71,12 @@ def nemotron_h(fields: Fields) -> Architecture:
     fields.seen.update({"mtp_hybrid_override_pattern", "mtp_layers_block_type"})
     parts = _parts(fields, shape, {*kinds, *further})
     layers = [parts[kind] for kind in kinds]
-    body = stack(fields, shape, layers, tied=False)
-    if not extra:
-        return body
+    body = stack(fields, shape, layers)
     # Beside its layers: norms of both inputs and a last one, a projection of two widths to one.
     width = shape.d_model
     each = sum(block_parameters(parts[kind], width) for kind in further)
     each += 3 * width + 2 * width * width
-    fields.notes.append("multi-token prediction layers are left out of the text decoder")
-    return replace(body, other_parameters={"multi-token prediction": extra * each})
+    return with_prediction(fields, body, extra * each)
 
 
 def _layers(fields: Fields, pattern: str, *lists: str) -> Sequence[str]:

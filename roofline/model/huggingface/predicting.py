@@ -1,9 +1,12 @@
 """Layers that predict further tokens: counted apart, and not part of the decoder."""
 
 from dataclasses import replace
+from typing import Final
 
 from roofline.model.architecture import Architecture, Block, Moe
 from roofline.model.huggingface.fields import Fields
+
+LEFT_OUT: Final = "multi-token prediction layers are left out of the text decoder"
 
 
 def further_tokens(fields: Fields, body: Architecture) -> Architecture:
@@ -14,13 +17,18 @@ def further_tokens(fields: Fields, body: Architecture) -> Architecture:
     Source: DeepSeek-V3 technical report (2024), section 2.2.
     """
     number = fields.optional("prediction_layers", "num_nextn_predict_layers", low=0) or 0
-    if not number:
-        return body
     width = body.d_model
     like = next(block for block in reversed(body.layers) if _chooses(block))
     each = block_parameters(like, width) + 2 * width * width + 3 * width
-    fields.notes.append("multi-token prediction layers are left out of the text decoder")
-    return replace(body, other_parameters={"multi-token prediction": number * each})
+    return with_prediction(fields, body, number * each)
+
+
+def with_prediction(fields: Fields, body: Architecture, parameters: int) -> Architecture:
+    """A decoder whose layers that predict further tokens are counted under other parameters."""
+    if not parameters:
+        return body
+    fields.notes.append(LEFT_OUT)
+    return replace(body, other_parameters={"multi-token prediction": parameters})
 
 
 def _chooses(block: Block) -> bool:

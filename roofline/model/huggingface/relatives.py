@@ -32,7 +32,7 @@ def phi3(fields: Fields) -> Architecture:
     fields.seen.add("interpolate_factor")
     shape = geometry(fields)
     mixers = attention(shape, every_layer(fields, shape.layers))
-    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, gated(fields))
 
 
 def olmo(fields: Fields) -> Architecture:
@@ -40,7 +40,7 @@ def olmo(fields: Fields) -> Architecture:
     shape = geometry(fields)
     bias = fields.flag("attention_bias", "attention_bias", default=False)
     mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
-    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=0)
+    return assemble(fields, shape, mixers, gated(fields), norm_width=0)
 
 
 def olmo2(fields: Fields) -> Architecture:
@@ -63,7 +63,7 @@ def _olmo(fields: Fields, *, sliding: bool) -> Architecture:
     )
     norm = (shape.heads + shape.kv_heads) * shape.head_dim
     mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=norm)
-    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, gated(fields))
 
 
 def cohere(fields: Fields) -> Architecture:
@@ -78,16 +78,7 @@ def cohere(fields: Fields) -> Architecture:
         out_bias=bias,
         norm=(shape.heads + shape.kv_heads) * shape.head_dim if normed else 0,
     )
-    return assemble(
-        fields,
-        shape,
-        mixers,
-        gated(fields),
-        tied=True,
-        norms=1,
-        norm_width=shape.d_model,
-        parallel=True,
-    )
+    return assemble(fields, shape, mixers, gated(fields), tied=True, norms=1, parallel=True)
 
 
 def cohere2(fields: Fields) -> Architecture:
@@ -108,16 +99,7 @@ def cohere2(fields: Fields) -> Architecture:
     spans = every_nth_full(fields, shape.layers, pattern=4, default=4096)
     rotary = [span is not None for span in spans]
     mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, rotary=rotary)
-    return assemble(
-        fields,
-        shape,
-        mixers,
-        gated(fields),
-        tied=True,
-        norms=1,
-        norm_width=shape.d_model,
-        parallel=True,
-    )
+    return assemble(fields, shape, mixers, gated(fields), tied=True, norms=1, parallel=True)
 
 
 def stablelm(fields: Fields) -> Architecture:
@@ -138,7 +120,6 @@ def stablelm(fields: Fields) -> Architecture:
         shape,
         mixers,
         gated(fields),
-        tied=False,
         norms=1 if parallel else 2,
         norm_width=2 * shape.d_model,
         parallel=parallel,
@@ -171,7 +152,6 @@ def phi(fields: Fields) -> Architecture:
         shape,
         mixers,
         Mlp(width, False, True, True, activation(fields, "gelu_new")),
-        tied=False,
         norms=1,
         norm_width=2 * shape.d_model,
         parallel=True,
@@ -194,7 +174,7 @@ def _glm(fields: Fields, norms: int) -> Architecture:
     bias = fields.flag("attention_bias", "attention_bias", default=True)
     mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias)
     width = shape.d_model
-    return assemble(fields, shape, mixers, gated(fields), tied=False, norms=norms, norm_width=width)
+    return assemble(fields, shape, mixers, gated(fields), norms=norms, norm_width=width)
 
 
 def seed_oss(fields: Fields) -> Architecture:
@@ -204,7 +184,7 @@ def seed_oss(fields: Fields) -> Architecture:
     out = fields.flag("out_bias", "attention_out_bias", default=False)
     mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=out)
     mlp = gated(fields, bias=fields.flag("mlp_bias", "mlp_bias", default=False))
-    return assemble(fields, shape, mixers, mlp, tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, mlp)
 
 
 def smollm3(fields: Fields) -> Architecture:
@@ -219,7 +199,7 @@ def smollm3(fields: Fields) -> Architecture:
     fields.seen.add("sliding_window")
     spans = windows(fields, shape.layers, size=size, sliding=[not turns for turns in rotary])
     mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, rotary=rotary)
-    return assemble(fields, shape, mixers, mlp, tied=True, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, mlp, tied=True)
 
 
 def _rotating_layers(fields: Fields, layers: int) -> list[bool]:
@@ -247,7 +227,7 @@ def nemotron(fields: Fields) -> Architecture:
         shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias
     )
     mlp = Mlp(width, False, inner, inner, activation(fields, "relu2"))
-    return assemble(fields, shape, mixers, mlp, tied=False, norm_width=2 * shape.d_model)
+    return assemble(fields, shape, mixers, mlp, norm_width=2 * shape.d_model)
 
 
 FAMILIES: Final[Mapping[str, Builder]] = {

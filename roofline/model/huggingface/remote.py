@@ -14,12 +14,14 @@ from roofline.model.huggingface.common import (
     Names,
     assemble,
     attention,
+    check_groups,
     gated,
     geometry,
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.llama import qwen2
+from roofline.model.huggingface.predicting import with_prediction
 from roofline.model.huggingface.windows import no_windows
 
 QWEN_NAMES: Final = replace(LLAMA_NAMES, kv_heads=(), context=("seq_length",))
@@ -48,7 +50,7 @@ def qwen(fields: Fields) -> Architecture:
         )
     mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=True, out_bias=bias)
     mlp = Mlp(both // 2, True, bias, bias, "silu")
-    return assemble(fields, shape, mixers, mlp, tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, mlp)
 
 
 def internlm2(fields: Fields) -> Architecture:
@@ -56,7 +58,7 @@ def internlm2(fields: Fields) -> Architecture:
     shape = geometry(fields)
     bias = fields.flag("attention_bias", "bias", default=True)
     mixers = attention(shape, no_windows(fields, shape.layers), qkv_bias=bias, out_bias=bias)
-    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, gated(fields))
 
 
 def baichuan(fields: Fields) -> Architecture:
@@ -71,7 +73,7 @@ def baichuan(fields: Fields) -> Architecture:
         else "positions are ALiBi: the config has no max_position_embeddings"
     )
     mixers = attention(shape, no_windows(fields, shape.layers), rotary=rotary)
-    return assemble(fields, shape, mixers, gated(fields), tied=False, norm_width=shape.d_model)
+    return assemble(fields, shape, mixers, gated(fields))
 
 
 def chatglm(fields: Fields) -> Architecture:
@@ -90,11 +92,7 @@ def chatglm(fields: Fields) -> Architecture:
     if grouped and groups is None:
         fields.refuse("multi_query_group_num", "multi_query_group_num is missing")
     kv_heads = groups if grouped and groups else shape.heads
-    if shape.heads % kv_heads:
-        fields.refuse(
-            "multi_query_group_num",
-            f"{shape.heads} query heads do not divide over {kv_heads} key/value heads",
-        )
+    check_groups(fields, "multi_query_group_num", shape.heads, kv_heads)
     width = fields.integer("head_dim", "kv_channels", default=shape.head_dim, why="D / N")
     shape = replace(shape, kv_heads=kv_heads, head_dim=width)
     bias = fields.flag("linear_bias", "add_bias_linear", default=False)
@@ -106,8 +104,6 @@ def chatglm(fields: Fields) -> Architecture:
         shape,
         attention(shape, no_windows(fields, shape.layers), qkv_bias=qkv_bias, out_bias=bias),
         mlp,
-        tied=False,
-        norm_width=shape.d_model,
         final_norm=shape.d_model if last else 0,
     )
 
@@ -117,14 +113,11 @@ def mimo(fields: Fields) -> Architecture:
     neutral(fields, attention_bias=True)
     extra = fields.optional("num_nextn_predict_layers", "num_nextn_predict_layers", low=0) or 0
     body = qwen2(fields)
-    if not extra:
-        return body
     block, width = body.layers[0], body.d_model
     linears = sum(linear.parameters for linear in block.linears(width))
     # Two input norms and a final one beside the block's own, and a projection of two widths to one.
     each = linears + block.norm_parameters + 3 * width + 2 * width * width
-    fields.notes.append("multi-token prediction layers are left out of the text decoder")
-    return replace(body, other_parameters={"multi-token prediction": extra * each})
+    return with_prediction(fields, body, extra * each)
 
 
 FAMILIES: Final[Mapping[str, Builder]] = {

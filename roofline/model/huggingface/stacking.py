@@ -1,49 +1,8 @@
 """Putting networks together whose layers are not alike."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from roofline.model.architecture import Architecture, Block
-from roofline.model.huggingface.common import Geometry
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.storage import weight_storage
-
-
-def stack(
-    fields: Fields, shape: Geometry, layers: Iterable[Block], *, tied: bool, **more: Any
-) -> Architecture:
-    """A network of these layers.
-
-    Parameters
-    ----------
-    fields, shape
-        The config and its sizes; of the shape, only width, vocabulary and context are used.
-    layers
-        In order.
-    tied
-        Default of ``tie_word_embeddings``.
-    more
-        Other fields of `Architecture`; the last norm has one weight per channel unless said here.
-    """
-    known: dict[Block, Block] = {}
-    blocks = tuple(known.setdefault(block, block) for block in layers)
-    storage = weight_storage(fields)
-    if shape.context is None:
-        fields.notes.append("the config gives no longest context")
-    values: dict[str, Any] = {
-        "name": fields.name,
-        "model_type": fields.model_type,
-        "d_model": shape.d_model,
-        "vocab": shape.vocab,
-        "layers": blocks,
-        "tied_embeddings": fields.flag("tied_embeddings", "tie_word_embeddings", default=tied),
-        "embedding_width": shape.d_model,
-        "final_norm_parameters": shape.d_model,
-        "max_context": shape.context,
-        "weight_format": storage.linear,
-        "plain_format": storage.plain,
-    }
-    return Architecture(**(values | more))
 
 
 def layer_words(
