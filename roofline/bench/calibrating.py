@@ -32,13 +32,6 @@ FAMILIES: Final = {
 def fit_records(records: Records, published: Published) -> tuple[list[Fitted], list[str]]:
     """Fit every probe of a run that has enough rows.
 
-    Parameters
-    ----------
-    records
-        Of a run.
-    published
-        Rates of where it ran.
-
     Returns
     -------
     tuple

@@ -69,13 +69,6 @@ def begin(
 ) -> Recorder:
     """Start a run in an empty or new folder, or go on with the one that is there.
 
-    Parameters
-    ----------
-    folder
-        Of this run alone.
-    provider, environment, probes
-        For the sidecar.
-
     Raises
     ------
     InputError

@@ -218,11 +218,6 @@ def parts(timed: Iterable[tuple[Op, Time]]) -> Parts:
     """Time of a step by what can be hidden behind what.
 
     Source: the sum over operators.
-
-    Parameters
-    ----------
-    timed
-        Operators of the step, with the time of all their executions.
     """
     sums: dict[str, Number] = {"local": 0.0, "collective": 0.0, "host": 0.0, CHOSEN: 0.0}
     spreads: dict[str, Number] = {}

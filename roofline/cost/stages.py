@@ -27,13 +27,7 @@ class Stage:
 
 
 def pipeline(architecture: Architecture, layout: Layout, node: Node) -> tuple[Stage, ...]:
-    """Stages of a layout, in order.
-
-    Parameters
-    ----------
-    architecture, layout, node
-        What is laid out, how, and on what.
-    """
+    """Stages of a layout, in order."""
     counts = layout.stages or parts(len(architecture.layers), layout.pp)
     starts = accumulate(counts[:-1], initial=0)
     wide, local = layout.stage_devices, in_a_node(layout, node)

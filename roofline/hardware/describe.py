@@ -42,11 +42,6 @@ LISTING_UNITS: Final = {
 def describe(gpu: Gpu) -> Table:
     """Every figure of a GPU with its source, as text.
 
-    Parameters
-    ----------
-    gpu
-        From the catalog or a file.
-
     Returns
     -------
     Table

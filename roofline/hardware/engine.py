@@ -174,11 +174,6 @@ def engine_of(name: str, version: str = "") -> Engine:
 
     A version decides; without one the spelling does, for sources of 2024 write "vLLM".
 
-    Parameters
-    ----------
-    name, version
-        As the source writes them.
-
     Examples
     --------
     >>> engine_of("vLLM", "0.15.1").name, engine_of("vLLM").name, engine_of("mlc").name

@@ -32,11 +32,6 @@ UNKNOWN: Final = "unknown"
 def recognised(sku: Sku, board: Board) -> Gpu:
     """The product of the catalog that a device is.
 
-    Parameters
-    ----------
-    sku, board
-        What it has, and what its driver calls it.
-
     Raises
     ------
     UnknownNameError

@@ -22,15 +22,6 @@ def loads(deployment: Deployment, layers: Sequence[Op], stage: Stage) -> Iterato
 
     Weights once, of experts those that are touched, apart; what is read of the cache, and what is
     written to it. They pass through device memory, whose traffic is in the operators already.
-
-    Parameters
-    ----------
-    deployment
-        What is kept outside, and where.
-    layers
-        Operators of the layers.
-    stage
-        The stage that they are of.
     """
     offload = deployment.offload
     if offload.weights:
@@ -66,11 +57,6 @@ def outside_bytes_per_s(deployment: Deployment) -> float:
     """Rate at which a device is loaded: of its wires to the host, or of a drive behind them. [B/s]
 
     Source: the slower of the two is the rate of both.
-
-    Parameters
-    ----------
-    deployment
-        What is kept where.
     """
     link = host_link(deployment.node.gpu)
     assert link is not None, "a device without wires to the host is refused"

@@ -27,15 +27,6 @@ def converted(share: Share, of: Of, room: Room) -> float:
     ``KvCacheConfig.free_gpu_memory_fraction`` (of what is left after weights and buffers);
     llama.cpp ``--ctx-size`` (tokens of the whole cache).
 
-    Parameters
-    ----------
-    share
-        What may be taken.
-    of
-        What the engine's knob is a share of.
-    room
-        Bytes of the device.
-
     Raises
     ------
     InfeasibleError
@@ -78,15 +69,6 @@ def kept_outside(host: Offloaded, of: Outside, room: Room) -> float:
     """Weights on the host in the words of an engine: a share, bytes of a device, or layers left.
 
     Source: vLLM 0.33 ``--cpu-offload-gb`` (GiB of each device); llama.cpp ``--gpu-layers``.
-
-    Parameters
-    ----------
-    host
-        What is kept there.
-    of
-        What the engine's knob counts.
-    room
-        Bytes and layers of the device.
     """
     if host.of == of:
         return host.value

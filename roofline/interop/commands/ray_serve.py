@@ -41,11 +41,6 @@ ACCELERATORS: Final[Mapping[str, str]] = {
 def write(served: Served, site: Site) -> Command:
     """The configuration, how it is run, and ``vllm bench serve``.
 
-    Parameters
-    ----------
-    served, site
-        What the server is told; what it is written for.
-
     Raises
     ------
     InputError

@@ -68,15 +68,6 @@ def write(target: str, served: Served, site: Site) -> Command:
 def read(text: str, files: Files, source: str = "command") -> Read:
     """What a command, a script with one, a Kubernetes manifest or a Ray Serve configuration says.
 
-    Parameters
-    ----------
-    text
-        The command itself, or what the file holds.
-    files
-        Reads files that a command names.
-    source
-        What errors call the text.
-
     Raises
     ------
     InputError, DocumentError

@@ -56,15 +56,7 @@ def split(command: str, source: str = "command") -> Line:
 
 
 def commands(script: str, source: str = "command") -> tuple[Line, ...]:
-    """Split the commands of a script, one a line; see `split`.
-
-    Parameters
-    ----------
-    script
-        Simple commands; lines that end in a backslash go on.
-    source
-        What errors call it.
-    """
+    """Split the commands of a script, one a line; see `split`."""
     text = Text(script, source)
     if len(script) > MOST:
         raise text.error(0, f"{len(script):,} characters are no command", f"give up to {MOST:,}")

@@ -24,11 +24,6 @@ from roofline.interop.commands.yaml_text import Block, Quoted, dump
 def write(served: Served, site: Site) -> Command:
     """Manifests of a Deployment and its Service, with a ConfigMap where the engine wants a file.
 
-    Parameters
-    ----------
-    served, site
-        What the server is told; what it is written for.
-
     Raises
     ------
     LayoutError

@@ -20,11 +20,6 @@ from roofline.interop.commands.served import Served, Site, Speculation
 def write(served: Served, site: Site) -> Command:
     """The command of a server, and ``llama-bench`` or ``llama-batched-bench``.
 
-    Parameters
-    ----------
-    served, site
-        What the server is told; what it is written for.
-
     Raises
     ------
     LayoutError

@@ -13,11 +13,6 @@ from roofline.interop.commands.sglang.facts import GIB, KV, METHODS, ONLINE, STA
 def write(served: Served, site: Site) -> Command:
     """The command of a server, and ``sglang.bench_serving``.
 
-    Parameters
-    ----------
-    served, site
-        What the server is told; what it is written for.
-
     Raises
     ------
     LayoutError

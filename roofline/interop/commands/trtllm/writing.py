@@ -14,11 +14,6 @@ from roofline.interop.commands.yaml_text import Quoted, dump
 def write(served: Served, site: Site) -> Command:
     """The command of a server with its file, and ``aiperf profile``.
 
-    Parameters
-    ----------
-    served, site
-        What the server is told; what it is written for.
-
     Raises
     ------
     LayoutError

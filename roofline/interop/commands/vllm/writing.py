@@ -16,11 +16,6 @@ from roofline.interop.commands.vllm.facts import GIB, KV, LOOKUP, METHODS, ONLIN
 def write(served: Served, site: Site) -> Command:
     """The command of a server, and ``vllm bench serve``.
 
-    Parameters
-    ----------
-    served, site
-        What the server is told; what it is written for.
-
     Raises
     ------
     LayoutError
