@@ -1,9 +1,10 @@
 """How the next token is chosen, as operators: the passes over the logits that a choice takes."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-from roofline.cost import sampling as passes
+from roofline.cost.sampling import converted, over_logits
 from roofline.cost.work import Number, Op
 from roofline.errors import InputError
 
@@ -75,26 +76,27 @@ def sampling_ops(
     >>> list(sampling_ops(Sampling(0.7, top_p=0.9), 1.0, 1000.0))
     ['logits-to-single', 'temperature', 'sort', 'softmax', 'top-p', 'softmax-2', 'draw']
     """
-    made = {"logits-to-single": passes.converted(rows, vocab, width=width)}
+    made = {"logits-to-single": converted(rows, vocab, width=width)}
+    passed = partial(over_logits, rows, vocab)
     cut = sampling.top_k > 0 or sampling.top_p < 1
     if sampling.temperature == 0:
-        made["argmax"] = passes.argmax(rows, vocab)
+        made["argmax"] = passed("argmax")
     else:
         if sampling.temperature != 1:
-            made["temperature"] = passes.scaled_by_temperature(rows, vocab)
+            made["temperature"] = passed("temperature")
         if cut and sampling.method == "rejection":
-            made["softmax"] = passes.softmax(rows, vocab)
-            made["draw"] = passes.drawn_by_rejection(rows, vocab, rounds=sampling.rounds)
+            made["softmax"] = passed("softmax")
+            made["draw"] = passed("draw-and-check", times=sampling.rounds)
         else:
             if cut:
-                made["sort"] = passes.sort(rows, vocab)
+                made["sort"] = passed("sort")
             if sampling.top_k:
-                made["top-k"] = passes.cut_by_rank(rows, vocab)
+                made["top-k"] = passed("top-k")
             if sampling.top_p < 1:
-                made["softmax"] = passes.softmax(rows, vocab)
-                made["top-p"] = passes.cut_by_sum(rows, vocab)
-            made["softmax-2" if "softmax" in made else "softmax"] = passes.softmax(rows, vocab)
-            made["draw"] = passes.drawn(rows, vocab)
+                made["softmax"] = passed("softmax")
+                made["top-p"] = passed("top-p")
+            made["softmax-2" if "softmax" in made else "softmax"] = passed("softmax")
+            made["draw"] = passed("draw")
     dims = {"m": rows, "width": vocab}
     return {
         name: Op(name, "pointwise", work, arithmetic="fp32" if name != "logits-to-single" else "",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from roofline.cost import branching
 from roofline.cost.roof import seconds
-from roofline.cost.sampling import argmax, drawn, drawn_by_rejection, softmax, sort
+from roofline.cost.sampling import over_logits
 from roofline.cost.work import Work
 from roofline.errors import InputError
 from roofline.serving.sampling import Sampling, sampling_ops
@@ -71,13 +71,13 @@ def test_rows_on_an_axis_are_the_rows_one_by_one() -> None:
 
 
 def test_an_online_softmax_touches_each_element_three_times() -> None:
-    assert softmax(1.0, 1.0).hbm_bytes == 3 * 4
+    assert over_logits(1.0, 1.0, "softmax").hbm_bytes == 3 * 4
 
 
 def test_sorting_costs_more_than_all_else_of_top_p() -> None:
     ops = sampling_ops(Sampling(0.7, top_p=0.9), 1.0, 1.0)
     rest = sum(float(op.work.hbm_bytes) for name, op in ops.items() if name != "sort")
-    assert sort(1.0, 1.0).hbm_bytes > rest * 0.5
+    assert over_logits(1.0, 1.0, "sort").hbm_bytes > rest * 0.5
     assert max(ops, key=lambda name: float(ops[name].work.hbm_bytes)) == "sort"
 
 
@@ -109,9 +109,10 @@ def test_choices_that_mean_nothing_are_refused(given_: dict[str, Any], said: str
 
 
 def test_more_rounds_of_rejection_read_more() -> None:
-    once, twice = (drawn_by_rejection(1.0, 100.0, rounds=rounds) for rounds in (1.0, 2.0))
+    once, twice = (over_logits(1.0, 100.0, "draw-and-check", times=n) for n in (1.0, 2.0))
     assert twice.hbm_bytes == 2 * once.hbm_bytes
-    assert argmax(1.0, 100.0).hbm_bytes < once.hbm_bytes < drawn(1.0, 100.0).hbm_bytes
+    greedy, sampled = (over_logits(1.0, 100.0, name) for name in ("argmax", "draw"))
+    assert greedy.hbm_bytes < once.hbm_bytes < sampled.hbm_bytes
 
 
 # --- several answers

@@ -6,15 +6,7 @@ from dataclasses import replace
 
 from roofline.errors import InputError
 from roofline.interop.commands import looking
-from roofline.interop.commands.kubernetes.facts import (
-    APART,
-    CONTAINERS,
-    ENGINES,
-    LIMITS,
-    OTHERS,
-    SAYS,
-    SHELLS,
-)
+from roofline.interop.commands.kubernetes import facts
 from roofline.interop.commands.reading import Files, Read
 from roofline.interop.commands.served import Served
 from roofline.interop.commands.words import Line, Word, split
@@ -46,11 +38,11 @@ def is_manifest(text: str) -> bool:
 def documents(text: str, source: str) -> list[Document]:
     """Documents of a manifest, each with the lines that it has in the whole."""
     out, start = [], 0
-    for match in (*APART.finditer(text), None):
+    for match in (*facts.APART.finditer(text), None):
         end = len(text) if match is None else match.start()
         # Blank lines in place of what is before keep the places in errors right.
         before = "\n" * text[:start].count("\n")
-        if SAYS.search(text[start:end]):
+        if facts.SAYS.search(text[start:end]):
             out.append(parse_yaml(before + text[start:end].strip("\n") + "\n", source))
         start = len(text) if match is None else match.end() + 1
     return out
@@ -82,11 +74,11 @@ def read(text: str, source: str, files: Files) -> Read:
 def _pod_read(document: Document, configs: Mapping[str, str], files: Files) -> Read:
     """The first container that starts an engine."""
     read_file = _config_reader(configs, document.source, files)
-    for place in range(len(looking.items(document, *CONTAINERS))):
-        where = (*CONTAINERS, place)
+    for place in range(len(looking.items(document, *facts.CONTAINERS))):
+        where = (*facts.CONTAINERS, place)
         source = Text(document.text, document.source)
         line = Line(tuple(_words(document, where)), source, _variables(document, where))
-        for engine in ENGINES.values():
+        for engine in facts.ENGINES.values():
             if engine.starts(line) is None:
                 continue
             result: Read = engine.read(line, read_file)
@@ -97,9 +89,9 @@ def _pod_read(document: Document, configs: Mapping[str, str], files: Files) -> R
             return replace(result, served=served, unused=unused)
     raise looking.fault(
         document,
-        CONTAINERS,
+        facts.CONTAINERS,
         "no container starts a known engine",
-        f"known: {', '.join(ENGINES)}; say its command in full",
+        f"known: {', '.join(facts.ENGINES)}; say its command in full",
     )
 
 
@@ -130,7 +122,7 @@ def _words(document: Document, where: looking.Path) -> list[Word]:
             path = (*where, key, place)
             word = _unescaped(looking.text(document, *path), document.where(*path))
             out.append(Word(word, document.offset(*path)))
-    if len(out) == 3 and out[0].text.rpartition("/")[2] in SHELLS and out[1].text == "-c":
+    if len(out) == 3 and out[0].text.rpartition("/")[2] in facts.SHELLS and out[1].text == "-c":
         inside = split(out[2].text, document.where(*where))
         return [Word(word.text, out[2].at) for word in inside.words]
     return out
@@ -149,7 +141,7 @@ def _config_reader(configs: Mapping[str, str], source: str, files: Files) -> Fil
 def _check_devices(document: Document, where: looking.Path, served: Served) -> None:
     """As many devices as the layout takes, if the pod says how many."""
     path = (*where, "resources", "limits")
-    devices, counted = int(served.layout.devices), {*LIMITS.values(), *OTHERS}
+    devices, counted = int(served.layout.devices), {*facts.LIMITS.values(), *facts.OTHERS}
     for name in looking.mapping(document, *path):
         if name in counted and looking.text(document, *path, name) != str(devices):
             raise looking.fault(

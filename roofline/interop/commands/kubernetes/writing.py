@@ -7,16 +7,7 @@ from typing import Any
 from roofline.errors import LayoutError
 from roofline.interop.commands import llamacpp
 from roofline.interop.commands.command import Command
-from roofline.interop.commands.kubernetes.facts import (
-    CONFIG,
-    ENGINES,
-    LIMITS,
-    LONGEST,
-    PROGRAMS,
-    SHARED_MEMORY,
-    TOKEN,
-    UNFIT,
-)
+from roofline.interop.commands.kubernetes import facts
 from roofline.interop.commands.served import Served, Site
 from roofline.interop.commands.yaml_text import Block, Quoted, dump
 
@@ -37,7 +28,7 @@ def write(served: Served, site: Site) -> Command:
             f"of {site.gpus_per_node}",
             hint="use a layout within a node; a LeaderWorkerSet of several pods is not written",
         )
-    engine = ENGINES[served.engine]
+    engine = facts.ENGINES[served.engine]
     command = engine.write(replace(served, replicas=1), site)
     name = label(served.model)
     documents = [_deployment(served, site, command, engine.IMAGE, name), _service(site, name)]
@@ -72,7 +63,7 @@ def label(model: str) -> str:
     ('llama-3-1-8b', 'reboot', 'model')
     """
     last = model.rstrip("/").rpartition("/")[2].lower()
-    return UNFIT.sub("-", last).strip("-")[:LONGEST].strip("-") or "model"
+    return facts.UNFIT.sub("-", last).strip("-")[: facts.LONGEST].strip("-") or "model"
 
 
 def _deployment(
@@ -82,7 +73,7 @@ def _deployment(
     pod: dict[str, Any] = {"containers": [_container(served, site, command, image)]}
     volumes: list[dict[str, Any]] = []
     if served.layout.devices > 1:
-        memory = {"medium": "Memory", "sizeLimit": SHARED_MEMORY}
+        memory = {"medium": "Memory", "sizeLimit": facts.SHARED_MEMORY}
         volumes.append({"name": "shm", "emptyDir": memory})
     if command.files:
         volumes.append({"name": "config", "configMap": {"name": f"{name}-config"}})
@@ -101,16 +92,18 @@ def _deployment(
 
 
 def _container(served: Served, site: Site, command: Command, image: str) -> dict[str, Any]:
-    words = [f"{CONFIG}/{word}" if word in command.files else word for word in command.words]
-    words[0] = PROGRAMS.get(words[0], words[0])
+    words = [f"{facts.CONFIG}/{word}" if word in command.files else word for word in command.words]
+    words[0] = facts.PROGRAMS.get(words[0], words[0])
     host = [] if "--host" in words else ["--host", "0.0.0.0"]
     mounts: list[dict[str, Any]] = []
     if served.layout.devices > 1:
         mounts.append({"name": "shm", "mountPath": "/dev/shm"})
     if command.files:
-        mounts.append({"name": "config", "mountPath": CONFIG, "readOnly": True})
+        mounts.append({"name": "config", "mountPath": facts.CONFIG, "readOnly": True})
     devices = Quoted(str(int(served.layout.devices)))
-    resource = LIMITS.get(site.gpu, LIMITS.get(site.vendor.lower(), LIMITS["nvidia"]))
+    resource = facts.LIMITS.get(
+        site.gpu, facts.LIMITS.get(site.vendor.lower(), facts.LIMITS["nvidia"])
+    )
     limit = {resource: devices}
     probe = {"httpGet": {"path": "/health", "port": site.port}}
     out: dict[str, Any] = {
@@ -122,7 +115,7 @@ def _container(served: Served, site: Site, command: Command, image: str) -> dict
         "startupProbe": {**probe, "periodSeconds": 10, "failureThreshold": 180},
         "readinessProbe": {**probe, "periodSeconds": 10},
     }
-    out["env"] = [TOKEN] + [
+    out["env"] = [facts.TOKEN] + [
         {"name": variable, "value": Quoted(_escaped(value))}
         for variable, value in command.environment.items()
     ]

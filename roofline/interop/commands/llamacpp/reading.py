@@ -3,14 +3,7 @@
 from roofline.cost.layout import Layout
 from roofline.interop.commands import shared
 from roofline.interop.commands.flags import Given, flags
-from roofline.interop.commands.llamacpp.facts import (
-    KNOWN,
-    KV_READ,
-    METHODS_READ,
-    NAME,
-    STORED,
-    SUFFIX,
-)
+from roofline.interop.commands.llamacpp import facts
 from roofline.interop.commands.reading import Files, Read, Start, after, others
 from roofline.interop.commands.served import Offloaded, Served, Share, Speculation
 from roofline.interop.commands.words import Line
@@ -31,13 +24,13 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     assert start is not None, "not a command of llama.cpp"
-    given = flags(line.words[start.end :], KNOWN, line.source)
+    given = flags(line.words[start.end :], facts.KNOWN, line.source)
     notes: list[str] = []
     model, weights = _model_read(given, line, notes)
     layout = _layout_read(given)
     sequences = given.whole("parallel")
     served = Served(
-        NAME,
+        facts.NAME,
         model,
         layout,
         weights=weights,
@@ -63,13 +56,13 @@ def _model_read(given: Given, line: Line, notes: list[str]) -> tuple[str, str]:
     if file is None and repository is None:
         raise line.source.error(0, "no model is named", "give --model FILE.gguf")
     if file is not None:
-        stem = file.text.removesuffix(SUFFIX)
+        stem = file.text.removesuffix(facts.SUFFIX)
         name, dash, word = stem.rpartition("-")
     else:
         assert repository is not None
         stem, dash, word = repository.text.partition(":")
         name = stem = stem.removesuffix("-GGUF")
-    formats = {written: ours for ours, written in STORED.items()}
+    formats = {written: ours for ours, written in facts.STORED.items()}
     if dash and word.upper() in formats:
         return name, formats[word.upper()]
     if dash and word[:1].upper() == "Q" and word[1:2].isdigit():
@@ -95,8 +88,8 @@ def _layout_read(given: Given) -> Layout:
 
 
 def _kv_read(given: Given, notes: list[str]) -> str:
-    keys = given.chosen("cache-type-k", KV_READ, "a cache that is not modelled")
-    values = given.chosen("cache-type-v", KV_READ, "a cache that is not modelled")
+    keys = given.chosen("cache-type-k", facts.KV_READ, "a cache that is not modelled")
+    values = given.chosen("cache-type-v", facts.KV_READ, "a cache that is not modelled")
     if (keys or "auto") != (values or "auto"):
         notes.append("keys and values in two formats are counted as those of the keys")
     if keys in ("int8-kv", "int4-kv"):
@@ -150,11 +143,11 @@ def _offloaded_read(given: Given) -> Offloaded | None:
 def _speculation_read(given: Given) -> Speculation | None:
     name = given.find("spec-type")
     drafted, looked_up = given.whole("spec-draft-n-max"), given.whole("spec-ngram-simple-size-m")
-    model = (given.text("spec-draft-model") or "").removesuffix(SUFFIX)
+    model = (given.text("spec-draft-model") or "").removesuffix(facts.SUFFIX)
     if name is None or name.text == "none":
         return None
-    method = METHODS_READ.get(name.text)
+    method = facts.METHODS_READ.get(name.text)
     if method is None:
-        name.refuse(f"{name.text!r:.40} is not modelled", f"known: {', '.join(METHODS_READ)}")
+        name.refuse(f"{name.text!r:.40} is not modelled", f"known: {', '.join(facts.METHODS_READ)}")
     tokens = (looked_up or 48) if method == "ngram" else (drafted or 3)
     return Speculation(method, tokens, model if method in ("eagle", "model") else "")

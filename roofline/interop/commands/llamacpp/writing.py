@@ -3,16 +3,7 @@
 from roofline.cost.layout import Layout
 from roofline.interop.commands import shared
 from roofline.interop.commands.command import Command, Notes
-from roofline.interop.commands.llamacpp.facts import (
-    DEVICES,
-    KV,
-    METHODS,
-    MOST_CONTEXT,
-    MOST_SLOTS,
-    STORED,
-    SUFFIX,
-    TITLE,
-)
+from roofline.interop.commands.llamacpp import facts
 from roofline.interop.commands.memory import converted, kept_outside
 from roofline.interop.commands.served import Served, Site, Speculation
 
@@ -57,7 +48,7 @@ def write(served: Served, site: Site) -> Command:
     # What is not said would be fitted to the memory that is free, and differ from what is modelled.
     parts += [("--fit", "off"), ("--port", str(site.port))]
     return Command(
-        TITLE,
+        facts.TITLE,
         tuple(parts),
         benchmark=_bench(served, site, file, (*devices, *steps, *cache, *resident)),
         notes=tuple(notes.said),
@@ -102,15 +93,15 @@ def _for_bench(same: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]
 def _gguf(served: Served, site: Site, notes: Notes) -> str:
     """Name of the file of weights."""
     stored = served.weights or site.stored
-    if served.model.endswith(SUFFIX):
+    if served.model.endswith(facts.SUFFIX):
         return served.model
-    if stored in STORED:
+    if stored in facts.STORED:
         notes.say(
             f"llama.cpp reads GGUF: convert {served.model} with convert_hf_to_gguf.py --outtype "
-            f"{STORED[stored].lower()}, or name a file that is there"
+            f"{facts.STORED[stored].lower()}, or name a file that is there"
         )
-        word = f"-{STORED[stored]}" if served.weights else ""
-        return f"{served.model}{word}{SUFFIX}"
+        word = f"-{facts.STORED[stored]}" if served.weights else ""
+        return f"{served.model}{word}{facts.SUFFIX}"
     lost = "weights" if served.weights else ""
     sentence = (
         f"no GGUF format is {stored}: convert {served.model} to the nearest one, such as Q8_0 "
@@ -120,7 +111,7 @@ def _gguf(served: Served, site: Site, notes: Notes) -> str:
         notes.lose(lost, sentence)
     else:
         notes.say(sentence)
-    return f"{served.model}{SUFFIX}"
+    return f"{served.model}{facts.SUFFIX}"
 
 
 def _devices(layout: Layout, site: Site, notes: Notes) -> list[tuple[str, ...]]:
@@ -139,7 +130,7 @@ def _devices(layout: Layout, site: Site, notes: Notes) -> list[tuple[str, ...]]:
             f"{site.gpus_per_node} devices are in a node",
             "use one node: its RPC backend is not modelled",
         )
-    kind = DEVICES.get(site.vendor.lower(), "CUDA")
+    kind = facts.DEVICES.get(site.vendor.lower(), "CUDA")
     named = ",".join(f"{kind}{place}" for place in range(int(layout.devices)))
     out: list[tuple[str, ...]] = [("--device", named)]
     if layout.tp != 1:
@@ -156,9 +147,11 @@ def _context(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
     """Slots, the longest sequence, and the cache that all share."""
     out: list[tuple[str, ...]] = []
     if served.max_sequences is not None:
-        slots = min(served.max_sequences, MOST_SLOTS)
+        slots = min(served.max_sequences, facts.MOST_SLOTS)
         if slots != served.max_sequences:
-            notes.lose("max_sequences", f"llama.cpp runs up to {MOST_SLOTS} sequences at once")
+            notes.lose(
+                "max_sequences", f"llama.cpp runs up to {facts.MOST_SLOTS} sequences at once"
+            )
         out.append(("--parallel", str(slots)))
     out.append(("--kv-unified",))
     if served.max_context is not None:
@@ -167,9 +160,9 @@ def _context(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
         tokens = int(converted(served.memory, "tokens", site.room))
         if not tokens:
             notes.lose("memory", "nothing is cached, and llama.cpp has no other flag for memory")
-        elif tokens > MOST_CONTEXT:
-            notes.lose("memory", f"llama.cpp counts up to {MOST_CONTEXT:,} tokens of cache")
-            tokens = MOST_CONTEXT
+        elif tokens > facts.MOST_CONTEXT:
+            notes.lose("memory", f"llama.cpp counts up to {facts.MOST_CONTEXT:,} tokens of cache")
+            tokens = facts.MOST_CONTEXT
         out.append(("--ctx-size", str(tokens)))
     return out
 
@@ -177,7 +170,7 @@ def _context(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
 def _cache(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
     if served.kv == "auto":
         return []
-    if served.kv not in KV:
+    if served.kv not in facts.KV:
         notes.lose(
             "kv",
             f"llama.cpp has no {served.kv} cache: q8_0 (8.5 bits) and q4_0 (4.5 bits) are nearest; "
@@ -188,7 +181,7 @@ def _cache(served: Served, site: Site, notes: Notes) -> list[tuple[str, ...]]:
         # f16 is what it takes unless told: reading it back says nothing was asked.
         notes.lose("kv", "llama.cpp keeps f16 unless told: an fp16 cache is its default")
         return []
-    return [("--cache-type-k", KV[served.kv], "--cache-type-v", KV[served.kv])]
+    return [("--cache-type-k", facts.KV[served.kv], "--cache-type-v", facts.KV[served.kv])]
 
 
 def _resident(served: Served, site: Site) -> list[tuple[str, ...]]:
@@ -201,7 +194,7 @@ def _resident(served: Served, site: Site) -> list[tuple[str, ...]]:
 def _speculative(draft: Speculation | None) -> list[tuple[str, ...]]:
     if draft is None:
         return []
-    out: list[tuple[str, ...]] = [("--spec-type", METHODS[draft.method])]
+    out: list[tuple[str, ...]] = [("--spec-type", facts.METHODS[draft.method])]
     if draft.model:
         out.append(("--spec-draft-model", _with_suffix(draft.model)))
     flag = "--spec-ngram-simple-size-m" if draft.method == "ngram" else "--spec-draft-n-max"
@@ -209,4 +202,4 @@ def _speculative(draft: Speculation | None) -> list[tuple[str, ...]]:
 
 
 def _with_suffix(model: str) -> str:
-    return model if model.endswith(SUFFIX) else f"{model}{SUFFIX}"
+    return model if model.endswith(facts.SUFFIX) else f"{model}{facts.SUFFIX}"

@@ -5,15 +5,7 @@ from roofline.interop.commands import shared
 from roofline.interop.commands.flags import Given, Value, flags
 from roofline.interop.commands.reading import Files, Read, Start, after, others, told
 from roofline.interop.commands.served import Offloaded, Served, Share, Speculation
-from roofline.interop.commands.sglang.facts import (
-    GIB,
-    KNOWN,
-    KV_READ,
-    METHODS_READ,
-    NAME,
-    QUANTISED,
-    STAGES,
-)
+from roofline.interop.commands.sglang import facts
 from roofline.interop.commands.words import Line
 
 
@@ -33,24 +25,24 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     assert start is not None, "not a command of SGLang"
-    given = flags(line.words[start.end :], KNOWN, line.source)
+    given = flags(line.words[start.end :], facts.KNOWN, line.source)
     notes: list[str] = []
     model = given.text("model-path")
     if model is None:
         raise line.source.error(0, "no model is named", "give --model-path")
-    stages = told(line, STAGES)
+    stages = told(line, facts.STAGES)
     if stages is not None:
-        given.values["stages"] = [Value(stages.text, STAGES, stages.at, line.source)]
+        given.values["stages"] = [Value(stages.text, facts.STAGES, stages.at, line.source)]
     layout, replicas = _layout_read(given, notes)
     static = given.share("mem-fraction-static")
     chunked, budget = _budget_read(given)
     served = Served(
-        NAME,
+        facts.NAME,
         model,
         layout,
         replicas=replicas,
-        weights=shared.weights_of(given, QUANTISED),
-        kv=given.chosen("kv-cache-dtype", KV_READ, "a cache that is not modelled") or "auto",
+        weights=shared.weights_of(given, facts.QUANTISED),
+        kv=given.chosen("kv-cache-dtype", facts.KV_READ, "a cache that is not modelled") or "auto",
         max_sequences=given.whole("max-running-requests"),
         token_budget=budget,
         max_context=given.whole("context-length"),
@@ -65,7 +57,9 @@ def read(line: Line, files: Files) -> Read:
     )
     extra = [value.text for value in given.positional]
     return Read(
-        served, (*start.before(line), *others(line, STAGES), *given.unused(), *extra), tuple(notes)
+        served,
+        (*start.before(line), *others(line, facts.STAGES), *given.unused(), *extra),
+        tuple(notes),
     )
 
 
@@ -115,7 +109,7 @@ def _budget_read(given: Given) -> tuple[bool, int | None]:
 
 def _offloaded_read(given: Given) -> Offloaded | None:
     size = given.whole("cpu-offload-gb", least=0)
-    return Offloaded(size * GIB, "bytes") if size else None
+    return Offloaded(size * facts.GIB, "bytes") if size else None
 
 
 def _speculation_read(given: Given) -> Speculation | None:
@@ -126,9 +120,9 @@ def _speculation_read(given: Given) -> Speculation | None:
     width = given.find("speculative-eagle-topk")
     if name is None:
         return None
-    method = METHODS_READ.get(name.text.upper())
+    method = facts.METHODS_READ.get(name.text.upper())
     if method is None:
-        name.refuse(f"{name.text!r:.40} is not modelled", f"known: {', '.join(METHODS_READ)}")
+        name.refuse(f"{name.text!r:.40} is not modelled", f"known: {', '.join(facts.METHODS_READ)}")
     if width is not None and width.text != "1":
         width.refuse("a tree of drafts is not read", "roofline speculate --tree prices one")
     row = None if drafted is None else drafted - 1

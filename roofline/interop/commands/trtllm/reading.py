@@ -5,16 +5,7 @@ from roofline.interop.commands import shared
 from roofline.interop.commands.flags import Given, flags, keys
 from roofline.interop.commands.reading import Files, Read, Start, after, others
 from roofline.interop.commands.served import Served, Share, Speculation
-from roofline.interop.commands.trtllm.facts import (
-    DTYPE_READ,
-    GRAPHS,
-    KEYS,
-    KNOWN,
-    KV,
-    METHODS_READ,
-    NAME,
-    OVERLAPPED,
-)
+from roofline.interop.commands.trtllm import facts
 from roofline.interop.commands.words import Line
 
 
@@ -34,27 +25,28 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     assert start is not None, "not a command of TensorRT-LLM"
-    given = flags(line.words[start.end :], KNOWN, line.source)
+    given = flags(line.words[start.end :], facts.KNOWN, line.source)
     if not given.positional:
         raise line.source.error(0, "no model is named", "write trtllm-serve MODEL")
     model = given.positional[0].text
     graphs = True
     if (named := given.find("config")) is not None:
         document = files(named.text)
-        given = given.merged(keys(document, (), KEYS))
+        given = given.merged(keys(document, (), facts.KEYS))
         # An empty configuration of CUDA graphs turns them off; none at all leaves them on.
         settings = document.data if isinstance(document.data, dict) else {}
-        graphs = settings.get(GRAPHS, {}) is not None
+        graphs = settings.get(facts.GRAPHS, {}) is not None
     layout = _layout_read(given)
     groups = int(layout.dp)
     sequences, tokens = given.whole("max-batch-size"), given.whole("max-num-tokens")
     free = given.share("free-gpu-memory-fraction")
     served = Served(
-        NAME,
+        facts.NAME,
         model,
         layout,
-        weights=given.chosen("dtype", DTYPE_READ, "no type that weights are computed in") or "",
-        kv=given.chosen("kv-dtype", {word: name for name, word in KV.items()}, "not modelled")
+        weights=given.chosen("dtype", facts.DTYPE_READ, "no type that weights are computed in")
+        or "",
+        kv=given.chosen("kv-dtype", {word: name for name, word in facts.KV.items()}, "not modelled")
         or "auto",
         max_sequences=None if sequences is None else sequences * groups,
         token_budget=None if tokens is None else tokens * groups,
@@ -90,10 +82,10 @@ def _speculation_read(given: Given) -> Speculation | None:
     model = given.text("draft-model") or ""
     if name is None:
         return None
-    method = METHODS_READ.get(name.text)
+    method = facts.METHODS_READ.get(name.text)
     if method is None:
-        name.refuse(f"{name.text!r:.40} is not modelled", f"known: {', '.join(METHODS_READ)}")
-    if method in OVERLAPPED:
+        name.refuse(f"{name.text!r:.40} is not modelled", f"known: {', '.join(facts.METHODS_READ)}")
+    if method in facts.OVERLAPPED:
         given.find("no-overlap")
     if tokens is None:
         name.refuse("it does not say how many tokens are drafted", "give max_draft_len")

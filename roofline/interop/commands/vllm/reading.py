@@ -9,16 +9,7 @@ from roofline.interop.commands import shared
 from roofline.interop.commands.flags import Given, Value, flags
 from roofline.interop.commands.reading import Files, Read, Start, after, others, told
 from roofline.interop.commands.served import Offloaded, Served, Share, Speculation
-from roofline.interop.commands.vllm.facts import (
-    GIB,
-    IMAGE,
-    KNOWN,
-    KV_READ,
-    METHODS_READ,
-    NAME,
-    QUANTISED,
-    STAGES,
-)
+from roofline.interop.commands.vllm import facts
 from roofline.interop.commands.words import Line
 
 
@@ -30,7 +21,7 @@ def starts(line: Line) -> Start | None:
     if found is None:
         # The image's entry point is the server: what follows its name are arguments.
         for place, word in enumerate(line.words):
-            if word.text.partition(":")[0].endswith(IMAGE.partition(":")[0]):
+            if word.text.partition(":")[0].endswith(facts.IMAGE.partition(":")[0]):
                 return Start(place, place + 1)
     return found
 
@@ -45,7 +36,7 @@ def read(line: Line, files: Files) -> Read:
     """
     start = starts(line)
     assert start is not None, "not a command of vLLM"
-    given = flags(line.words[start.end :], KNOWN, line.source)
+    given = flags(line.words[start.end :], facts.KNOWN, line.source)
     named = given.find("model")
     if named is not None:
         given.positional.append(named)
@@ -54,13 +45,13 @@ def read(line: Line, files: Files) -> Read:
     model = given.positional[0]
     if named is not None and named.text != model.text:
         named.refuse(f"{model.text!r:.60} is served already", "name one model")
-    stages = told(line, STAGES)
+    stages = told(line, facts.STAGES)
     if stages is not None:
-        given.values["stages"] = [Value(stages.text, STAGES, stages.at, line.source)]
+        given.values["stages"] = [Value(stages.text, facts.STAGES, stages.at, line.source)]
     found = from_settings(given, model.text)
     extra = [value.text for value in given.positional[1:] if value is not named]
     return replace(
-        found, unused=(*start.before(line), *others(line, STAGES), *given.unused(), *extra)
+        found, unused=(*start.before(line), *others(line, facts.STAGES), *given.unused(), *extra)
     )
 
 
@@ -82,11 +73,11 @@ def from_settings(given: Given, model: str) -> Read:
         )
     utilization = given.share("gpu-memory-utilization")
     served = Served(
-        NAME,
+        facts.NAME,
         model,
         layout,
-        weights=shared.weights_of(given, QUANTISED),
-        kv=given.chosen("kv-cache-dtype", KV_READ, "a cache that is not modelled") or "auto",
+        weights=shared.weights_of(given, facts.QUANTISED),
+        kv=given.chosen("kv-cache-dtype", facts.KV_READ, "a cache that is not modelled") or "auto",
         max_sequences=None if sequences is None else sequences * dp,
         token_budget=None if tokens is None else tokens * dp,
         max_context=length,
@@ -143,7 +134,7 @@ def _offloaded_read(given: Given) -> Offloaded | None:
     if found is None or found.text == "0":
         return None
     size = given.share("cpu-offload-gb", most=2.0**20)
-    return None if size is None else Offloaded(size * GIB, "bytes")
+    return None if size is None else Offloaded(size * facts.GIB, "bytes")
 
 
 def _speculation_read(given: Given) -> Speculation | None:
@@ -169,14 +160,14 @@ def _speculation_read(given: Given) -> Speculation | None:
                 repeated.refuse("--speculative-config says it too", "say it once")
             said[written] = value
     method = str(said.get("method", "draft_model" if said.get("model") else ""))
-    if method not in METHODS_READ:
+    if method not in facts.METHODS_READ:
         anchor.refuse(
-            f"drafting by {method!r:.40} is not modelled", f"known: {', '.join(METHODS_READ)}"
+            f"drafting by {method!r:.40} is not modelled", f"known: {', '.join(facts.METHODS_READ)}"
         )
     tokens = str(said.get("num_speculative_tokens", ""))
     if not tokens.isdecimal():
         anchor.refuse("it does not say num_speculative_tokens", "say how many tokens are drafted")
-    ours = METHODS_READ[method]
+    ours = facts.METHODS_READ[method]
     model = str(said.get("model", "")) if ours in ("eagle", "model") else ""
     return Speculation(ours, int(tokens), model)
 
