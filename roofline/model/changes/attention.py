@@ -5,7 +5,7 @@ from typing import Final
 
 from roofline.errors import InputError
 from roofline.model.architecture import Architecture, Attention, Block, Mla
-from roofline.model.changes.values import attends, in_layers, pair, whole
+from roofline.model.changes.values import attends, in_attention, in_layers, pair, whole
 
 ROPE_DIM: Final = 64
 """Width of the rotated key beside a latent. DeepSeek-V2 (arXiv 2405.04434), section 3.1.2."""
@@ -52,14 +52,7 @@ def gqa(network: Architecture, value: str) -> Architecture:
                 f"{part.heads} query heads cannot share {kv_heads} key/value heads evenly",
                 hint=f"key/value heads that divide {part.heads}: {', '.join(fits)}",
             )
-
-    def change(_: int, block: Block) -> Block | None:
-        part = block.mixer
-        if not isinstance(part, Attention):
-            return None
-        return replace(block, mixer=with_heads(part, part.heads, kv_heads))
-
-    return in_layers(network, change)
+    return in_attention(network, lambda part: with_heads(part, part.heads, kv_heads))
 
 
 def mqa(network: Architecture, _: str) -> Architecture:
@@ -70,14 +63,7 @@ def mqa(network: Architecture, _: str) -> Architecture:
 def mha(network: Architecture, _: str) -> Architecture:
     """As many key/value heads as query heads."""
     attends(network, "mha")
-
-    def change(_: int, block: Block) -> Block | None:
-        part = block.mixer
-        if not isinstance(part, Attention):
-            return None
-        return replace(block, mixer=with_heads(part, part.heads, part.heads))
-
-    return in_layers(network, change)
+    return in_attention(network, lambda part: with_heads(part, part.heads, part.heads))
 
 
 def gqa_reason(before: Architecture, after: Architecture, _: str) -> str:
@@ -92,13 +78,10 @@ def window(network: Architecture, value: str) -> Architecture:
     size = whole(value, "window")
     attends(network, "window")
 
-    def change(_: int, block: Block) -> Block | None:
-        part = block.mixer
-        if not isinstance(part, Attention) or part.index is not None:
-            return None
-        return replace(block, mixer=replace(part, window=size, chunk=None))
+    def change(part: Attention) -> Attention | None:
+        return None if part.index is not None else replace(part, window=size, chunk=None)
 
-    return in_layers(network, change)
+    return in_attention(network, change)
 
 
 def global_every(network: Architecture, value: str) -> Architecture:
@@ -118,17 +101,12 @@ def global_every(network: Architecture, value: str) -> Architecture:
         )
     seen = 0
 
-    def change(_: int, block: Block) -> Block | None:
+    def change(part: Attention) -> Attention | None:
         nonlocal seen
-        part = block.mixer
-        if not isinstance(part, Attention):
-            return None
         seen += 1
-        if seen % every:
-            return None
-        return replace(block, mixer=replace(part, window=None, chunk=None))
+        return None if seen % every else replace(part, window=None, chunk=None)
 
-    return in_layers(network, change)
+    return in_attention(network, change)
 
 
 def local(network: Architecture, value: str) -> Architecture:
@@ -168,10 +146,7 @@ def cla(network: Architecture, value: str) -> Architecture:
         )
     seen: dict[Attention, int] = {}
 
-    def change(_: int, block: Block) -> Block | None:
-        part = block.mixer
-        if not isinstance(part, Attention):
-            return None
+    def change(part: Attention) -> Attention | None:
         seen[part] = seen.get(part, 0) + 1
         if (seen[part] - 1) % size == 0:
             return None
@@ -181,10 +156,9 @@ def cla(network: Architecture, value: str) -> Architecture:
             norms = part.head_dim
         elif norms == part.query_width + part.kv_heads * part.head_dim:
             norms = part.query_width
-        shared = replace(part, reuses_kv=True, qkv_biased=queries, norm_parameters=norms)
-        return replace(block, mixer=shared)
+        return replace(part, reuses_kv=True, qkv_biased=queries, norm_parameters=norms)
 
-    return in_layers(network, change)
+    return in_attention(network, change)
 
 
 def cla_reason(_: Architecture, network: Architecture, value: str) -> str:
@@ -206,25 +180,24 @@ def mla(network: Architecture, value: str) -> Architecture:
         No layer sees the whole context with keys and values of its own.
     """
     latent = whole(value, "mla")
-    attends(network, "mla")
+    parts = attends(network, "mla")
 
-    def fits(part: object) -> bool:
+    def fits(part: Attention) -> bool:
         return (
-            isinstance(part, Attention)
-            and part.window is None
+            part.window is None
             and part.chunk is None
             and part.index is None
             and not part.reuses_kv
             and part.cached
         )
 
-    if not any(fits(block.mixer) for block in network.layers):
+    if not any(map(fits, parts)):
         raise InputError(
             f"no layer of {network.name} sees the whole context with a cache of its own",
             hint="a latent replaces the cache of full layers; leave some (global-every=6)",
         )
 
-    def change(_: int, block: Block) -> Block | None:
+    def change(block: Block) -> Block | None:
         part = block.mixer
         if not isinstance(part, Attention) or not fits(part):
             return None

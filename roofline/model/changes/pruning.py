@@ -42,7 +42,7 @@ def ffn(network: Architecture, value: str) -> Architecture:
     """
     width = whole(value, "ffn")
 
-    def change(_: int, block: Block) -> Block | None:
+    def change(block: Block) -> Block | None:
         part = block.feedforward
         return None if part is None else replace(block, feedforward=replace(part, width=width))
 
@@ -74,7 +74,7 @@ def heads(network: Architecture, value: str) -> Architecture:
     """
     number = whole(value, "heads")
 
-    def change(_: int, block: Block) -> Block | None:
+    def change(block: Block) -> Block | None:
         part = block.mixer
         if isinstance(part, Mla):
             return replace(block, mixer=replace(part, heads=number))
@@ -120,7 +120,7 @@ def d_model(network: Architecture, value: str) -> Architecture:
                 hint="prune layers, heads or the feed-forward width instead",
             )
 
-    def change(_: int, block: Block) -> Block:
+    def change(block: Block) -> Block:
         return replace(block, norm_parameters=block.norm_parameters * width // old)
 
     return replace(
@@ -156,7 +156,7 @@ def experts(network: Architecture, value: str) -> Architecture:
     if number > 2**16:
         raise InputError(f"{number:,} experts", hint="give at most 65,536")
 
-    def change(_: int, block: Block) -> Block | None:
+    def change(block: Block) -> Block | None:
         part = block.feedforward
         if isinstance(part, Moe):
             return replace(block, feedforward=replace(part, experts=number, active=active))
@@ -175,8 +175,8 @@ def experts(network: Architecture, value: str) -> Architecture:
 
     mixed = any(isinstance(block.feedforward, Moe) for block in network.layers)
 
-    def only_mixtures(number_: int, block: Block) -> Block | None:
-        return change(number_, block) if isinstance(block.feedforward, Moe) else None
+    def only_mixtures(block: Block) -> Block | None:
+        return change(block) if isinstance(block.feedforward, Moe) else None
 
     return in_layers(network, only_mixtures if mixed else change)
 

@@ -33,7 +33,7 @@ def sparsity(network: Architecture, value: str) -> Architecture:
             )
         return named(f"{named(name).name}{more}").name
 
-    def change(_: int, block: Block) -> Block:
+    def change(block: Block) -> Block:
         said = dict(block.formats)
         for role in dict.fromkeys(block.roles(network.d_model)):
             if role in UNQUANTISED:

@@ -34,7 +34,7 @@ def pair(value: str, what: str, example: str) -> tuple[int, int]:
     return whole(left, what), whole(right, what)
 
 
-def in_layers(network: Architecture, change: Callable[[int, Block], Block | None]) -> Architecture:
+def in_layers(network: Architecture, change: Callable[[Block], Block | None]) -> Architecture:
     """The network with layers exchanged; equal blocks stay equal objects.
 
     Parameters
@@ -42,14 +42,26 @@ def in_layers(network: Architecture, change: Callable[[int, Block], Block | None
     network
         The network.
     change
-        Of the number of a layer and its block: what takes its place, None to leave it.
+        Of a layer: what takes its place, None to leave it.
     """
     made: dict[Block, Block] = {}
     out = []
-    for number, block in enumerate(network.layers):
-        other = change(number, block)
+    for block in network.layers:
+        other = change(block)
         out.append(made.setdefault(other, other) if other is not None else block)
     return replace(network, layers=tuple(out))
+
+
+def in_attention(
+    network: Architecture, change: Callable[[Attention], Attention | None]
+) -> Architecture:
+    """The network with its attention exchanged, layer by layer; None leaves a layer as it is."""
+
+    def changed(block: Block) -> Block | None:
+        made = change(block.mixer) if isinstance(block.mixer, Attention) else None
+        return None if made is None else replace(block, mixer=made)
+
+    return in_layers(network, changed)
 
 
 def attends(network: Architecture, what: str) -> list[Attention]:
