@@ -26,35 +26,15 @@ TILE = 1 << 20
 
 
 class Backend(Protocol):
-    """Where probes run.
-
-    Attributes
-    ----------
-    name
-        ``"numpy"``, ``"cupy"``.
-    xp
-        Array module that launches use.
-    cache_bytes
-        Last-level cache. [B]
-    memory_bytes
-        What probes may allocate in all. [B]
-    span_s
-        Least time between two readings of the clock. [s]
-    fill_bytes_per_s
-        At which fresh memory is filled with numbers. [B/s]
-    whole_rounds
-        Whether a timer always runs every launch equally often.
-    shared
-        Whether others use it too, so that what slows it down now may be over later.
-    """
+    """Where probes run."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """``"numpy"``, ``"cupy"``."""
 
     @property
     def xp(self) -> Any:
-        """Array module."""
+        """Array module that launches use."""
 
     @property
     def cache_bytes(self) -> float:
@@ -62,23 +42,23 @@ class Backend(Protocol):
 
     @property
     def memory_bytes(self) -> float:
-        """For probes. [B]"""
+        """What probes may allocate in all. [B]"""
 
     @property
     def span_s(self) -> float:
-        """Least span. [s]"""
+        """Least time between two readings of the clock. [s]"""
 
     @property
     def fill_bytes_per_s(self) -> float:
-        """Filling memory. [B/s]"""
+        """Rate at which fresh memory is filled with numbers. [B/s]"""
 
     @property
     def whole_rounds(self) -> bool:
-        """Whether launches are run in whole rounds."""
+        """Whether a timer always runs every launch equally often."""
 
     @property
     def shared(self) -> bool:
-        """Whether others use it too."""
+        """Whether others use it too, so that what slows it down now may be over later."""
 
     def refusal(self, point: Point) -> str:
         """Why a point cannot run there; empty where it can."""
@@ -172,19 +152,13 @@ class _StandIn:
 
 
 class Sizes:
-    """Stands in for a pool and counts what would be cut from it; its arrays are empty.
-
-    Attributes
-    ----------
-    numbers
-        Elements that are read, by type. [1]
-    room
-        What is written. [B]
-    """
+    """Stands in for a pool and counts what would be cut from it; its arrays are empty."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
+        """Elements that are read, by type. [1]"""
         self.room = 0
+        """What is written. [B]"""
         self._made: dict[int, _StandIn] = {}
 
     def normal(self, *shape: int, of: str = "fp32") -> Any:

@@ -221,30 +221,7 @@ def kind_of(network: Architecture) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EngineProfile:
-    """Constants of an engine as fitted to serving that was measured end to end.
-
-    Attributes
-    ----------
-    step_s, sequence_s, prefill_s, request_s, serial_s, front_end_s, decode_gain, prefill_gain
-        As in `EngineCosts`; those of a sequence and of a token are of one group with sequences, and
-        a scheduler, of its own. [s] [1]
-    launch_s
-        The same of one layer of a mixture of experts; other layers launch little. [s]
-    cold_s
-        The same of mixtures of experts; other networks start as fast as they go on. [s]
-    experts
-        On routed experts, beside ``experts_all``. [1]
-    start, start_low, start_pass, experts_start, interconnect
-        As in `KernelGains`, of all engines together. [1]
-    experts_all
-        On routed experts of every engine. [1]
-    experts_prompts
-        On prompts of mixtures, whose experts are unevenly loaded. [1]
-    reach_bytes_per_s
-        Device memory rate beyond which its decoding gets no faster. [B/s]
-    spreads
-        Kind of network (`kind_of`), and ``ttft_log_sd`` and ``tpot_log_sd`` of `EngineCosts`. [1]
-    """
+    """Constants of an engine as fitted to serving that was measured end to end."""
 
     step_s: float = 0.0
     sequence_s: float = 0.0
@@ -252,20 +229,32 @@ class EngineProfile:
     request_s: float = 0.0
     serial_s: float = 0.0
     front_end_s: float = 0.0
+    """As in `EngineCosts`; those of a sequence and of a token are of one group with sequences, and
+    a scheduler, of its own. [s]"""
     cold_s: float = 0.0
+    """The same of mixtures of experts; other networks start as fast as they go on. [s]"""
     launch_s: float = 0.0
+    """The same of one layer of a mixture of experts; other layers launch little. [s]"""
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
+    """As in `EngineCosts`. [1]"""
     experts: float = 1.0
+    """On routed experts, beside ``experts_all``. [1]"""
     start: float = 1.0
     start_low: float = 1.0
     start_pass: float = 1.0
     experts_start: float = 1.0
+    """As in `KernelGains`, of all engines together. [1]"""
     experts_all: float = 1.0
+    """On routed experts of every engine. [1]"""
     experts_prompts: float = 1.0
+    """On prompts of mixtures, whose experts are unevenly loaded. [1]"""
     interconnect: float = 1.0
+    """As in `KernelGains`, of all engines together. [1]"""
     reach_bytes_per_s: float = float("inf")
+    """Device memory rate beyond which its decoding gets no faster. [B/s]"""
     spreads: tuple[tuple[str, float, float], ...] = ()
+    """Kind of network (`kind_of`), and ``ttft_log_sd`` and ``tpot_log_sd`` of `EngineCosts`. [1]"""
 
     @property
     def gains(self) -> KernelGains:

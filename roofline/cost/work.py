@@ -70,19 +70,6 @@ class Work:
     Norms, softmax and activation functions do a few vector FLOP per element beside the matrix
     arithmetic; they are left out of ``flops`` and present in the bytes.
 
-    Attributes
-    ----------
-    flops
-        Multiplies and adds of matrix arithmetic, each counted once. [FLOP]
-    weight_bytes, activation_bytes, kv_bytes
-        Traffic to device memory, reads and writes together, by what is moved. [B]
-    wire_bytes, network_bytes
-        Sent by the device to others of its node, and out of the node. [B]
-    messages, network_messages
-        Rounds of messages that must follow one another there. [1]
-    host_bytes
-        Read from and written to the host's memory or storage. [B]
-
     Examples
     --------
     >>> both = Work(flops=2.0) + 3 * Work(flops=1.0, kv_bytes=4.0)
@@ -91,14 +78,20 @@ class Work:
     """
 
     flops: Number = 0.0
+    """Multiplies and adds of matrix arithmetic, each counted once. [FLOP]"""
     weight_bytes: Number = 0.0
     activation_bytes: Number = 0.0
     kv_bytes: Number = 0.0
+    """Traffic to device memory, reads and writes together, by what is moved. [B]"""
     wire_bytes: Number = 0.0
+    """Sent by the device to others of its node. [B]"""
     messages: Number = 0.0
+    """Rounds of messages that must follow one another there. [1]"""
     network_bytes: Number = 0.0
     network_messages: Number = 0.0
+    """The same out of the node. [B] [1]"""
     host_bytes: Number = 0.0
+    """Read from and written to the host's memory or storage. [B]"""
 
     __array_ufunc__: ClassVar[None] = None  # `array * work` defers to Work.__rmul__
 

@@ -136,13 +136,7 @@ def _loaded() -> ctypes.CDLL | None:
 
 
 class LibraryError(RuntimeError):
-    """A call that failed.
-
-    Attributes
-    ----------
-    status
-        A ``cublasStatus_t``.
-    """
+    """A call that failed, and the ``cublasStatus_t`` that it came back with."""
 
     def __init__(self, name: str, status: int) -> None:
         super().__init__(f"cublasLt{name} failed with status {status}")

@@ -55,26 +55,19 @@ def machine(gpu: Gpu, arithmetic: str) -> Machine:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant of a form and what it can physically be.
-
-    Attributes
-    ----------
-    name, meaning
-        Identifier in the equation; one sentence about it.
-    low, high
-        Bounds, above zero; the search is in logarithms.
-    prior
-        Value without data, inside the bounds.
-    unit
-        ``"s"``, ``"1"``, ``"B"``.
-    """
+    """A constant of a form and what it can physically be."""
 
     name: str
+    """Identifier in the equation."""
     low: float
     high: float
+    """Bounds, above zero; the search is in logarithms."""
     prior: float
+    """Value without data, inside the bounds."""
     unit: str
+    """``"s"``, ``"1"``, ``"B"``."""
     meaning: str
+    """One sentence about it."""
 
     def __post_init__(self) -> None:
         """Hold the order of the bounds."""
