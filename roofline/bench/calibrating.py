@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from roofline.bench.fit import cross_validate, families_of, fit
-from roofline.bench.fitted import Fitted
 from roofline.bench.forms import columns, form_of
 from roofline.bench.held_out import Labels, coverage, errors
+from roofline.bench.profile import Fitted
 from roofline.bench.published import Published
 from roofline.bench.quiet import OTHERS
 from roofline.bench.records import Record, Records

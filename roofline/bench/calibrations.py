@@ -30,8 +30,7 @@ from roofline.hardware.engine import engine_names
 from roofline.hardware.machine import Gpu, Node
 
 if TYPE_CHECKING:
-    from roofline.bench.fitted import Fitted
-    from roofline.bench.profile import Profile
+    from roofline.bench.profile import Fitted, Profile
 
 NAMED: Final = ("gemm", "pointwise", "quantize")
 """Kinds with a form for each variant."""

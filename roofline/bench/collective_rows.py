@@ -14,8 +14,7 @@ import numpy as np
 
 from roofline.bench.collectives import CUSTOM, NCCL, algorithms
 from roofline.bench.held_out import octaves
-from roofline.bench.kernel_rows import Group, Name, group_of, parts
-from roofline.bench.releases import newest
+from roofline.bench.kernel_rows import Group, Name, group_of, newest, parts
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.collective import collective_dims, form
 from roofline.errors import LayoutError, UnknownNameError

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from roofline.bench.held_out import Labels
-from roofline.bench.kernel_rows import Group, Name, group_of, parts
-from roofline.bench.releases import newest
+from roofline.bench.kernel_rows import Group, Name, group_of, newest, parts
 from roofline.cost.kernels import experts, routing
 from roofline.cost.kernels.form import Form
 from roofline.cost.work import Array

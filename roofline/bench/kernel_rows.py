@@ -4,7 +4,8 @@ A group is what one fit may hold: one device, library, kernel and number formats
 the shapes that are left out together.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -284,3 +285,21 @@ READERS: Final[Mapping[str, Callable[["pandas.DataFrame"], Iterator[Group]]]] = 
     "mla_bmm": head_groups,
 }
 """By the file that the rows are in."""
+
+
+def newest(versions: Iterable[str]) -> str:
+    """Latest of some releases.
+
+    >>> newest(["0.5.9", "0.5.14", "0.5.6.post2"])
+    '0.5.14'
+    """
+    return max(map(str, versions), key=release)
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Numbers of a release, in whose order releases follow one another.
+
+    >>> release("1.3.0rc20")
+    (1, 3, 0, 20)
+    """
+    return tuple(int(number) for number in re.findall(r"\d+", version))

@@ -1,4 +1,4 @@
-"""Measured hyper-connections and gated feed-forward parts as columns of their forms."""
+"""Measured hyper-connections, gated feed-forward parts and encoders as columns of their forms."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -7,15 +7,16 @@ import numpy as np
 
 from roofline.bench.kernel_rows import WEIGHTS, Group, Name, columns, group_of, parts
 from roofline.bench.rows import families_of
-from roofline.cost.kernels import hyper, mlp
+from roofline.cost.kernels import encoder, hyper, mlp
 from roofline.cost.kernels.form import Form
 from roofline.cost.work import Array
+from roofline.hardware.catalog import gpu
 
 if TYPE_CHECKING:
     import pandas
 
 HYPER: Final = ("gpu", "backend", "version", "op")
-MLP: Final = ("gpu", "backend", "version", "kernel", "dtype")
+KEY: Final = ("gpu", "backend", "version", "kernel", "dtype")
 
 
 def hyper_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
@@ -31,11 +32,21 @@ def hyper_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
 
 def mlp_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Gated feed-forward parts; both phases run the same kernels."""
-    for name, rows in parts(frame, MLP):
+    for name, rows in parts(frame, KEY):
         tokens, hidden, inter = columns(rows, ("num_tokens", "hidden", "inter"))
         low = "fp8" if name["dtype"].startswith("fp8") else "bf16"
         dims = mlp.mlp_dims(tokens, hidden, inter, np.full_like(tokens, WEIGHTS[name["dtype"]]))
         yield _group(name, mlp.FORM, dims, rows, low)
+
+
+def encoder_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
+    """Attention of encoders; a family is a number of heads and their width."""
+    for name, rows in parts(frame, KEY):
+        kernel, generation = encoder.kernel_of(name["kernel"]), gpu(name["gpu"]).architecture
+        batch, seq, heads, width = columns(rows, ("batch", "seq", "n_heads", "head_dim"))
+        dims = encoder.encoder_dims(batch, seq, heads, width, kernel, generation)
+        labels = rows.groupby(["n_heads", "head_dim"], observed=True).ngroup()
+        yield group_of(name, encoder.FORM, dims, rows, labels.to_numpy().astype(np.int64))
 
 
 def _group(

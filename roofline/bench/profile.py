@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline.bench import atomic
-from roofline.bench.fitted import Fitted
+from roofline.bench.held_out import Errors
+from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.form import Constant, Machine
 from roofline.cost.kernels.residual import Residual
 from roofline.units import show
@@ -18,6 +19,27 @@ from roofline.units import show
 if TYPE_CHECKING:
     from roofline.bench.published import Published
     from roofline.bench.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """One probe's form, fitted."""
+
+    probe: str
+    version: int
+    kind: str
+    arithmetic: str
+    """As of the probe."""
+    form: str
+    """Name of the form in a calibration file."""
+    model: Calibrated
+    """What predicts."""
+    errors: Errors
+    datasheet: Errors | None
+    """On families left out; of the roofline at published rates on the same rows, where known."""
+    inside: float
+    """Share of rows left out that are in their central 80 % interval. [1]"""
+
 
 SCHEMA: Final = 1
 DIGITS: Final = 6

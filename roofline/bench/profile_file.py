@@ -6,9 +6,8 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from roofline.bench.fitted import Fitted
 from roofline.bench.held_out import Errors
-from roofline.bench.profile import DIGEST, Profile
+from roofline.bench.profile import DIGEST, Fitted, Profile
 from roofline.cost.kernels.calibrated import Calibrated
 from roofline.cost.kernels.catalog import FORMS
 from roofline.cost.kernels.form import Form, Machine

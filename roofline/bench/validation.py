@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from roofline.bench import (
     collective_rows,
-    encoder_rows,
     exchange_rows,
     expert_rows,
     kernel_rows,
@@ -54,7 +53,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "quantize": linear_rows.quantise_groups,
     "pointwise": linear_rows.pass_groups,
     "linear-attention": recurrent_rows.linear_attention_groups,
-    "attention-encoder": encoder_rows.encoder_groups,
+    "attention-encoder": layer_rows.encoder_groups,
     "mhc": layer_rows.hyper_groups,
     "mlp": layer_rows.mlp_groups,
 }

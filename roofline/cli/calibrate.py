@@ -18,8 +18,7 @@ from roofline.errors import InputError
 
 if TYPE_CHECKING:
     from roofline.bench.engine import Measurement
-    from roofline.bench.fitted import Fitted
-    from roofline.bench.profile import Profile
+    from roofline.bench.profile import Fitted, Profile
     from roofline.bench.records import Records
 
 

@@ -24,7 +24,7 @@ from roofline.model.architecture import (
     Mlp,
     Recurrent,
 )
-from roofline.model.huggingface.predicting import block_parameters
+from roofline.model.huggingface.stacking import block_parameters
 
 Kind = Literal["model", "mtp", "eagle", "medusa", "ngram"]
 OWN: Final[tuple[Kind, ...]] = ("mtp", "eagle", "medusa", "ngram")

@@ -9,11 +9,10 @@ import pytest
 
 from roofline.bench.calibrating import fit_probe, fit_records
 from roofline.bench.engine import Measurement
-from roofline.bench.fitted import Fitted
 from roofline.bench.own import find as find_profile
 from roofline.bench.predicting import dims_of, naive, predict, touched
 from roofline.bench.probe import Point, find, points
-from roofline.bench.profile import Profile, profile, text, write
+from roofline.bench.profile import Fitted, Profile, profile, text, write
 from roofline.bench.profile_file import load
 from roofline.bench.published import Published
 from roofline.bench.quiet import OTHERS

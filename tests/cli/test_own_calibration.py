@@ -10,9 +10,8 @@ import pytest
 
 from roofline.api import sweep as swept
 from roofline.bench.calibrations import calibration_of
-from roofline.bench.fitted import Fitted
 from roofline.bench.held_out import Errors
-from roofline.bench.profile import Profile, write
+from roofline.bench.profile import Fitted, Profile, write
 from roofline.bench.shipping.files import fit_of
 from roofline.cli import run
 from roofline.cost.calibration.kernel import Label

@@ -22,8 +22,7 @@ from roofline.bench.columns import prepared
 from roofline.bench.datasheet import datasheet
 from roofline.bench.fit import fit_and_score
 from roofline.bench.held_out import DEVIATIONS, errors
-from roofline.bench.kernel_rows import Group
-from roofline.bench.releases import release
+from roofline.bench.kernel_rows import Group, release
 from roofline.bench.rows import checked
 from roofline.bench.shipping.archive import pack, unpack
 from roofline.bench.shipping.files import Entry, entries, fit_of, folder, write

@@ -1,10 +1,11 @@
 """Figures of a file as measurements: statistics by key, scaled to base units."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from roofline.interop.results.node import Node, number
 from roofline.interop.results.run import STATISTIC, Measurement
+from roofline.units import PREFIX
 
 AVERAGES: Final = {"mean": "mean", "avg": "mean", "average": "mean", "median": "p50"}
 """What means and medians are called elsewhere."""
@@ -128,3 +129,33 @@ def spread(low: float | None, mean: float | None, high: float | None) -> float |
 def ratio(above: float | None, below: float | None) -> float | None:
     """A quotient of two numbers that a file may lack."""
     return above / below if above and below else None
+
+
+SECONDS: Final[Mapping[str, float]] = {
+    "ns": PREFIX["n"],
+    "nanoseconds": PREFIX["n"],
+    "us": PREFIX["µ"],
+    "µs": PREFIX["µ"],
+    "microseconds": PREFIX["µ"],
+    "ms": PREFIX["m"],
+    "milliseconds": PREFIX["m"],
+    "s": 1.0,
+    "sec": 1.0,
+    "seconds": 1.0,
+}
+
+
+def seconds_in(unit: Node) -> float:
+    """Seconds in a unit of time. [s]
+
+    Raises
+    ------
+    DocumentError
+        It is none.
+    """
+    name = unit.text()
+    if name.lower() not in SECONDS:
+        raise unit.error(
+            f"{name!r:.40} is no unit of time that is known", f"{', '.join(SECONDS)} are"
+        )
+    return SECONDS[name.lower()]

@@ -9,8 +9,7 @@ from typing import Final
 from roofline.errors import DocumentError, UnknownNameError
 from roofline.interop.results import formats as folder
 from roofline.interop.results.content import Content, content_of
-from roofline.interop.results.format import Format
-from roofline.interop.results.run import MeasuredRun
+from roofline.interop.results.run import Format, MeasuredRun
 
 ATTRIBUTE: Final = "FORMAT"
 

@@ -1,9 +1,11 @@
 """A benchmark that was run: what it ran, and each figure with its unit and definition."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
+
+from roofline.interop.results.content import Content
 
 Load = Literal["", "closed", "open", "burst", "offline", "batch", "prefill", "decode"]
 """How requests came: from clients that ask again when answered; at a rate; all at once to a server;
@@ -120,3 +122,16 @@ class MeasuredRun:
             if (each.metric, each.statistic) == (metric, statistic):
                 return each.value
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A file format. A module of the folder ``formats`` has one, called ``FORMAT``."""
+
+    name: str
+    title: str
+    """As ``--as`` takes it; the tool and what it writes."""
+    recognises: Callable[[Content], bool]
+    """Whether a file is of this format, by its content."""
+    read: Callable[[Content], Iterable[MeasuredRun]]
+    """The runs of a file."""

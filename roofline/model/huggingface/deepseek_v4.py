@@ -18,9 +18,13 @@ from roofline.model.architecture import (
 )
 from roofline.model.huggingface.common import Builder, Geometry, neutral, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
-from roofline.model.huggingface.predicting import block_parameters, with_prediction
 from roofline.model.huggingface.routing import marks, routed, shared_width
-from roofline.model.huggingface.stacking import divides, layer_words
+from roofline.model.huggingface.stacking import (
+    block_parameters,
+    divides,
+    layer_words,
+    with_prediction,
+)
 from roofline.model.mixers import INDEX_SCALE_BYTES
 
 SPARSE, HEAVY = "sparse", "heavy"

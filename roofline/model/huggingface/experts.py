@@ -17,7 +17,6 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.predicting import further_tokens
 from roofline.model.huggingface.routing import (
     after_dense,
     marks,
@@ -26,6 +25,7 @@ from roofline.model.huggingface.routing import (
     shared_width,
     stepped,
 )
+from roofline.model.huggingface.stacking import further_tokens
 from roofline.model.huggingface.windows import (
     every_layer,
     no_windows,

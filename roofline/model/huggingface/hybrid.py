@@ -19,7 +19,6 @@ from roofline.model.huggingface.common import (
     neutral,
 )
 from roofline.model.huggingface.fields import Fields
-from roofline.model.huggingface.predicting import LEFT_OUT
 from roofline.model.huggingface.routing import (
     after_dense,
     indices,
@@ -28,6 +27,7 @@ from roofline.model.huggingface.routing import (
     routed,
     shared_width,
 )
+from roofline.model.huggingface.stacking import LEFT_OUT
 from roofline.model.huggingface.windows import window_size, windows
 
 

@@ -9,8 +9,8 @@ from typing import Final
 from roofline.model.architecture import Architecture, Indexer, Mla
 from roofline.model.huggingface.common import Builder, Geometry, assemble, gated, neutral
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
-from roofline.model.huggingface.predicting import further_tokens
 from roofline.model.huggingface.routing import after_dense, marks, placed, routed, shared_width
+from roofline.model.huggingface.stacking import further_tokens
 
 MLA: Final = frozenset({"num_key_value_heads", "head_dim", "qk_head_dim", "rope_interleave"})
 """Fields that latent attention does not use, or that follow from others."""

@@ -12,9 +12,13 @@ from roofline.model.architecture import Architecture, Block, Mlp, Moe
 from roofline.model.huggingface.common import Builder, Geometry, attention, geometry, neutral, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.mamba import MAMBA2_SEEN, Spelling, spelled
-from roofline.model.huggingface.predicting import block_parameters, with_prediction
 from roofline.model.huggingface.routing import ROUTING
-from roofline.model.huggingface.stacking import at_most, layer_words
+from roofline.model.huggingface.stacking import (
+    at_most,
+    block_parameters,
+    layer_words,
+    with_prediction,
+)
 
 WORDS: Final = {
     "mamba": "M",

@@ -21,7 +21,7 @@ from roofline.model.huggingface.common import (
 )
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.llama import qwen2
-from roofline.model.huggingface.predicting import with_prediction
+from roofline.model.huggingface.stacking import with_prediction
 from roofline.model.huggingface.windows import no_windows
 
 QWEN_NAMES: Final = replace(LLAMA_NAMES, kv_heads=(), context=("seq_length",))

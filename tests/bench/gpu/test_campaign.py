@@ -14,14 +14,13 @@ import pytest
 
 from roofline.bench import campaign
 from roofline.bench.calibrating import fit_records
-from roofline.bench.fitted import Fitted
 from roofline.bench.forms import columns, form_of, needed
 from roofline.bench.gpu.timer import SPAN_S
 from roofline.bench.own import find as find_profile
 from roofline.bench.planner import plan
 from roofline.bench.predicting import predict
 from roofline.bench.probe import Loaded, Point, find, points, probes
-from roofline.bench.profile import profile, text, write
+from roofline.bench.profile import Fitted, profile, text, write
 from roofline.bench.published import of_run
 from roofline.bench.records import Records, read_records
 from roofline.bench.stopping import Stop

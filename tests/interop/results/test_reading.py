@@ -207,7 +207,7 @@ def test_any_file_forced_to_any_format_is_read_or_refused(name: str, forced: str
 
 def test_a_format_is_known_by_being_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "zebra.py").write_text(
-        "from roofline.interop.results.format import Format\n"
+        "from roofline.interop.results.run import Format\n"
         "def mine(content): return content.text.startswith('stripes')\n"
         "FORMAT = Format('zebra', 'stripes', mine, lambda content: [])\n",
         "utf-8",

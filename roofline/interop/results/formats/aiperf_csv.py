@@ -14,13 +14,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.format import Format
 from roofline.interop.results.formats.aiperf_json import RATES, TIMES
-from roofline.interop.results.measuring import several, spread
+from roofline.interop.results.measuring import seconds_in, several, spread
 from roofline.interop.results.node import Node, number
-from roofline.interop.results.run import MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
 from roofline.interop.results.table import header
-from roofline.interop.results.times import seconds_in
 
 NAME = "aiperf-csv"
 _NAMED: Final = re.compile(r"(?P<name>[^()]*?)\s*(?:\((?P<unit>[^()]*)\))?")

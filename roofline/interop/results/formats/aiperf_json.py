@@ -13,11 +13,9 @@ is (latency - TTFT) / (tokens - 1), which is our TPOT. What was asked is in ``in
 from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.format import Format
-from roofline.interop.results.measuring import several, spread
+from roofline.interop.results.measuring import seconds_in, several, spread
 from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
-from roofline.interop.results.times import seconds_in
+from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
 
 NAME = "aiperf"
 TIMES = {

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.engines import engine_of
-from roofline.interop.results.format import Format
 from roofline.interop.results.measuring import latencies
 from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
 
 NAME = "inferencemax"
 SOURCE = "inferencemax"

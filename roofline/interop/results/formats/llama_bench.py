@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.format import Format
 from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
 from roofline.interop.results.table import bars, header, rows
 from roofline.units import PREFIX
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
 from roofline.interop.results.engines import engine_of
-from roofline.interop.results.format import Format
 from roofline.interop.results.measuring import latencies, one, ratio, spread
 from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
 
 NAME = "sglang-serving"

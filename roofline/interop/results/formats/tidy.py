@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from typing import Any, Final, get_args
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.format import Format
 from roofline.interop.results.measuring import statistic
 from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
 from roofline.interop.results.table import header, rows
 from roofline.units import PREFIX
 

@@ -12,10 +12,9 @@ were, so that is asked for where it is not all of them.
 from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.format import Format
 from roofline.interop.results.measuring import one, several, spread
 from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import Load, MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, Load, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
 
 NAME = "trtllm-bench"

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.format import Format
 from roofline.interop.results.formats.trtllm_json import load_of, stored
 from roofline.interop.results.measuring import one, statistic
 from roofline.interop.results.node import Node, count, number, text
-from roofline.interop.results.run import MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
 from roofline.units import PREFIX
 
 NAME = "trtllm-text"

@@ -9,10 +9,9 @@ but a file from another setting looks alike, so they are asked for.
 from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.format import Format
 from roofline.interop.results.measuring import one, several
 from roofline.interop.results.node import Node
-from roofline.interop.results.run import MeasuredRun, Scenario
+from roofline.interop.results.run import Format, MeasuredRun, Scenario
 
 NAME = "vllm-latency"
 _MEANING = "from the start of a batch to its last token"

@@ -9,10 +9,9 @@ file does not say how the tokens are divided among them, so lengths are asked fo
 from collections.abc import Iterator
 
 from roofline.interop.results.content import Content
-from roofline.interop.results.format import Format
 from roofline.interop.results.measuring import one
 from roofline.interop.results.node import Node, count
-from roofline.interop.results.run import MeasuredRun, Measurement, Scenario
+from roofline.interop.results.run import Format, MeasuredRun, Measurement, Scenario
 
 NAME = "vllm-throughput"
 
