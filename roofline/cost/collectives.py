@@ -9,7 +9,6 @@ what it sends takes bytes / W.
 import numpy as np
 
 from roofline.cost.algorithms import (
-    FORMULAS,
     Ranks,
     Transfer,
     Way,
@@ -27,20 +26,6 @@ from roofline.cost.algorithms import (
     topology,
 )
 from roofline.cost.work import Number
-
-__all__ = [
-    "FORMULAS",
-    "Ranks",
-    "Transfer",
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "broadcast",
-    "exchange",
-    "reduce_scatter",
-    "ring",
-    "send",
-]
 
 
 def all_reduce(payload: Number, ranks: Ranks) -> Transfer:

@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 
 from roofline.cost import placement, stages
+from roofline.cost.algorithms import Ranks
 from roofline.cost.attention import Mask
-from roofline.cost.collectives import Ranks
 from roofline.cost.engine_costs import ALONE, IDEAL, EngineCosts, KernelGains, eager
 from roofline.cost.layout import SINGLE, Layout
 from roofline.cost.measured import Calibration

@@ -8,7 +8,7 @@ numbered with t innermost, then c, then d, then p.
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -116,7 +116,7 @@ def parse(text: str) -> Layout:
     >>> parse("TP8 x PP2") == Layout(tp=8, pp=2)
     True
     """
-    degrees: dict[str, int] = {}
+    degrees: dict[str, Any] = {}
     for word in filter(None, _FILLED.split(text.strip().lower()[:200])):
         position = 0
         while match := _SPELLED.match(word, position):
@@ -135,14 +135,8 @@ def parse(text: str) -> Layout:
             )
     if not degrees:
         raise InputError("the layout is empty", hint="say degrees, like tp8-pp2")
-    return Layout(
-        tp=degrees.get("tp", 1),
-        cp=degrees.get("cp", 1),
-        dp=degrees.get("dp", 1),
-        ep=degrees.get("ep", 1),
-        pp=degrees.get("pp", 1),
-        sequence_parallel="sp" in degrees,
-    )
+    split = degrees.pop("sp", 0) > 0
+    return Layout(**degrees, sequence_parallel=split)
 
 
 def parts(layers: int, stages: int) -> tuple[int, ...]:

@@ -5,6 +5,8 @@ need not be equal: the slowest sets the pace.
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -21,10 +23,7 @@ def fill(stages: Sequence[Number]) -> Number:
     stages
         Time of each stage, with what it sends on. [s]
     """
-    total = stages[0]
-    for each in stages[1:]:
-        total = total + each
-    return total
+    return reduce(add, stages)
 
 
 def pace(stages: Sequence[Number]) -> Number:
@@ -37,9 +36,7 @@ def pace(stages: Sequence[Number]) -> Number:
     stages
         Time of each stage, with what it sends on. [s]
     """
-    slowest = stages[0]
-    for each in stages[1:]:
-        slowest = np.maximum(slowest, each)
+    slowest: Number = reduce(np.maximum, stages)
     return slowest
 
 

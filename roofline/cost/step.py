@@ -6,6 +6,8 @@ of groups of sequences. Attention is one operator per group; everything else see
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -122,15 +124,15 @@ def _pass(deployment: Deployment, every: Sequence[Group]) -> Pass:
     )
     alone = all(is_one(new) for _, _, new, _ in numbers)
     split = 1.0 if alone else layout.cp
-    tokens = _total([times(count, new) for _, count, new, _ in mine])
+    tokens = reduce(add, (times(count, new) for _, count, new, _ in mine))
     return Pass(
         deployment,
         mine,
         tokens=tokens if _one(split) else tokens / split,
-        rows=_total([count for _, count, _, _ in mine]),
+        rows=reduce(add, (count for _, count, _, _ in mine)),
         tp=layout.tp,
         copies=layout.cp if alone else 1.0,
-        everyone=_total([times(count, new) for _, count, new, _ in numbers]),
+        everyone=reduce(add, (times(count, new) for _, count, new, _ in numbers)),
     )
 
 
@@ -166,13 +168,6 @@ def _one(value: Number) -> bool:
 def _float(value: Number) -> Number:
     """float64 from any kind of number: FLOP counts overflow int64."""
     return value.astype(np.float64, copy=False) if isinstance(value, np.ndarray) else float(value)
-
-
-def _total(terms: list[Number]) -> Number:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
 
 
 def _merged(ops: Iterable[Op]) -> dict[str, Op]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cost import collectives
-from roofline.cost.collectives import Ranks
+from roofline.cost.algorithms import Ranks
 from roofline.cost.regimes import (
     BOUNDS,
     PATHS,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost import collectives
+from roofline.cost.algorithms import Ranks
 from roofline.cost.attention import Mask, keys_read, pairs
-from roofline.cost.collectives import Ranks
 from roofline.cost.deployment import Deployment
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.step import step

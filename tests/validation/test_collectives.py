@@ -15,15 +15,8 @@ from roofline.bench.held_out import (
     errors,
     octaves,
 )
-from roofline.cost.collectives import (
-    Ranks,
-    Transfer,
-    all_gather,
-    all_reduce,
-    all_to_all,
-    reduce_scatter,
-    send,
-)
+from roofline.cost.algorithms import Ranks, Transfer
+from roofline.cost.collectives import all_gather, all_reduce, all_to_all, reduce_scatter, send
 from roofline.cost.regimes import Constants
 from roofline.cost.work import Array, Number
 from roofline.errors import InputError

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from roofline.cost import collectives, linear
-from roofline.cost.collectives import Ranks, Transfer
+from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.layers import attention, compressed, feedforward, latent, recurrent
 from roofline.cost.layers.common import Pass, collective, norm, often, product, split
 from roofline.cost.placement import padded

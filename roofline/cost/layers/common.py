@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roofline.cost import linear
-from roofline.cost.collectives import Ranks, Transfer
+from roofline.cost.algorithms import Ranks, Transfer
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Number, Op, Work
 from roofline.model.architecture import Block, Linear

@@ -1,7 +1,7 @@
 """Operators of multi-head latent attention, in the cheaper of its two forms."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,14 +44,6 @@ def operators(p: Pass, part: Mla, d: float, layers: int) -> Iterator[Op]:
     yield from split(p, matrices["attn-out"], layers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """One form of the attention of a group: its operators, and which scenarios use it."""
-
-    ops: list[Op]
-    used: Number
-
-
 def _group(
     p: Pass, part: Mla, group: tuple[str, Number, Number, Number], layers: int
 ) -> Iterator[Op]:
@@ -62,16 +54,11 @@ def _group(
     shorter = np.where(hidden, 1.0, shorter)
     if choice != "auto":
         shorter = 1.0 if choice == "absorbed" else 0.0
-    for form in (_Form(expanded, 1.0 - shorter), _Form(absorbed, shorter)):
-        if np.any(form.used):
-            whole = not isinstance(form.used, np.ndarray) or bool(np.all(form.used))
-            for op in form.ops:
-                yield op if whole else _masked(op, form.used)
-
-
-def _masked(op: Op, used: Number) -> Op:
-    """The operator where it is used, nothing elsewhere."""
-    return replace(op, work=op.work * used, wire_s=op.wire_s * used)
+    for ops, used in ((expanded, 1.0 - shorter), (absorbed, shorter)):
+        if np.any(used):
+            whole = not isinstance(used, np.ndarray) or bool(np.all(used))
+            for op in ops:  # nothing where the form is not used
+                yield op if whole else replace(op, work=op.work * used, wire_s=op.wire_s * used)
 
 
 def _seconds(p: Pass, ops: list[Op]) -> Number:
