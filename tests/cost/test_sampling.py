@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.cost import branching
@@ -118,6 +118,7 @@ def test_more_rounds_of_rejection_read_more() -> None:
 # --- several answers
 
 
+@settings(deadline=None)
 @given(st.integers(1, 64), st.integers(1, 5000), st.integers(0, 3000), st.sampled_from([1, 16, 64]))
 def test_pages_of_samples_hold_what_a_list_of_them_holds(
     samples: int, prompt: int, output: int, page: int

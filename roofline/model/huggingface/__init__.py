@@ -1,39 +1,18 @@
 """Networks from the ``config.json`` they are published with.
 
-A family of networks is a module here with a mapping ``FAMILIES`` from model type to `Builder`;
-adding one is writing such a module and naming it in `BUILDERS`.
+A family of networks is a module here whose builders say by `common.family` which model types they
+read; a new one is known by being here.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
 from roofline.errors import UnsupportedModelError
 from roofline.model.architecture import Architecture
-from roofline.model.huggingface import (
-    deepseek_v4,
-    diffusion,
-    encoder,
-    experts,
-    gemma4,
-    gpt,
-    hybrid,
-    kimi,
-    latent,
-    linear_attention,
-    llama,
-    mamba,
-    mamba_hybrid,
-    mixtures,
-    nas,
-    nemotron,
-    relatives,
-    remote,
-    towers,
-    vision,
-)
-from roofline.model.huggingface.common import Builder
+from roofline.model.huggingface.common import BUILDERS
 from roofline.model.huggingface.fields import Fields, refuse_infinity
 from roofline.model.huggingface.storage import formatted
 
@@ -43,29 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILDERS", "from_config"]
 
-BUILDERS: Final[Mapping[str, Builder]] = {
-    **llama.FAMILIES,
-    **relatives.FAMILIES,
-    **gpt.FAMILIES,
-    **remote.FAMILIES,
-    **vision.FAMILIES,
-    **experts.FAMILIES,
-    **latent.FAMILIES,
-    **mamba.FAMILIES,
-    **mamba_hybrid.FAMILIES,
-    **nemotron.FAMILIES,
-    **linear_attention.FAMILIES,
-    **nas.FAMILIES,
-    **diffusion.FAMILIES,
-    **encoder.FAMILIES,
-    **deepseek_v4.FAMILIES,
-    **kimi.FAMILIES,
-    **hybrid.FAMILIES,
-    **mixtures.FAMILIES,
-    **gemma4.FAMILIES,
-    **towers.FAMILIES,
-}
-"""Builder of each model type that can be costed."""
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 
 def from_config(

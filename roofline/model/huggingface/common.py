@@ -24,6 +24,20 @@ class Names:
 Builder: TypeAlias = Callable[[Fields], Architecture]
 """Reads the fields it understands; whatever it leaves unread is checked afterwards."""
 
+BUILDERS: Final[dict[str, Builder]] = {}
+"""Builder of each model type that can be costed; `family` adds them."""
+
+
+def family(*model_types: str) -> Callable[[Builder], Builder]:
+    """Decorator that makes a function the builder of some model types."""
+
+    def register(builder: Builder) -> Builder:
+        BUILDERS.update(dict.fromkeys(model_types, builder))
+        return builder
+
+    return register
+
+
 LLAMA_NAMES: Final = Names()
 GPT_NAMES: Final = Names(
     width=("n_embd", "hidden_size"),

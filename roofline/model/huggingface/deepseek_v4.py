@@ -4,7 +4,7 @@ Shapes and defaults are those of the ``transformers`` config class (5.23); the l
 further tokens is that of the published inference code.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +16,7 @@ from roofline.model.architecture import (
     Indexer,
     Linear,
 )
-from roofline.model.huggingface.common import Builder, Geometry, neutral, stack
+from roofline.model.huggingface.common import Geometry, family, neutral, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.routing import marks, routed, shared_width
 from roofline.model.huggingface.stacking import (
@@ -49,6 +49,7 @@ SEEN: Final = frozenset(
 their experts up by token, whose router still weighs them."""
 
 
+@family("deepseek_v4", "deepseek_ref")
 def deepseek_v4(fields: Fields) -> Architecture:
     """DeepSeek-V4: its first layers choose experts by token; all keep several residual streams."""
     fields.seen |= SEEN
@@ -170,6 +171,3 @@ def _mixer(fields: Fields, shape: Geometry, kind: str) -> CompressedAttention:
         series=2 if kind == SPARSE else 1,
         index=index,
     )
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {"deepseek_v4": deepseek_v4, "deepseek_ref": deepseek_v4}

@@ -3,19 +3,11 @@
 Shapes are those of the published modelling files; totals are checked against published counts.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Mlp
-from roofline.model.huggingface.common import (
-    Builder,
-    Names,
-    assemble,
-    attention,
-    geometry,
-    neutral,
-)
+from roofline.model.huggingface.common import Names, assemble, attention, family, geometry, neutral
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.llama import qwen2
 from roofline.model.huggingface.windows import no_windows
@@ -51,6 +43,7 @@ def _both_ways(fields: Fields, network: Architecture) -> Architecture:
     return replace(network, causal=False)
 
 
+@family("llada")
 def llada(fields: Fields) -> Architecture:
     """LLaDA: the shape of Llama, in the words of OLMo."""
     fields.seen |= LLADA_SEEN
@@ -78,9 +71,7 @@ def llada(fields: Fields) -> Architecture:
     return _both_ways(fields, assemble(fields, shape, mixers, mlp, tied=tied, norm_width=width))
 
 
+@family("Dream")
 def dream(fields: Fields) -> Architecture:
     """Dream: the shape of Qwen 2.5, whose weights it started from."""
     return _both_ways(fields, qwen2(fields))
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {"llada": llada, "Dream": dream}

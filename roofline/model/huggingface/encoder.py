@@ -3,12 +3,11 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
-from roofline.model.huggingface.common import Builder, Names, geometry, neutral, stack
+from roofline.model.huggingface.common import Names, family, geometry, neutral, stack
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.stacking import block_parameters
 
@@ -22,6 +21,7 @@ T5_NAMES: Final = Names(
 )
 
 
+@family("bert", "roberta", "xlm-roberta")
 def bert(fields: Fields) -> Architecture:
     """BERT, RoBERTa, XLM-R as masked language models: norms after each part, biases everywhere.
 
@@ -68,6 +68,7 @@ def bert(fields: Fields) -> Architecture:
     return network
 
 
+@family("t5", "mt5")
 def t5(fields: Fields) -> Architecture:
     """T5: the encoder, which is all that prefill runs; the decoder is counted apart."""
     neutral(fields, is_encoder_decoder=True, is_decoder=False)
@@ -113,12 +114,3 @@ def _t5_activation(fields: Fields) -> tuple[bool, str]:
             "it may be relu, gelu, or one of them after gated-",
         )
     return word.startswith("gated-"), word.removeprefix("gated-")
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "bert": bert,
-    "roberta": bert,
-    "xlm-roberta": bert,
-    "t5": t5,
-    "mt5": t5,
-}

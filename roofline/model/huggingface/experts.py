@@ -3,15 +3,12 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping
-from typing import Final
-
 from roofline.model.architecture import Architecture, Attention
 from roofline.model.huggingface.common import (
-    Builder,
     Geometry,
     assemble,
     attention,
+    family,
     gated,
     geometry,
     neutral,
@@ -34,6 +31,7 @@ from roofline.model.huggingface.windows import (
 )
 
 
+@family("mixtral")
 def mixtral(fields: Fields) -> Architecture:
     """Mixtral: experts in every layer; ``sliding_window`` holds in all of them."""
     shape = geometry(fields, kv_heads=8)
@@ -45,6 +43,7 @@ def mixtral(fields: Fields) -> Architecture:
     )
 
 
+@family("phimoe")
 def phimoe(fields: Fields) -> Architecture:
     """Phi 3.5 MoE: Mixtral with norms that have biases."""
     shape = geometry(fields, kv_heads=8)
@@ -60,6 +59,7 @@ def phimoe(fields: Fields) -> Architecture:
     )
 
 
+@family("qwen2_moe")
 def qwen2_moe(fields: Fields) -> Architecture:
     """Qwen 1.5 and 2: biases on q, k and v; a shared expert behind a gate."""
     neutral(fields, use_qk_norm=False)
@@ -84,6 +84,7 @@ def qwen2_moe(fields: Fields) -> Architecture:
     )
 
 
+@family("qwen3_moe", "qwen3_vl_moe_text")
 def qwen3_moe(fields: Fields) -> Architecture:
     """Qwen 3: a norm over each head of q and k, no biases, no shared expert."""
     neutral(fields, qkv_bias=False, use_qk_norm=True, shared_expert_intermediate_size=0)
@@ -110,6 +111,7 @@ def _switched_window(fields: Fields) -> tuple[bool, int | None]:
     return used, size
 
 
+@family("glm4_moe")
 def glm4_moe(fields: Fields) -> Architecture:
     """GLM 4.5 and 4.6: biases on q, k and v only; dense layers first, then shared experts."""
     shape = geometry(fields, kv_heads=8)
@@ -119,6 +121,7 @@ def glm4_moe(fields: Fields) -> Architecture:
     return _shared_after_dense(fields, shape, mixers, dense=1, shared=1)
 
 
+@family("dots1")
 def dots1(fields: Fields) -> Architecture:
     """dots.llm1: a norm over each head of q and k; dense layers first, then shared experts."""
     shape = geometry(fields)
@@ -143,6 +146,7 @@ def _shared_after_dense(
     return further_tokens(fields, body)
 
 
+@family("minimax_m2")
 def minimax_m2(fields: Fields) -> Architecture:
     """MiniMax-M2: a norm over all of q and of k; experts in every layer."""
     neutral(fields, use_qk_norm=True, qk_norm_type="per_layer", shared_intermediate_size=0)
@@ -162,6 +166,7 @@ def minimax_m2(fields: Fields) -> Architecture:
     )
 
 
+@family("granitemoe", "granitemoeshared")
 def granitemoe(fields: Fields) -> Architecture:
     """Granite 3 MoE: Mixtral with multipliers, and in some a shared part."""
     shape = geometry(fields)
@@ -179,6 +184,7 @@ def granitemoe(fields: Fields) -> Architecture:
     )
 
 
+@family("olmoe")
 def olmoe(fields: Fields) -> Architecture:
     """OLMoE: a norm over all of q and of k; experts in every layer."""
     shape = geometry(fields)
@@ -191,18 +197,3 @@ def olmoe(fields: Fields) -> Architecture:
         attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=norm),
         routed(fields, width=("intermediate_size",)),
     )
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "mixtral": mixtral,
-    "phimoe": phimoe,
-    "qwen2_moe": qwen2_moe,
-    "qwen3_moe": qwen3_moe,
-    "qwen3_vl_moe_text": qwen3_moe,
-    "glm4_moe": glm4_moe,
-    "dots1": dots1,
-    "minimax_m2": minimax_m2,
-    "granitemoe": granitemoe,
-    "granitemoeshared": granitemoe,
-    "olmoe": olmoe,
-}

@@ -3,16 +3,15 @@
 Shapes and defaults are those of the ``transformers`` config class of the same name (5.23).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Attention, Block, FeedForward, Linear, Moe
 from roofline.model.huggingface.common import (
-    Builder,
     Geometry,
     assemble,
     check_groups,
+    family,
     gated,
     geometry,
     neutral,
@@ -27,6 +26,7 @@ MOE_NORMS: Final = 3
 """Besides, where experts run beside the dense part: one before them, one after each of the two."""
 
 
+@family("gemma4_text")
 def gemma4_text(fields: Fields) -> Architecture:
     """Gemma 4, dense or with experts beside the dense part.
 
@@ -134,6 +134,3 @@ def _with_layer_inputs(fields: Fields, body: Architecture) -> Architecture:
         embedding_norm_parameters=inner,
         other_parameters={"per-layer embeddings": rows * len(body.layers) * inner},
     )
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {"gemma4_text": gemma4_text}

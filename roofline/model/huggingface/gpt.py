@@ -3,7 +3,6 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -11,13 +10,13 @@ from roofline.model.architecture import Architecture, Mlp
 from roofline.model.huggingface.common import (
     DIVISOR,
     GPT_NAMES,
-    Builder,
     Geometry,
     Names,
     activation,
     assemble,
     attention,
     check_groups,
+    family,
     geometry,
     neutral,
 )
@@ -46,6 +45,7 @@ MPT_NAMES: Final = Names(
 )
 
 
+@family("opt")
 def opt(fields: Fields) -> Architecture:
     """OPT: two spare rows of positions; the 350M one has a narrower embedding and post-norms."""
     shape = geometry(fields, replace(Names(), kv_heads=()), explicit_head_dim=False)
@@ -72,6 +72,7 @@ def opt(fields: Fields) -> Architecture:
     )
 
 
+@family("gpt2")
 def gpt2(fields: Fields) -> Architecture:
     """GPT-2: learned positions, biases everywhere."""
     neutral(fields, add_cross_attention=False)
@@ -79,6 +80,7 @@ def gpt2(fields: Fields) -> Architecture:
     return _learned_positions(fields, shape)
 
 
+@family("gpt_bigcode")
 def gpt_bigcode(fields: Fields) -> Architecture:
     """StarCoder 1, SantaCoder: GPT-2 with one key/value head."""
     neutral(fields, add_cross_attention=False)
@@ -104,6 +106,7 @@ def _learned_positions(fields: Fields, shape: Geometry) -> Architecture:
     )
 
 
+@family("gptj")
 def gptj(fields: Fields) -> Architecture:
     """GPT-J: parallel parts behind one norm; biases in the feed-forward part and the LM head."""
     fields.seen.update({"n_ctx", "rotary"})
@@ -120,6 +123,7 @@ def gptj(fields: Fields) -> Architecture:
     )
 
 
+@family("gpt_neox")
 def gpt_neox(fields: Fields) -> Architecture:
     """GPT-NeoX, Pythia: two norms even where both parts are parallel."""
     shape = geometry(fields, replace(Names(), kv_heads=()), explicit_head_dim=False)
@@ -135,6 +139,7 @@ def gpt_neox(fields: Fields) -> Architecture:
     )
 
 
+@family("bloom")
 def bloom(fields: Fields) -> Architecture:
     """BLOOM: ALiBi, a norm on the embedding, biases everywhere."""
     shape = geometry(fields, BLOOM_NAMES, explicit_head_dim=False)
@@ -153,6 +158,7 @@ def bloom(fields: Fields) -> Architecture:
     )
 
 
+@family("mpt")
 def mpt(fields: Fields) -> Architecture:
     """MPT: ALiBi and no biases at all, norms included."""
     shape = geometry(fields, MPT_NAMES, explicit_head_dim=False)
@@ -190,6 +196,7 @@ def _mpt_attention(fields: Fields) -> None:
     fields.notes += inner.notes
 
 
+@family("falcon")
 def falcon(fields: Fields) -> Architecture:
     """Falcon in its three layouts.
 
@@ -214,6 +221,7 @@ def falcon(fields: Fields) -> Architecture:
     return _falcon(fields, replace(shape, kv_heads=kv_heads), norms)
 
 
+@family("RefinedWeb")
 def refined_web(fields: Fields) -> Architecture:
     """Falcon-40B under its first name: ``n_head_kv`` heads and two norms."""
     shape = geometry(fields, FALCON_NAMES, explicit_head_dim=False)
@@ -223,6 +231,7 @@ def refined_web(fields: Fields) -> Architecture:
     return _falcon(fields, replace(shape, kv_heads=kv_heads), norms=2)
 
 
+@family("RefinedWebModel")
 def refined_web_model(fields: Fields) -> Architecture:
     """Falcon-7B and RW under their first name."""
     shape = geometry(fields, FALCON_NAMES, explicit_head_dim=False)
@@ -272,17 +281,3 @@ def _positions(fields: Fields, shape: Geometry) -> int:
         fields.refuse(key, f"{key} is missing", f"add {key} as the published config.json has it")
     fields.provenance["position_rows"] = fields.provenance["max_context"]
     return shape.context
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "opt": opt,
-    "gpt2": gpt2,
-    "gpt_bigcode": gpt_bigcode,
-    "gptj": gptj,
-    "gpt_neox": gpt_neox,
-    "bloom": bloom,
-    "mpt": mpt,
-    "falcon": falcon,
-    "RefinedWeb": refined_web,
-    "RefinedWebModel": refined_web_model,
-}

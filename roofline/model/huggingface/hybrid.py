@@ -3,17 +3,16 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Indexer, Mlp
 from roofline.model.huggingface.common import (
-    Builder,
     activation,
     assemble,
     attention,
     check_groups,
+    family,
     gated,
     geometry,
     neutral,
@@ -31,6 +30,7 @@ from roofline.model.huggingface.stacking import LEFT_OUT
 from roofline.model.huggingface.windows import window_size, windows
 
 
+@family("gpt_oss")
 def gpt_oss(fields: Fields) -> Architecture:
     """gpt-oss: every other layer slides, each head has a sink, everything has biases."""
     shape = geometry(fields, kv_heads=8, head_dim=64)
@@ -58,6 +58,7 @@ def gpt_oss(fields: Fields) -> Architecture:
     )
 
 
+@family("llama4_text")
 def llama4_text(fields: Fields) -> Architecture:
     """Llama 4: chunks of attention in all layers but every fourth, which is not rotated.
 
@@ -104,6 +105,7 @@ def llama4_text(fields: Fields) -> Architecture:
     )
 
 
+@family("mimo_v2_flash")
 def mimo_v2_flash(fields: Fields) -> Architecture:
     """MiMo-V2-Flash: five of six layers slide, with key/value heads and sinks of their own."""
     fields.seen |= {"attention_value_scale", "swa_rope_theta"}
@@ -163,6 +165,7 @@ SPARSE: Final = frozenset({"sparse_score_type", "sparse_init_block", "sparse_loc
 """Fields of sparse attention that decide which blocks are chosen, not how many."""
 
 
+@family("minimax_m3")
 def minimax_m3(fields: Fields) -> Architecture:
     """MiniMax-M3: from the fourth layer on, an indexer chooses blocks of keys to attend.
 
@@ -216,11 +219,3 @@ def minimax_m3(fields: Fields) -> Architecture:
         ],
         placed(Mlp(dense, True, activation=activation(fields)), moe, sparse),
     )
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "gpt_oss": gpt_oss,
-    "llama4_text": llama4_text,
-    "mimo_v2_flash": mimo_v2_flash,
-    "minimax_m3": minimax_m3,
-}

@@ -5,12 +5,12 @@ adds is in its technical report and in the names and shapes of its checkpoint: a
 gate on latent attention, experts at a latent width, and attention over depth instead of a sum.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Block, Linear, Mixer, Mla, Recurrent
-from roofline.model.huggingface.common import Builder, Geometry, gated, neutral, stack
+from roofline.model.huggingface.common import Geometry, family, gated, neutral, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.linear_attention import WORDS
 from roofline.model.huggingface.routing import after_dense, placed, routed
@@ -134,6 +134,7 @@ def _kinds(fields: Fields, layers: int) -> Sequence[str]:
     return [found[i + 1] for i in range(layers)]
 
 
+@family("kimi_linear")
 def kimi_linear(fields: Fields) -> Architecture:
     """Kimi Linear, and the decoder of Kimi K3."""
     fields.seen |= SEEN
@@ -227,10 +228,8 @@ KIMI_K3: Final = Wrapper(
 )
 
 
+@family("kimi_k3")
 def kimi_k3(fields: Fields) -> Architecture:
     """Kimi K3: the decoder; what its tower holds is not published field by field."""
     fields.seen |= {"media_placeholder_token_id", "ignore_index", "image_placeholder"}
     return wrapped(KIMI_K3, fields)
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {"kimi_linear": kimi_linear, "kimi_k3": kimi_k3}

@@ -3,11 +3,10 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from roofline.model.architecture import Architecture, Indexer, Mla
-from roofline.model.huggingface.common import Builder, Geometry, assemble, gated, neutral
+from roofline.model.huggingface.common import Geometry, assemble, family, gated, neutral
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.routing import after_dense, marks, placed, routed, shared_width
 from roofline.model.huggingface.stacking import further_tokens
@@ -72,18 +71,21 @@ def _network(
     return further_tokens(fields, body)
 
 
+@family("deepseek_v3", "kimi_k2")
 def deepseek(fields: Fields) -> Architecture:
     """DeepSeek-V3 and R1, Kimi K2."""
     shape = _geometry(fields)
     return _network(fields, shape, [None] * shape.layers, dense=3, shared=1)
 
 
+@family("deepseek_v2")
 def deepseek_v2(fields: Fields) -> Architecture:
     """DeepSeek-V2: two shared experts, and no dense layers unless the config has some."""
     shape = _geometry(fields)
     return _network(fields, shape, [None] * shape.layers, dense=0, shared=2)
 
 
+@family("deepseek_v32", "glm_moe_dsa")
 def deepseek_sparse(fields: Fields) -> Architecture:
     """DeepSeek-V3.2 and GLM 5: an indexer chooses the tokens that are attended.
 
@@ -143,12 +145,3 @@ def _computing(fields: Fields, layers: int) -> list[bool]:
             "let the first layer be a full one",
         )
     return own
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "deepseek_v2": deepseek_v2,
-    "deepseek_v3": deepseek,
-    "kimi_k2": deepseek,
-    "deepseek_v32": deepseek_sparse,
-    "glm_moe_dsa": deepseek_sparse,
-}

@@ -3,7 +3,7 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -19,9 +19,9 @@ from roofline.model.architecture import (
     Recurrent,
 )
 from roofline.model.huggingface.common import (
-    Builder,
     Geometry,
     attention,
+    family,
     gated,
     geometry,
     neutral,
@@ -129,6 +129,7 @@ def _shared_experts(fields: Fields, *, width: int) -> Moe:
     )
 
 
+@family("qwen3_next")
 def qwen3_next(fields: Fields) -> Architecture:
     """Qwen3-Next: gated DeltaNet and gated attention, experts in every layer."""
     shape = geometry(fields, kv_heads=2, head_dim=256)
@@ -142,6 +143,7 @@ def qwen3_next(fields: Fields) -> Architecture:
     return _qwen(fields, shape, parts)
 
 
+@family("qwen3_5_text")
 def qwen3_5(fields: Fields) -> Architecture:
     """Qwen3.5 and 3.6, dense."""
     neutral(fields, mlp_only_layers=([],))
@@ -149,6 +151,7 @@ def qwen3_5(fields: Fields) -> Architecture:
     return _qwen(fields, shape, [gated(fields)] * shape.layers)
 
 
+@family("qwen3_5_moe_text")
 def qwen3_5_moe(fields: Fields) -> Architecture:
     """Qwen3.5 and 3.6 with experts in every layer."""
     neutral(fields, mlp_only_layers=([],))
@@ -217,6 +220,7 @@ MINIMAX_FACTORS: Final = """
 """
 
 
+@family("minimax")
 def minimax(fields: Fields) -> Architecture:
     """MiniMax-Text-01: seven layers of lightning attention to one of softmax, all with experts."""
     fields.seen.update(MINIMAX_FACTORS.split())
@@ -247,13 +251,7 @@ def _minimax_kinds(fields: Fields, shape: Geometry) -> Sequence[str]:
     return kinds
 
 
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "qwen3_next": qwen3_next,
-    "qwen3_5_text": qwen3_5,
-    "qwen3_5_moe_text": qwen3_5_moe,
-    "qwen3_5": partial(wrapped, replace(QWEN3_VL, text=qwen3_5, text_type="qwen3_5_text")),
-    "qwen3_5_moe": partial(
-        wrapped, replace(QWEN3_VL, text=qwen3_5_moe, text_type="qwen3_5_moe_text")
-    ),
-    "minimax": minimax,
-}
+family("qwen3_5")(partial(wrapped, replace(QWEN3_VL, text=qwen3_5, text_type="qwen3_5_text")))
+family("qwen3_5_moe")(
+    partial(wrapped, replace(QWEN3_VL, text=qwen3_5_moe, text_type="qwen3_5_moe_text"))
+)

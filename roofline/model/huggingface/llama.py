@@ -3,15 +3,15 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from roofline.model.architecture import Architecture
-from roofline.model.huggingface.common import Builder, assemble, attention, gated, geometry, neutral
+from roofline.model.huggingface.common import assemble, attention, family, gated, geometry, neutral
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.windows import every_layer, every_nth_full, late_windows, no_windows
 
 
+@family("llama", "granite")
 def llama(fields: Fields) -> Architecture:
     """Llama 1 to 3, Vicuna, Yi, TinyLlama, DeepSeek-LLM; Granite differs in multipliers only."""
     shape = geometry(fields)
@@ -21,6 +21,7 @@ def llama(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, mlp)
 
 
+@family("mistral")
 def mistral(fields: Fields) -> Architecture:
     """Mistral: ``sliding_window`` holds in every layer, null means none.
 
@@ -34,6 +35,7 @@ def mistral(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields))
 
 
+@family("qwen2")
 def qwen2(fields: Fields) -> Architecture:
     """Qwen 1.5 to 2.5: biases on q, k and v only."""
     shape = geometry(fields, kv_heads=32)
@@ -41,6 +43,7 @@ def qwen2(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields))
 
 
+@family("qwen3")
 def qwen3(fields: Fields) -> Architecture:
     """Qwen 3: a norm over each head of q and k, no biases."""
     shape = geometry(fields, kv_heads=32, head_dim=128)
@@ -55,6 +58,7 @@ def qwen3(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields))
 
 
+@family("gemma")
 def gemma(fields: Fields) -> Architecture:
     """Gemma: heads of 256 whatever the width."""
     neutral(fields, use_bidirectional_attention=False)
@@ -64,6 +68,7 @@ def gemma(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields), tied=True)
 
 
+@family("gemma2")
 def gemma2(fields: Fields) -> Architecture:
     """Gemma 2: norms before and after both parts; layers 0, 2, 4 … slide."""
     neutral(fields, use_bidirectional_attention=False)
@@ -84,6 +89,7 @@ GEMMA3_TEXT: Final = {
 }
 
 
+@family("gemma3_text")
 def gemma3_text(fields: Fields) -> Architecture:
     """Gemma 3: as Gemma 2, with a norm over each head of q and k; every sixth layer is full."""
     neutral(fields, use_bidirectional_attention=False)
@@ -95,15 +101,3 @@ def gemma3_text(fields: Fields) -> Architecture:
     mixers = attention(shape, spans, qkv_bias=bias, out_bias=bias, norm=2 * shape.head_dim)
     mlp = gated(fields, default=9216 if fields.nested else None)
     return assemble(fields, shape, mixers, mlp, tied=True, norms=4)
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "llama": llama,
-    "granite": llama,
-    "mistral": mistral,
-    "qwen2": qwen2,
-    "qwen3": qwen3,
-    "gemma": gemma,
-    "gemma2": gemma2,
-    "gemma3_text": gemma3_text,
-}

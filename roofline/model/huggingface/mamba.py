@@ -10,7 +10,7 @@ from math import ceil
 from typing import Final
 
 from roofline.model.architecture import Architecture, Block, Linear, Recurrent
-from roofline.model.huggingface.common import Builder, Geometry, stack
+from roofline.model.huggingface.common import Geometry, family, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.stacking import divides
 from roofline.model.huggingface.storage import DTYPES
@@ -159,6 +159,7 @@ def _outline(fields: Fields) -> tuple[Geometry, int]:
     return Geometry(width, layers, 1, 1, 1, vocab, None), layers
 
 
+@family("mamba", "falcon_mamba")
 def mamba(fields: Fields) -> Architecture:
     """Mamba, and Falcon-Mamba: the norms it adds to time step, key and query have no weights."""
     shape, layers = _outline(fields)
@@ -238,16 +239,10 @@ def spelled(
     return replace(mixer, state_format=state_format(fields, "mamba_ssm_cache_dtype"))
 
 
+@family("mamba2")
 def mamba2_network(fields: Fields) -> Architecture:
     """Mamba-2."""
     shape, layers = _outline(fields)
     width = shape.d_model
     mixer = spelled(fields, width, MAMBA2, bias="use_bias", conv_bias="use_conv_bias")
     return stack(fields, shape, [Block(mixer, None, 1, width)] * layers)
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "mamba": mamba,
-    "falcon_mamba": mamba,
-    "mamba2": mamba2_network,
-}

@@ -3,14 +3,14 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from roofline.model.architecture import Architecture, Block, FeedForward, Mixer, Mlp, Moe
 from roofline.model.huggingface.common import (
-    Builder,
     activation,
     attention,
+    family,
     gated,
     geometry,
     neutral,
@@ -48,6 +48,7 @@ def _every(fields: Fields, what: str, period: int, offset: int) -> tuple[int, in
     return every, first
 
 
+@family("jamba")
 def jamba(fields: Fields) -> Architecture:
     """Jamba: Mamba-1 with one layer of attention in eight, experts in every other layer."""
     neutral(fields, mamba_inner_layernorms=True)
@@ -97,6 +98,7 @@ def _granite_layers(fields: Fields, layers: int) -> Sequence[str]:
     return kinds or other or ["M"] * layers
 
 
+@family("bamba")
 def bamba(fields: Fields) -> Architecture:
     """Bamba: Mamba-2 with attention in ``attn_layer_indices``, an MLP in every layer."""
     shape = geometry(fields, kv_heads=8)
@@ -117,6 +119,7 @@ def bamba(fields: Fields) -> Architecture:
     return stack(fields, shape, layers)
 
 
+@family("granitemoehybrid")
 def granite(fields: Fields) -> Architecture:
     """Granite 4: Mamba-2 and attention, each followed by experts and a shared MLP, or by an MLP."""
     shape = geometry(fields)
@@ -150,10 +153,3 @@ def granite(fields: Fields) -> Architecture:
         )
     layers = [Block(mixers[kind], part, 2, 2 * width) for kind in kinds]
     return stack(fields, shape, layers)
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "jamba": jamba,
-    "bamba": bamba,
-    "granitemoehybrid": granite,
-}

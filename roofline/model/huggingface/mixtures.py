@@ -3,17 +3,16 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture
 from roofline.model.huggingface.common import (
-    Builder,
     Names,
     assemble,
     attention,
     check_groups,
+    family,
     gated,
     geometry,
     neutral,
@@ -25,6 +24,7 @@ from roofline.model.huggingface.vision import Wrapper, wrapped
 from roofline.model.huggingface.windows import no_windows, window_size, windows
 
 
+@family("dbrx")
 def dbrx(fields: Fields) -> Architecture:
     """DBRX: attention and experts in mappings of their own; norms without biases."""
     names = Names(("d_model",), ("n_layers",), ("n_heads",), (), ("max_seq_len",))
@@ -59,6 +59,7 @@ def _part(fields: Fields, key: str) -> Fields:
     return fields.part(key)
 
 
+@family("ernie4_5_moe")
 def ernie4_5_moe(fields: Fields) -> Architecture:
     """ERNIE 4.5: experts in a range of layers; the bias of their scores is a parameter."""
     neutral(fields, use_bias=False)
@@ -87,6 +88,7 @@ def ernie4_5_moe(fields: Fields) -> Architecture:
     )
 
 
+@family("hunyuan_v1_moe")
 def hunyuan_v1_moe(fields: Fields) -> Architecture:
     """Hunyuan-A13B: a shared part as wide as an expert; a norm over each head of q and k."""
     neutral(fields, use_cla=False, use_mla=False, use_qk_norm=True, mlp_bias=False)
@@ -119,6 +121,7 @@ STEP: Final = frozenset(
 """Fields of Step that change neither shape nor cost: rotary angles, scores, clamps."""
 
 
+@family("step3p5")
 def step(fields: Fields) -> Architecture:
     """Step 3.5 and 3.7: more heads in layers that slide, each head gated, a shared expert."""
     neutral(fields, attention_bias=False, mlp_bias=False, gating=(True, "per-head"))
@@ -208,17 +211,10 @@ def _sparse(fields: Fields, layers: int) -> list[bool]:
     return [i in sparse for i in range(layers)]
 
 
+@family("step3p7")
 def step3p7(fields: Fields) -> Architecture:
     """Step 3.7: the decoder with or without a vision tower around it."""
     return wrapped(STEP_3P7, fields) if "text_config" in fields.data else step(fields)
 
 
 STEP_3P7: Final = Wrapper(text=step, text_type="step3p5", sizes={}, tower=None, tied=False)
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "dbrx": dbrx,
-    "ernie4_5_moe": ernie4_5_moe,
-    "hunyuan_v1_moe": hunyuan_v1_moe,
-    "step3p5": step,
-    "step3p7": step3p7,
-}

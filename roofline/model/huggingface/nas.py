@@ -3,11 +3,10 @@
 Shapes are those of the published modelling file; totals are checked against published counts.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture, Attention, Block, Linear, Mlp
-from roofline.model.huggingface.common import Builder, Geometry, activation, geometry, stack
+from roofline.model.huggingface.common import Geometry, activation, family, geometry, stack
 from roofline.model.huggingface.fields import LARGEST, Fields
 
 MULTIPLE: Final = 256
@@ -16,6 +15,7 @@ ATTENTION: Final = frozenset({"n_heads_in_group", "no_op", "replace_with_linear"
 FFN: Final = frozenset({"ffn_mult", "no_op", "replace_with_linear"})
 
 
+@family("nemotron-nas")
 def nemotron_nas(fields: Fields) -> Architecture:
     """Llama whose layers have their own key/value heads and inner width, or leave a part out."""
     fields.only("num_key_value_heads", reason="block_configs says it layer by layer")
@@ -110,6 +110,3 @@ def _inner(fields: Fields, index: int, factor: Any, width: int) -> int:
         )
     exact = int(2 * factor * width / 3)
     return -(-exact // MULTIPLE) * MULTIPLE
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {"nemotron-nas": nemotron_nas}

@@ -4,12 +4,12 @@ Shapes and defaults are those of the ``transformers`` config class (5.23); the l
 further tokens are those of the engines that run them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Block, Mlp, Moe
-from roofline.model.huggingface.common import Builder, Geometry, attention, geometry, neutral, stack
+from roofline.model.huggingface.common import Geometry, attention, family, geometry, neutral, stack
 from roofline.model.huggingface.fields import MOST_LAYERS, Fields
 from roofline.model.huggingface.mamba import MAMBA2_SEEN, Spelling, spelled
 from roofline.model.huggingface.routing import ROUTING
@@ -49,6 +49,7 @@ MOE: Final = frozenset(
 """Fields of experts, which a network without them may have."""
 
 
+@family("nemotron_h")
 def nemotron_h(fields: Fields) -> Architecture:
     """Nemotron-H and Nemotron 3: a layer is Mamba-2, attention, an MLP or experts, each alone."""
     neutral(fields, attention_bias=False, mamba_proj_bias=False, n_shared_experts=1)
@@ -144,6 +145,3 @@ def _parts(fields: Fields, shape: Geometry, kinds: set[str]) -> dict[str, Block]
         out["E"] = Block(None, moe, 1, width)
     fields.seen.update(MOE)
     return out
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {"nemotron_h": nemotron_h}

@@ -3,15 +3,12 @@
 Shapes and defaults are those of the ``transformers`` config classes of the same names (5.23).
 """
 
-from collections.abc import Mapping
-from typing import Final
-
 from roofline.model.architecture import Architecture, Attention, Mlp
 from roofline.model.huggingface.common import (
-    Builder,
     activation,
     assemble,
     attention,
+    family,
     gated,
     geometry,
     neutral,
@@ -26,6 +23,7 @@ from roofline.model.huggingface.windows import (
 )
 
 
+@family("phi3")
 def phi3(fields: Fields) -> Architecture:
     """Phi 3 and 4: no biases; ``sliding_window`` holds in every layer."""
     neutral(fields, lm_head_bias=False, attention_bias=False, mlp_bias=False, full_attn_mod=1)
@@ -35,6 +33,7 @@ def phi3(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields))
 
 
+@family("olmo")
 def olmo(fields: Fields) -> Architecture:
     """OLMo: norms without parameters."""
     shape = geometry(fields)
@@ -43,11 +42,13 @@ def olmo(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields), norm_width=0)
 
 
+@family("olmo2")
 def olmo2(fields: Fields) -> Architecture:
     """OLMo 2: norms after each part, and over all of q and of k."""
     return _olmo(fields, sliding=False)
 
 
+@family("olmo3")
 def olmo3(fields: Fields) -> Architecture:
     """OLMo 3: as OLMo 2; three of four layers slide."""
     return _olmo(fields, sliding=True)
@@ -66,6 +67,7 @@ def _olmo(fields: Fields, *, sliding: bool) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields))
 
 
+@family("cohere")
 def cohere(fields: Fields) -> Architecture:
     """Command R: parallel parts, one norm without bias, optionally a norm per head of q and k."""
     shape = geometry(fields)
@@ -81,6 +83,7 @@ def cohere(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields), tied=True, norms=1, parallel=True)
 
 
+@family("cohere2")
 def cohere2(fields: Fields) -> Architecture:
     """Command R7B and A: every fourth layer is full, and only sliding layers rotate."""
     neutral(
@@ -102,6 +105,7 @@ def cohere2(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields), tied=True, norms=1, parallel=True)
 
 
+@family("stablelm")
 def stablelm(fields: Fields) -> Architecture:
     """StableLM: norms with biases; q, k, v biases, parallel parts and qk-norm by switch."""
     shape = geometry(fields, kv_heads=32, explicit_head_dim=False)
@@ -126,6 +130,7 @@ def stablelm(fields: Fields) -> Architecture:
     )
 
 
+@family("starcoder2")
 def starcoder2(fields: Fields) -> Architecture:
     """StarCoder 2: norms with biases, an ungated feed-forward part, one window everywhere."""
     neutral(fields, mlp_type="default", norm_type="layer_norm")
@@ -137,6 +142,7 @@ def starcoder2(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, mlp, tied=True, norm_width=2 * shape.d_model)
 
 
+@family("phi")
 def phi(fields: Fields) -> Architecture:
     """Phi 1 and 2: biases everywhere, LM head included; parallel parts behind one norm."""
     shape = geometry(fields)
@@ -159,11 +165,13 @@ def phi(fields: Fields) -> Architecture:
     )
 
 
+@family("glm")
 def glm(fields: Fields) -> Architecture:
     """GLM-4 as rewritten for transformers: biases on q, k and v, none on the output."""
     return _glm(fields, norms=2)
 
 
+@family("glm4")
 def glm4(fields: Fields) -> Architecture:
     """GLM-4-0414: as GLM, with norms after both parts as well."""
     return _glm(fields, norms=4)
@@ -177,6 +185,7 @@ def _glm(fields: Fields, norms: int) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields), norms=norms, norm_width=width)
 
 
+@family("seed_oss")
 def seed_oss(fields: Fields) -> Architecture:
     """Seed-OSS: Llama with biases on q, k, v and output by separate switches."""
     shape = geometry(fields, kv_heads=8, head_dim=128)
@@ -187,6 +196,7 @@ def seed_oss(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, mlp)
 
 
+@family("smollm3")
 def smollm3(fields: Fields) -> Architecture:
     """SmolLM 3: every fourth layer does not rotate, and slides if windows are used."""
     shape = geometry(fields, kv_heads=4)
@@ -217,6 +227,7 @@ def _rotating_layers(fields: Fields, layers: int) -> list[bool]:
     return [bool(mark) for mark in marks]
 
 
+@family("nemotron")
 def nemotron(fields: Fields) -> Architecture:
     """Nemotron 3 and 4, Minitron: norms with biases, an ungated feed-forward part."""
     shape = geometry(fields)
@@ -228,21 +239,3 @@ def nemotron(fields: Fields) -> Architecture:
     )
     mlp = Mlp(width, False, inner, inner, activation(fields, "relu2"))
     return assemble(fields, shape, mixers, mlp, norm_width=2 * shape.d_model)
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "phi": phi,
-    "phi3": phi3,
-    "olmo": olmo,
-    "olmo2": olmo2,
-    "olmo3": olmo3,
-    "cohere": cohere,
-    "cohere2": cohere2,
-    "stablelm": stablelm,
-    "starcoder2": starcoder2,
-    "glm": glm,
-    "glm4": glm4,
-    "seed_oss": seed_oss,
-    "smollm3": smollm3,
-    "nemotron": nemotron,
-}

@@ -3,18 +3,17 @@
 Shapes are those of the published modelling files; totals are checked against published counts.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from roofline.model.architecture import Architecture, Mlp
 from roofline.model.huggingface.common import (
     LLAMA_NAMES,
-    Builder,
     Names,
     assemble,
     attention,
     check_groups,
+    family,
     gated,
     geometry,
     neutral,
@@ -33,6 +32,7 @@ CHATGLM_NAMES: Final = Names(
 )
 
 
+@family("qwen")
 def qwen(fields: Fields) -> Architecture:
     """Qwen 1: ``intermediate_size`` counts gate and up together; q, k, v always have biases."""
     neutral(fields, use_cache_quantization=False)
@@ -53,6 +53,7 @@ def qwen(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, mlp)
 
 
+@family("internlm2")
 def internlm2(fields: Fields) -> Architecture:
     """InternLM 2: Llama with q, k and v in one matrix."""
     shape = geometry(fields)
@@ -61,6 +62,7 @@ def internlm2(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields))
 
 
+@family("baichuan")
 def baichuan(fields: Fields) -> Architecture:
     """Baichuan 1 and 2: the 7B rotates; the 13B, which has no max_position_embeddings, is ALiBi."""
     rotary = "max_position_embeddings" in fields.data
@@ -76,6 +78,7 @@ def baichuan(fields: Fields) -> Architecture:
     return assemble(fields, shape, mixers, gated(fields))
 
 
+@family("chatglm")
 def chatglm(fields: Fields) -> Architecture:
     """ChatGLM 2 and 3, GLM-4 as first published."""
     neutral(
@@ -108,6 +111,7 @@ def chatglm(fields: Fields) -> Architecture:
     )
 
 
+@family("mimo")
 def mimo(fields: Fields) -> Architecture:
     """MiMo-7B: Qwen 2 with layers that predict further tokens, which are counted apart."""
     neutral(fields, attention_bias=True)
@@ -118,12 +122,3 @@ def mimo(fields: Fields) -> Architecture:
     # Two input norms and a final one beside the block's own, and a projection of two widths to one.
     each = linears + block.norm_parameters + 3 * width + 2 * width * width
     return with_prediction(fields, body, extra * each)
-
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "qwen": qwen,
-    "internlm2": internlm2,
-    "baichuan": baichuan,
-    "chatglm": chatglm,
-    "mimo": mimo,
-}

@@ -3,13 +3,12 @@
 Shapes and defaults are those of the ``transformers`` classes of the same names (5.23).
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from roofline.model.architecture import Architecture
-from roofline.model.huggingface.common import Builder
+from roofline.model.huggingface.common import family
 from roofline.model.huggingface.experts import qwen3_moe
 from roofline.model.huggingface.fields import Fields
 from roofline.model.huggingface.gemma4 import gemma4_text
@@ -115,6 +114,7 @@ KIMI_K25: Final = Wrapper(
 )
 
 
+@family("gemma4")
 def gemma4(fields: Fields) -> Architecture:
     """Gemma 4, without its audio tower."""
     fields.seen |= {"vision_soft_tokens_per_image", "boa_token_id"}
@@ -125,6 +125,7 @@ def gemma4(fields: Fields) -> Architecture:
     return wrapped(GEMMA4, fields)
 
 
+@family("kimi_k25")
 def kimi_k25(fields: Fields) -> Architecture:
     """Kimi K2.5: DeepSeek's decoder, and a tower that hands on four patches at a time."""
     fields.seen |= {"media_placeholder_token_id", "ignore_index", "use_unified_vision_chunk"}
@@ -134,9 +135,5 @@ def kimi_k25(fields: Fields) -> Architecture:
     return wrapped(KIMI_K25, fields)
 
 
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "qwen3_vl_moe": partial(wrapped, QWEN3_VL_MOE),
-    "llama4": partial(wrapped, LLAMA4),
-    "gemma4": gemma4,
-    "kimi_k25": kimi_k25,
-}
+family("qwen3_vl_moe")(partial(wrapped, QWEN3_VL_MOE))
+family("llama4")(partial(wrapped, LLAMA4))

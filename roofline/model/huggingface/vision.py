@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from roofline.model.architecture import Architecture
-from roofline.model.huggingface.common import Builder
+from roofline.model.huggingface.common import Builder, family
 from roofline.model.huggingface.fields import LARGEST, Fields
 from roofline.model.huggingface.llama import gemma3_text, qwen3
 
@@ -158,7 +158,5 @@ GEMMA3: Final = Wrapper(
     tied=True,
 )
 
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "qwen3_vl": partial(wrapped, QWEN3_VL),
-    "gemma3": partial(wrapped, GEMMA3),
-}
+family("qwen3_vl")(partial(wrapped, QWEN3_VL))
+family("gemma3")(partial(wrapped, GEMMA3))
