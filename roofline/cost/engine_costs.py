@@ -162,8 +162,9 @@ class KernelGains:
 
     Attributes
     ----------
-    dense, experts, attention, interconnect
-        On products and passes over activations, routed experts, attention, collectives.
+    dense, passes, experts, attention, interconnect
+        On products and look-ups, norms and other passes over activations, routed experts,
+        attention, collectives.
     start, start_low, start_pass, start_experts
         On what a product in 16 bits, one in 8 bits or fewer, a pass over activations and a mixture
         of experts take to start: in a CUDA graph launches are shorter, and neighbours are fused.
@@ -172,6 +173,7 @@ class KernelGains:
     """
 
     dense: float = 1.0
+    passes: float = 1.0
     experts: float = 1.0
     attention: float = 1.0
     interconnect: float = 1.0
@@ -224,7 +226,7 @@ def gains_on(op: Op, fused: str) -> tuple[str, str]:
     if kind == "gemm":
         low = _low(op.formats.get("weights", ""))
         return "dense", "start_low" if low else "start"
-    return "dense", "start_pass"
+    return "passes" if kind == "pointwise" else "dense", "start_pass"
 
 
 @cache
@@ -254,6 +256,10 @@ class EngineProfile:
         The same of one layer of a mixture of experts; other layers launch little. [s]
     cold_s
         The same of mixtures of experts; other networks start as fast as they go on. [s]
+    mixture_s
+        Time of one layer of a mixture of experts in every step, around its kernels. [s]
+    passes
+        On passes over activations, which engines fuse with what is before or after. [1]
     experts
         On routed experts, beside ``experts_all``. [1]
     start, start_low, start_pass, experts_start, interconnect
@@ -276,8 +282,10 @@ class EngineProfile:
     front_end_s: float = 0.0
     cold_s: float = 0.0
     launch_s: float = 0.0
+    mixture_s: float = 0.0
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
+    passes: float = 1.0
     experts: float = 1.0
     start: float = 1.0
     start_low: float = 1.0
@@ -293,6 +301,7 @@ class EngineProfile:
     def gains(self) -> KernelGains:
         """Factors on the kernels that were measured."""
         return KernelGains(
+            passes=self.passes,
             experts=self.experts * self.experts_all,
             interconnect=self.interconnect,
             start=self.start,
@@ -315,7 +324,7 @@ class EngineProfile:
         spreads = {kind: pair for kind, *pair in self.spreads}
         first, between = spreads.get(kind_of(network), (0.0, 0.0))
         return EngineCosts(
-            step_s=self.step_s,
+            step_s=self.step_s + self.mixture_s * mixtures,
             sequence_s=self.sequence_s / groups,
             prefill_s=self.prefill_s,
             launch_s=self.launch_s * mixtures,

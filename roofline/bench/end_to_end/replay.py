@@ -195,6 +195,7 @@ def asked_of(row: Row) -> Asked:
         token_budget=budget or None,
         recv_interval=row.recv_interval,
         stream_interval=row.stream_interval,
+        dp_timeout_iters=row.dp_timeout_iters,
         cold=row.mode == CLOSED,
     )
 
