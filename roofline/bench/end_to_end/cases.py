@@ -11,7 +11,8 @@ driven, see `roofline.bench.end_to_end.driving`. ``length_low``,
 ``length_high``: likewise. ``max_num_seqs``, ``max_batched_tokens``,
 ``gpu_memory_fraction``: the engine's on that device; a limit of sequences below the clients, of a
 row whose day and so whose server is not known, is another server's. ``scheduler_recv_interval``,
-``stream_interval``: 1. ``attention_dp_timeout_iters``: 0. ``ttft_stat``: mean; it holds for all three times.
+``stream_interval``: 1. ``attention_dp_timeout_iters``: 0. ``ttft_stat``: mean; it holds for all
+three times.
 """
 
 from collections.abc import Mapping

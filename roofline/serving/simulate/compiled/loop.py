@@ -234,7 +234,8 @@ def _undisturbed(g: Rules, s: State, late: bool) -> tuple[int, float]:
     if g.look > 1:
         return min(most, g.look - n.unseen), np.inf
     # Who waits for memory stays first in the queue, unless one of a higher priority comes.
-    if not late and (n.running >= g.max_sequences or left <= 0 or (n.waiting and g.uniform and not g.hold)):
+    queued = n.waiting and g.uniform and not g.hold
+    if not late and (n.running >= g.max_sequences or left <= 0 or queued):
         return most, np.inf
     return most, queue.next_arrival(g, s) - n.now
 
