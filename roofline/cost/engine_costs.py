@@ -146,10 +146,12 @@ class KernelGains:
     """Factors on kernels that were measured alone, where an engine runs them. [1]"""
 
     dense: float = 1.0
+    passes: float = 1.0
     experts: float = 1.0
     attention: float = 1.0
     interconnect: float = 1.0
-    """On products and passes over activations, routed experts, attention, collectives."""
+    """On products and look-ups, norms and other passes over activations, routed experts, attention,
+    collectives."""
     start: float = 1.0
     start_low: float = 1.0
     start_pass: float = 1.0
@@ -202,7 +204,7 @@ def gains_on(op: Op, fused: str) -> tuple[str, str]:
     if kind == "gemm":
         low = _low(op.formats.get("weights", ""))
         return "dense", "start_low" if low else "start"
-    return "dense", "start_pass"
+    return "passes" if kind == "pointwise" else "dense", "start_pass"
 
 
 @cache
@@ -235,9 +237,13 @@ class EngineProfile:
     """The same of mixtures of experts; other networks start as fast as they go on. [s]"""
     launch_s: float = 0.0
     """The same of one layer of a mixture of experts; other layers launch little. [s]"""
+    mixture_s: float = 0.0
+    """Time of one layer of a mixture of experts in every step, around its kernels. [s]"""
     decode_gain: float = 1.0
     prefill_gain: float = 1.0
     """As in `EngineCosts`. [1]"""
+    passes: float = 1.0
+    """On passes over activations, which engines fuse with what is before or after. [1]"""
     experts: float = 1.0
     """On routed experts, beside ``experts_all``. [1]"""
     start: float = 1.0
@@ -260,6 +266,7 @@ class EngineProfile:
     def gains(self) -> KernelGains:
         """Factors on the kernels that were measured."""
         return KernelGains(
+            passes=self.passes,
             experts=self.experts * self.experts_all,
             interconnect=self.interconnect,
             start=self.start,
@@ -282,7 +289,7 @@ class EngineProfile:
         spreads = {kind: pair for kind, *pair in self.spreads}
         first, between = spreads.get(kind_of(network), (0.0, 0.0))
         return EngineCosts(
-            step_s=self.step_s,
+            step_s=self.step_s + self.mixture_s * mixtures,
             sequence_s=self.sequence_s / groups,
             prefill_s=self.prefill_s,
             launch_s=self.launch_s * mixtures,

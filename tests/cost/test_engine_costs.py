@@ -35,7 +35,9 @@ DENSE, MIXTURE, LATENT = (
     architecture(name) for name in ("llama-3.1-8b", "mixtral-8x7b", "deepseek-v3")
 )
 HOPPER, BLACKWELL = gpu("h100-sxm"), gpu("b200-sxm")
-GAINS = KernelGains(1.1, 1.2, 1.3, 1.4, start=0.5, start_low=0.6, start_pass=0.7, start_experts=0.8)
+GAINS = KernelGains(
+    1.1, 0.9, 1.2, 1.3, 1.4, start=0.5, start_low=0.6, start_pass=0.7, start_experts=0.8
+)
 TEN = Measured(10e-6, 0.1, 2.0, start_s=4e-6)
 """A kernel of 10 µs, 4 of them to start."""
 CONSTANTS = [
@@ -121,7 +123,7 @@ def test_overheads_that_have_no_meaning_are_refused(wrong: dict[str, float], sai
         ("prefill-attention", "", 10 * 1.3),
         ("latent-attention", "", 10 * 1.3),
         ("collective", "", 10 * 1.4),
-        ("pointwise", "", 6 * 1.1 + 4 * 0.7),
+        ("pointwise", "", 6 * 0.9 + 4 * 0.7),
         ("lookup", "", 6 * 1.1 + 4 * 0.7),
         ("scan", "", 6 * 1.1 + 4 * 0.7),
         ("index", "", 6 * 1.1 + 4 * 0.7),
@@ -163,14 +165,16 @@ def test_a_network_is_dense_a_mixture_or_latent() -> None:
 
 def test_constants_of_mixtures_are_of_mixtures() -> None:
     profile = EngineProfile(
-        request_s=0.02, cold_s=0.5, launch_s=1e-3, prefill_gain=1.1, experts_prompts=1.5,
-        experts=0.9, experts_all=0.8,
+        request_s=0.02, cold_s=0.5, launch_s=1e-3, step_s=1e-3, mixture_s=1e-5, prefill_gain=1.1,
+        experts_prompts=1.5, experts=0.9, experts_all=0.8,
     )  # fmt: skip
     dense, mixture, latent = (profile.costs(each, HOPPER, 1.0) for each in (DENSE, MIXTURE, LATENT))
     assert (dense.request_s, dense.prefill_gain) == (0.02, 1.1)
     assert (dense.cold_s, mixture.cold_s, latent.cold_s) == (0.0, 0.5, 0.5)
     # Layers with experts: all of Mixtral's 32, all but the first three of DeepSeek-V3's 61.
     assert (dense.launch_s, mixture.launch_s, latent.launch_s) == pytest.approx((0.0, 0.032, 0.058))
+    steps = [each.step_s for each in (dense, mixture, latent)]
+    assert steps == pytest.approx([1e-3, 1.32e-3, 1.58e-3])
     assert mixture.prefill_gain == latent.prefill_gain == pytest.approx(1.65)
     assert profile.gains.experts == pytest.approx(0.72)
 

@@ -113,7 +113,8 @@ def test_the_first_rule_that_applies_holds() -> None:
 
 
 # First releases: TensorRT-LLM 0.10 brought the executor to its benchmarks, 1.0 the PyTorch
-# workflow, 1.1 a faster front end; vLLM 0.6 multi-step scheduling, 0.14 asynchronous scheduling.
+# workflow, 1.1 a faster front end, 1.2 faster mixtures of experts; vLLM 0.6 multi-step
+# scheduling, 0.14 asynchronous scheduling.
 @pytest.mark.parametrize(
     ("name", "version", "found"),
     [
@@ -127,6 +128,7 @@ def test_the_first_rule_that_applies_holds() -> None:
         ("TensorRT-LLM", "0.9.0", "trtllm-2023"),
         ("TensorRT-LLM", "0.17-dev", "trtllm-2024"),
         ("trtllm", "1.0.0rc3", "trtllm-1.0"),
+        ("trtllm", "1.1.0rc2.post2", "trtllm-1.1"),
         ("trtllm", "1.2.1", "trtllm"),
         ("TensorRT-LLM", "", "trtllm-2023"),
         ("lmdeploy-turbomind", "", "lmdeploy"),

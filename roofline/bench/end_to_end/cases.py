@@ -9,8 +9,10 @@ scales for it), or the cache is a latent of weights of 8 bits or fewer, else 16 
 together; ``requests``, ``rate``, ``cv``, ``spread``: how the clients of such rows usually are
 driven, see `roofline.bench.end_to_end.driving`. ``length_low``,
 ``length_high``: likewise. ``max_num_seqs``, ``max_batched_tokens``,
-``gpu_memory_fraction``: the engine's on that device. ``scheduler_recv_interval``,
-``stream_interval``: 1. ``ttft_stat``: mean; it holds for all three times.
+``gpu_memory_fraction``: the engine's on that device; a limit of sequences below the clients, of a
+row whose day and so whose server is not known, is another server's. ``scheduler_recv_interval``,
+``stream_interval``: 1. ``attention_dp_timeout_iters``: 0. ``ttft_stat``: mean; it holds for all
+three times.
 """
 
 from collections.abc import Mapping
@@ -56,6 +58,8 @@ MODELOPT: Final = frozenset({"fp8", "nvfp4"})
 """Formats whose checkpoints bring them; DeepSeek's blocks, mxfp4 and AWQ bring none."""
 BY_LAYERS: Final = frozenset({"llama.cpp"})
 """Engines that give each device whole layers unless told otherwise."""
+UNDATED: Final = "undated"
+"""How settings that several servers agree on begin to say where they are from."""
 LATEST: Final = "999.0"
 """Later than any release."""
 CUTTING: Final = frozenset({"vllm", "sglang"})
@@ -130,6 +134,9 @@ class Row:
         Decode steps between looks at new requests; tokens that are sent together. [1] [token]
     median
         Whether TTFT, TPOT and latency are medians over the requests, and not their means.
+    dp_timeout_iters
+        Steps that prompts wait at most until every copy of attention has one; 0 where they do not.
+        [1]
     """
 
     place: int
@@ -157,6 +164,7 @@ class Row:
     recv_interval: int = 1
     stream_interval: int = 1
     median: bool = False
+    dp_timeout_iters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +268,13 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         _number(record, "cv", 1.0),
         _number(record, "spread", 0.0) if _has(record, "spread") else None,
         _lengths_drawn(record),
-        int(_number(record, "max_num_seqs", 0.0)),
+        _most_sequences(record, batch / replicas),
         int(_number(record, "max_batched_tokens", 0.0)),
         _share(record),
         int(_number(record, "scheduler_recv_interval", 1.0)),
         int(_number(record, "stream_interval", 1.0)),
         _word(record, "ttft_stat", ("mean", "median")) == "median",
+        int(_number(record, "attention_dp_timeout_iters", 0.0)),
     )
 
 
@@ -273,6 +282,13 @@ def _served_by(record: Mapping[str, Any], engine: str) -> str:
     """Engine of the catalog; an earlier vLLM that was told to schedule ahead is as the latest."""
     ahead = engine.lower() == "vllm" and _text(record, "async_scheduling") == "on"
     return engine_of(engine, LATEST if ahead else _text(record, "version")).name
+
+
+def _most_sequences(record: Mapping[str, Any], clients: float) -> int:
+    """Sequences that the server was told to run together; 0 where nobody says. [1]"""
+    most = int(_number(record, "max_num_seqs", 0.0))
+    guessed = _text(record, "settings_match").startswith(UNDATED)
+    return 0 if guessed and most < clients else most
 
 
 def _lengths_drawn(record: Mapping[str, Any]) -> tuple[float, float] | None:

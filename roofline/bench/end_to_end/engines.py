@@ -49,8 +49,10 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "launch_s": Constant(
         1.0e-3, 0.6, "s", "of a layer of experts in a step that prefills, at least"
     ),
+    "mixture_s": Constant(1.0e-6, 0.3, "s", "of a layer of experts in every step, around kernels"),
     "decode_gain": Constant(1.0, 0.02, "1", "on the kernels of decoding"),
     "prefill_gain": Constant(1.05, 0.05, "1", "on the kernels of prompts"),
+    "passes": Constant(1.0, 0.05, "1", "on passes over activations, as far as they are fused"),
     "experts": Constant(1.0, 0.08, "1", "on routed experts"),
 }
 """Of an engine. Priors after ``c_step`` 1 ms, ``c_seq`` 10 µs and ``c_pre`` 2 ms, which hold for
@@ -73,10 +75,13 @@ _OLD: Final = {
     "decode_gain": (1.0, 0.1),
     "prefill_gain": (1.0, 0.1),
 }
-_VLLM: Final = {"launch_s": (2e-4, 0.6)}
-"""Prompts run in piecewise CUDA graphs (docs.vllm.ai, design, CUDA graphs)."""
-_TRTLLM: Final = {
-    "decode_gain": (0.94, 0.06),
+_VLLM: Final = {"launch_s": (2e-4, 0.6), "cold_s": (0.1, 0.7)}
+"""Prompts run in piecewise CUDA graphs, and a step of as many tokens as one may have runs before
+the first request (docs.vllm.ai, design: CUDA graphs; memory profiling)."""
+_TRTLLM: Final = {  # its overlap scheduler hides the host, norms are fused (nvidia.github.io)
+    "step_s": (4e-4, 0.4),
+    "passes": (0.5, 0.4),
+    "decode_gain": (0.97, 0.03),
     "serial_s": (1.2e-2, 0.5),
     "request_s": (1.5e-2, 0.4),
 }
@@ -84,6 +89,7 @@ PRIORS: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
     "vllm": _VLLM,
     "vllm-sync": _VLLM | {"sequence_s": (2e-5, 0.3)},
     "trtllm": _TRTLLM,
+    "trtllm-1.1": _TRTLLM | {"mixture_s": (2e-5, 0.6)},
     "trtllm-1.0": _TRTLLM | {"front_end_s": (1e-4, 0.5)},
     "sglang": {"front_end_s": (5e-5, 0.5)},
     "vllm-2024": _OLD | {"sequence_s": (7.5e-5, 0.4), "prefill_s": (5e-3, 0.5)},

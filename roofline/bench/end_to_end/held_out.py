@@ -41,14 +41,11 @@ Spreads = Mapping[Key, float]
 def folds(rows: Sequence[Known], number: int = FOLDS) -> Integers:
     """Fold of each row: a network under an engine goes whole, with all of its devices.
 
-    Networks of one engine are as far apart as there are folds.
+    Dealt out by kind of network and engine, so that no fold takes all mixtures of experts away.
     """
-    found: dict[tuple[str, str], int] = {}
-    counts: dict[str, int] = {}
-    for engine, network in sorted({each.group[1:] for each in rows}):
-        found[engine, network] = counts.get(engine, 0) % number
-        counts[engine] = counts.get(engine, 0) + 1
-    return np.array([found[each.group[1:]] for each in rows], dtype=np.int64)
+    pairs = sorted({(each.kind, *each.group[1:]) for each in rows})
+    found = {pair: place % number for place, pair in enumerate(pairs)}
+    return np.array([found[each.kind, *each.group[1:]] for each in rows], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

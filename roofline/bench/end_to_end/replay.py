@@ -195,6 +195,7 @@ def asked_of(row: Row) -> Asked:
         token_budget=budget or None,
         recv_interval=row.recv_interval,
         stream_interval=row.stream_interval,
+        dp_timeout_iters=row.dp_timeout_iters,
         cold=row.mode == CLOSED,
     )
 
@@ -216,6 +217,7 @@ def settings(each: Known) -> dict[str, Any]:
         "token_budget": asked.token_budget,
         "recv_interval": asked.recv_interval,
         "stream_interval": asked.stream_interval,
+        "dp_timeout_iters": asked.dp_timeout_iters,
         "cold": asked.cold,
         "memory_utilization": each.utilization,
         "seed": SEED,

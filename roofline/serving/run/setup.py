@@ -1,5 +1,6 @@
 """From a deployment to the server that the simulator knows: policy of the engine, room for KV."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -25,6 +26,9 @@ class Asked:
     policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
     stream_interval, cold
         As in `Server`.
+    dp_timeout_iters
+        Steps that prompts wait at most until every copy of attention has one; 0 where they do not.
+        [1]
     contiguous
         Whether each sequence has one region as long as the longest request, as before paging.
     sharing
@@ -45,6 +49,7 @@ class Asked:
     recv_interval: int = 1
     stream_interval: int = 1
     cold: bool = False
+    dp_timeout_iters: int = 0
 
 
 def server_of(
@@ -105,6 +110,8 @@ def server_of(
         reservation=engine.reservation,
         preemption=asked.preemption,
         recv_interval=asked.recv_interval,
+        hold_steps=asked.dp_timeout_iters if groups > 1 else 0,
+        hold_prompts=until_all_have_one(groups),
         stream_interval=asked.stream_interval,
         cold=asked.cold,
         sharing=sharing,
@@ -117,6 +124,17 @@ def server_of(
         tier_bytes=asked.tier_bytes,
     )
     return replace(placed, token_budget=server.token_budget)
+
+
+def until_all_have_one(groups: int) -> int:
+    """Prompts until each copy of attention has one, if each goes to any of them: n·Σ 1/k. [1]
+
+    Examples
+    --------
+    >>> [until_all_have_one(groups) for groups in (1, 2, 8)]
+    [1, 3, 22]
+    """
+    return math.ceil(groups * sum(1.0 / k for k in range(1, groups + 1)))
 
 
 def page_of(engine: Engine, *, sharing: bool) -> int:

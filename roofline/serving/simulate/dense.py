@@ -153,6 +153,8 @@ def rules(
         request_s=float(prices.engine.request_s),
         serial_s=float(prices.engine.serial_s),
         look=server.recv_interval,
+        hold=server.hold_steps,
+        together=server.hold_prompts,
         concurrency=concurrency,
         ramp_s=float(ramp_s),
         uniform=uniform,

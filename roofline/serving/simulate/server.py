@@ -65,6 +65,10 @@ class Server:
     recv_interval
         Decode steps from one look at what has come to the next; a step with prompts is followed
         by a look at once, and so is one after which nothing runs. Of `BATCHED`, no meaning. [1]
+    hold_steps, hold_prompts
+        Steps from one start of prompts to the next while something decodes, unless so many wait:
+        engines whose copies of attention go on in step let prompts wait until each copy has one.
+        0 steps for no such wait. [1]
     stream_interval
         Tokens of an answer that the front end hands over together. [token]
     cold
@@ -101,6 +105,8 @@ class Server:
     host_tokens: int = UNLIMITED
     swap_s_per_token: float = 0.0
     recv_interval: int = 1
+    hold_steps: int = 0
+    hold_prompts: int = 1
     stream_interval: int = 1
     cold: bool = False
     sharing: bool = False
@@ -120,11 +126,13 @@ class Server:
                     f"{name} is {value!r:.40}", hint=f"it is one of {', '.join(get_args(kind))}"
                 )
         _at_least(self, 1, "max_sequences", "kv_tokens", "page", "recv_interval", "stream_interval")
+        _at_least(self, 1, "hold_prompts")
         _at_least(
             self,
             0,
             "token_budget",
             "timeout_s",
+            "hold_steps",
             "longest",
             "host_tokens",
             "swap_s_per_token",

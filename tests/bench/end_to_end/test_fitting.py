@@ -1,6 +1,8 @@
 """Constants that made synthetic rows are found again, and held-out intervals hold."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,6 +156,19 @@ def test_groups_go_into_folds_whole() -> None:
         mine = {label[i] for i, each in enumerate(found) if each.row.case.network == network}
         assert len(mine) == 1
     assert len(set(label.tolist())) == 4
+
+
+def test_no_fold_has_all_mixtures_of_experts() -> None:
+    """Of two engines with four networks each, half of them mixtures, first by name."""
+    found: list[Any] = [
+        SimpleNamespace(kind=kind, group=("h100-sxm", engine, network))
+        for engine in ("sglang", "vllm")
+        for network, kind in (("a", "mixture"), ("b", "mixture"), ("c", "dense"), ("d", "dense"))
+    ]
+    label = held_out.folds(found, 4)
+    assert (
+        len({fold for fold, each in zip(label, found, strict=True) if each.kind == "mixture"}) == 4
+    )
 
 
 def test_intervals_hold_on_groups_that_made_neither_constants_nor_intervals() -> None:

@@ -108,7 +108,7 @@ class Reference:
         self.inside: list[Asked] = []  # it takes one after the other
         self.front = 0.0
         self.behind = 0.0  # what it still has to do for tokens, now
-        self.unseen = 0
+        self.unseen = self.held = 0
         self.cold = server.cold
         self.waiting: list[Asked] = []
         self.decoding: list[Asked] = []
@@ -371,10 +371,12 @@ class Reference:
         chunks: list[tuple[Asked, int, int]] = []
         blocked = False
         decode_first = self.server.first == "decode"
+        idle = not (self.decoding or self.partial)
         calm = self.room_to_decode() if decode_first else True
         page = self.server.page
         self.begun = sum(one.stored % page == 0 for one in self.decoding) * decode_first
-        if calm:
+        held = self.holds(idle)
+        if calm and not held:
             chunks, blocked = self.prefill(len(self.decoding) if decode_first else 0)
         joining = [one for one in self.planned if one.swapped]
         decode = decode_first or not (chunks or joining)
@@ -405,6 +407,15 @@ class Reference:
         if batch or chunks:
             self.count(len(batch), sum(n for _, n, _ in chunks), blocked)
         self.finish_step(batch, chunks, joining)
+
+    def holds(self, idle: bool) -> bool:
+        server = self.server
+        if not server.hold_steps or idle or self.partial:
+            return False
+        self.held += 1
+        if len(self.waiting) >= server.hold_prompts or self.held >= server.hold_steps:
+            self.held = 0
+        return self.held > 0
 
     def count(self, batch: int, new: int, blocked: bool) -> None:
         out, server = self.outcome, self.server

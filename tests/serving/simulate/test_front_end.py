@@ -114,6 +114,19 @@ def test_an_idle_server_looks_at_once() -> None:
     assert list(served.admitted - served.arrival) == pytest.approx([0.0] * 4)
 
 
+def test_prompts_wait_for_others_or_for_so_many_steps() -> None:
+    """The eighth step after the first prompt may have others; before, as soon as two wait."""
+    eighth = float(simulate(requests(0.0, 16, 8), TABLE, SERVER).finish[0])
+    first = float(simulate(requests(0.0, 16, 2), TABLE, SERVER).first_token[0])
+    early = first + (eighth - first) / 7.0 * np.array([0.5, 2.5])
+    given = requests([0.0, *early], 16, 100)
+    held = replace(SERVER, hold_steps=8, hold_prompts=3)
+    assert simulate(given, TABLE, held).admitted[1:] == pytest.approx([eighth] * 2, rel=1e-9)
+    both = simulate(given, TABLE, replace(held, hold_prompts=2)).admitted[1:]
+    assert both[0] == both[1]
+    assert early[1] < both[0] < eighth
+
+
 def test_a_step_with_prompts_takes_as_long_as_its_launches_at_least() -> None:
     served = simulate(four(), replace(TABLE, engine=EngineCosts(launch_s=1.0)), SERVER)
     assert served.ttft_s == pytest.approx([1.0] * 4, rel=1e-12)

@@ -281,7 +281,7 @@ def test_any_server_has_a_long_run(seed: int) -> None:
     random = np.random.default_rng(seed)
     count = int(random.integers(1, 50))
     given = requests(np.zeros(count), random.integers(1, 40, count), random.integers(1, 30, count))
-    server = replace(some_server(random, 2), recv_interval=1)
+    server = replace(some_server(random, 2), recv_interval=1, hold_steps=0)
     if server.policy in BATCHED:
         server = replace(server, policy="chunked", token_budget=max(server.token_budget, 40))
     share = share_of(given, prices(random, some_engine(random)), server)

@@ -48,7 +48,8 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         decoding = n.decoding if g.decode_first else 0
         new, chunks, attention_s, blocked = 0, 0, 0.0, False
         n.prefilled, n.joining = 0, 0
-        if calm:
+        held = g.hold > 0 and not idle and _held(g, s)
+        if calm and not held:
             new, chunks, attention_s, blocked = _prefill(p, g, s, decoding)
         if not g.decode_first and new == 0 and n.joining == 0:
             calm = _room_to_decode(g, s)
@@ -78,6 +79,7 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
                 n.behind - n.swapping,
             )
             n.unseen += steps
+            n.held += steps - 1
         else:
             n.behind = max(n.behind - n.swapping, 0.0)
         n.now += took + n.swapping
@@ -86,6 +88,18 @@ def serve(p: Prices, g: Rules, s: State, more: bool) -> None:
         if decoding:
             _decoded(g, s, steps)
         _joined(g, s)
+
+
+@compiled
+def _held(g: Rules, s: State) -> bool:
+    """Whether prompts wait for others, in this step."""
+    n = s.counts[0]
+    if n.partial >= 0:
+        return False
+    n.held += 1
+    if n.waiting >= g.together or n.held >= g.hold:
+        n.held = 0
+    return bool(n.held)
 
 
 @compiled
@@ -215,10 +229,13 @@ def _undisturbed(g: Rules, s: State, late: bool) -> tuple[int, float]:
                 most = ahead
                 break
     left = g.budget - (n.decoding if g.decode_first else 0)
+    if g.hold:
+        most = min(most, g.hold - n.held) if n.held else 1
     if g.look > 1:
         return min(most, g.look - n.unseen), np.inf
     # Who waits for memory stays first in the queue, unless one of a higher priority comes.
-    if not late and (n.running >= g.max_sequences or left <= 0 or (n.waiting and g.uniform)):
+    queued = n.waiting and g.uniform and not g.hold
+    if not late and (n.running >= g.max_sequences or left <= 0 or queued):
         return most, np.inf
     return most, queue.next_arrival(g, s) - n.now
 

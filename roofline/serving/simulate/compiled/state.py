@@ -42,6 +42,8 @@ class Rules(NamedTuple):
     request_s: float
     serial_s: float
     look: int
+    hold: int
+    together: int
     concurrency: int
     ramp_s: float
     uniform: bool
@@ -96,6 +98,7 @@ COUNTS: Final = np.dtype(
         ("front", "f8"),  # when the front end is done with all requests that it has
         ("behind", "f8"),  # time that it still takes for the tokens of the steps so far
         ("warm", "i8"),  # whether a step with prompts has run
+        ("held", "i8"),  # steps since prompts might start
         ("unseen", "i8"),  # decode steps since the last look at what has come
         # Requests that follow none, of which the next is to come; entries of the lists.
         ("root", "i8"),

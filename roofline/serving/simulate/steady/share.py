@@ -149,10 +149,12 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         There are no requests, or there is no closed form: batches that nobody joins, prefixes.
     """
     shared = server.sharing and len(given.hashes) > 0
-    if server.policy in BATCHED or shared or server.recv_interval > 1:
+    if server.policy in BATCHED or shared or server.recv_interval > 1 or server.hold_steps:
         what = "shared prefixes" if shared else f"{server.policy} batches"
         if server.recv_interval > 1:
             what = f"a look at arrivals every {server.recv_interval} steps"
+        if server.hold_steps:
+            what = "prompts that wait for others"
         raise InputError(f"there is no closed form for {what}", hint="simulate it")
     if not len(given):
         raise InputError("there are no requests", hint="give at least one")
