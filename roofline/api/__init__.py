@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from roofline.api.measured import compare_measured
     from roofline.api.measured_rows import Given
     from roofline.api.pages import paging
+    from roofline.api.parameters import DEFAULT_GPU, DEFAULT_MODEL, Convention
     from roofline.api.placing import layouts
     from roofline.api.planning import plan
     from roofline.api.scores import scoreboard
-    from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
+    from roofline.api.setting import MOST_GPUS
     from roofline.api.simulation import simulate
     from roofline.api.speculation import speculate
     from roofline.api.sweeps import sweep
@@ -66,10 +67,10 @@ _WHERE: Final = {
     "layouts": "placing",
     "plan": "planning",
     "scoreboard": "scores",
-    "DEFAULT_GPU": "setting",
-    "DEFAULT_MODEL": "setting",
+    "DEFAULT_GPU": "parameters",
+    "DEFAULT_MODEL": "parameters",
     "MOST_GPUS": "setting",
-    "Convention": "setting",
+    "Convention": "parameters",
     "simulate": "simulation",
     "speculate": "speculation",
     "sweep": "sweeps",

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from roofline.cli import completing, options
+from roofline.api.parameters import Measured
+from roofline.cli import options
 from roofline.cli.answer import LABELS
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, say, wrap
@@ -35,47 +36,17 @@ NAMES: Final = {
 }
 
 
+@options.takes(
+    Measured,
+    "files format_as model gpu gpus tp pp ep dp weights kv engine engine_version prompt output "
+    "concurrency rate every outside profile fail_above report format_",
+)
 def compare_measured(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="What benchmarks wrote; .gz is unpacked.")],
-    format_as: Annotated[
-        str, typer.Option("--as", metavar="FORMAT", help="Read the files as this; else told.")
-    ] = "",
-    model: Annotated[
-        str,
-        typer.Option(help="Network, where the files do not say.", autocompletion=completing.models),
-    ] = "",
-    gpu: Annotated[str, typer.Option(help="GPU, likewise.", autocompletion=completing.gpus)] = "",
-    gpus: Annotated[int | None, typer.Option(min=1, help="Devices in all.")] = None,
-    tp: Annotated[int | None, typer.Option(min=1, help="Tensor parallel; else all.")] = None,
-    pp: Annotated[int | None, typer.Option(min=1, help="Pipeline parallel.")] = None,
-    ep: Annotated[int | None, typer.Option(min=1, help="Expert parallel.")] = None,
-    dp: Annotated[int | None, typer.Option(min=1, help="Attention data parallel.")] = None,
-    weights: Annotated[str, typer.Option(help="Number format of the weights.")] = "",
-    kv: Annotated[str, typer.Option(help="Number format of the KV cache.")] = "",
-    engine: Annotated[
-        str,
-        typer.Option(help="vllm, trtllm, sglang, llama.cpp…", autocompletion=completing.engines),
-    ] = "",
-    engine_version: Annotated[str, typer.Option(help="Its release.")] = "",
-    prompt: Annotated[float | None, typer.Option(min=1.0, help="Mean tokens of prompts.")] = None,
-    output: Annotated[float | None, typer.Option(min=1.0, help="Mean tokens of answers.")] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Clients, or sequences of a batch.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Requests a second, in place of clients.")
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Every percentile, not one mean of each metric.")
-    ] = False,
     outside: Annotated[
         bool, typer.Option("--outside", help="Print only runs that have a figure outside.")
     ] = False,
-    profile: Annotated[
-        Path | None,
-        typer.Option(help="Constants of an engine, as calibrate --from learns them."),
-    ] = None,
     fail_above: Annotated[
         float | None,
         typer.Option(
@@ -95,12 +66,7 @@ def compare_measured(
     from roofline.api import compare_measured as ask
     from roofline.cli.inputs import asked
 
-    result = ask(
-        [*files],
-        **asked(context, "files", "format_as", "outside", "fail_above", "profile"),
-        format_=format_as,
-        profile=profile or "",
-    )
+    result = ask(**asked(context, Measured) | {"files": files})
     write_page(context, result, report)
     _print(result, format_, outside=outside)
     if code := _judged(result, fail_above):

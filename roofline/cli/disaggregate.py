@@ -1,10 +1,10 @@
 """``roofline disaggregate``: prefill and decode on pools of their own, and the ratio of the two."""
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline.api.parameters import Pools
 from roofline.cli import options
 from roofline.cli.answer import answered
 from roofline.cli.page import write_page
@@ -20,59 +20,15 @@ if TYPE_CHECKING:
     from roofline.table import Result, Table
 
 
-class Over(StrEnum):
-    """What the cache goes over."""
-
-    NETWORK = "network"
-    LINK = "link"
-
-
+@options.takes(
+    Pools,
+    "model prefill decode gpu node decode_gpu decode_node gpus over overlapped "
+    "prefill_batch batch prompt prefix_hit output weights kv engine calibration mla "
+    "routing_skew expert_loads overlap cuda_graphs memory_utilization price explain "
+    "report format_",
+)
 def disaggregate(
     context: typer.Context,
-    model: options.Model = "llama-3.1-8b",
-    prefill: Annotated[
-        str, typer.Option(help="Layout of a prefill instance: tp4, tp4-pp2, dp8-ep8.")
-    ] = "tp1",
-    decode: Annotated[
-        str, typer.Option(help="Layout of a decode instance: tp8, dp16-ep16.")
-    ] = "tp1",
-    gpu: options.Gpu = None,
-    node: options.Node = None,
-    decode_gpu: Annotated[
-        str | None, typer.Option(help="GPU of the decode pool; else the same.")
-    ] = None,
-    decode_node: Annotated[
-        str | None, typer.Option(help="Node of the decode pool; else the same.")
-    ] = None,
-    gpus: Annotated[
-        int | None, typer.Option(help="Devices in all; else the fewest near the balance.")
-    ] = None,
-    over: Annotated[
-        Over, typer.Option(help="What the cache goes over: link where one node has both pools.")
-    ] = Over.NETWORK,
-    overlapped: Annotated[
-        bool, typer.Option("--overlapped", help="Send each layer's cache as the next computes.")
-    ] = False,
-    prefill_batch: Annotated[
-        int, typer.Option(help="Prompts in a prefill step; 0 for one in each group of --prefill.")
-    ] = 0,
-    batch: Annotated[int, typer.Option(help="Sequences of a decode instance.")] = 64,
-    prompt: options.Prompt = 2048,
-    prefix_hit: options.PrefixHit = 0.0,
-    output: options.Output = 256,
-    weights: options.Weights = None,
-    kv: options.Kv = "auto",
-    engine: options.Engine = "vllm",
-    calibration: options.Calibrated = "auto",
-    mla: options.MlaOf = options.Mla.AUTO,
-    routing_skew: options.RoutingSkew = 0.0,
-    expert_loads: options.ExpertLoads = None,
-    overlap: Annotated[
-        float, typer.Option(help="Share of the time of wires in an instance that is hidden.")
-    ] = 0.0,
-    cuda_graphs: options.CudaGraphs = True,
-    memory_utilization: options.MemoryUtilization = None,
-    price: options.Price = None,
     explain: Annotated[
         str | None,
         typer.Option(
@@ -91,7 +47,7 @@ def disaggregate(
     from roofline.api.disaggregation import disaggregate as ask
     from roofline.cli.inputs import asked
 
-    result = ask(**asked(context))
+    result = ask(**asked(context, Pools))
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     answered("disaggregate", result, derivation, format_, _print)

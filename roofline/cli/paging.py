@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roofline.api.parameters import Paging
 from roofline.cli import options
 from roofline.cli.answer import answered
 from roofline.cli.page import write_page
@@ -19,28 +20,13 @@ if TYPE_CHECKING:
     from roofline.table import Result
 
 
+@options.takes(
+    Paging,
+    "model samples page reserved gpu node gpus layout batch prompt output weights kv "
+    "engine calibration cuda_graphs memory_utilization explain report format_",
+)
 def paging(
     context: typer.Context,
-    model: options.Model = "llama-3.1-8b",
-    samples: Annotated[int, typer.Option(help="Answers to each prompt.")] = 1,
-    page: Annotated[int, typer.Option(help="Tokens of a page; 0 for the engine's.")] = 0,
-    reserved: Annotated[
-        int,
-        typer.Option(help="Tokens reserved without pages; 0 for the longest the network takes."),
-    ] = 0,
-    gpu: options.Gpu = None,
-    node: options.Node = None,
-    gpus: options.Gpus = None,
-    layout: Annotated[str, typer.Option(help="tp8, dp8-ep8; else --gpus share it.")] = "",
-    batch: Annotated[int, typer.Option(help="Sequences that a step keeps activations for.")] = 256,
-    prompt: options.Prompt = 2048,
-    output: options.Output = 256,
-    weights: options.Weights = None,
-    kv: options.Kv = "auto",
-    engine: options.Engine = "vllm",
-    calibration: options.Calibrated = "auto",
-    cuda_graphs: options.CudaGraphs = True,
-    memory_utilization: options.MemoryUtilization = None,
     explain: Annotated[
         str | None, typer.Option(help="Derive reserved, power-of-two, exact, paged, shared, kv.")
     ] = None,
@@ -55,7 +41,7 @@ def paging(
     from roofline.api.pages import paging as ask
     from roofline.cli.inputs import asked
 
-    result = ask(**asked(context))
+    result = ask(**asked(context, Paging))
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     answered("paging", result, derivation, format_, _print)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli import completing, options
+from roofline.api.parameters import Drafting
+from roofline.cli import options
 from roofline.cli.answer import answered, print_memory
 from roofline.cli.page import write_page
 from roofline.cli.render import (
@@ -19,58 +20,15 @@ if TYPE_CHECKING:
     from roofline.table import Result, Table
 
 
+@options.takes(
+    Drafting,
+    "model draft acceptance length tree tokens draft_weights draft_tp gpu node gpus "
+    "layout batch prefill_batch prompt prefix_hit output weights kv engine calibration "
+    "mla routing_skew expert_loads overlap cuda_graphs memory_utilization price explain "
+    "report format_",
+)
 def speculate(
     context: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="The target: catalog name, hub id, config.json; - for stdin.",
-            autocompletion=completing.models,
-        ),
-    ] = "llama-3.1-8b",
-    draft: Annotated[
-        str, typer.Option(help="What drafts: mtp, eagle, medusa, ngram, or a network like MODEL.")
-    ] = "",
-    acceptance: Annotated[
-        str,
-        typer.Option(
-            help="How often a drafted token is accepted: 0.7; 0.73,0.71 by position; 0.6+0.1 with "
-            "the next best."
-        ),
-    ] = "",
-    length: Annotated[int, typer.Option(help="Tokens drafted in a row; 0 for 4, or a tree.")] = 0,
-    tree: Annotated[
-        str, typer.Option(help="Alternatives at each position, like 3,2,1, in place of a row.")
-    ] = "",
-    tokens: Annotated[int, typer.Option(help="Size of the best tree, in place of a row.")] = 0,
-    draft_weights: Annotated[
-        str | None, typer.Option(help="Number format of a draft of its own; else as stored.")
-    ] = None,
-    draft_tp: Annotated[
-        int | None, typer.Option(help="Devices that share the draft; else as many as the target.")
-    ] = None,
-    gpu: options.Gpu = None,
-    node: options.Node = None,
-    gpus: options.Gpus = None,
-    layout: Annotated[
-        str, typer.Option(help="Layout of the target: tp8, dp8-ep8; else --gpus share it.")
-    ] = "",
-    batch: options.Batch = 16,
-    prefill_batch: options.PrefillBatch = 0,
-    prompt: options.Prompt = 2048,
-    prefix_hit: options.PrefixHit = 0.0,
-    output: options.Output = 256,
-    weights: options.Weights = None,
-    kv: options.Kv = "auto",
-    engine: options.Engine = "vllm",
-    calibration: options.Calibrated = "auto",
-    mla: options.MlaOf = options.Mla.AUTO,
-    routing_skew: options.RoutingSkew = 0.0,
-    expert_loads: options.ExpertLoads = None,
-    overlap: options.Overlap = 0.0,
-    cuda_graphs: options.CudaGraphs = True,
-    memory_utilization: options.MemoryUtilization = None,
-    price: options.Price = None,
     explain: Annotated[
         str | None,
         typer.Option(help="Derive tokens, draft, verify, tpot, speed_up, ttft, latency, memory."),
@@ -86,7 +44,7 @@ def speculate(
     from roofline.api.speculation import speculate as ask
     from roofline.cli.inputs import asked
 
-    result = ask(**asked(context))
+    result = ask(**asked(context, Drafting))
     write_page(context, result, report)
     derivation = api.explain(result, explain) if explain else None
     answered("speculate", result, derivation, format_, _print)
