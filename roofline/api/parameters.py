@@ -389,9 +389,7 @@ class Analysis(Subject, Staged, Batch, Deployed, Overlapped, Attended, Ringed, C
     )
     offload_to: Outside = parameter("The host's memory, or its storage.", default="cpu")
     prefetch: bool = parameter(
-        "Load the next layer while one computes.",
-        default=True,
-        option="--prefetch/--no-prefetch",
+        "Load the next layer while one computes.", default=True, option="--prefetch/--no-prefetch"
     )
     convention: Convention = parameter(
         "What an engine does, or published closed forms.", default="engine"
@@ -574,9 +572,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
         "New tokens of a step, of a replica.", default=None, unit="token"
     )
     chunked_prefill: bool = parameter(
-        "Cut prompts to fill a step.",
-        default=True,
-        option="--chunked-prefill/--no-chunked-prefill",
+        "Cut prompts to fill a step.", default=True, option="--chunked-prefill/--no-chunked-prefill"
     )
     prefix_caching: bool = parameter(
         "Keep equal prefixes once.", default=True, option="--prefix-caching/--no-prefix-caching"
@@ -758,10 +754,7 @@ class Measured(Question):
     )
     model: str = parameter("Network, where the files do not say.", default="", completes="models")
     gpu: str = parameter(
-        "GPU, likewise.",
-        text="GPU, where the files do not say.",
-        default="",
-        completes="gpus",
+        "GPU, likewise.", text="GPU, where the files do not say.", default="", completes="gpus"
     )
     gpus: int | None = parameter("Devices in all.", default=None, unit="1", least=1)
     tp: int | None = parameter("Tensor parallel; else all.", default=None, unit="1", least=1)
