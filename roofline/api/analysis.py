@@ -3,20 +3,9 @@
 from dataclasses import replace
 
 import roofline
+from roofline.api import setting
 from roofline.api.parameters import Analysis, shared
 from roofline.api.question import question
-from roofline.api.setting import (
-    check_gpus,
-    check_share,
-    default_format,
-    degrees_of,
-    deployed_as,
-    layout_of,
-    machine_of,
-    network_of,
-    options_asked,
-    roomiest,
-)
 from roofline.cost.layout import DEGREES
 from roofline.cost.offload import Offload
 from roofline.errors import UnknownNameError
@@ -46,18 +35,18 @@ def analyze(asked: Analysis) -> Result:
         Anything the user can mend.
     """
     one_of("convention", asked.convention, ("engine", "textbook"))
-    options = options_asked(asked)
+    options = setting.options_asked(asked)
     automatic = asked.offload_weights == "auto"
     offload = Offload(
         _share(asked.offload_weights), asked.offload_kv, asked.offload_to, asked.prefetch
     )
-    network = network_of(asked.model)
-    device, box = machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+    network = setting.network_of(asked.model)
+    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
     workload = Workload(**shared(asked, Workload))
-    degrees = degrees_of(asked)
-    check_share(asked.memory_utilization)
+    degrees = setting.degrees_of(asked)
+    setting.check_share(asked.memory_utilization)
     check_parts(network, asked.mla, asked.routing)
-    check_gpus(asked.gpus)
+    setting.check_gpus(asked.gpus)
     moved = offload.any or automatic
     if network.is_encoder:
         workload = replace(workload, output=1)
@@ -88,11 +77,13 @@ def analyze(asked: Analysis) -> Result:
             | {"--stages": bool(asked.stages), "--microbatches": asked.microbatches != 0},
         )
         many = asked.gpus or 1
-        base = deployed_as(asked, network, device, box or roomiest(device, many), options=options)
+        base = setting.deployed_as(
+            asked, network, device, box or setting.roomiest(device, many), options=options
+        )
         chosen = choose(base, workload, many, asked.objective, asked.memory_utilization)
         arranged, replicas, reason = chosen.layout, chosen.replicas, chosen.reason
     else:
-        arranged, replicas = layout_of(asked.gpus, degrees)
+        arranged, replicas = setting.layout_of(asked.gpus, degrees)
     refuse_unused(
         f"a layout of {arranged}",
         {
@@ -126,10 +117,10 @@ def analyze(asked: Analysis) -> Result:
         )
         from roofline.serving import lecture
 
-        held = precision.named(asked.weights or default_format(network))
+        held = precision.named(asked.weights or setting.default_format(network))
         cache = held if asked.kv == "auto" else precision.named(asked.kv)
         return lecture.analyze(network, device, workload, held, cache, int(arranged.tp))
-    deployment = deployed_as(
+    deployment = setting.deployed_as(
         asked, network, device, box, arranged, options=options, offload=offload
     )
     if not asked.denoising_steps:

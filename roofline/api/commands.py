@@ -1,5 +1,6 @@
 """Commands that start a deployment under a serving engine."""
 
+from roofline.api import setting
 from roofline.api.parameters import Serving
 from roofline.api.question import question
 from roofline.api.serving_room import (
@@ -13,16 +14,6 @@ from roofline.api.serving_room import (
     usual_step,
 )
 from roofline.api.serving_tables import about, settings
-from roofline.api.setting import (
-    check_share,
-    default_format,
-    degrees_of,
-    deployed,
-    layout_of,
-    machine_of,
-    network_of,
-    options_asked,
-)
 from roofline.bench.calibrations import NONE
 from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError
@@ -60,21 +51,21 @@ def serve_command(asked: Serving) -> Result:
         leaves no room for a cache.
     """
     named = targets.engine_of(asked.target, asked.engine)
-    check_share(asked.memory_utilization)
+    setting.check_share(asked.memory_utilization)
     if not 1 <= asked.port < 2**16:
         raise InputError(f"port is {asked.port}", hint="give a number from 1 to 65535")
     load = Load(asked.prompt, asked.output, asked.concurrency)
-    network = network_of(asked.model)
-    device, box = machine_of(asked.gpu, asked.node, None)
-    degrees = degrees_of(asked)
+    network = setting.network_of(asked.model)
+    device, box = setting.machine_of(asked.gpu, asked.node, None)
+    degrees = setting.degrees_of(asked)
     if degrees.automatic:
         raise InputError(
             "a command is of one layout", hint="give it: roofline layouts says which is best"
         )
-    arranged, replicas = layout_of(asked.gpus, degrees)
+    arranged, replicas = setting.layout_of(asked.gpus, degrees)
     cache = asked.kv if asked.kv == "auto" else precision.named(asked.kv).name
     outside = asked.offload_weights
-    deployment = deployed(
+    deployment = setting.deployed(
         network,
         device,
         box,
@@ -83,7 +74,7 @@ def serve_command(asked: Serving) -> Result:
         # What the engine does not have is said below, and takes no room here.
         kv=cache if cache in targets.ENGINES[named].KV else "auto",
         engine=targets.PRICED_AS[named],
-        options=options_asked(asked),
+        options=setting.options_asked(asked),
         offload=Offload(weights=outside) if outside else KEPT,
         calibration=NONE,
     )
@@ -130,7 +121,7 @@ def serve_command(asked: Serving) -> Result:
         device.name,
         device.vendor,
         deployment.node.gpus,
-        default_format(network),
+        setting.default_format(network),
         load,
         asked.port,
     )

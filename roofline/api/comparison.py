@@ -3,16 +3,9 @@
 from typing import Final
 
 import roofline
+from roofline.api import setting
 from roofline.api.parameters import Comparison, shared
 from roofline.api.question import question
-from roofline.api.setting import (
-    Degrees,
-    check_share,
-    layout_of,
-    machine_of,
-    network_of,
-    options_asked,
-)
 from roofline.bench.calibrations import calibration_of
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
@@ -46,10 +39,10 @@ def compare(asked: Comparison) -> Result:
     trained = asked.training_tokens
     if trained is not None and not 1 <= trained <= MOST_TRAINED:
         raise InputError(f"training tokens are {trained:g}", hint="give their number, like 94e9")
-    network = network_of(asked.model)
-    device, _ = machine_of(asked.gpu, None, asked.usd_per_hour)
-    layout, _ = layout_of(asked.gpus, Degrees(tp=asked.tp))
-    check_share(asked.memory_utilization)
+    network = setting.network_of(asked.model)
+    device, _ = setting.machine_of(asked.gpu, None, asked.usd_per_hour)
+    layout, _ = setting.layout_of(asked.gpus, setting.Degrees(tp=asked.tp))
+    setting.check_share(asked.memory_utilization)
     return variants.compare(
         setup_of(
             network,
@@ -63,7 +56,7 @@ def compare(asked: Comparison) -> Result:
         Conditions(
             workload=Workload(**shared(asked, Workload)),
             engine=engine_named(asked.engine),
-            options=options_asked(asked),
+            options=setting.options_asked(asked),
             gpus=asked.gpus,
             utilization=asked.memory_utilization,
             convention=asked.convention,

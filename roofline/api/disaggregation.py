@@ -1,15 +1,8 @@
 """What prefill and decode on pools of their own cost, and what share of devices each needs."""
 
+from roofline.api import setting
 from roofline.api.parameters import Pools
 from roofline.api.question import question
-from roofline.api.setting import (
-    check_gpus,
-    check_share,
-    deployed_as,
-    machine_of,
-    network_of,
-    options_asked,
-)
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import parse
 from roofline.errors import InputError, RooflineError
@@ -38,11 +31,11 @@ def disaggregate(asked: Pools) -> Result:
         Anything the user can mend.
     """
     one_of("over", asked.over, WIRES)
-    options = options_asked(asked)
-    network = network_of(asked.model)
+    options = setting.options_asked(asked)
+    network = setting.network_of(asked.model)
     check_parts(network, asked.mla, asked.routing)
-    check_share(asked.memory_utilization)
-    check_gpus(asked.gpus)
+    setting.check_share(asked.memory_utilization)
+    setting.check_gpus(asked.gpus)
     if asked.prefill_batch < 0:
         raise InputError(
             f"prefill batch is {asked.prefill_batch}",
@@ -54,10 +47,10 @@ def disaggregate(asked: Pools) -> Result:
             "one price for two kinds of device",
             hint="leave --price out, or state the price in a YAML file of the GPU",
         )
-    device, box = machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
     other, other_box = device, box
     if several:
-        other, other_box = machine_of(asked.decode_gpu, asked.decode_node, None)
+        other, other_box = setting.machine_of(asked.decode_gpu, asked.decode_node, None)
     layouts = {"prefill": parse(asked.prefill), "decode": parse(asked.decode)}
     if asked.over == "link" and box is None and other_box is None and device.name == other.name:
         both = sum(int(layout.devices) for layout in layouts.values())
@@ -65,7 +58,7 @@ def disaggregate(asked: Pools) -> Result:
 
     def instance(phase: str, on: Gpu, where: Node | None) -> Deployment:
         try:
-            return deployed_as(asked, network, on, where, layouts[phase], options=options)
+            return setting.deployed_as(asked, network, on, where, layouts[phase], options=options)
         except RooflineError as error:
             message = f"{phase} pool: {error.message}"
             raise type(error)(message, hint=error.hint, where=error.where) from None

@@ -1,15 +1,8 @@
 """How many sequences fit, by how their caches are given room."""
 
+from roofline.api import setting
 from roofline.api.parameters import Paging, shared
 from roofline.api.question import question
-from roofline.api.setting import (
-    check_gpus,
-    check_share,
-    deployed_as,
-    machine_of,
-    network_of,
-    one_replica,
-)
 from roofline.serving.paged import paged
 from roofline.serving.paged_result import result_of
 from roofline.serving.workload import Workload
@@ -30,14 +23,14 @@ def paging(asked: Paging) -> Result:
     RooflineError
         Anything the user can mend.
     """
-    network = network_of(asked.model)
-    check_share(asked.memory_utilization)
-    check_gpus(asked.gpus)
-    device, box = machine_of(asked.gpu, asked.node, None)
-    layout = one_replica(asked.gpus, asked.layout)
+    network = setting.network_of(asked.model)
+    setting.check_share(asked.memory_utilization)
+    setting.check_gpus(asked.gpus)
+    device, box = setting.machine_of(asked.gpu, asked.node, None)
+    layout = setting.one_replica(asked.gpus, asked.layout)
     return result_of(
         paged(
-            deployed_as(asked, network, device, box, layout),
+            setting.deployed_as(asked, network, device, box, layout),
             Workload(**shared(asked, Workload)),
             samples=asked.samples,
             page=asked.page,

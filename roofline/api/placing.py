@@ -1,15 +1,8 @@
 """How a network can be laid out on a number of GPUs."""
 
+from roofline.api import setting
 from roofline.api.parameters import Layouts, shared
 from roofline.api.question import question
-from roofline.api.setting import (
-    check_gpus,
-    check_share,
-    deployed_as,
-    machine_of,
-    network_of,
-    roomiest,
-)
 from roofline.serving.asking import check_parts, one_of
 from roofline.serving.workload import Workload
 from roofline.study import layout_tables
@@ -32,12 +25,12 @@ def layouts(asked: Layouts) -> Result:
         Anything the user can mend.
     """
     one_of("rank", asked.rank, ("steady", "static"))
-    check_gpus(asked.gpus)
-    check_share(asked.memory_utilization)
-    network = network_of(asked.model)
+    setting.check_gpus(asked.gpus)
+    setting.check_share(asked.memory_utilization)
+    network = setting.network_of(asked.model)
     check_parts(network, asked.mla, asked.routing)
-    device, box = machine_of(asked.gpu, asked.node, asked.usd_per_hour)
-    base = deployed_as(asked, network, device, box or roomiest(device, asked.gpus))
+    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+    base = setting.deployed_as(asked, network, device, box or setting.roomiest(device, asked.gpus))
     work = shared(asked, Workload)
     if network.is_encoder:
         work["output"] = 1

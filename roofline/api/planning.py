@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from roofline.api import setting
 from roofline.api.amounts import (
     check_contexts,
     check_number,
@@ -14,15 +15,6 @@ from roofline.api.amounts import (
 from roofline.api.parameters import Planning, shared
 from roofline.api.plan_command import simulation
 from roofline.api.question import question
-from roofline.api.setting import (
-    check_gpus,
-    check_share,
-    deployed,
-    machine_of,
-    network_of,
-    options_asked,
-    roomiest,
-)
 from roofline.api.simulation import USUAL_DRAFT, check_decodes, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
@@ -69,15 +61,15 @@ def plan(asked: Planning) -> Result:
         Anything the user can mend.
     """
     gpu, weights, kv = asked.gpu, asked.weights, asked.kv
-    check_gpus(asked.gpus)
+    setting.check_gpus(asked.gpus)
     check_undrafted(asked)
-    check_share(asked.memory_utilization)
+    setting.check_share(asked.memory_utilization)
     share, spares = headroom_of(asked.headroom)
     sure = share_of("confidence", asked.confidence, "write 90%")
-    network = network_of(asked.model)
+    network = setting.network_of(asked.model)
     check_parts(network, asked.mla, asked.routing)
     check_decodes(network)
-    options = options_asked(asked)
+    options = setting.options_asked(asked)
     devices = (gpu,) if gpu is None or isinstance(gpu, (str, Gpu)) else tuple(dict.fromkeys(gpu))
     stores = (weights,) if weights is None or isinstance(weights, str) else tuple(weights)
     caches = (kv,) if isinstance(kv, str) else tuple(kv)
@@ -109,14 +101,14 @@ def plan(asked: Planning) -> Result:
         out: list[Kind] = []
         errors: list[RooflineError] = []
         for each, price in zip(devices, prices, strict=True):
-            device, box = machine_of(each, asked.node, price)
+            device, box = setting.machine_of(each, asked.node, price)
             for stored in (narrower,) if narrower else stores:
                 for cache in caches:
                     try:
-                        base = deployed(
+                        base = setting.deployed(
                             network,
                             device,
-                            box or roomiest(device, most),
+                            box or setting.roomiest(device, most),
                             weights=stored,
                             kv=cache,
                             engine=asked.engine,

@@ -2,16 +2,9 @@
 
 from dataclasses import replace
 
+from roofline.api import setting
 from roofline.api.parameters import Offered, Simulation, shared
 from roofline.api.question import question
-from roofline.api.setting import (
-    check_share,
-    degrees_of,
-    deployed_as,
-    layout_of,
-    machine_of,
-    network_of,
-)
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.workload import Wanted, drawn
 from roofline.bench.calibrations import engine_misses, with_profile
@@ -63,20 +56,20 @@ def simulate(asked: Simulation) -> Result:
         {"--timeout": asked.timeout_s != 0 and policy != "dynamic"},
     )
     check_undrafted(asked)
-    check_share(asked.memory_utilization)
+    setting.check_share(asked.memory_utilization)
     promises = parse_slo(asked.slo) if asked.slo is not None else None
-    network = network_of(asked.model)
+    network = setting.network_of(asked.model)
     check_parts(network, asked.mla, asked.routing)
     check_decodes(network)
-    device, box = machine_of(asked.gpu, asked.node, asked.usd_per_hour)
-    degrees = degrees_of(asked)
+    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+    degrees = setting.degrees_of(asked)
     if degrees.automatic:
         raise InputError(
             "a simulation does not choose a layout",
             hint="give one, like tp8: roofline layouts says which is best",
         )
-    arranged, replicas = layout_of(asked.gpus, degrees)
-    deployment = deployed_as(asked, network, device, box, arranged)
+    arranged, replicas = setting.layout_of(asked.gpus, degrees)
+    deployment = setting.deployed_as(asked, network, device, box, arranged)
     if asked.profile:
         deployment = with_profile(deployment, asked.profile)
     wanted = Asked(

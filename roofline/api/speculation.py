@@ -2,18 +2,9 @@
 
 from typing import get_args
 
+from roofline.api import setting
 from roofline.api.parameters import Drafting, shared
 from roofline.api.question import question
-from roofline.api.setting import (
-    check_gpus,
-    check_share,
-    deployed,
-    deployed_as,
-    machine_of,
-    network_of,
-    one_replica,
-    options_asked,
-)
 from roofline.cost.deployment import Deployment
 from roofline.errors import InputError, RooflineError
 from roofline.model.architecture import Architecture
@@ -43,14 +34,14 @@ def speculate(asked: Drafting) -> Result:
         Anything the user can mend.
     """
     rates = rates_of(asked.acceptance)
-    options = options_asked(asked)
-    network = network_of(asked.model)
+    options = setting.options_asked(asked)
+    network = setting.network_of(asked.model)
     check_parts(network, asked.mla, asked.routing)
-    check_share(asked.memory_utilization)
-    check_gpus(asked.gpus)
-    device, box = machine_of(asked.gpu, asked.node, asked.usd_per_hour)
-    layout = one_replica(asked.gpus, asked.layout)
-    target = deployed_as(asked, network, device, box, layout, options=options)
+    setting.check_share(asked.memory_utilization)
+    setting.check_gpus(asked.gpus)
+    device, box = setting.machine_of(asked.gpu, asked.node, asked.usd_per_hour)
+    layout = setting.one_replica(asked.gpus, asked.layout)
+    target = setting.deployed_as(asked, network, device, box, layout, options=options)
     return result_of(
         priced(
             target,
@@ -98,8 +89,8 @@ def draft_of(
         )
     try:
         return drafts.model(
-            deployed(
-                network_of(draft),
+            setting.deployed(
+                setting.network_of(draft),
                 target.node.gpu,
                 target.node,
                 drafts.draft_layout(target, tp),

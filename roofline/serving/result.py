@@ -77,7 +77,7 @@ def _told(entry: OpTime) -> Mapping[str, str]:
         "of": label.provider,
         "measured on": label.device,
         "note": _distance(known, found),
-        "source": _rows(found),
+        "source": found.fit.model.source,
     }
 
 
@@ -92,11 +92,6 @@ def _distance(known: Measured, found: Found) -> str:
     if found.borrowed:
         parts.append("another engine's, in place of one that was not measured")
     return "; ".join([*parts, known.assumed] if known.assumed else parts)
-
-
-def _rows(found: Found) -> str:
-    """Which measurements a fit rests on."""
-    return found.fit.model.source
 
 
 def curve(batch: StaticBatch, most: int) -> Table:

@@ -222,10 +222,6 @@ def ends(entry: OpTime) -> tuple[float, float]:
     return entry.seconds / wide, entry.seconds * wide
 
 
-def _total(ops: Mapping[str, OpTime]) -> float:
-    return sum(entry.seconds for entry in ops.values())
-
-
 OP_UNITS: Final = {
     "seconds": "s",
     "low_s": "s",
@@ -258,7 +254,7 @@ def operators(batch: StaticBatch) -> Table:
     precision, gpu = batch.deployment.precision, batch.deployment.node.gpu
     rows = []
     for phase, ops in (("prefill", batch.prefill), ("decode", batch.decode)):
-        total = _total(ops)
+        total = sum(entry.seconds for entry in ops.values())
         for name, entry in ops.items():
             op, work, times = entry.op, entry.op.work, float(entry.op.repeat)
             moved = hierarchy.traffic(op, gpu, precision.activations.width, precision.kv.width)
