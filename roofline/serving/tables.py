@@ -12,7 +12,7 @@ from roofline.serving.advice import Change
 from roofline.serving.explain.parts import worst
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
 from roofline.serving.steady import SteadyState, steady_state
-from roofline.table import Derivation, Table, table
+from roofline.table import Derivation, Table, table, units_of
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 
@@ -222,30 +222,6 @@ def ends(entry: OpTime) -> tuple[float, float]:
     return entry.seconds / wide, entry.seconds * wide
 
 
-OP_UNITS: Final = {
-    "seconds": "s",
-    "low_s": "s",
-    "high_s": "s",
-    "roof_s": "s",
-    "serial_s": "s",
-    "compute_s": "s",
-    "memory_s": "s",
-    "wire_s": "s",
-    "host_s": "s",
-    "flops": "FLOP",
-    "hbm_bytes": "B",
-    "weight_bytes": "B",
-    "activation_bytes": "B",
-    "kv_bytes": "B",
-    "wire_bytes": "B",
-    "network_bytes": "B",
-    "host_bytes": "B",
-    "l2_bytes": "B",
-    "score_bytes": "B",
-    "intensity": "FLOP/B",
-}
-
-
 def operators(batch: StaticBatch) -> Table:
     """Operators of both phases; counts and times are of all executions on one device.
 
@@ -293,7 +269,7 @@ def operators(batch: StaticBatch) -> Table:
                     "score_bytes": moved.scores * times,
                 }
             )
-    return table(rows, OP_UNITS, basis=worst([str(row["basis"]) for row in rows]))
+    return table(rows, units_of(rows[0]), basis=worst([str(row["basis"]) for row in rows]))
 
 
 def memory(batch: StaticBatch) -> Table:
