@@ -28,11 +28,6 @@ def analyze(asked: Analysis) -> Result:
         Tables ``headline``, ``ops``, ``memory``, ``capacity``, ``what_if``, ``batch_curve``,
         ``roofs``, ``assumptions``; derivations by metric. Closed forms and denoising have
         ``headline`` only.
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
     """
     one_of("convention", asked.convention, ("engine", "textbook"))
     options = setting.options_asked(asked)

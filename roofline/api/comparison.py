@@ -29,11 +29,6 @@ def compare(asked: Comparison) -> Result:
     -------
     Result
         Tables ``variants`` (the base first), ``factors``, ``why``, ``training``.
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
     """
     one_of("rank", asked.rank, ("steady", "static"))
     trained = asked.training_tokens

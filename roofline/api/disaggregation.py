@@ -24,11 +24,6 @@ def disaggregate(asked: Pools) -> Result:
     -------
     Result
         Tables ``headline``, ``pools``, ``transfer``, ``alternatives``; derivations by metric.
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
     """
     one_of("over", asked.over, WIRES)
     options = setting.options_asked(asked)

@@ -17,11 +17,6 @@ def paging(asked: Paging) -> Result:
     -------
     Result
         Tables ``headline`` and ``schemes``; derivations by scheme.
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
     """
     network = setting.network_of(asked.model)
     setting.check_share(asked.memory_utilization)

@@ -100,12 +100,11 @@ class Question:
 
 
 def parameters_of(record: type[Question]) -> dict[str, tuple[str, Parameter]]:
-    """Annotation and meaning of each parameter by name, those of the base classes first."""
-    found: dict[str, tuple[str, Parameter]] = {}
-    for part in reversed(record.__mro__):
-        for name, annotation in inspect.get_annotations(part).items():
-            found[name] = annotation, vars(part)[name]
-    return found
+    """Annotation and meaning of each parameter by name, those of the question alone last."""
+    kinds = {part: inspect.get_annotations(part) for part in record.__mro__}
+    names = dict.fromkeys(name for part in (*record.__mro__[1:], record) for name in kinds[part])
+    owners = {name: next(part for part, own in kinds.items() if name in own) for name in names}
+    return {name: (kinds[owner][name], vars(owner)[name]) for name, owner in owners.items()}
 
 
 def shared(question: Question, kind: Any) -> dict[str, Any]:

@@ -18,11 +18,6 @@ def layouts(asked: Layouts) -> Result:
     Result
         Tables ``layouts`` (those that fit first, best first) and ``best`` (one for each objective,
         with the reason).
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
     """
     one_of("rank", asked.rank, ("steady", "static"))
     setting.check_gpus(asked.gpus)

@@ -54,11 +54,6 @@ def plan(asked: Planning) -> Result:
         ``relaxations`` where nothing fits; ``ops``, ``roofs``, ``memory``, ``capacity``,
         ``batch_curve`` and ``kernels`` of its steps, as `roofline.api.analyze` has them.
         Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
     """
     gpu, weights, kv = asked.gpu, asked.weights, asked.kv
     setting.check_gpus(asked.gpus)

@@ -16,6 +16,7 @@ P = ParamSpec("P")
 Q = TypeVar("Q", bound=Question)
 Answer = TypeVar("Answer")
 
+RAISES: Final = "\n\nRaises\n------\nRooflineError\n    Anything the user can mend."
 _TYPES: Final = {
     **vars(parameters),
     "Architecture": Architecture,
@@ -37,7 +38,8 @@ def question(
     Parameters
     ----------
     record
-        Kind of question. The section of the parameters in the docstring is made from it.
+        Kind of question. The section of the parameters in the docstring is made from it; that of
+        the errors is the same for all questions but those that have their own.
     others
         Types that only this question names, by name.
     """
@@ -64,7 +66,11 @@ def question(
         made.__annotations__ = {**hints, "return": returned}
         made.__signature__ = signature.replace(return_annotation=returned)
         meaning, _, results = inspect.cleandoc(answer.__doc__ or "").partition("\n\nReturns\n")
-        section = "\n".join(f"{name}\n    {_told(known[name], hints[name])}" for name in known)
+        section = "\n".join(
+            f"{name}\n    {_told(known[name], hints[name])}" for name in signature.parameters
+        )
+        if "\nRaises\n" not in results:
+            results += RAISES
         made.__doc__ = f"{meaning}\n\nParameters\n----------\n{section}\n\nReturns\n{results}"
         return ask
 

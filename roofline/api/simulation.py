@@ -42,11 +42,6 @@ def simulate(asked: Simulation) -> Result:
     Result
         Tables ``headline`` (latencies), ``throughput``, ``objectives``, ``server``, ``cache``,
         ``workload``, and ``requests`` where asked for.
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
     """
     policy = asked.policy
     if policy is not None:

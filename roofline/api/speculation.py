@@ -27,11 +27,6 @@ def speculate(asked: Drafting) -> Result:
     Result
         Tables ``headline``, ``drafts``, ``batches``, ``memory``, ``published``; derivations by
         metric.
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
     """
     rates = rates_of(asked.acceptance)
     options = setting.options_asked(asked)
