@@ -1,14 +1,15 @@
 """``roofline analyze``: what a deployment costs, what binds it, and why."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from roofline.api.parameters import Analysis
 from roofline.cli import options
 from roofline.cli.answer import answered, print_result
-from roofline.cli.page import write_page
-from roofline.cli.render import Format
+
+if TYPE_CHECKING:
+    from roofline.table import Result
 
 
 @options.takes(
@@ -18,26 +19,15 @@ from roofline.cli.render import Format
     "prefill_batch prompt prefix_hit output weights kv engine convention calibration "
     "kv_cache attention mask mla routing_skew expert_loads denoising_steps block "
     "cuda_graphs memory_utilization price explain report format_",
+    derives="ttft, tpot, latency, throughput, memory, weights, kv, cost, energy, ridge",
 )
-def analyze(
-    context: typer.Context,
-    explain: Annotated[
-        str | None,
-        typer.Option(
-            help="Derive ttft, tpot, latency, throughput, memory, weights, kv, cost, energy, ridge."
-        ),
-    ] = None,
-    report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
-) -> None:
+def analyze(context: typer.Context) -> None:
     """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it."""
-    from roofline import api
-    from roofline.cli.inputs import asked
+    answered(context, Analysis, print_result, _with_others)
 
-    result = api.analyze(**asked(context, Analysis))
-    derivation = api.explain(result, explain) if explain else None
-    if report is not None:
-        from roofline.api.exploring import around
 
-        write_page(context, around(result), report)
-    answered("analyze", result, derivation, format_, print_result)
+def _with_others(result: "Result") -> "Result":
+    """The result with configurations around it, which only the page has."""
+    from roofline.api.exploring import around
+
+    return around(result)

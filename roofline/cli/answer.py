@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from roofline.api.parameters import Question
+from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
     clean,
@@ -43,13 +45,33 @@ def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]
 
 
 def answered(
-    command: str,
-    result: "Result",
-    derivation: "Derivation | None",
-    style: Format,
+    context: typer.Context,
+    record: type[Question],
     show: "Callable[[Result, Format], None]",
+    page: "Callable[[Result], Result]" = lambda result: result,
 ) -> None:
-    """Print an answer, or the derivation that was asked for; exit with 1 if nothing fits."""
+    """Ask the question of a command and print the answer, or the derivation that is wanted.
+
+    Exits with 1 if nothing fits.
+
+    Parameters
+    ----------
+    context, record
+        Options as they were given, and the question that they are of.
+    show
+        Prints the answer as text.
+    page
+        Adds what only the HTML page has.
+    """
+    from roofline import api
+    from roofline.cli.inputs import asked
+
+    command = str(context.command.name)
+    explain, path, style = (context.params[name] for name in ("explain", "report", "format_"))
+    result = getattr(api, command)(**asked(context, record))
+    derivation = api.explain(result, explain) if explain else None
+    if path is not None:
+        write_page(context, page(result), path)
     if style is Format.JSON:
         print_json(command, to_json(result, derivation), result.notes)
     elif derivation is not None:

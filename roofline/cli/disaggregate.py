@@ -1,13 +1,12 @@
 """``roofline disaggregate``: prefill and decode on pools of their own, and the ratio of the two."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from roofline.api.parameters import Pools
 from roofline.cli import options
 from roofline.cli.answer import answered
-from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
     print_columns,
@@ -26,31 +25,15 @@ if TYPE_CHECKING:
     "prefill_batch batch prompt prefix_hit output weights kv engine calibration mla "
     "routing_skew expert_loads overlap cuda_graphs memory_utilization price explain "
     "report format_",
+    derives="ttft, second_token, tpot, latency, kv, transfer, ratio, throughput, memory, "
+    "cost, energy",
 )
-def disaggregate(
-    context: typer.Context,
-    explain: Annotated[
-        str | None,
-        typer.Option(
-            help="Derive ttft, second_token, tpot, latency, kv, transfer, ratio, throughput, "
-            "memory, cost, energy."
-        ),
-    ] = None,
-    report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
-) -> None:
+def disaggregate(context: typer.Context) -> None:
     """Price prefill and decode pools: how many of each, TTFT, TPOT, transfer, price.
 
     Exits with 1 if a pool does not fit.
     """
-    from roofline import api
-    from roofline.api.disaggregation import disaggregate as ask
-    from roofline.cli.inputs import asked
-
-    result = ask(**asked(context, Pools))
-    write_page(context, result, report)
-    derivation = api.explain(result, explain) if explain else None
-    answered("disaggregate", result, derivation, format_, _print)
+    answered(context, Pools, _print)
 
 
 def _print(result: "Result", style: Format) -> None:

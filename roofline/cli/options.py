@@ -83,7 +83,7 @@ _TYPES: Final = {
 
 
 def takes(
-    record: type[Question], names: str
+    record: type[Question], names: str, derives: str = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator that gives a command the options of a question beside its own.
 
@@ -93,12 +93,22 @@ def takes(
         What is asked.
     names
         All options in the order of the help, with spaces between them.
+    derives
+        What ``--explain`` derives.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command).parameters
         hints = get_type_hints(command, include_extras=True)
-        known = _options(record) | {name: (hints[name], own[name].default) for name in own}
+        told = typer.Option(help=f"Derive {derives}.")
+        known = _options(record) | {
+            "explain": (Annotated[str | None, told], None),
+            "report": (Report, None),
+            "format_": (FormatOf, Format.TABLE),
+        }
+        for name, parameter in own.items():
+            if name not in known:
+                known[name] = hints[name], parameter.default
         taken = {name: known[name] for name in ("context", *names.split())}
 
         def run(**given: Any) -> None:

@@ -1,13 +1,12 @@
 """``roofline paging``: room of caches reserved whole, in pages, and in pages that are shared."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from roofline.api.parameters import Paging
 from roofline.cli import options
 from roofline.cli.answer import answered
-from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
     print_columns,
@@ -24,27 +23,14 @@ if TYPE_CHECKING:
     Paging,
     "model samples page reserved gpu node gpus layout batch prompt output weights kv "
     "engine calibration cuda_graphs memory_utilization explain report format_",
+    derives="reserved, power-of-two, exact, paged, shared, kv",
 )
-def paging(
-    context: typer.Context,
-    explain: Annotated[
-        str | None, typer.Option(help="Derive reserved, power-of-two, exact, paged, shared, kv.")
-    ] = None,
-    report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
-) -> None:
+def paging(context: typer.Context) -> None:
     """Compare ways to give caches room: what of it holds tokens, how many sequences fit.
 
     Exits with 1 if not even one prompt fits.
     """
-    from roofline import api
-    from roofline.api.pages import paging as ask
-    from roofline.cli.inputs import asked
-
-    result = ask(**asked(context, Paging))
-    write_page(context, result, report)
-    derivation = api.explain(result, explain) if explain else None
-    answered("paging", result, derivation, format_, _print)
+    answered(context, Paging, _print)
 
 
 LABELS = {

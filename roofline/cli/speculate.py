@@ -1,13 +1,12 @@
 """``roofline speculate``: what drafting tokens and verifying them together gains, and where not."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from roofline.api.parameters import Drafting
 from roofline.cli import options
 from roofline.cli.answer import answered, print_memory
-from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
     print_columns,
@@ -26,28 +25,14 @@ if TYPE_CHECKING:
     "layout batch prefill_batch prompt prefix_hit output weights kv engine calibration "
     "mla routing_skew expert_loads overlap cuda_graphs memory_utilization price explain "
     "report format_",
+    derives="tokens, draft, verify, tpot, speed_up, ttft, latency, memory",
 )
-def speculate(
-    context: typer.Context,
-    explain: Annotated[
-        str | None,
-        typer.Option(help="Derive tokens, draft, verify, tpot, speed_up, ttft, latency, memory."),
-    ] = None,
-    report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
-) -> None:
+def speculate(context: typer.Context) -> None:
     """Price speculative decoding: tokens a round, draft and verification, TPOT with and without.
 
     Exits with 1 if it does not fit.
     """
-    from roofline import api
-    from roofline.api.speculation import speculate as ask
-    from roofline.cli.inputs import asked
-
-    result = ask(**asked(context, Drafting))
-    write_page(context, result, report)
-    derivation = api.explain(result, explain) if explain else None
-    answered("speculate", result, derivation, format_, _print)
+    answered(context, Drafting, _print)
 
 
 def _print(result: "Result", style: Format) -> None:
