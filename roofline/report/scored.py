@@ -83,7 +83,7 @@ def median_error(figures: Sequence[Any]) -> float:
     >>> median_error((ScoredFigure("a", 2.0, 1.0, 1.0, 1.0, True, False),))
     0.5
     """
-    return median(abs(each.predicted / each.measured - 1.0) for each in figures)
+    return float(median(abs(each.predicted / each.measured - 1.0) for each in figures))
 
 
 def share_inside(figures: tuple[ScoredFigure, ...]) -> float:
