@@ -90,13 +90,7 @@ def compare_measured(asked: Measured) -> Result:
 
 
 def read(files: Sequence[str | Path], format_: str, given: Given) -> list[MeasuredRun]:
-    """Runs of files, with what options say of them.
-
-    Parameters
-    ----------
-    files, format_, given
-        As for `compare_measured`.
-    """
+    """Runs of files, with what options say of them."""
     runs = [run for file in files for run in read_results(Path(file), format_=format_)]
     return [replace(run, scenario=completed(run, given)) for run in runs]
 
@@ -104,15 +98,7 @@ def read(files: Sequence[str | Path], format_: str, given: Given) -> list[Measur
 def predicted(
     runs: Sequence[MeasuredRun], *, every: bool, profile: Path | None = None
 ) -> list[Outcome]:
-    """Each run with its prediction.
-
-    Parameters
-    ----------
-    runs
-        With their scenarios completed.
-    every, profile
-        As for `compare_measured`.
-    """
+    """Each run with its prediction."""
     import pandas as pd
 
     able = [place for place, run in enumerate(runs) if not run.scenario.beyond]

@@ -106,6 +106,17 @@ LABELS = {
     "kv_bytes": "KV cache",
     "weight_bytes": "weights",
     "memory_bytes": "memory",
+    "second_token_s": "second token",
+    "requests_per_s": "requests",
+    "tokens_per_round": "tokens a round",
+    "draft_s": "draft",
+    "verify_s": "verification",
+    "pool_bytes": "room for caches",
+    "token_bytes": "a cached token",
+    "state_bytes": "a sequence beside it",
+    "page_bytes": "a page",
+    "copied_pages": "pages copied",
+    "copied_s": "copying them",
 }
 
 
@@ -185,6 +196,18 @@ def _quantity(value: float, unit: str, show: Any) -> str:
     if not unit:
         return f"{value:.3g} ×"
     return str(show(value, unit))
+
+
+def in_units(value: float, unit: str) -> str:
+    """A figure with its unit, rates of tokens and requests in short."""
+    from roofline.units import show, significant
+
+    if unit == "$":
+        return f"{value:,.3f} $"
+    if unit in ("token/s", "request/s"):
+        short = "tok/s" if unit == "token/s" else "req/s"
+        return f"{value:,.0f} {short}" if value >= 1000 else f"{significant(value)} {short}"
+    return show(value, unit) if unit else f"{value:.1%}"
 
 
 def print_memory(memory: "Table", style: Format) -> None:

@@ -6,7 +6,7 @@ import typer
 
 from roofline.api.parameters import Pools
 from roofline.cli import options
-from roofline.cli.answer import answered
+from roofline.cli.answer import LABELS, answered, in_units
 from roofline.cli.render import (
     Format,
     print_columns,
@@ -62,20 +62,6 @@ def _print(result: "Result", style: Format) -> None:
     print_notes(result.notes, style)
 
 
-LABELS = {
-    "ttft_s": "TTFT",
-    "second_token_s": "second token",
-    "tpot_s": "TPOT",
-    "latency_s": "latency",
-    "requests_per_s": "requests",
-    "throughput_tok_s": "throughput",
-    "throughput_tok_s_per_gpu": "throughput per GPU",
-    "user_tok_s": "speed per user",
-    "joule_per_mtok": "energy",
-    "usd_per_mtok": "cost",
-}
-
-
 ENDS = ("serial", "low", "high")
 BOUNDS = ["overlap", "no overlap"]
 
@@ -84,8 +70,8 @@ def _print_headline(headline: "Table", style: Format) -> None:
     rows = [
         [
             LABELS[row["metric"]],
-            _quantity(row["value"], row["unit"]),
-            *(_quantity(row[name], row["unit"]) for name in ENDS if name in row),
+            in_units(row["value"], row["unit"]),
+            *(in_units(row[name], row["unit"]) for name in ENDS if name in row),
             row["basis"],
             row["meaning"],
         ]
@@ -94,19 +80,6 @@ def _print_headline(headline: "Table", style: Format) -> None:
     times = ["predicted", "80 % from", "to"] if "low" in headline.columns else BOUNDS
     header = ["", *times, "basis", "what it is"]
     print_rows(rows, header, style, "What users feel")
-
-
-def _quantity(value: float, unit: str) -> str:
-    from roofline.units import show, significant
-
-    if unit == "$":
-        return f"{value:,.3f} $"
-    if unit in ("token/s", "request/s"):
-        short = "tok/s" if unit == "token/s" else "req/s"
-        return f"{value:,.0f} {short}" if value >= 1000 else f"{significant(value)} {short}"
-    if not unit:
-        return f"{value:.1%}"
-    return show(value, unit)
 
 
 def _print_pools(pools: "Table", style: Format) -> None:
@@ -123,7 +96,7 @@ def _print_pools(pools: "Table", style: Format) -> None:
                 str(row["batch"]),
                 show(row["step_s"], "s"),
                 *(show(row[f"{name}_s"], "s") for name in ENDS if f"{name}_s" in row),
-                _quantity(row["requests_per_s"], "request/s"),
+                in_units(row["requests_per_s"], "request/s"),
                 f"{row['idle']:.1%}",
             ]
         )
@@ -146,7 +119,7 @@ def _print_pools(pools: "Table", style: Format) -> None:
 
 def _print_transfer(transfer: "Table", style: Format) -> None:
     rows = [
-        [row["what"], _quantity(row["value"], row["unit"]), row["meaning"]]
+        [row["what"], in_units(row["value"], row["unit"]), row["meaning"]]
         for row in transfer.rows()
     ]
     print_rows(rows, ["", "value", "what it is"], style, "KV cache from prefill to decode")

@@ -101,14 +101,13 @@ def takes(
         own = inspect.signature(command).parameters
         hints = get_type_hints(command, include_extras=True)
         told = typer.Option(help=f"Derive {derives}.")
-        known = _options(record) | {
+        usual = {
             "explain": (Annotated[str | None, told], None),
             "report": (Report, None),
             "format_": (FormatOf, Format.TABLE),
         }
-        for name, parameter in own.items():
-            if name not in known:
-                known[name] = hints[name], parameter.default
+        mine = {name: (hints[name], own[name].default) for name in own}
+        known = _options(record) | usual | mine
         taken = {name: known[name] for name in ("context", *names.split())}
 
         def run(**given: Any) -> None:

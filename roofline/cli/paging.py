@@ -6,7 +6,7 @@ import typer
 
 from roofline.api.parameters import Paging
 from roofline.cli import options
-from roofline.cli.answer import answered
+from roofline.cli.answer import LABELS, answered
 from roofline.cli.render import (
     Format,
     print_columns,
@@ -31,16 +31,6 @@ def paging(context: typer.Context) -> None:
     Exits with 1 if not even one prompt fits.
     """
     answered(context, Paging, _print)
-
-
-LABELS = {
-    "pool_bytes": "room for caches",
-    "token_bytes": "a cached token",
-    "state_bytes": "a sequence beside it",
-    "page_bytes": "a page",
-    "copied_pages": "pages copied",
-    "copied_s": "copying them",
-}
 
 
 def _print(result: "Result", style: Format) -> None:

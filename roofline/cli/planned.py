@@ -85,12 +85,6 @@ def _usd(value: float | None, digits: int = 2) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def _rate(value: float) -> str:
-    from roofline.units import significant
-
-    return significant(value)
-
-
 def _print_objectives(entry: "Table", style: Format) -> None:
     from roofline.units import chance
 
@@ -129,8 +123,7 @@ def _print_confidences(entry: "Table", style: Format) -> None:
         for row in entry.rows()
     ]
     header = ["confidence", "GPUs", "deployment", "on", "weights", "$/h", "$/Mtok", ""]
-    some = (rows, header, 3, 4)
-    print_rows(_without(*some), _kept(*some), style, "Cost of confidence")
+    _print_apart(rows, header, (3, 4), style, "Cost of confidence")
 
 
 def _deployment(row: dict[str, Any]) -> list[str]:
@@ -151,8 +144,7 @@ def _print_runners_up(tables: Any, style: Format) -> None:
         for row in tables["runners_up"].rows()
     ]
     header = ["", "GPUs", "deployment", "on", "weights", "$/h", "$/Mtok", "gives up"]
-    some = (rows, header, 3, 4)
-    print_rows(_without(*some), _kept(*some), style, "Deployments")
+    _print_apart(rows, header, (3, 4), style, "Deployments")
 
 
 def _print_bounds(entry: "Table", meta: Any, style: Format) -> None:
@@ -171,18 +163,20 @@ def _print_bounds(entry: "Table", meta: Any, style: Format) -> None:
     print_rows(rows, header, style, "Not measured: bounds at published rates, not ranked")
 
 
-def _same(rows: list[list[str]], place: int) -> bool:
-    return len({row[place] for row in rows} - {""}) <= 1
-
-
-def _kept(rows: list[list[str]], header: list[str], *places: int) -> list[str]:
-    """Header without columns that say the same in every row."""
-    return [n for i, n in enumerate(header) if i not in places or not _same(rows, i)]
-
-
-def _without(rows: list[list[str]], header: list[str], *places: int) -> list[list[str]]:
-    kept = [i for i in range(len(header)) if i not in places or not _same(rows, i)]
-    return [[row[i] for i in kept] for row in rows]
+def _print_apart(
+    rows: list[list[str]],
+    header: list[str],
+    places: tuple[int, ...],
+    style: Format,
+    title: str,
+    *,
+    whole: int = 0,
+) -> None:
+    """Print a table without those of some columns that say the same in every row."""
+    alike = [place for place in places if len({row[place] for row in rows} - {""}) <= 1]
+    kept = [place for place in range(len(header)) if place not in alike]
+    shown = [[row[place] for place in kept] for row in rows]
+    print_rows(shown, [header[place] for place in kept], style, title, whole=whole)
 
 
 def _print_frontier(entry: "Table", meta: Any, style: Format) -> None:
@@ -213,15 +207,16 @@ def _print_frontier(entry: "Table", meta: Any, style: Format) -> None:
         "best in",
         "",
     ]
-    some = (rows, header, 1, 2)
-    print_rows(_without(*some), _kept(*some), style, "What more money buys")
+    _print_apart(rows, header, (1, 2), style, "What more money buys")
 
 
 def _print_rates(entry: "Table", style: Format) -> None:
+    from roofline.units import significant
+
     every = list(entry.rows())
     rows = [
         [
-            f"{_rate(row['rate_from_per_s'])} to {_rate(row['rate_to_per_s'])}",
+            f"{significant(row['rate_from_per_s'])} to {significant(row['rate_to_per_s'])}",
             str(row["gpus"]),
             row["gpu"],
             row["weights"],
@@ -237,8 +232,7 @@ def _print_rates(entry: "Table", style: Format) -> None:
         start = min(max(asked - FEW // 2, 0), len(rows) - FEW)
         rows = rows[start : start + FEW]
     header = ["requests/s", "GPUs", "on", "weights", "cheapest", "$/h", "$/Mtok, full", ""]
-    some = (rows, header, 2, 3)
-    print_rows(_without(*some), _kept(*some), style, "GPUs by rate")
+    _print_apart(rows, header, (2, 3), style, "GPUs by rate")
 
 
 def _print_sensitivity(entry: "Table", gpu: str, style: Format) -> None:
@@ -294,5 +288,4 @@ def _print_candidates(entry: "Table", style: Format) -> None:
     header = ["layout", "on", "weights", "", "GPUs", "why"]
     shown = rows[:FEW]
     title = f"Layouts, {len(shown)} of {len(rows):,}"
-    some = (shown, header, 1, 2)
-    print_rows(_without(*some), _kept(*some), style, title, whole=1)
+    _print_apart(shown, header, (1, 2), style, title, whole=1)

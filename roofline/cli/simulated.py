@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from roofline.cli import answer
 from roofline.cli.render import (
     Format,
     echo,
@@ -59,19 +60,14 @@ def print_run(result: "Result", style: Format) -> None:
 
 
 LABELS = {
-    "ttft_s": "TTFT",
+    **answer.LABELS,
     "queueing_s": "queueing",
-    "tpot_s": "TPOT",
-    "latency_s": "latency",
     "offered_requests_per_s": "offered",
     "saturation_requests_per_s": "saturation",
     "makespan_s": "the run",
     "requests_per_s": "served",
     "goodput_requests_per_s": "goodput",
-    "throughput_tok_s": "throughput",
-    "throughput_tok_s_per_gpu": "throughput per GPU",
     "total_tok_s": "with prompts",
-    "usd_per_mtok": "cost",
     "tokens_per_usd": "tokens for 1 $",
     "joule_per_token": "energy",
     "utilisation": "busy",
@@ -150,17 +146,12 @@ def _bound(row: dict[str, Any], end: str) -> str:
 
 
 def _quantity(value: float, unit: str) -> str:
-    from roofline.units import count, show, significant
+    from roofline.units import count, significant
 
-    if unit == "$":
-        return f"{value:,.3f} $"
-    if unit in ("token/s", "request/s"):
-        short = "tok/s" if unit == "token/s" else "req/s"
-        return f"{value:,.0f} {short}" if value >= 1000 else f"{significant(value)} {short}"
+    if unit in ("$", "token/s", "request/s", "J"):
+        return answer.in_units(value, unit)
     if unit == "s":
         return show_time(value)
-    if unit == "J":
-        return show(value, unit)
     if unit in ("token", "step"):
         return count(value)
     if unit == "request":

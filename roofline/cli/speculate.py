@@ -6,7 +6,7 @@ import typer
 
 from roofline.api.parameters import Drafting
 from roofline.cli import options
-from roofline.cli.answer import answered, print_memory
+from roofline.cli.answer import LABELS, answered, print_memory
 from roofline.cli.render import (
     Format,
     print_columns,
@@ -55,21 +55,6 @@ def _print(result: "Result", style: Format) -> None:
     print_memory(tables["memory"], style)
     _print_published(tables["published"], style)
     print_notes(result.notes, style)
-
-
-LABELS = {
-    "tokens_per_round": "tokens a round",
-    "draft_s": "draft",
-    "verify_s": "verification",
-    "tpot_s": "TPOT",
-    "speed_up": "speed-up",
-    "user_tok_s": "speed per user",
-    "ttft_s": "TTFT",
-    "latency_s": "latency",
-    "throughput_tok_s": "throughput",
-    "throughput_tok_s_per_gpu": "throughput per GPU",
-    "usd_per_mtok": "cost",
-}
 
 
 ENDS = ("serial", "low", "high")
