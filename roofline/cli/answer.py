@@ -19,6 +19,7 @@ from roofline.cli.render import (
     print_rows,
     wrap,
 )
+from roofline.units import show, show_binary, significant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -47,7 +48,7 @@ def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]
 def answered(
     context: typer.Context,
     record: type[Question],
-    show: "Callable[[Result, Format], None]",
+    print_text: "Callable[[Result, Format], None]",
     page: "Callable[[Result], Result]" = lambda result: result,
 ) -> None:
     """Ask the question of a command and print the answer, or the derivation that is wanted.
@@ -58,7 +59,7 @@ def answered(
     ----------
     context, record
         Options as they were given, and the question that they are of.
-    show
+    print_text
         Prints the answer as text.
     page
         Adds what only the HTML page has.
@@ -77,7 +78,7 @@ def answered(
     elif derivation is not None:
         print_derivation(derivation)
     else:
-        show(result, style)
+        print_text(result, style)
     if not result.metadata["fits"]:
         raise typer.Exit(1)
 
@@ -161,8 +162,6 @@ def _print_headline(
     title: str = "What users feel",
     chosen: "Container[str] | None" = None,
 ) -> None:
-    from roofline.units import show
-
     if style is Format.CSV:
         print_columns(headline, style)
         return
@@ -174,16 +173,16 @@ def _print_headline(
             continue
         cells = [
             LABELS.get(row["metric"], row["metric"]),
-            _quantity(row["value"], row["unit"], show),
+            _quantity(row["value"], row["unit"]),
         ]
-        cells += [_quantity(row[name], row["unit"], show) for name in ends]
+        cells += [_quantity(row[name], row["unit"]) for name in ends]
         rows.append([*cells, *([] if narrow else [row["basis"]]), row["meaning"]])
     header = {1: ["overlap", "no overlap"], 2: ["predicted", "80 % from", "to"]}
     named = ["", *header.get(len(ends), ["value"]), *([] if narrow else ["basis"]), "what it is"]
     print_rows(rows, named, style, title if ends else "")
 
 
-def _quantity(value: float, unit: str, show: Any) -> str:
+def _quantity(value: float, unit: str) -> str:
     if value == 0 and unit in ("s", "token/s"):
         return "—"
     if unit == "$":
@@ -195,13 +194,11 @@ def _quantity(value: float, unit: str, show: Any) -> str:
         return f"{text} {unit}{'' if value == 1 else 's'}"
     if not unit:
         return f"{value:.3g} ×"
-    return str(show(value, unit))
+    return show(value, unit)
 
 
 def in_units(value: float, unit: str) -> str:
     """A figure with its unit, rates of tokens and requests in short."""
-    from roofline.units import show, significant
-
     if unit == "$":
         return f"{value:,.3f} $"
     if unit in ("token/s", "request/s"):
@@ -212,8 +209,6 @@ def in_units(value: float, unit: str) -> str:
 
 def print_memory(memory: "Table", style: Format) -> None:
     """Print what is in the memory of one device, parts of no bytes left out."""
-    from roofline.units import show_binary
-
     rows = [
         [row["part"], show_binary(row["bytes"]), f"{row['share']:.1%}", row["known"]]
         for row in memory.rows()
@@ -231,8 +226,6 @@ def _print_capacity(capacity: "Table", style: Format) -> None:
 
 
 def _print_ops(ops: "Table", phase: str, style: Format) -> None:
-    from roofline.units import show, significant
-
     calibrated = set(ops["basis"]) != {"datasheet"}
     rows = [
         [
@@ -272,13 +265,11 @@ def _known(row: "dict[str, Any]") -> tuple[str, str]:
 
 def print_derivation(derivation: "Derivation", depth: int = 0) -> None:
     """Print a derivation as an indented tree."""
-    from roofline.units import show, show_binary
-
     pad = "  " * depth
     value = (
         show_binary(derivation.value)
         if derivation.unit == "B" and depth == 0
-        else _quantity(derivation.value, derivation.unit, show)
+        else _quantity(derivation.value, derivation.unit)
         if derivation.unit
         else f"{derivation.value:,.10g}"
     )

@@ -8,6 +8,7 @@ from roofline.api.parameters import Comparison
 from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, wrap
+from roofline.units import count, show, show_binary
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -85,8 +86,6 @@ def _print(result: "Result", style: Format) -> None:
 
 
 def _print_memory(result: "Result", style: Format) -> None:
-    from roofline.units import count, show, show_binary
-
     rows = [
         [
             row["variant"],
@@ -105,8 +104,6 @@ def _print_memory(result: "Result", style: Format) -> None:
 
 
 def _print_speed(result: "Result", style: Format) -> None:
-    from roofline.units import count, show
-
     def known(row: dict[str, Any], name: str) -> str:
         high = row.get(f"{name}_high")
         return f" ±{high / row[name] - 1:.0%}" if high and row[name] else ""
@@ -136,8 +133,6 @@ def _print_speed(result: "Result", style: Format) -> None:
 
 
 def _print_training(result: "Result", style: Format) -> None:
-    from roofline.units import show
-
     rows = [
         [
             row["variant"],

@@ -11,6 +11,7 @@ from roofline.cli import options
 from roofline.cli.answer import LABELS
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, say, wrap
+from roofline.units import show, significant
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -202,8 +203,6 @@ def _load(run: Mapping[str, Any]) -> str:
 
 
 def _quantity(value: float | None, unit: str) -> str:
-    from roofline.units import show, significant
-
     if value is None:
         return ""
     if unit == "s":

@@ -14,6 +14,7 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
 )
+from roofline.units import count, show, show_binary, significant
 
 if TYPE_CHECKING:
     from roofline.table import Result, Table
@@ -83,8 +84,6 @@ def _print_headline(headline: "Table", style: Format) -> None:
 
 
 def _print_pools(pools: "Table", style: Format) -> None:
-    from roofline.units import show, show_binary
-
     rows, memory = [], []
     for row in pools.rows():
         rows.append(
@@ -126,8 +125,6 @@ def _print_transfer(transfer: "Table", style: Format) -> None:
 
 
 def _print_alternatives(alternatives: "Table", style: Format) -> None:
-    from roofline.units import count, show, significant
-
     rows = [
         [
             "apart" if row["serving"] == "disaggregated" else "together",

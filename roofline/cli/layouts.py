@@ -16,6 +16,7 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
 )
+from roofline.units import show, show_binary, significant
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -93,8 +94,6 @@ _HEADER = [
 
 
 def _row(row: dict[str, Any], ttft: str, tpot: str) -> list[str]:
-    from roofline.units import show, show_binary, significant
-
     def shown(name: str, write: Callable[[float], str]) -> str:
         return "" if row[name] is None else write(float(row[name]))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows
 from roofline.cli.validate_e2e import TITLES
+from roofline.units import show, significant
 
 if TYPE_CHECKING:
     from roofline.api.measured_rows import Given
@@ -89,8 +90,6 @@ def _read(kind: str, value: str) -> str | int | float:
 
 
 def _print(result: "Result", style: Format) -> None:
-    from roofline.units import show, significant
-
     def amount(value: float, unit: str) -> str:
         return show(value, "s") if unit == "s" else significant(value)
 

@@ -14,6 +14,7 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
 )
+from roofline.units import count, show, show_binary
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -34,8 +35,6 @@ def paging(context: typer.Context) -> None:
 
 
 def _print(result: "Result", style: Format) -> None:
-    from roofline.units import count, show, show_binary
-
     meta, schemes = result.metadata, result.tables["schemes"]
     if style is Format.CSV:
         print_columns(schemes, style)

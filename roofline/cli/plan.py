@@ -10,6 +10,7 @@ from roofline.api.parameters import Planning
 from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, print_json
+from roofline.units import counted
 
 
 @options.takes(
@@ -38,7 +39,6 @@ def plan(
     from roofline.cli.inputs import asked
     from roofline.cli.planned import print_plan, to_json
     from roofline.study.plan.explain import check
-    from roofline.units import counted
 
     if explain is not None:
         check(explain)

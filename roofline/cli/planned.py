@@ -11,6 +11,7 @@ from roofline.cli.render import (
     show_time,
     wrap,
 )
+from roofline.units import chance, show, significant
 
 if TYPE_CHECKING:
     from roofline.table import Derivation, Result, Table
@@ -86,8 +87,6 @@ def _usd(value: float | None, digits: int = 2) -> str:
 
 
 def _print_objectives(entry: "Table", style: Format) -> None:
-    from roofline.units import chance
-
     rows = [
         [
             row["objective"],
@@ -107,8 +106,6 @@ def _print_objectives(entry: "Table", style: Format) -> None:
 
 
 def _print_confidences(entry: "Table", style: Format) -> None:
-    from roofline.units import chance
-
     rows = [
         [
             chance(row["confidence"]),
@@ -211,8 +208,6 @@ def _print_frontier(entry: "Table", meta: Any, style: Format) -> None:
 
 
 def _print_rates(entry: "Table", style: Format) -> None:
-    from roofline.units import significant
-
     every = list(entry.rows())
     rows = [
         [
@@ -256,8 +251,6 @@ def _print_sensitivity(entry: "Table", gpu: str, style: Format) -> None:
 
 
 def _print_break_even(entry: "Table", style: Format) -> None:
-    from roofline.units import show
-
     rows = [
         [
             row["what"],

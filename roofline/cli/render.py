@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from roofline import __version__
+from roofline.units import show
 
 if TYPE_CHECKING:
     from roofline.table import Table
@@ -52,8 +53,6 @@ def say(text: str) -> None:
 
 def show_time(seconds: float) -> str:
     """A time for people, who do not count thousands of seconds by prefix."""
-    from roofline.units import show
-
     return f"{seconds:,.0f} s" if seconds >= 1000 else show(seconds, "s")
 
 

@@ -19,6 +19,7 @@ from roofline.cli.render import (
     say,
     wrap,
 )
+from roofline.units import show
 
 if TYPE_CHECKING:
     from roofline.table import Result
@@ -184,8 +185,6 @@ def _titled(entry: Mapping[str, Any]) -> str:
 
 
 def _quantity(entry: Mapping[str, Any], name: str) -> str:
-    from roofline.units import show
-
     value = entry[name]
     return show(value, "s") if entry["unit"] == "s" else f"{value:,.0f}"
 

@@ -12,6 +12,7 @@ from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, print_json
 from roofline.cli.simulated import print_run, to_json
+from roofline.units import counted
 
 
 @options.takes(
@@ -69,8 +70,6 @@ def simulate(
 
 def _progress() -> Callable[[int, int], None]:
     """Tell on stderr how far a run is; on a terminal in one line."""
-    from roofline.units import counted
-
     terminal = sys.stderr.isatty()
     typer.echo(
         "simulating (the first run on a machine compiles the simulator, about a minute)", err=True

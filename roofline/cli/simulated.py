@@ -13,7 +13,7 @@ from roofline.cli.render import (
     show_time,
     wrap,
 )
-from roofline.units import chance, counted
+from roofline.units import chance, count, counted, significant
 
 if TYPE_CHECKING:
     from roofline.table import Result, Table
@@ -146,8 +146,6 @@ def _bound(row: dict[str, Any], end: str) -> str:
 
 
 def _quantity(value: float, unit: str) -> str:
-    from roofline.units import count, significant
-
     if unit in ("$", "token/s", "request/s", "J"):
         return answer.in_units(value, unit)
     if unit == "s":
@@ -160,8 +158,6 @@ def _quantity(value: float, unit: str) -> str:
 
 
 def _print_cache(table: "Table", style: Format) -> None:
-    from roofline.units import count
-
     rows = [
         [row["part"], count(row["tokens"]), f"{row['share']:.1%}", row["meaning"]]
         for row in table.rows()

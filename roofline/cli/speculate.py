@@ -14,6 +14,7 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
 )
+from roofline.units import count, show, significant
 
 if TYPE_CHECKING:
     from roofline.table import Result, Table
@@ -78,8 +79,6 @@ def _print_headline(headline: "Table", style: Format) -> None:
 
 
 def _quantity(value: float | None, unit: str) -> str:
-    from roofline.units import show, significant
-
     if value is None:
         return ""
     if unit == "$":
@@ -92,8 +91,6 @@ def _quantity(value: float | None, unit: str) -> str:
 
 
 def _print_drafts(drafts: "Table", style: Format) -> None:
-    from roofline.units import show, significant
-
     marks = {(True, True): "asked, best", (True, False): "asked", (False, True): "best"}
     rows = [
         [
@@ -115,8 +112,6 @@ def _print_drafts(drafts: "Table", style: Format) -> None:
 
 
 def _print_batches(batches: "Table", style: Format) -> None:
-    from roofline.units import count, show
-
     rows = [
         [
             count(row["batch"]),
