@@ -1,15 +1,11 @@
 """``roofline analyze``: what a deployment costs, what binds it, and why."""
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from roofline.api.parameters import Analysis
 from roofline.cli import options
 from roofline.cli.answer import answered, print_result
-
-if TYPE_CHECKING:
-    from roofline.table import Result
+from roofline.table import Result
 
 
 @options.takes(
@@ -26,7 +22,7 @@ def analyze(context: typer.Context) -> None:
     answered(context, Analysis, print_result, _with_others)
 
 
-def _with_others(result: "Result") -> "Result":
+def _with_others(result: Result) -> Result:
     """The result with configurations around it, which only the page has."""
     from roofline.api.exploring import around
 

@@ -1,11 +1,13 @@
 """The answer of an analysis as text and as plain values."""
 
 import sys
+from collections.abc import Callable, Container
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from roofline import api
 from roofline.api.parameters import Question
 from roofline.cli.page import write_page
 from roofline.cli.render import (
@@ -19,15 +21,11 @@ from roofline.cli.render import (
     print_rows,
     wrap,
 )
+from roofline.table import Derivation, Result, Table
 from roofline.units import show, show_binary, significant
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container
 
-    from roofline.table import Derivation, Result, Table
-
-
-def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]:
+def to_json(result: Result, derivation: Derivation | None) -> dict[str, Any]:
     """Answer as plain values: what was asked, metrics by name, tables as lists of rows."""
     metrics = {
         row["metric"]: {key: value for key, value in row.items() if key != "metric"}
@@ -48,8 +46,8 @@ def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]
 def answered(
     context: typer.Context,
     record: type[Question],
-    print_text: "Callable[[Result, Format], None]",
-    page: "Callable[[Result], Result]" = lambda result: result,
+    print_text: Callable[[Result, Format], None],
+    page: Callable[[Result], Result] = lambda result: result,
 ) -> None:
     """Ask the question of a command and print the answer, or the derivation that is wanted.
 
@@ -64,7 +62,6 @@ def answered(
     page
         Adds what only the HTML page has.
     """
-    from roofline import api
     from roofline.cli.inputs import asked
 
     command = str(context.command.name)
@@ -121,7 +118,7 @@ LABELS = {
 }
 
 
-def print_result(result: "Result", style: Format) -> None:
+def print_result(result: Result, style: Format) -> None:
     """Print the summary, the headline, memory and operators, and what a reader must know."""
     meta, tables = result.metadata, result.tables
     if style is Format.TABLE:
@@ -157,10 +154,10 @@ STATIC = ("ttft_s", "ttft_mean_s", "latency_s", "throughput_tok_s", "usd_per_mto
 
 
 def _print_headline(
-    headline: "Table",
+    headline: Table,
     style: Format,
     title: str = "What users feel",
-    chosen: "Container[str] | None" = None,
+    chosen: Container[str] | None = None,
 ) -> None:
     if style is Format.CSV:
         print_columns(headline, style)
@@ -207,7 +204,7 @@ def in_units(value: float, unit: str) -> str:
     return show(value, unit) if unit else f"{value:.1%}"
 
 
-def print_memory(memory: "Table", style: Format) -> None:
+def print_memory(memory: Table, style: Format) -> None:
     """Print what is in the memory of one device, parts of no bytes left out."""
     rows = [
         [row["part"], show_binary(row["bytes"]), f"{row['share']:.1%}", row["known"]]
@@ -217,7 +214,7 @@ def print_memory(memory: "Table", style: Format) -> None:
     print_rows(rows, ["", "each device", "share", "known"], style, "Memory")
 
 
-def _print_capacity(capacity: "Table", style: Format) -> None:
+def _print_capacity(capacity: Table, style: Format) -> None:
     rows = [
         [row["limit"], f"{row['value']:,}", row["unit"], row["at"], row["set by"]]
         for row in capacity.rows()
@@ -225,7 +222,7 @@ def _print_capacity(capacity: "Table", style: Format) -> None:
     print_rows(rows, ["", "most", "of", "at", "set by"], style, "Room")
 
 
-def _print_ops(ops: "Table", phase: str, style: Format) -> None:
+def _print_ops(ops: Table, phase: str, style: Format) -> None:
     calibrated = set(ops["basis"]) != {"datasheet"}
     rows = [
         [
@@ -263,7 +260,7 @@ def _known(row: "dict[str, Any]") -> tuple[str, str]:
     )
 
 
-def print_derivation(derivation: "Derivation", depth: int = 0) -> None:
+def print_derivation(derivation: Derivation, depth: int = 0) -> None:
     """Print a derivation as an indented tree."""
     pad = "  " * depth
     value = (

@@ -1,17 +1,16 @@
 """``roofline compare``: variants of a deployment side by side, and what each change moved."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from roofline import api
 from roofline.api.parameters import Comparison
 from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, wrap
+from roofline.table import Result
 from roofline.units import count, show, show_binary
-
-if TYPE_CHECKING:
-    from roofline.table import Result
 
 
 @options.takes(
@@ -29,7 +28,6 @@ def compare(
 
     Exits with 1 if neither the base nor any variant fits.
     """
-    from roofline import api
     from roofline.cli.inputs import asked
 
     result = api.compare(**{"changes": ()} | asked(context, Comparison))
@@ -42,7 +40,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def _json(result: "Result") -> dict[str, Any]:
+def _json(result: Result) -> dict[str, Any]:
     """Base and variants with factors and sentence in each; training where it was asked for."""
     factors = dict(enumerate(result.tables["factors"].rows(), 1))
     why = result.tables["why"]["why"]
@@ -57,7 +55,7 @@ def _json(result: "Result") -> dict[str, Any]:
     return out
 
 
-def _print(result: "Result", style: Format) -> None:
+def _print(result: Result, style: Format) -> None:
     if style is Format.CSV:
         rows = list(result.tables["variants"].rows())
         print_rows([[str(v) for v in row.values()] for row in rows], list(rows[0]), style)
@@ -85,7 +83,7 @@ def _print(result: "Result", style: Format) -> None:
     print_notes(result.notes, style)
 
 
-def _print_memory(result: "Result", style: Format) -> None:
+def _print_memory(result: Result, style: Format) -> None:
     rows = [
         [
             row["variant"],
@@ -103,7 +101,7 @@ def _print_memory(result: "Result", style: Format) -> None:
     print_rows(rows, header, style, "Memory, each device")
 
 
-def _print_speed(result: "Result", style: Format) -> None:
+def _print_speed(result: Result, style: Format) -> None:
     def known(row: dict[str, Any], name: str) -> str:
         high = row.get(f"{name}_high")
         return f" ±{high / row[name] - 1:.0%}" if high and row[name] else ""
@@ -132,7 +130,7 @@ def _print_speed(result: "Result", style: Format) -> None:
     print_rows(rows, header, style, title)
 
 
-def _print_training(result: "Result", style: Format) -> None:
+def _print_training(result: Result, style: Format) -> None:
     rows = [
         [
             row["variant"],

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -11,10 +11,8 @@ from roofline.cli import options
 from roofline.cli.answer import LABELS
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, say, wrap
+from roofline.table import Result
 from roofline.units import show, significant
-
-if TYPE_CHECKING:
-    from roofline.table import Result
 
 EPILOG: Final = (
     "Files are told by their content: vLLM bench serve, latency and throughput, SGLang "
@@ -74,7 +72,7 @@ def compare_measured(
         raise typer.Exit(code)
 
 
-def _judged(result: "Result", limit: float | None) -> int:
+def _judged(result: Result, limit: float | None) -> int:
     """Exit code, with the reason on stderr: nothing compared is no success, nor is a part of it."""
     runs, done = len(result.tables["runs"]), result.metadata["predicted"]
     if not done:
@@ -91,7 +89,7 @@ def _judged(result: "Result", limit: float | None) -> int:
     return 0
 
 
-def _above(result: "Result", limit: float | None) -> Iterator[tuple[str, float]]:
+def _above(result: Result, limit: float | None) -> Iterator[tuple[str, float]]:
     """Metrics whose median error is above a limit, in percent."""
     for entry in result.tables["summary"].rows():
         off = 100 * entry["median"]
@@ -99,7 +97,7 @@ def _above(result: "Result", limit: float | None) -> Iterator[tuple[str, float]]
             yield entry["metric"], off
 
 
-def _print(result: "Result", style: Format, *, outside: bool) -> None:
+def _print(result: Result, style: Format, *, outside: bool) -> None:
     if style is Format.JSON:
         tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
         print_json("compare-measured", {**result.metadata, **tables}, result.notes)
@@ -210,7 +208,7 @@ def _quantity(value: float | None, unit: str) -> str:
     return f"{significant(value)} {'tok/s' if unit == 'token/s' else 'req/s'}"
 
 
-def _print_summary(result: "Result", style: Format) -> None:
+def _print_summary(result: Result, style: Format) -> None:
     from roofline.api.measured import EXPECTED
 
     entries = list(result.tables["summary"].rows())

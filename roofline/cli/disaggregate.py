@@ -1,7 +1,5 @@
 """``roofline disaggregate``: prefill and decode on pools of their own, and the ratio of the two."""
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from roofline.api.parameters import Pools
@@ -14,10 +12,8 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
 )
+from roofline.table import Result, Table
 from roofline.units import count, show, show_binary, significant
-
-if TYPE_CHECKING:
-    from roofline.table import Result, Table
 
 
 @options.takes(
@@ -37,7 +33,7 @@ def disaggregate(context: typer.Context) -> None:
     answered(context, Pools, _print)
 
 
-def _print(result: "Result", style: Format) -> None:
+def _print(result: Result, style: Format) -> None:
     meta, tables = result.metadata, result.tables
     if style is Format.CSV:
         print_columns(tables["headline"], style)
@@ -67,7 +63,7 @@ ENDS = ("serial", "low", "high")
 BOUNDS = ["overlap", "no overlap"]
 
 
-def _print_headline(headline: "Table", style: Format) -> None:
+def _print_headline(headline: Table, style: Format) -> None:
     rows = [
         [
             LABELS[row["metric"]],
@@ -83,7 +79,7 @@ def _print_headline(headline: "Table", style: Format) -> None:
     print_rows(rows, header, style, "What users feel")
 
 
-def _print_pools(pools: "Table", style: Format) -> None:
+def _print_pools(pools: Table, style: Format) -> None:
     rows, memory = [], []
     for row in pools.rows():
         rows.append(
@@ -116,7 +112,7 @@ def _print_pools(pools: "Table", style: Format) -> None:
     print_rows(memory, header, style, "Memory, each device")
 
 
-def _print_transfer(transfer: "Table", style: Format) -> None:
+def _print_transfer(transfer: Table, style: Format) -> None:
     rows = [
         [row["what"], in_units(row["value"], row["unit"]), row["meaning"]]
         for row in transfer.rows()
@@ -124,7 +120,7 @@ def _print_transfer(transfer: "Table", style: Format) -> None:
     print_rows(rows, ["", "value", "what it is"], style, "KV cache from prefill to decode")
 
 
-def _print_alternatives(alternatives: "Table", style: Format) -> None:
+def _print_alternatives(alternatives: Table, style: Format) -> None:
     rows = [
         [
             "apart" if row["serving"] == "disaggregated" else "together",

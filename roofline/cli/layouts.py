@@ -1,10 +1,11 @@
 """``roofline layouts``: every way to lay a network out on a number of GPUs, best first."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from roofline import api
 from roofline.api.parameters import Layouts
 from roofline.cli import options
 from roofline.cli.page import write_page
@@ -16,10 +17,8 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
 )
+from roofline.table import Result
 from roofline.units import show, show_binary, significant
-
-if TYPE_CHECKING:
-    from roofline.table import Result
 
 
 @options.takes(
@@ -35,7 +34,6 @@ def layouts(
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Price every layout of a network on a number of GPUs, and say which is best for what."""
-    from roofline import api
     from roofline.cli.inputs import asked
 
     result = api.layouts(**asked(context, Layouts))
@@ -49,7 +47,7 @@ def layouts(
         raise typer.Exit(1)
 
 
-def _print(result: "Result", style: Format, top: int) -> None:
+def _print(result: Result, style: Format, top: int) -> None:
     meta, every = result.metadata, result.tables["layouts"]
     if style is Format.CSV:
         print_columns(every, style)

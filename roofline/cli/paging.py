@@ -1,6 +1,6 @@
 """``roofline paging``: room of caches reserved whole, in pages, and in pages that are shared."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -14,10 +14,8 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
 )
+from roofline.table import Result
 from roofline.units import count, show, show_binary
-
-if TYPE_CHECKING:
-    from roofline.table import Result
 
 
 @options.takes(
@@ -34,7 +32,7 @@ def paging(context: typer.Context) -> None:
     answered(context, Paging, _print)
 
 
-def _print(result: "Result", style: Format) -> None:
+def _print(result: Result, style: Format) -> None:
     meta, schemes = result.metadata, result.tables["schemes"]
     if style is Format.CSV:
         print_columns(schemes, style)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from roofline import api
 from roofline.api.parameters import Planning
 from roofline.cli import options
 from roofline.cli.page import write_page
@@ -34,7 +35,6 @@ def plan(
     """
     import time
 
-    from roofline import api
     from roofline.cli.answer import print_derivation
     from roofline.cli.inputs import asked
     from roofline.cli.planned import print_plan, to_json

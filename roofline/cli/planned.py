@@ -1,6 +1,6 @@
 """A plan as text and as plain values."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline.cli.render import (
     Format,
@@ -11,16 +11,14 @@ from roofline.cli.render import (
     show_time,
     wrap,
 )
+from roofline.table import Derivation, Result, Table
 from roofline.units import chance, show, significant
-
-if TYPE_CHECKING:
-    from roofline.table import Derivation, Result, Table
 
 FEW = 12
 """Rows of a table that is printed."""
 
 
-def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]:
+def to_json(result: Result, derivation: Derivation | None) -> dict[str, Any]:
     """Everything: how it was asked, every table as rows with units and basis, derivations."""
     return {
         **result.metadata,
@@ -40,7 +38,7 @@ def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]
     }
 
 
-def print_plan(result: "Result", style: Format) -> None:
+def print_plan(result: Result, style: Format) -> None:
     """Print the verdict and why, objectives, cost of confidence, other deployments, sensitivity."""
     meta, tables = result.metadata, result.tables
     if style is Format.CSV:
@@ -86,7 +84,7 @@ def _usd(value: float | None, digits: int = 2) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def _print_objectives(entry: "Table", style: Format) -> None:
+def _print_objectives(entry: Table, style: Format) -> None:
     rows = [
         [
             row["objective"],
@@ -105,7 +103,7 @@ def _print_objectives(entry: "Table", style: Format) -> None:
     print_rows(rows, header, style, "SLO")
 
 
-def _print_confidences(entry: "Table", style: Format) -> None:
+def _print_confidences(entry: Table, style: Format) -> None:
     rows = [
         [
             chance(row["confidence"]),
@@ -144,7 +142,7 @@ def _print_runners_up(tables: Any, style: Format) -> None:
     _print_apart(rows, header, (3, 4), style, "Deployments")
 
 
-def _print_bounds(entry: "Table", meta: Any, style: Format) -> None:
+def _print_bounds(entry: Table, meta: Any, style: Format) -> None:
     """What was not measured, apart: each figure is the least that published rates allow."""
     rows = [
         [
@@ -176,7 +174,7 @@ def _print_apart(
     print_rows(shown, [header[place] for place in kept], style, title, whole=whole)
 
 
-def _print_frontier(entry: "Table", meta: Any, style: Format) -> None:
+def _print_frontier(entry: Table, meta: Any, style: Format) -> None:
     rows = [
         [
             str(row["gpus"]),
@@ -207,7 +205,7 @@ def _print_frontier(entry: "Table", meta: Any, style: Format) -> None:
     _print_apart(rows, header, (1, 2), style, "What more money buys")
 
 
-def _print_rates(entry: "Table", style: Format) -> None:
+def _print_rates(entry: Table, style: Format) -> None:
     every = list(entry.rows())
     rows = [
         [
@@ -230,7 +228,7 @@ def _print_rates(entry: "Table", style: Format) -> None:
     _print_apart(rows, header, (2, 3), style, "GPUs by rate")
 
 
-def _print_sensitivity(entry: "Table", gpu: str, style: Format) -> None:
+def _print_sensitivity(entry: Table, gpu: str, style: Format) -> None:
     rows = []
     for row in entry.rows():
         cells, changes = [row["what"]], []
@@ -250,7 +248,7 @@ def _print_sensitivity(entry: "Table", gpu: str, style: Format) -> None:
     print_rows(rows, header, style, "Sensitivity")
 
 
-def _print_break_even(entry: "Table", style: Format) -> None:
+def _print_break_even(entry: Table, style: Format) -> None:
     rows = [
         [
             row["what"],
@@ -265,7 +263,7 @@ def _print_break_even(entry: "Table", style: Format) -> None:
     print_rows(rows, header, style, "Training once, inference again and again")
 
 
-def _print_candidates(entry: "Table", style: Format) -> None:
+def _print_candidates(entry: Table, style: Format) -> None:
     every = list(entry.rows())
     rows = [
         [

@@ -8,13 +8,11 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from roofline import __version__
+from roofline.table import Table
 from roofline.units import show
-
-if TYPE_CHECKING:
-    from roofline.table import Table
 
 WIDTH = 100
 NARROW: Final = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u22ff]*")
@@ -89,7 +87,7 @@ def print_rows(
         echo(_aligned(cells, header, title, whole))
 
 
-def print_columns(table: "Table", style: Format) -> None:
+def print_columns(table: Table, style: Format) -> None:
     """Print a table as it is: every column by its name, in base units."""
     rows = [[str(value) for value in row.values()] for row in table.rows()]
     print_rows(rows, list(table.columns), style)

@@ -1,16 +1,15 @@
 """``roofline serve-command``: a deployment as a command of a serving engine."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from roofline import api
 from roofline.api.parameters import Serving
 from roofline.cli import options
 from roofline.cli.render import Format, echo, print_json, print_rows, say
-
-if TYPE_CHECKING:
-    from roofline.table import Result
+from roofline.table import Result
 
 
 class Target(StrEnum):
@@ -43,7 +42,6 @@ def serve_command(
 
     What an engine cannot be told is said on stderr. Exits with 1 if no cache fits.
     """
-    from roofline import api
     from roofline.cli.inputs import asked
 
     question = asked(context, Serving)
@@ -65,7 +63,7 @@ def serve_command(
             say(f"note: {which}{note}")
 
 
-def _rows(result: "Result") -> list[list[str]]:
+def _rows(result: Result) -> list[list[str]]:
     meta = result.metadata
     files = [[meta["target"], name, text] for name, text in meta["files"].items()]
     return [
@@ -75,7 +73,7 @@ def _rows(result: "Result") -> list[list[str]]:
     ]
 
 
-def _text(result: "Result", style: Format) -> str:
+def _text(result: Result, style: Format) -> str:
     """The script and its benchmark; of a manifest the file, and the rest as comments."""
     from roofline.interop.commands.command import commented
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from roofline import api
 from roofline.api.parameters import Simulation
 from roofline.cli import options
 from roofline.cli.page import write_page
@@ -39,7 +40,6 @@ def simulate(
 
     Exits with 1 if it is overloaded, or if a promise given with --slo is broken.
     """
-    from roofline import api
     from roofline.cli import requests_out
     from roofline.cli.inputs import asked
 

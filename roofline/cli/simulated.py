@@ -1,6 +1,6 @@
 """The answer of a simulation as text and as plain values."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline.cli import answer
 from roofline.cli.render import (
@@ -13,13 +13,11 @@ from roofline.cli.render import (
     show_time,
     wrap,
 )
+from roofline.table import Result, Table
 from roofline.units import chance, count, counted, significant
 
-if TYPE_CHECKING:
-    from roofline.table import Result, Table
 
-
-def to_json(result: "Result") -> dict[str, Any]:
+def to_json(result: Result) -> dict[str, Any]:
     """Answer as plain values; of every request only where it is written to a file."""
     out: dict[str, Any] = dict(result.metadata)
     for name in ("headline", "throughput", "server"):
@@ -30,7 +28,7 @@ def to_json(result: "Result") -> dict[str, Any]:
     return out
 
 
-def print_run(result: "Result", style: Format) -> None:
+def print_run(result: Result, style: Format) -> None:
     """Print the summary, what users feel, promises, the server and its cache, and the workload."""
     meta, tables = result.metadata, result.tables
     if style is Format.CSV:
@@ -89,7 +87,7 @@ _SILENT = ("preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits", 
 """Not worth a line where they are 0."""
 
 
-def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None:
+def _print_latencies(table: Table, style: Format, *, overloaded: bool) -> None:
     sure = "mean_low" in table.columns
     figures = ["mean", "p50", "p90", "p95", "p99"]
     if sure:
@@ -105,7 +103,7 @@ def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None
     print_rows(rows, ["", *names] + ([] if sure else ["what it is"]), style, title)
 
 
-def _print_objectives(table: "Table", style: Format) -> None:
+def _print_objectives(table: Table, style: Format) -> None:
 
     sure = "chance" in table.columns
     rows = []
@@ -124,7 +122,7 @@ def _print_objectives(table: "Table", style: Format) -> None:
     print_rows(rows, header, style, "Promises")
 
 
-def _print_figures(table: "Table", style: Format, title: str) -> None:
+def _print_figures(table: Table, style: Format, title: str) -> None:
     sure = "low" in table.columns
     rows = []
     for row in table.rows():
@@ -157,7 +155,7 @@ def _quantity(value: float, unit: str) -> str:
     return f"{value:.1%}" if isinstance(value, float) else count(value)
 
 
-def _print_cache(table: "Table", style: Format) -> None:
+def _print_cache(table: Table, style: Format) -> None:
     rows = [
         [row["part"], count(row["tokens"]), f"{row['share']:.1%}", row["meaning"]]
         for row in table.rows()

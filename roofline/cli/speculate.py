@@ -1,7 +1,5 @@
 """``roofline speculate``: what drafting tokens and verifying them together gains, and where not."""
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from roofline.api.parameters import Drafting
@@ -14,10 +12,8 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
 )
+from roofline.table import Result, Table
 from roofline.units import count, show, significant
-
-if TYPE_CHECKING:
-    from roofline.table import Result, Table
 
 
 @options.takes(
@@ -36,7 +32,7 @@ def speculate(context: typer.Context) -> None:
     answered(context, Drafting, _print)
 
 
-def _print(result: "Result", style: Format) -> None:
+def _print(result: Result, style: Format) -> None:
     meta, tables = result.metadata, result.tables
     if style is Format.CSV:
         print_columns(tables["headline"], style)
@@ -61,7 +57,7 @@ def _print(result: "Result", style: Format) -> None:
 ENDS = ("serial", "low", "high")
 
 
-def _print_headline(headline: "Table", style: Format) -> None:
+def _print_headline(headline: Table, style: Format) -> None:
     rows = [
         [
             LABELS[row["metric"]],
@@ -90,7 +86,7 @@ def _quantity(value: float | None, unit: str) -> str:
     return significant(value) if unit == "token" else show(value, unit)
 
 
-def _print_drafts(drafts: "Table", style: Format) -> None:
+def _print_drafts(drafts: Table, style: Format) -> None:
     marks = {(True, True): "asked, best", (True, False): "asked", (False, True): "best"}
     rows = [
         [
@@ -111,7 +107,7 @@ def _print_drafts(drafts: "Table", style: Format) -> None:
     print_rows(shown, [header[place] for place in kept], style, "What else could be drafted")
 
 
-def _print_batches(batches: "Table", style: Format) -> None:
+def _print_batches(batches: Table, style: Format) -> None:
     rows = [
         [
             count(row["batch"]),
@@ -129,7 +125,7 @@ def _print_batches(batches: "Table", style: Format) -> None:
     print_rows(rows, header, style, "Other batches")
 
 
-def _print_published(published: "Table", style: Format) -> None:
+def _print_published(published: Table, style: Format) -> None:
     rows = [
         [row["target"], row["draft"], row["text"], row["acceptance"], row["source"]]
         for row in published.rows()
