@@ -19,7 +19,7 @@ from roofline.table import Result
 )
 def analyze(context: typer.Context) -> None:
     """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it."""
-    answered(context, Analysis, print_result, _with_others)
+    answered(context, Analysis, print_result, page=_with_others)
 
 
 def _with_others(result: Result) -> Result:

@@ -47,6 +47,7 @@ def answered(
     context: typer.Context,
     record: type[Question],
     print_text: Callable[[Result, Format], None],
+    columns: str = "headline",
     page: Callable[[Result], Result] = lambda result: result,
 ) -> None:
     """Ask the question of a command and print the answer, or the derivation that is wanted.
@@ -57,8 +58,8 @@ def answered(
     ----------
     context, record
         Options as they were given, and the question that they are of.
-    print_text
-        Prints the answer as text.
+    print_text, columns
+        Prints the answer as text; table that CSV has of it.
     page
         Adds what only the HTML page has.
     """
@@ -74,6 +75,8 @@ def answered(
         print_json(command, to_json(result, derivation), result.notes)
     elif derivation is not None:
         print_derivation(derivation)
+    elif style is Format.CSV:
+        print_columns(result.tables[columns], style)
     else:
         print_text(result, style)
     if not result.metadata["fits"]:
@@ -121,17 +124,14 @@ LABELS = {
 def print_result(result: Result, style: Format) -> None:
     """Print the summary, the headline, memory and operators, and what a reader must know."""
     meta, tables = result.metadata, result.tables
-    if style is Format.TABLE:
-        lengths = f"{meta['prompt']}" + (f" → {meta['output']}" if "output" in meta else "")
-        asked = (
-            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
-            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
-            f"{lengths} tokens, {meta['convention']} convention",
-        )
-        print_heading(asked, meta["summary"])
+    lengths = f"{meta['prompt']}" + (f" → {meta['output']}" if "output" in meta else "")
+    asked = (
+        f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+        f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
+        f"{lengths} tokens, {meta['convention']} convention",
+    )
+    print_heading(asked, meta["summary"], style)
     _print_headline(tables["headline"], style)
-    if style is Format.CSV:
-        return
     if "static_batch" in tables:
         title = "Static batch: all prompts arrive at once"
         values = {row["metric"]: row["value"] for row in tables["static_batch"].rows()}
@@ -159,9 +159,6 @@ def _print_headline(
     title: str = "What users feel",
     chosen: Container[str] | None = None,
 ) -> None:
-    if style is Format.CSV:
-        print_columns(headline, style)
-        return
     ends = [name for name in ("serial", "low", "high") if name in headline.columns]
     narrow = style is Format.TABLE and sys.stdout.isatty() and get_terminal_size().columns < NARROW
     rows = []

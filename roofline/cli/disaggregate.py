@@ -7,7 +7,6 @@ from roofline.cli import options
 from roofline.cli.answer import LABELS, answered, in_units
 from roofline.cli.render import (
     Format,
-    print_columns,
     print_heading,
     print_notes,
     print_rows,
@@ -35,23 +34,19 @@ def disaggregate(context: typer.Context) -> None:
 
 def _print(result: Result, style: Format) -> None:
     meta, tables = result.metadata, result.tables
-    if style is Format.CSV:
-        print_columns(tables["headline"], style)
-        return
-    if style is Format.TABLE:
-        where = f"{meta['gpus']} × {meta['gpu_title']}"
-        if meta["decode_gpu"] != meta["gpu"]:
-            first, rest = tables["pools"].rows()
-            where = (
-                f"{first['instances'] * first['gpus']} × {meta['gpu_title']} (prefill) and "
-                f"{rest['instances'] * rest['gpus']} × {meta['decode_gpu_title']} (decode)"
-            )
-        asked = (
-            f"{meta['model']}, prefill and decode apart, on {where}",
-            f"{meta['weights']} weights, {meta['kv']} KV cache, decode batch {meta['batch']}, "
-            f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
+    where = f"{meta['gpus']} × {meta['gpu_title']}"
+    if meta["decode_gpu"] != meta["gpu"]:
+        first, rest = tables["pools"].rows()
+        where = (
+            f"{first['instances'] * first['gpus']} × {meta['gpu_title']} (prefill) and "
+            f"{rest['instances'] * rest['gpus']} × {meta['decode_gpu_title']} (decode)"
         )
-        print_heading(asked, meta["summary"])
+    asked = (
+        f"{meta['model']}, prefill and decode apart, on {where}",
+        f"{meta['weights']} weights, {meta['kv']} KV cache, decode batch {meta['batch']}, "
+        f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
+    )
+    print_heading(asked, meta["summary"], style)
     _print_headline(tables["headline"], style)
     _print_pools(tables["pools"], style)
     _print_transfer(tables["transfer"], style)

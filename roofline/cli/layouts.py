@@ -52,13 +52,12 @@ def _print(result: Result, style: Format, top: int) -> None:
     if style is Format.CSV:
         print_columns(every, style)
         return
-    if style is Format.TABLE:
-        asked = (
-            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
-            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']} in each "
-            f"replica, {meta['prompt']} → {meta['output']} tokens",
-        )
-        print_heading(asked, meta["summary"])
+    asked = (
+        f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+        f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']} in each "
+        f"replica, {meta['prompt']} → {meta['output']} tokens",
+    )
+    print_heading(asked, meta["summary"], style)
     shown = [row for row in every.rows() if row["fits"] or not meta["fits"]]
     shown = shown[:top] if top > 0 else list(every.rows())
     title = (

@@ -9,7 +9,6 @@ from roofline.cli import options
 from roofline.cli.answer import LABELS, answered
 from roofline.cli.render import (
     Format,
-    print_columns,
     print_heading,
     print_notes,
     print_rows,
@@ -29,22 +28,18 @@ def paging(context: typer.Context) -> None:
 
     Exits with 1 if not even one prompt fits.
     """
-    answered(context, Paging, _print)
+    answered(context, Paging, _print, "schemes")
 
 
 def _print(result: Result, style: Format) -> None:
     meta, schemes = result.metadata, result.tables["schemes"]
-    if style is Format.CSV:
-        print_columns(schemes, style)
-        return
-    if style is Format.TABLE:
-        many = f", {meta['samples']} answers to each prompt" if meta["samples"] > 1 else ""
-        asked = (
-            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
-            f"{meta['weights']} weights, {meta['kv']} KV cache, "
-            f"{meta['prompt']} → {meta['output']} tokens{many}",
-        )
-        print_heading(asked, meta["summary"])
+    many = f", {meta['samples']} answers to each prompt" if meta["samples"] > 1 else ""
+    asked = (
+        f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+        f"{meta['weights']} weights, {meta['kv']} KV cache, "
+        f"{meta['prompt']} → {meta['output']} tokens{many}",
+    )
+    print_heading(asked, meta["summary"], style)
     rows = [
         [
             LABELS[row["metric"]],

@@ -101,8 +101,10 @@ def print_sentences(sentences: Sequence[str]) -> None:
         echo("")
 
 
-def print_heading(asked: Sequence[str], sentences: Sequence[str]) -> None:
-    """Print what was asked, a line of space, and what the answer says in words."""
+def print_heading(asked: Sequence[str], sentences: Sequence[str], style: Format) -> None:
+    """Print what was asked, a line of space, and what the answer says in words, above tables."""
+    if style is not Format.TABLE:
+        return
     for line in asked:
         echo(wrap(line))
     echo("")

@@ -7,7 +7,6 @@ from roofline.cli import options
 from roofline.cli.answer import LABELS, answered, print_memory
 from roofline.cli.render import (
     Format,
-    print_columns,
     print_heading,
     print_notes,
     print_rows,
@@ -34,18 +33,14 @@ def speculate(context: typer.Context) -> None:
 
 def _print(result: Result, style: Format) -> None:
     meta, tables = result.metadata, result.tables
-    if style is Format.CSV:
-        print_columns(tables["headline"], style)
-        return
-    if style is Format.TABLE:
-        where = f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"
-        drafts = "draft" if meta["draft_kind"] in ("medusa", "ngram") else "drafts"
-        asked = (
-            f"{where}, {meta['draft']} {drafts} {meta['tree']}",
-            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
-            f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
-        )
-        print_heading(asked, meta["summary"])
+    where = f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"
+    drafts = "draft" if meta["draft_kind"] in ("medusa", "ngram") else "drafts"
+    asked = (
+        f"{where}, {meta['draft']} {drafts} {meta['tree']}",
+        f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
+        f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
+    )
+    print_heading(asked, meta["summary"], style)
     _print_headline(tables["headline"], style)
     _print_drafts(tables["drafts"], style)
     _print_batches(tables["batches"], style)
