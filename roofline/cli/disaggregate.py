@@ -5,12 +5,7 @@ import typer
 from roofline.api.parameters import Pools
 from roofline.cli import options
 from roofline.cli.answer import LABELS, answered, in_units
-from roofline.cli.render import (
-    Format,
-    print_heading,
-    print_notes,
-    print_rows,
-)
+from roofline.cli.render import Format, print_heading, print_notes, print_rows
 from roofline.table import Result, Table
 from roofline.units import count, show, show_binary, significant
 

@@ -7,12 +7,7 @@ import typer
 from roofline.api.parameters import Paging
 from roofline.cli import options
 from roofline.cli.answer import LABELS, answered
-from roofline.cli.render import (
-    Format,
-    print_heading,
-    print_notes,
-    print_rows,
-)
+from roofline.cli.render import Format, print_heading, print_notes, print_rows
 from roofline.table import Result
 from roofline.units import count, show, show_binary
 
