@@ -1,6 +1,6 @@
 """What crosses rooms: a table of named columns with units, and a result made of tables."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -98,6 +98,36 @@ class Table:
     def _repr_html_(self) -> str:
         """Table as a notebook shows it."""
         return _notebook().html(self)
+
+
+ENDINGS = {
+    "_tok_s": "token/s",
+    "_tok_s_per_gpu": "token/s",
+    "requests_per_s": "request/s",
+    "usd_per_mtok": "$",
+    "_bytes": "B",
+    "seconds": "s",
+    "_s": "s",
+    "tokens": "token",
+    "flops": "FLOP",
+    "intensity": "FLOP/B",
+}
+"""Units of columns by how their names end; of two endings the first one decides."""
+
+
+def units_of(names: Iterable[str]) -> dict[str, str]:
+    """Base unit of each column whose name says it; an end of an interval has that of its figure.
+
+    >>> units_of(["op", "roof_s", "tpot_s_low", "kv_bytes"])
+    {'roof_s': 's', 'tpot_s_low': 's', 'kv_bytes': 'B'}
+    """
+    found = {}
+    for name in names:
+        figure = name.removesuffix("_low").removesuffix("_high")
+        unit = next((unit for end, unit in ENDINGS.items() if figure.endswith(end)), "")
+        if unit:
+            found[name] = unit
+    return found
 
 
 def table(rows: Sequence[Mapping[str, Any]], units: Mapping[str, str], basis: str = "") -> Table:

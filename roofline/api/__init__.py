@@ -7,48 +7,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from roofline.api.analysis import analyze, explain
-    from roofline.api.checking import doctor
-    from roofline.api.command_reading import deployment_of_command, parse_command
-    from roofline.api.commands import serve_command
-    from roofline.api.comparison import compare
-    from roofline.api.disaggregation import disaggregate
-    from roofline.api.learning import learn_engine
-    from roofline.api.measured import compare_measured
-    from roofline.api.measured_rows import Given
-    from roofline.api.pages import paging
-    from roofline.api.placing import layouts
-    from roofline.api.planning import plan
-    from roofline.api.scores import scoreboard
-    from roofline.api.setting import DEFAULT_GPU, DEFAULT_MODEL, MOST_GPUS, Convention
-    from roofline.api.simulation import simulate
-    from roofline.api.speculation import speculate
-    from roofline.api.sweeps import sweep
-
-__all__ = [
-    "DEFAULT_GPU",
-    "DEFAULT_MODEL",
-    "MOST_GPUS",
-    "Convention",
-    "Given",
-    "analyze",
-    "compare",
-    "compare_measured",
-    "deployment_of_command",
-    "disaggregate",
-    "doctor",
-    "explain",
-    "layouts",
-    "learn_engine",
-    "paging",
-    "parse_command",
-    "plan",
-    "scoreboard",
-    "serve_command",
-    "simulate",
-    "speculate",
-    "sweep",
-]
+    from roofline.api.analysis import analyze as analyze
+    from roofline.api.analysis import explain as explain
+    from roofline.api.checking import doctor as doctor
+    from roofline.api.command_reading import deployment_of_command as deployment_of_command
+    from roofline.api.command_reading import parse_command as parse_command
+    from roofline.api.commands import serve_command as serve_command
+    from roofline.api.comparison import compare as compare
+    from roofline.api.disaggregation import disaggregate as disaggregate
+    from roofline.api.learning import learn_engine as learn_engine
+    from roofline.api.measured import compare_measured as compare_measured
+    from roofline.api.measured_rows import Given as Given
+    from roofline.api.pages import paging as paging
+    from roofline.api.parameters import DEFAULT_GPU as DEFAULT_GPU
+    from roofline.api.parameters import DEFAULT_MODEL as DEFAULT_MODEL
+    from roofline.api.parameters import Convention as Convention
+    from roofline.api.placing import layouts as layouts
+    from roofline.api.planning import plan as plan
+    from roofline.api.scores import scoreboard as scoreboard
+    from roofline.api.setting import MOST_GPUS as MOST_GPUS
+    from roofline.api.simulation import simulate as simulate
+    from roofline.api.speculation import speculate as speculate
+    from roofline.api.sweeps import sweep as sweep
 
 _WHERE: Final = {
     "analyze": "analysis",
@@ -63,17 +43,18 @@ _WHERE: Final = {
     "compare_measured": "measured",
     "Given": "measured_rows",
     "paging": "pages",
+    "DEFAULT_GPU": "parameters",
+    "DEFAULT_MODEL": "parameters",
+    "Convention": "parameters",
     "layouts": "placing",
     "plan": "planning",
     "scoreboard": "scores",
-    "DEFAULT_GPU": "setting",
-    "DEFAULT_MODEL": "setting",
     "MOST_GPUS": "setting",
-    "Convention": "setting",
     "simulate": "simulation",
     "speculate": "speculation",
     "sweep": "sweeps",
 }
+__all__ = sorted(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from roofline.api.measured_rows import METRICS, Given, check, completed, row
+from roofline.api.parameters import Measured, shared
+from roofline.api.question import question
 from roofline.bench.end_to_end.comparing import SPREAD_OF, Compared, compare
 from roofline.bench.end_to_end.reasons import reason
 from roofline.errors import InputError
@@ -48,48 +50,9 @@ class Outcome:
     why: str = ""
 
 
-def compare_measured(
-    files: str | Path | Sequence[str | Path],
-    *,
-    format_: str = "",
-    model: str = "",
-    gpu: str = "",
-    gpus: int | None = None,
-    tp: int | None = None,
-    pp: int | None = None,
-    ep: int | None = None,
-    dp: int | None = None,
-    weights: str = "",
-    kv: str = "",
-    engine: str = "",
-    engine_version: str = "",
-    prompt: float | None = None,
-    output: float | None = None,
-    concurrency: int | None = None,
-    rate: float | None = None,
-    every: bool = False,
-    profile: str | Path = "",
-) -> Result:
+@question(Measured)
+def compare_measured(asked: Measured) -> Result:
     """Compare results of benchmarks with predictions: errors, intervals, reasons.
-
-    Parameters
-    ----------
-    files
-        What vLLM, SGLang, GuideLLM, AIPerf, GenAI-Perf, InferenceMAX, TensorRT-LLM, llama-bench or
-        optimum-benchmark wrote, or a table of your own.
-    format_
-        What they are read as; told by their content if empty.
-    model, gpu, gpus, tp, pp, ep, dp, weights, kv, engine, engine_version
-        What ran, where the files do not say or say it otherwise.
-    prompt, output
-        Mean lengths, likewise. [token]
-    concurrency, rate
-        Clients, or sequences of a batch; or requests a second. [1] and [1/s]
-    every
-        Whether each statistic of each metric is compared; else a mean or median of each.
-    profile
-        File of an engine's constants, as `roofline.api.learn_engine` writes it, in place of the
-        shipped ones.
 
     Returns
     -------
@@ -103,29 +66,14 @@ def compare_measured(
         A file cannot be read, or says too little and no option says the rest; an option names
         what nobody knows; degrees do not divide the devices.
     """
+    files = asked.files
     listed = [files] if isinstance(files, str | Path) else list(files)
     if not listed:
         raise InputError("no file is named", hint="give the results of a benchmark")
-    given = Given(
-        model=model,
-        gpu=gpu,
-        gpus=gpus,
-        tp=tp,
-        pp=pp,
-        ep=ep,
-        dp=dp,
-        weights=weights,
-        kv=kv,
-        engine=engine,
-        engine_version=engine_version,
-        prompt=prompt,
-        output=output,
-        concurrency=concurrency,
-        rate=rate,
-    )
+    given = Given(**shared(asked, Given))
     check(given)
-    own = Path(profile) if profile else None
-    outcomes = predicted(read(listed, format_, given), every=every, profile=own)
+    own = Path(asked.profile) if asked.profile else None
+    outcomes = predicted(read(listed, asked.format_, given), every=asked.every, profile=own)
     return Result(
         "compare-measured",
         {
@@ -142,13 +90,7 @@ def compare_measured(
 
 
 def read(files: Sequence[str | Path], format_: str, given: Given) -> list[MeasuredRun]:
-    """Runs of files, with what options say of them.
-
-    Parameters
-    ----------
-    files, format_, given
-        As for `compare_measured`.
-    """
+    """Runs of files, with what options say of them."""
     runs = [run for file in files for run in read_results(Path(file), format_=format_)]
     return [replace(run, scenario=completed(run, given)) for run in runs]
 
@@ -156,15 +98,7 @@ def read(files: Sequence[str | Path], format_: str, given: Given) -> list[Measur
 def predicted(
     runs: Sequence[MeasuredRun], *, every: bool, profile: Path | None = None
 ) -> list[Outcome]:
-    """Each run with its prediction.
-
-    Parameters
-    ----------
-    runs
-        With their scenarios completed.
-    every, profile
-        As for `compare_measured`.
-    """
+    """Each run with its prediction."""
     import pandas as pd
 
     able = [place for place, run in enumerate(runs) if not run.scenario.beyond]

@@ -75,11 +75,6 @@ class Given:
 def check(given: Given) -> None:
     """Refuse what options name that nobody knows: it would leave no run predicted.
 
-    Parameters
-    ----------
-    given
-        As options say.
-
     Raises
     ------
     InputError
@@ -100,13 +95,6 @@ def check(given: Given) -> None:
 
 def completed(run: MeasuredRun, given: Given) -> Scenario:
     """The scenario of a run with what options say of it.
-
-    Parameters
-    ----------
-    run
-        As its file says.
-    given
-        Goes before what the file says.
 
     Raises
     ------
@@ -236,13 +224,7 @@ def _loaded(told: Scenario, given: Given, run: MeasuredRun) -> Scenario:
 
 
 def row(run: MeasuredRun) -> dict[str, Any]:
-    """A run in the columns of `roofline.bench.end_to_end.cases`.
-
-    Parameters
-    ----------
-    run
-        With its scenario completed.
-    """
+    """A run in the columns of `roofline.bench.end_to_end.cases`."""
     told = run.scenario
     burst = told.load == "burst"
     rate, counts = _throughput(run)

@@ -1,10 +1,9 @@
 """Plans: the cheapest deployments that keep an SLO under traffic."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from roofline.api import setting
 from roofline.api.amounts import (
     check_contexts,
     check_number,
@@ -13,30 +12,20 @@ from roofline.api.amounts import (
     prices_of,
     share_of,
 )
+from roofline.api.parameters import Planning, shared
 from roofline.api.plan_command import simulation
-from roofline.api.setting import (
-    DEFAULT_MODEL,
-    Form,
-    check_gpus,
-    check_share,
-    deployed,
-    machine_of,
-    network_of,
-    options_of,
-    roomiest,
-)
-from roofline.api.simulation import USUAL_DRAFT
+from roofline.api.question import question
+from roofline.api.simulation import USUAL_DRAFT, check_decodes, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn
 from roofline.bench.calibrations import AUTO, engine_misses
 from roofline.cost.deployment import Deployment
-from roofline.cost.moe import UNIFORM, Routing
 from roofline.errors import InputError, MissingRateError, RooflineError
 from roofline.hardware.engine import engine as engine_named
-from roofline.hardware.machine import Gpu, Node
+from roofline.hardware.machine import Gpu
 from roofline.model.architecture import Architecture
-from roofline.serving.asking import check_parts, refuse_unused
+from roofline.serving.asking import check_parts
 from roofline.serving.draft_trees import chain
 from roofline.serving.drafts import Draft
 from roofline.serving.objectives import parse_slo
@@ -53,77 +42,9 @@ REQUESTS: Final = 8000
 """Requests that a plan is confirmed with."""
 
 
-def plan(
-    model: str | Architecture = DEFAULT_MODEL,
-    gpu: str | Gpu | Sequence[str | Gpu] | None = None,
-    *,
-    gpus: int = 8,
-    workload: str | Traffic = "",
-    trace: str | Path = "",
-    rate: float | None = None,
-    cv: float | None = None,
-    prompt: int | str | Lengths | None = None,
-    output: int | str | Lengths | None = None,
-    requests: int | None = None,
-    warmup: int | None = None,
-    slo: str | None = None,
-    headroom: float | str = 0.0,
-    confidence: float | str = 0.9,
-    seed: int = 0,
-    node: str | Node | None = None,
-    weights: str | Sequence[str] | None = None,
-    kv: str | Sequence[str] = "auto",
-    engine: str = "vllm",
-    calibration: str = AUTO,
-    disaggregated: bool = True,
-    draft: str | Architecture = "",
-    acceptance: str | float = "",
-    draft_length: int = 0,
-    mla: Form = "auto",
-    routing: Routing = UNIFORM,
-    overlap: float = 0.0,
-    cuda_graphs: bool = True,
-    memory_utilization: float | None = None,
-    usd_per_hour: float | Sequence[float] | None = None,
-    training_tokens: float | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Result:
+@question(Planning, Lengths=Lengths, Traffic=Traffic)
+def plan(asked: Planning) -> Result:
     """Find the cheapest deployment that carries traffic and keeps an SLO.
-
-    Parameters
-    ----------
-    model, engine, calibration, mla, routing, overlap, cuda_graphs, memory_utilization
-        As for `roofline.api.analyze`.
-    gpu, weights, kv
-        What may be used; several of each to choose among. Without a GPU as for
-        `roofline.api.analyze`.
-    gpus
-        Most devices. [1]
-    workload, trace, rate, cv, prompt, output, warmup, seed
-        As for `roofline.api.simulate`; requests come in an open loop.
-    requests
-        How many are simulated to confirm a plan; None for 8000, or all of a trace. [1]
-    slo
-        Limits, ``"ttft_p99=450ms,tpot_p99=40ms"``; None for those of the workload.
-    headroom
-        Share by which traffic may grow before a limit is passed, ``0.3`` or ``"30%"``; or
-        ``"n+1"`` for replicas that may be lost.
-    confidence
-        Least probability that all limits hold, ``"90%"``; 0 to plan for what is expected. Rates of
-        a datasheet have none. [1]
-    node
-        That the devices are in; None for the usual ones.
-    disaggregated
-        Whether prefill and decode may have instances of their own.
-    draft, acceptance, draft_length
-        As for `roofline.api.simulate`: with a draft every deployment decodes speculatively.
-        [1] [token]
-    usd_per_hour
-        Price of a device, one for all kinds or one for each; None for the assumed ones. [$/h]
-    training_tokens
-        That the network was trained on, to compare training with inference. [token]
-    progress
-        Told what is being done.
 
     Returns
     -------
@@ -133,43 +54,25 @@ def plan(
         ``relaxations`` where nothing fits; ``ops``, ``roofs``, ``memory``, ``capacity``,
         ``batch_curve`` and ``kernels`` of its steps, as `roofline.api.analyze` has them.
         Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
-
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
     """
-    check_gpus(gpus)
-    if not draft:
-        unused = {"--acceptance": acceptance != "", "--draft-length": bool(draft_length)}
-        refuse_unused("plain decoding", unused)
-    check_share(memory_utilization)
-    share, spares = headroom_of(headroom)
-    sure = share_of("confidence", confidence, "write 90%")
-    network = network_of(model)
-    check_parts(network, mla, routing)
-    if network.is_encoder or not network.causal:
-        raise InputError(
-            f"{network.name} does not answer token by token",
-            hint="give a network that decodes; roofline analyze prices a batch of this one",
-        )
-    options = options_of(mla=mla, routing=routing, overlap=overlap, cuda_graphs=cuda_graphs)
+    gpu, weights, kv = asked.gpu, asked.weights, asked.kv
+    setting.check_gpus(asked.gpus)
+    check_undrafted(asked)
+    setting.check_share(asked.memory_utilization)
+    share, spares = headroom_of(asked.headroom)
+    sure = share_of("confidence", asked.confidence, "write 90%")
+    network = setting.network_of(asked.model)
+    check_parts(network, asked.mla, asked.routing)
+    check_decodes(network)
+    options = setting.options_asked(asked)
     devices = (gpu,) if gpu is None or isinstance(gpu, (str, Gpu)) else tuple(dict.fromkeys(gpu))
     stores = (weights,) if weights is None or isinstance(weights, str) else tuple(weights)
     caches = (kv,) if isinstance(kv, str) else tuple(kv)
-    prices = prices_of(usd_per_hour, len(devices))
-    page = page_of(engine_named(engine), sharing=True)
-    wanted = Wanted(
-        workload,
-        trace,
-        rate,
-        cv,
-        prompt=prompt,
-        output=output,
-        requests=requests or (None if trace else REQUESTS),
-        warmup=warmup,
-    )
-    made, load, usual, said = drawn(wanted, seed, page)
+    prices = prices_of(asked.usd_per_hour, len(devices))
+    page = page_of(engine_named(asked.engine), sharing=True)
+    requests = asked.requests or (None if asked.trace else REQUESTS)
+    wanted = Wanted(**shared(asked, Wanted) | {"requests": requests})
+    made, load, usual, said = drawn(wanted, asked.seed, page)
     if load.concurrency:
         raise InputError(
             f"{load.name} has clients that wait for answers, and no rate of its own",
@@ -177,14 +80,14 @@ def plan(
         )
     check_contexts(network, made)
     check_number(made)
-    objectives, left_out = meant(parse_slo(usual if slo is None else slo), made)
-    accepted = rates_of(acceptance) if draft else None
+    objectives, left_out = meant(parse_slo(usual if asked.slo is None else asked.slo), made)
+    accepted = rates_of(asked.acceptance) if asked.draft else None
     demand = Demand(made, load.rate, load.rate, load.warmup, load.name, accepted)
     speculation = None
     if accepted is not None:
-        length = draft_length or USUAL_DRAFT
+        length = asked.draft_length or USUAL_DRAFT
         chain(accepted, length)  # refused before anything is priced
-        speculation = Speculation(Drafts(draft, calibration), length, seed)
+        speculation = Speculation(Drafts(asked.draft, asked.calibration), length, asked.seed)
     refused: list[str] = []
     formats: dict[str, tuple[str | None, str]] = {}
 
@@ -193,19 +96,19 @@ def plan(
         out: list[Kind] = []
         errors: list[RooflineError] = []
         for each, price in zip(devices, prices, strict=True):
-            device, box = machine_of(each, node, price)
+            device, box = setting.machine_of(each, asked.node, price)
             for stored in (narrower,) if narrower else stores:
                 for cache in caches:
                     try:
-                        base = deployed(
+                        base = setting.deployed(
                             network,
                             device,
-                            box or roomiest(device, most),
+                            box or setting.roomiest(device, most),
                             weights=stored,
                             kv=cache,
-                            engine=engine,
+                            engine=asked.engine,
                             options=options,
-                            calibration=calibration,
+                            calibration=asked.calibration,
                         )
                     except MissingRateError as error:
                         errors.append(error)
@@ -215,7 +118,7 @@ def plan(
                     kind = Kind(
                         base,
                         device.usd_per_hour,
-                        memory_utilization,
+                        asked.memory_utilization,
                         _uncertainty(base),
                         speculation,
                     )
@@ -226,47 +129,46 @@ def plan(
         refused.extend(f"Left out: {error.message}." for error in errors)
         return tuple({kind.name: kind for kind in out}.values())
 
-    every = kinds(gpus, None)
+    every = kinds(asked.gpus, None)
     notes = (*said, *left_out, *dict.fromkeys(refused))
     found = planned(
         every,
         demand,
-        Goal(objectives, gpus, share, spares, sure),
-        pools=disaggregated,
-        tell=progress or (lambda _: None),
+        Goal(objectives, asked.gpus, share, spares, sure),
+        pools=asked.disaggregated,
+        tell=asked.progress or (lambda _: None),
     )
-    asked = {
-        "--workload": workload,
-        "--trace": trace,
-        "--rate": rate,
-        "--cv": cv,
-        "--prompt": prompt,
-        "--output": output,
-        "--requests": wanted.requests,
-        "--warmup": warmup,
-        "--slo": slo,
-        "--seed": seed or None,
-        "--engine": engine,
-        "--calibration": calibration if calibration != AUTO else None,
-        "--draft": draft,
-        "--acceptance": acceptance,
-        "--draft-length": draft_length or None,
-        "--mla": mla if mla != "auto" else None,
-        "--routing-skew": routing.skew if not routing.loads else routing,
-        "--overlap": overlap or None,
-        "--no-cuda-graphs": None if cuda_graphs else True,
-        "--memory-utilization": memory_utilization,
+    routing = asked.routing
+    flags = {
+        "--workload": asked.workload,
+        "--trace": asked.trace,
+        "--rate": asked.rate,
+        "--cv": asked.cv,
+        "--prompt": asked.prompt,
+        "--output": asked.output,
+        "--requests": requests,
+        "--warmup": asked.warmup,
+        "--slo": asked.slo,
+        "--seed": asked.seed or None,
+        "--engine": asked.engine,
+        "--calibration": asked.calibration if asked.calibration != AUTO else None,
+        "--draft": asked.draft,
+        "--acceptance": asked.acceptance,
+        "--draft-length": asked.draft_length or None,
+        "--mla": asked.mla if asked.mla != "auto" else None,
+        "--routing-skew": (routing if routing.loads else routing.skew) or None,
+        "--overlap": asked.overlap or None,
+        "--no-cuda-graphs": None if asked.cuda_graphs else True,
+        "--memory-utilization": asked.memory_utilization,
     }
-    if not routing.skew and not routing.loads:
-        del asked["--routing-skew"]
     given = {
         "model": network.name,
-        "gpus_allowed": gpus,
+        "gpus_allowed": asked.gpus,
         "gpu_names": [kind.gpu for kind in {k.gpu: k for k in every}.values()],
         "gpu_titles": [k.base.node.gpu.title for k in {k.gpu: k for k in every}.values()],
         "weights": list(dict.fromkeys(kind.weights for kind in every)),
         "kv": list(dict.fromkeys(kind.kv for kind in every)),
-        "engine": engine,
+        "engine": asked.engine,
         "engine_title": every[0].base.engine.title,
         "workload": load.name,
         "workload_title": load.title,
@@ -277,16 +179,16 @@ def plan(
         "slo": ",".join(f"{each.name}={each.limit_s:g}s" for each in objectives),
         "headroom": share,
         "spares": spares,
-        "seed": seed,
-        "training_tokens": training_tokens,
-        "simulation": simulation(found, network.name, asked, formats),
+        "seed": asked.seed,
+        "training_tokens": asked.training_tokens,
+        "simulation": simulation(found, network.name, flags, formats),
     }
     result = result_of(
         found,
         kinds,
         given=given,
-        training_tokens=training_tokens,
-        pools=disaggregated,
+        training_tokens=asked.training_tokens,
+        pools=asked.disaggregated,
         notes=notes,
     )
     return with_steps(result, found)

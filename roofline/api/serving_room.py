@@ -52,13 +52,7 @@ def checkpoint(model: str | Architecture) -> tuple[str, str]:
 
 
 def head(model: str) -> str:
-    """Name that an engine finds a draft's weights by: heads are in no catalog, networks may be.
-
-    Parameters
-    ----------
-    model
-        As it was asked for.
-    """
+    """Name that an engine finds a draft's weights by: heads are in no catalog, networks may be."""
     try:
         return catalog.entry(model)[0].hub
     except UnknownNameError:

@@ -1,12 +1,22 @@
 """From what people write to what the cost model takes: machine, layout, formats, options."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, get_args
 
+from roofline.api.parameters import (
+    DEFAULT_GPU,
+    Attending,
+    Calibrated,
+    Form,
+    Masking,
+    Parallel,
+    Question,
+    shared,
+)
 from roofline.bench.calibrations import NONE, calibration_of, joined
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import SINGLE, Layout, parse
-from roofline.cost.moe import UNIFORM, Routing
 from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError, LayoutError
 from roofline.hardware import catalog as hardware
@@ -18,15 +28,7 @@ from roofline.model.architecture import Architecture
 from roofline.serving.asking import one_of
 from roofline.units import counted
 
-DEFAULT_MODEL: Final = "llama-3.1-8b"
-DEFAULT_GPU: Final = "h100-sxm"
 MOST_GPUS: Final = 2**20
-
-Convention = Literal["engine", "textbook"]
-Attending = Literal["flash", "naive"]
-Masking = Literal["causal", "square"]
-Form = Literal["auto", "expanded", "absorbed"]
-Outside = Literal["cpu", "nvme"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Degrees:
     dp: int | None = None
     ep: int | None = None
     pp: int | None = None
-    stages: tuple[int, ...] = ()
+    stages: Sequence[int] = ()
     sequence_parallel: bool = False
     microbatches: int = 0
 
@@ -59,6 +61,11 @@ class Degrees:
     def automatic(self) -> bool:
         """Whether the layout is to be chosen."""
         return self.spelled.strip().lower() == "auto"
+
+
+def degrees_of(asked: Parallel) -> Degrees:
+    """Layout as a question spells it, as a whole or by its degrees."""
+    return Degrees(spelled=asked.layout, **shared(asked, Degrees))
 
 
 def network_of(model: str | Architecture) -> Architecture:
@@ -172,7 +179,7 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
     layout = replace(
         layout,
         sequence_parallel=layout.sequence_parallel or degrees.sequence_parallel,
-        stages=degrees.stages,
+        stages=tuple(degrees.stages),
         microbatches=degrees.microbatches,
     )
     whole = gpus or int(layout.devices)
@@ -204,35 +211,23 @@ def check_share(share: float | None) -> None:
         )
 
 
-def options_of(
-    *,
-    attention: Attending = "flash",
-    mask: Masking = "causal",
-    mla: Form = "auto",
-    routing: Routing = UNIFORM,
-    ring_attention: bool = False,
-    overlap: float = 0.0,
-    cuda_graphs: bool = True,
-) -> Options:
-    """Choices of how the network is run and counted.
+def options_of(**choices: Any) -> Options:
+    """Choices of how the network is run and counted: see `Options`.
 
     Raises
     ------
     InputError
         A word is not one of those allowed.
     """
-    one_of("attention", attention, ("flash", "naive"))
-    one_of("mask", mask, ("causal", "square"))
-    one_of("mla", mla, ("auto", "expanded", "absorbed"))
-    return Options(
-        attention=attention,
-        mask=mask,
-        mla=mla,
-        routing=routing,
-        ring_attention=ring_attention,
-        overlap=overlap,
-        cuda_graphs=cuda_graphs,
-    )
+    for name, kind in (("attention", Attending), ("mask", Masking), ("mla", Form)):
+        if name in choices:
+            one_of(name, choices[name], get_args(kind))
+    return Options(**choices)
+
+
+def options_asked(asked: Question) -> Options:
+    """Choices of how the network is run and counted that a question makes."""
+    return options_of(**shared(asked, Options))
 
 
 def roomiest(device: Gpu, gpus: int) -> Node:
@@ -296,6 +291,48 @@ def deployed(
         offload=offload,
         calibration=calibration_of(calibration, device, engine, switched=joined(node)),
     )
+
+
+def deployed_as(
+    asked: Calibrated,
+    network: Architecture,
+    device: Gpu,
+    box: Node | None,
+    layout: Layout = SINGLE,
+    *,
+    options: Options | None = None,
+    offload: Offload = KEPT,
+) -> Deployment:
+    """The deployment that a question is about: see `deployed`."""
+    return deployed(
+        network,
+        device,
+        box,
+        layout,
+        weights=asked.weights,
+        kv=asked.kv,
+        engine=asked.engine,
+        options=options or options_asked(asked),
+        offload=offload,
+        calibration=asked.calibration,
+    )
+
+
+def one_replica(gpus: int | None, layout: str) -> Layout:
+    """Layout of a number of GPUs that has to be that of a single replica.
+
+    Raises
+    ------
+    InputError
+        The GPUs are several replicas.
+    """
+    arranged, replicas = layout_of(gpus, Degrees(spelled=layout))
+    if replicas > 1:
+        raise InputError(
+            f"{gpus} GPUs are {replicas} replicas of {arranged}",
+            hint="ask for one replica: all of them do the same",
+        )
+    return arranged
 
 
 def default_format(network: Architecture) -> str:

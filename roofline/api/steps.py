@@ -20,11 +20,6 @@ TOGETHER: Final = ("ttft", "latency")
 def with_steps(result: Result, plan: Plan) -> Result:
     """A plan with what the steps of the recommended deployment are made of.
 
-    Parameters
-    ----------
-    result, plan
-        Tables of a plan, and the plan.
-
     Returns
     -------
     Result

@@ -131,11 +131,6 @@ def estimate(
 ) -> Estimate:
     """Say how large a sweep is and how long it would take, from pricing some of it.
 
-    Parameters
-    ----------
-    scenario, keep, workers
-        As for `sweep`.
-
     Notes
     -----
     Lanes at random are timed once each, with some of their neighbours as in the sweep, until that

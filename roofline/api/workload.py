@@ -29,29 +29,7 @@ MOST_TRACED: Final = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How a load was asked for; None and empty for what the workload says.
-
-    Attributes
-    ----------
-    workload
-        Name in the catalog, a file, or a workload.
-    trace
-        File of recorded requests.
-    rate, cv
-        Requests a second; standard deviation of the gaps over their mean: 0 even, 1 Poisson.
-    concurrency
-        Clients of a closed loop. [1]
-    prompt, output
-        Lengths: a number, ``"1638..2048"``, or a distribution. [token]
-    requests, warmup
-        How many are sent, and how many of the first do not count. [1]
-    length_spread
-        Half of the range of lengths over the stated ones, uniform in between. [1]
-    ramp_s
-        Time over which the clients of a closed loop start. [s]
-    prompt_pool
-        Different prompts that are sent in turn. [1]
-    """
+    """How a load was asked for: see `roofline.api.parameters.Simulation`."""
 
     workload: str | Traffic = ""
     trace: str | Path = ""

@@ -1,11 +1,15 @@
 """The answer of an analysis as text and as plain values."""
 
 import sys
+from collections.abc import Callable, Container
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from roofline import api
+from roofline.api.parameters import Question
+from roofline.cli.page import write_page
 from roofline.cli.render import (
     Format,
     clean,
@@ -17,14 +21,11 @@ from roofline.cli.render import (
     print_rows,
     wrap,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container
-
-    from roofline.table import Derivation, Result, Table
+from roofline.table import Derivation, Result, Table
+from roofline.units import show, show_binary, significant
 
 
-def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]:
+def to_json(result: Result, derivation: Derivation | None) -> dict[str, Any]:
     """Answer as plain values: what was asked, metrics by name, tables as lists of rows."""
     metrics = {
         row["metric"]: {key: value for key, value in row.items() if key != "metric"}
@@ -43,19 +44,41 @@ def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]
 
 
 def answered(
-    command: str,
-    result: "Result",
-    derivation: "Derivation | None",
-    style: Format,
-    show: "Callable[[Result, Format], None]",
+    context: typer.Context,
+    record: type[Question],
+    print_text: Callable[[Result, Format], None],
+    columns: str = "headline",
+    page: Callable[[Result], Result] = lambda result: result,
 ) -> None:
-    """Print an answer, or the derivation that was asked for; exit with 1 if nothing fits."""
+    """Ask the question of a command and print the answer, or the derivation that is wanted.
+
+    Exits with 1 if nothing fits.
+
+    Parameters
+    ----------
+    context, record
+        Options as they were given, and the question that they are of.
+    print_text, columns
+        Prints the answer as text; table that CSV has of it.
+    page
+        Adds what only the HTML page has.
+    """
+    from roofline.cli.inputs import asked
+
+    command = str(context.command.name)
+    explain, path, style = (context.params[name] for name in ("explain", "report", "format_"))
+    result = getattr(api, command)(**asked(context, record))
+    derivation = api.explain(result, explain) if explain else None
+    if path is not None:
+        write_page(context, page(result), path)
     if style is Format.JSON:
         print_json(command, to_json(result, derivation), result.notes)
     elif derivation is not None:
         print_derivation(derivation)
+    elif style is Format.CSV:
+        print_columns(result.tables[columns], style)
     else:
-        show(result, style)
+        print_text(result, style)
     if not result.metadata["fits"]:
         raise typer.Exit(1)
 
@@ -84,23 +107,31 @@ LABELS = {
     "kv_bytes": "KV cache",
     "weight_bytes": "weights",
     "memory_bytes": "memory",
+    "second_token_s": "second token",
+    "requests_per_s": "requests",
+    "tokens_per_round": "tokens a round",
+    "draft_s": "draft",
+    "verify_s": "verification",
+    "pool_bytes": "room for caches",
+    "token_bytes": "a cached token",
+    "state_bytes": "a sequence beside it",
+    "page_bytes": "a page",
+    "copied_pages": "pages copied",
+    "copied_s": "copying them",
 }
 
 
-def print_result(result: "Result", style: Format) -> None:
+def print_result(result: Result, style: Format) -> None:
     """Print the summary, the headline, memory and operators, and what a reader must know."""
     meta, tables = result.metadata, result.tables
-    if style is Format.TABLE:
-        lengths = f"{meta['prompt']}" + (f" → {meta['output']}" if "output" in meta else "")
-        asked = (
-            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
-            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
-            f"{lengths} tokens, {meta['convention']} convention",
-        )
-        print_heading(asked, meta["summary"])
+    lengths = f"{meta['prompt']}" + (f" → {meta['output']}" if "output" in meta else "")
+    asked = (
+        f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+        f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
+        f"{lengths} tokens, {meta['convention']} convention",
+    )
+    print_heading(asked, meta["summary"], style)
     _print_headline(tables["headline"], style)
-    if style is Format.CSV:
-        return
     if "static_batch" in tables:
         title = "Static batch: all prompts arrive at once"
         values = {row["metric"]: row["value"] for row in tables["static_batch"].rows()}
@@ -123,16 +154,11 @@ STATIC = ("ttft_s", "ttft_mean_s", "latency_s", "throughput_tok_s", "usd_per_mto
 
 
 def _print_headline(
-    headline: "Table",
+    headline: Table,
     style: Format,
     title: str = "What users feel",
-    chosen: "Container[str] | None" = None,
+    chosen: Container[str] | None = None,
 ) -> None:
-    from roofline.units import show
-
-    if style is Format.CSV:
-        print_columns(headline, style)
-        return
     ends = [name for name in ("serial", "low", "high") if name in headline.columns]
     narrow = style is Format.TABLE and sys.stdout.isatty() and get_terminal_size().columns < NARROW
     rows = []
@@ -141,16 +167,16 @@ def _print_headline(
             continue
         cells = [
             LABELS.get(row["metric"], row["metric"]),
-            _quantity(row["value"], row["unit"], show),
+            _quantity(row["value"], row["unit"]),
         ]
-        cells += [_quantity(row[name], row["unit"], show) for name in ends]
+        cells += [_quantity(row[name], row["unit"]) for name in ends]
         rows.append([*cells, *([] if narrow else [row["basis"]]), row["meaning"]])
     header = {1: ["overlap", "no overlap"], 2: ["predicted", "80 % from", "to"]}
     named = ["", *header.get(len(ends), ["value"]), *([] if narrow else ["basis"]), "what it is"]
     print_rows(rows, named, style, title if ends else "")
 
 
-def _quantity(value: float, unit: str, show: Any) -> str:
+def _quantity(value: float, unit: str) -> str:
     if value == 0 and unit in ("s", "token/s"):
         return "—"
     if unit == "$":
@@ -162,13 +188,21 @@ def _quantity(value: float, unit: str, show: Any) -> str:
         return f"{text} {unit}{'' if value == 1 else 's'}"
     if not unit:
         return f"{value:.3g} ×"
-    return str(show(value, unit))
+    return show(value, unit)
 
 
-def print_memory(memory: "Table", style: Format) -> None:
+def in_units(value: float, unit: str) -> str:
+    """A figure with its unit, rates of tokens and requests in short."""
+    if unit == "$":
+        return f"{value:,.3f} $"
+    if unit in ("token/s", "request/s"):
+        short = "tok/s" if unit == "token/s" else "req/s"
+        return f"{value:,.0f} {short}" if value >= 1000 else f"{significant(value)} {short}"
+    return show(value, unit) if unit else f"{value:.1%}"
+
+
+def print_memory(memory: Table, style: Format) -> None:
     """Print what is in the memory of one device, parts of no bytes left out."""
-    from roofline.units import show_binary
-
     rows = [
         [row["part"], show_binary(row["bytes"]), f"{row['share']:.1%}", row["known"]]
         for row in memory.rows()
@@ -177,7 +211,7 @@ def print_memory(memory: "Table", style: Format) -> None:
     print_rows(rows, ["", "each device", "share", "known"], style, "Memory")
 
 
-def _print_capacity(capacity: "Table", style: Format) -> None:
+def _print_capacity(capacity: Table, style: Format) -> None:
     rows = [
         [row["limit"], f"{row['value']:,}", row["unit"], row["at"], row["set by"]]
         for row in capacity.rows()
@@ -185,9 +219,7 @@ def _print_capacity(capacity: "Table", style: Format) -> None:
     print_rows(rows, ["", "most", "of", "at", "set by"], style, "Room")
 
 
-def _print_ops(ops: "Table", phase: str, style: Format) -> None:
-    from roofline.units import show, significant
-
+def _print_ops(ops: Table, phase: str, style: Format) -> None:
     calibrated = set(ops["basis"]) != {"datasheet"}
     rows = [
         [
@@ -225,15 +257,13 @@ def _known(row: "dict[str, Any]") -> tuple[str, str]:
     )
 
 
-def print_derivation(derivation: "Derivation", depth: int = 0) -> None:
+def print_derivation(derivation: Derivation, depth: int = 0) -> None:
     """Print a derivation as an indented tree."""
-    from roofline.units import show, show_binary
-
     pad = "  " * depth
     value = (
         show_binary(derivation.value)
         if derivation.unit == "B" and depth == 0
-        else _quantity(derivation.value, derivation.unit, show)
+        else _quantity(derivation.value, derivation.unit)
         if derivation.unit
         else f"{derivation.value:,.10g}"
     )

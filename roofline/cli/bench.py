@@ -22,6 +22,7 @@ from roofline.cli.calibrate import (
 )
 from roofline.cli.measured_notes import notes_of
 from roofline.cli.render import Format, print_json, print_rows, wrap
+from roofline.units import show
 
 app = typer.Typer(
     help="List the probes, run some of them, or fit what was measured.",
@@ -72,7 +73,6 @@ def run(
     with_threads(threads)
     from roofline.bench import campaign
     from roofline.bench.probe import find, probes
-    from roofline.units import show
 
     chosen = [find(name) for name in names] if names else probes()
     with campaign.place(resolved(backend), gpu) as where:

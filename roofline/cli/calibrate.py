@@ -15,6 +15,7 @@ from roofline.cli import completing
 from roofline.cli.measured_notes import notes_of
 from roofline.cli.render import Format, clean, echo, print_json, print_rows, wrap
 from roofline.errors import InputError
+from roofline.units import show, show_binary
 
 if TYPE_CHECKING:
     from roofline.bench.engine import Measurement
@@ -200,7 +201,6 @@ def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], P
     from roofline.bench.profile import profile, write
     from roofline.bench.profile_file import load
     from roofline.bench.published import of_run
-    from roofline.units import show_binary
 
     published = as_measured(of_run(records.header.environment), records)
     fits, notes = fit_records(records, published)
@@ -263,7 +263,6 @@ def report(found: "Profile", notes: Sequence[str], style: Format) -> None:
 def against(found: "Profile") -> list[dict[str, Any]]:
     """Each fitted constant, as a share of the published rate where there is one."""
     from roofline.bench.forms import rate_of
-    from roofline.units import show
 
     out = []
     for name, fitted in found.fits.items():

@@ -1,67 +1,26 @@
 """``roofline compare``: variants of a deployment side by side, and what each change moved."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
-from roofline.cli import completing, options
+from roofline import api
+from roofline.api.parameters import Comparison
+from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, wrap
+from roofline.table import Result
+from roofline.units import count, show, show_binary
 
-if TYPE_CHECKING:
-    from roofline.table import Result
 
-
+@options.takes(
+    Comparison,
+    "model with_ gpu training_tokens gpus tp batch prefill_batch prompt prefix_hit output "
+    "weights kv engine convention calibration kv_cache attention mask mla routing_skew "
+    "expert_loads cuda_graphs memory_utilization price static report format_",
+)
 def compare(
     context: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="Base: catalog name, hub id, config.json or YAML; - for stdin.",
-            autocompletion=completing.models,
-        ),
-    ] = "llama-3.1-8b",
-    with_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            help="A variant, one or more changes: gqa=8, mqa, mha, mla=512, cla=2, window=1024, "
-            "local=1024/6, global-every=6, layers=, ffn=, heads=, d_model=, experts=8/2, "
-            "sparsity=2:4, weights=, kv=, student=NETWORK, batch=, tp=, gpu=. Repeat it.",
-        ),
-    ] = None,
-    gpu: options.Gpu = None,
-    training_tokens: Annotated[
-        float | None, typer.Option(help="Show what training on so many tokens takes: 94e9.")
-    ] = None,
-    gpus: options.Gpus = None,
-    tp: options.Tp = None,
-    batch: options.Batch = 16,
-    prefill_batch: options.PrefillBatch = 0,
-    prompt: options.Prompt = 2048,
-    prefix_hit: options.PrefixHit = 0.0,
-    output: options.Output = 256,
-    weights: Annotated[
-        str | None, typer.Option(help="Number format of the base's weights; else the checkpoint's.")
-    ] = None,
-    kv: Annotated[
-        str, typer.Option(help="Number format of the base's KV cache; else as computed.")
-    ] = "auto",
-    engine: options.Engine = "vllm",
-    convention: options.ConventionOf = options.Convention.ENGINE,
-    calibration: options.Calibrated = "auto",
-    kv_cache: options.KvCache = True,
-    attention: options.AttentionOf = options.Attention.FLASH,
-    mask: options.MaskOf = options.Mask.CAUSAL,
-    mla: options.MlaOf = options.Mla.AUTO,
-    routing_skew: options.RoutingSkew = 0.0,
-    expert_loads: options.ExpertLoads = None,
-    cuda_graphs: options.CudaGraphs = True,
-    memory_utilization: options.MemoryUtilization = None,
-    price: Annotated[
-        float | None, typer.Option(help="Dollars for a device of the base and hour.")
-    ] = None,
-    static: options.Static = False,
     report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
@@ -69,10 +28,9 @@ def compare(
 
     Exits with 1 if neither the base nor any variant fits.
     """
-    from roofline import api
     from roofline.cli.inputs import asked
 
-    result = api.compare(changes=with_ or [], **asked(context, "with_"))
+    result = api.compare(**{"changes": ()} | asked(context, Comparison))
     write_page(context, result, report)
     if format_ is Format.JSON:
         print_json("compare", _json(result), result.notes)
@@ -82,7 +40,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def _json(result: "Result") -> dict[str, Any]:
+def _json(result: Result) -> dict[str, Any]:
     """Base and variants with factors and sentence in each; training where it was asked for."""
     factors = dict(enumerate(result.tables["factors"].rows(), 1))
     why = result.tables["why"]["why"]
@@ -97,7 +55,7 @@ def _json(result: "Result") -> dict[str, Any]:
     return out
 
 
-def _print(result: "Result", style: Format) -> None:
+def _print(result: Result, style: Format) -> None:
     if style is Format.CSV:
         rows = list(result.tables["variants"].rows())
         print_rows([[str(v) for v in row.values()] for row in rows], list(rows[0]), style)
@@ -125,9 +83,7 @@ def _print(result: "Result", style: Format) -> None:
     print_notes(result.notes, style)
 
 
-def _print_memory(result: "Result", style: Format) -> None:
-    from roofline.units import count, show, show_binary
-
+def _print_memory(result: Result, style: Format) -> None:
     rows = [
         [
             row["variant"],
@@ -145,9 +101,7 @@ def _print_memory(result: "Result", style: Format) -> None:
     print_rows(rows, header, style, "Memory, each device")
 
 
-def _print_speed(result: "Result", style: Format) -> None:
-    from roofline.units import count, show
-
+def _print_speed(result: Result, style: Format) -> None:
     def known(row: dict[str, Any], name: str) -> str:
         high = row.get(f"{name}_high")
         return f" ±{high / row[name] - 1:.0%}" if high and row[name] else ""
@@ -176,9 +130,7 @@ def _print_speed(result: "Result", style: Format) -> None:
     print_rows(rows, header, style, title)
 
 
-def _print_training(result: "Result", style: Format) -> None:
-    from roofline.units import show
-
+def _print_training(result: Result, style: Format) -> None:
     rows = [
         [
             row["variant"],

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from roofline.cli import completing, options
+from roofline.api.parameters import Measured
+from roofline.cli import options
 from roofline.cli.answer import LABELS
 from roofline.cli.page import write_page
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows, say, wrap
-
-if TYPE_CHECKING:
-    from roofline.table import Result
+from roofline.table import Result
+from roofline.units import show, significant
 
 EPILOG: Final = (
     "Files are told by their content: vLLM bench serve, latency and throughput, SGLang "
@@ -35,47 +35,17 @@ NAMES: Final = {
 }
 
 
+@options.takes(
+    Measured,
+    "files format_as model gpu gpus tp pp ep dp weights kv engine engine_version prompt output "
+    "concurrency rate every outside profile fail_above report format_",
+)
 def compare_measured(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(help="What benchmarks wrote; .gz is unpacked.")],
-    format_as: Annotated[
-        str, typer.Option("--as", metavar="FORMAT", help="Read the files as this; else told.")
-    ] = "",
-    model: Annotated[
-        str,
-        typer.Option(help="Network, where the files do not say.", autocompletion=completing.models),
-    ] = "",
-    gpu: Annotated[str, typer.Option(help="GPU, likewise.", autocompletion=completing.gpus)] = "",
-    gpus: Annotated[int | None, typer.Option(min=1, help="Devices in all.")] = None,
-    tp: Annotated[int | None, typer.Option(min=1, help="Tensor parallel; else all.")] = None,
-    pp: Annotated[int | None, typer.Option(min=1, help="Pipeline parallel.")] = None,
-    ep: Annotated[int | None, typer.Option(min=1, help="Expert parallel.")] = None,
-    dp: Annotated[int | None, typer.Option(min=1, help="Attention data parallel.")] = None,
-    weights: Annotated[str, typer.Option(help="Number format of the weights.")] = "",
-    kv: Annotated[str, typer.Option(help="Number format of the KV cache.")] = "",
-    engine: Annotated[
-        str,
-        typer.Option(help="vllm, trtllm, sglang, llama.cpp…", autocompletion=completing.engines),
-    ] = "",
-    engine_version: Annotated[str, typer.Option(help="Its release.")] = "",
-    prompt: Annotated[float | None, typer.Option(min=1.0, help="Mean tokens of prompts.")] = None,
-    output: Annotated[float | None, typer.Option(min=1.0, help="Mean tokens of answers.")] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Clients, or sequences of a batch.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Requests a second, in place of clients.")
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Every percentile, not one mean of each metric.")
-    ] = False,
     outside: Annotated[
         bool, typer.Option("--outside", help="Print only runs that have a figure outside.")
     ] = False,
-    profile: Annotated[
-        Path | None,
-        typer.Option(help="Constants of an engine, as calibrate --from learns them."),
-    ] = None,
     fail_above: Annotated[
         float | None,
         typer.Option(
@@ -95,19 +65,14 @@ def compare_measured(
     from roofline.api import compare_measured as ask
     from roofline.cli.inputs import asked
 
-    result = ask(
-        [*files],
-        **asked(context, "files", "format_as", "outside", "fail_above", "profile"),
-        format_=format_as,
-        profile=profile or "",
-    )
+    result = ask(**asked(context, Measured) | {"files": files})
     write_page(context, result, report)
     _print(result, format_, outside=outside)
     if code := _judged(result, fail_above):
         raise typer.Exit(code)
 
 
-def _judged(result: "Result", limit: float | None) -> int:
+def _judged(result: Result, limit: float | None) -> int:
     """Exit code, with the reason on stderr: nothing compared is no success, nor is a part of it."""
     runs, done = len(result.tables["runs"]), result.metadata["predicted"]
     if not done:
@@ -124,7 +89,7 @@ def _judged(result: "Result", limit: float | None) -> int:
     return 0
 
 
-def _above(result: "Result", limit: float | None) -> Iterator[tuple[str, float]]:
+def _above(result: Result, limit: float | None) -> Iterator[tuple[str, float]]:
     """Metrics whose median error is above a limit, in percent."""
     for entry in result.tables["summary"].rows():
         off = 100 * entry["median"]
@@ -132,7 +97,7 @@ def _above(result: "Result", limit: float | None) -> Iterator[tuple[str, float]]
             yield entry["metric"], off
 
 
-def _print(result: "Result", style: Format, *, outside: bool) -> None:
+def _print(result: Result, style: Format, *, outside: bool) -> None:
     if style is Format.JSON:
         tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
         print_json("compare-measured", {**result.metadata, **tables}, result.notes)
@@ -236,8 +201,6 @@ def _load(run: Mapping[str, Any]) -> str:
 
 
 def _quantity(value: float | None, unit: str) -> str:
-    from roofline.units import show, significant
-
     if value is None:
         return ""
     if unit == "s":
@@ -245,7 +208,7 @@ def _quantity(value: float | None, unit: str) -> str:
     return f"{significant(value)} {'tok/s' if unit == 'token/s' else 'req/s'}"
 
 
-def _print_summary(result: "Result", style: Format) -> None:
+def _print_summary(result: Result, style: Format) -> None:
     from roofline.api.measured import EXPECTED
 
     entries = list(result.tables["summary"].rows())

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from roofline import api
 from roofline.cli import completing, options
 from roofline.cli.render import Format, echo, print_json, print_rows
 
@@ -31,8 +32,6 @@ def doctor(
 
     Exits with 3 if something that is needed is missing.
     """
-    from roofline import api
-
     result = api.doctor(gpu, engine=engine, need=tuple(need or ()))
     checks, absent = result.tables["checks"], result.metadata["absent"]
     if format_ is Format.JSON:

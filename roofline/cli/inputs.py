@@ -3,10 +3,11 @@
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from roofline.api.parameters import Question, parameters_of
 from roofline.cost.moe import Routing
 from roofline.errors import DocumentError, InputError, QuantityError
 from roofline.model import catalog
@@ -44,42 +45,25 @@ def scenario(name: str) -> "str | Scenario":
     return scenario_of(schema.parse_yaml(text, "stdin"), Path())
 
 
-_ASKED_AS: Final = {
-    "price": "usd_per_hour",
-    "ramp_up": "ramp_s",
-    "sp": "sequence_parallel",
-    "timeout": "timeout_s",
-}
-"""Parameters of a question that an option is called otherwise than."""
-_ANSWERED: Final = frozenset({"explain", "format_", "report"})
-"""Options about the answer, which no question has."""
-
-
-def asked(context: typer.Context, *own: str) -> dict[str, Any]:
-    """Parameters of a question by name, as the options of a command were given.
-
-    Parameters
-    ----------
-    context
-        Of the command.
-    own
-        Options that the command sees to itself, beside those about the answer.
-    """
+def asked(context: typer.Context, record: type[Question]) -> dict[str, Any]:
+    """Parameters of a question by name, as the options of a command were given."""
+    options = context.params
     out: dict[str, Any] = {}
-    for name, value in context.params.items():
-        if name in _ANSWERED or name in own:
-            continue
-        given = value.value if isinstance(value, Enum) else value
-        out[_ASKED_AS.get(name, name)] = None if given == () else given
-    if out["model"] == "-":
+    for name, (_, parameter) in parameters_of(record).items():
+        given = options.get(parameter.called or name)
+        if given is not None and given != ():
+            out[name] = given.value if isinstance(given, Enum) else given
+    if out.get("model") == "-":
         out["model"] = network("-")
-    if "routing_skew" in out:
-        out["routing"] = routing(out.pop("routing_skew"), out.pop("expert_loads"))
-    if "static" in out:
-        out["rank"] = "static" if out.pop("static") else "steady"
+    if "routing_skew" in options:
+        out["routing"] = routing(options["routing_skew"], options["expert_loads"])
+    if "static" in options:
+        out["rank"] = "static" if options["static"] else "steady"
     for name in ("stages", "tree"):
         if name in out:
             out[name] = numbers(f"--{name}", out[name])
+    if isinstance(out.get("training_tokens"), str):
+        out["training_tokens"] = tokens("--training-tokens", out["training_tokens"])
     return out
 
 
@@ -113,10 +97,8 @@ def numbers(option: str, text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in words)
 
 
-def tokens(option: str, text: str | None) -> float | None:
-    """A number of tokens: ``15T``, ``2e12``; None where none is given."""
-    if text is None:
-        return None
+def tokens(option: str, text: str) -> float:
+    """A number of tokens: ``15T``, ``2e12``."""
     try:
         value = parse(f"{text.strip().removesuffix('tokens').removesuffix('token').strip()}t", "t")
     except QuantityError as error:

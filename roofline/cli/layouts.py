@@ -1,10 +1,12 @@
 """``roofline layouts``: every way to lay a network out on a number of GPUs, best first."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from roofline import api
+from roofline.api.parameters import Layouts
 from roofline.cli import options
 from roofline.cli.page import write_page
 from roofline.cli.render import (
@@ -15,48 +17,26 @@ from roofline.cli.render import (
     print_notes,
     print_rows,
 )
+from roofline.table import Result
+from roofline.units import show, show_binary, significant
 
-if TYPE_CHECKING:
-    from roofline.table import Result
 
-
+@options.takes(
+    Layouts,
+    "model gpu gpus node objective top batch prefill_batch prompt prefix_hit output "
+    "weights kv engine calibration kv_cache attention mask mla routing_skew expert_loads "
+    "ring_attention overlap cuda_graphs memory_utilization price static report format_",
+)
 def layouts(
     context: typer.Context,
-    model: options.Model = "llama-3.1-8b",
-    gpu: options.Gpu = None,
-    gpus: Annotated[int, typer.Option(help="Devices in all.")] = 8,
-    node: options.Node = None,
-    objective: options.ObjectiveOf = options.Objective.LATENCY,
     top: Annotated[int, typer.Option(min=0, help="Layouts to print; 0 for all.")] = 20,
-    batch: Annotated[int, typer.Option(help="Sequences decoded together in one replica.")] = 16,
-    prefill_batch: options.PrefillBatch = 0,
-    prompt: options.Prompt = 2048,
-    prefix_hit: options.PrefixHit = 0.0,
-    output: options.Output = 256,
-    weights: options.Weights = None,
-    kv: options.Kv = "auto",
-    engine: options.Engine = "vllm",
-    calibration: options.Calibrated = "auto",
-    kv_cache: options.KvCache = True,
-    attention: options.AttentionOf = options.Attention.FLASH,
-    mask: options.MaskOf = options.Mask.CAUSAL,
-    mla: options.MlaOf = options.Mla.AUTO,
-    routing_skew: options.RoutingSkew = 0.0,
-    expert_loads: options.ExpertLoads = None,
-    ring_attention: options.RingAttention = False,
-    overlap: options.Overlap = 0.0,
-    cuda_graphs: options.CudaGraphs = True,
-    memory_utilization: options.MemoryUtilization = None,
-    price: options.Price = None,
-    static: options.Static = False,
     report: options.Report = None,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Price every layout of a network on a number of GPUs, and say which is best for what."""
-    from roofline import api
     from roofline.cli.inputs import asked
 
-    result = api.layouts(**asked(context, "top"))
+    result = api.layouts(**asked(context, Layouts))
     write_page(context, result, report)
     if format_ is Format.JSON:
         tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
@@ -67,18 +47,17 @@ def layouts(
         raise typer.Exit(1)
 
 
-def _print(result: "Result", style: Format, top: int) -> None:
+def _print(result: Result, style: Format, top: int) -> None:
     meta, every = result.metadata, result.tables["layouts"]
     if style is Format.CSV:
         print_columns(every, style)
         return
-    if style is Format.TABLE:
-        asked = (
-            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
-            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']} in each "
-            f"replica, {meta['prompt']} → {meta['output']} tokens",
-        )
-        print_heading(asked, meta["summary"])
+    asked = (
+        f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+        f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']} in each "
+        f"replica, {meta['prompt']} → {meta['output']} tokens",
+    )
+    print_heading(asked, meta["summary"], style)
     shown = [row for row in every.rows() if row["fits"] or not meta["fits"]]
     shown = shown[:top] if top > 0 else list(every.rows())
     title = (
@@ -112,8 +91,6 @@ _HEADER = [
 
 
 def _row(row: dict[str, Any], ttft: str, tpot: str) -> list[str]:
-    from roofline.units import show, show_binary, significant
-
     def shown(name: str, write: Callable[[float], str]) -> str:
         return "" if row[name] is None else write(float(row[name]))
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows
 from roofline.cli.validate_e2e import TITLES
+from roofline.table import Result
+from roofline.units import show, significant
 
 if TYPE_CHECKING:
     from roofline.api.measured_rows import Given
-    from roofline.table import Result
 
 
 def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) -> None:
@@ -88,9 +89,7 @@ def _read(kind: str, value: str) -> str | int | float:
     return number
 
 
-def _print(result: "Result", style: Format) -> None:
-    from roofline.units import show, significant
-
+def _print(result: Result, style: Format) -> None:
     def amount(value: float, unit: str) -> str:
         return show(value, "s") if unit == "s" else significant(value)
 

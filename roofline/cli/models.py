@@ -6,6 +6,7 @@ import typer
 
 from roofline.cli import options
 from roofline.cli.render import Format, clean, echo, print_json, print_notes, print_rows
+from roofline.units import show as quantity
 
 if TYPE_CHECKING:
     from roofline.model.architecture import Architecture
@@ -129,8 +130,6 @@ def _flat(counts: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def _print(network: "Architecture", counts: dict[str, Any], kv: str, style: Format) -> None:
-    from roofline.units import show as quantity
-
     if style is Format.TABLE:
         echo(clean(f"{network.name} ({network.model_type}), {counts['parameters']:,} parameters\n"))
     rows = [

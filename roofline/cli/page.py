@@ -4,17 +4,14 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from roofline.cli.render import clean
-
-if TYPE_CHECKING:
-    from roofline.table import Result
+from roofline.table import Result
 
 
-def write_page(context: typer.Context, result: "Result", path: Path | None) -> None:
+def write_page(context: typer.Context, result: Result, path: Path | None) -> None:
     """Write the page of a result with the command that made it; nothing if no file was named."""
     if path is None:
         return

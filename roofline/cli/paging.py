@@ -1,91 +1,40 @@
 """``roofline paging``: room of caches reserved whole, in pages, and in pages that are shared."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
+from roofline.api.parameters import Paging
 from roofline.cli import options
-from roofline.cli.answer import answered
-from roofline.cli.page import write_page
-from roofline.cli.render import (
-    Format,
-    print_columns,
-    print_heading,
-    print_notes,
-    print_rows,
+from roofline.cli.answer import LABELS, answered
+from roofline.cli.render import Format, print_heading, print_notes, print_rows
+from roofline.table import Result
+from roofline.units import count, show, show_binary
+
+
+@options.takes(
+    Paging,
+    "model samples page reserved gpu node gpus layout batch prompt output weights kv "
+    "engine calibration cuda_graphs memory_utilization explain report format_",
+    derives="reserved, power-of-two, exact, paged, shared, kv",
 )
-
-if TYPE_CHECKING:
-    from roofline.table import Result
-
-
-def paging(
-    context: typer.Context,
-    model: options.Model = "llama-3.1-8b",
-    samples: Annotated[int, typer.Option(help="Answers to each prompt.")] = 1,
-    page: Annotated[int, typer.Option(help="Tokens of a page; 0 for the engine's.")] = 0,
-    reserved: Annotated[
-        int,
-        typer.Option(help="Tokens reserved without pages; 0 for the longest the network takes."),
-    ] = 0,
-    gpu: options.Gpu = None,
-    node: options.Node = None,
-    gpus: options.Gpus = None,
-    layout: Annotated[str, typer.Option(help="tp8, dp8-ep8; else --gpus share it.")] = "",
-    batch: Annotated[int, typer.Option(help="Sequences that a step keeps activations for.")] = 256,
-    prompt: options.Prompt = 2048,
-    output: options.Output = 256,
-    weights: options.Weights = None,
-    kv: options.Kv = "auto",
-    engine: options.Engine = "vllm",
-    calibration: options.Calibrated = "auto",
-    cuda_graphs: options.CudaGraphs = True,
-    memory_utilization: options.MemoryUtilization = None,
-    explain: Annotated[
-        str | None, typer.Option(help="Derive reserved, power-of-two, exact, paged, shared, kv.")
-    ] = None,
-    report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
-) -> None:
+def paging(context: typer.Context) -> None:
     """Compare ways to give caches room: what of it holds tokens, how many sequences fit.
 
     Exits with 1 if not even one prompt fits.
     """
-    from roofline import api
-    from roofline.api.pages import paging as ask
-    from roofline.cli.inputs import asked
-
-    result = ask(**asked(context))
-    write_page(context, result, report)
-    derivation = api.explain(result, explain) if explain else None
-    answered("paging", result, derivation, format_, _print)
+    answered(context, Paging, _print, "schemes")
 
 
-LABELS = {
-    "pool_bytes": "room for caches",
-    "token_bytes": "a cached token",
-    "state_bytes": "a sequence beside it",
-    "page_bytes": "a page",
-    "copied_pages": "pages copied",
-    "copied_s": "copying them",
-}
-
-
-def _print(result: "Result", style: Format) -> None:
-    from roofline.units import count, show, show_binary
-
+def _print(result: Result, style: Format) -> None:
     meta, schemes = result.metadata, result.tables["schemes"]
-    if style is Format.CSV:
-        print_columns(schemes, style)
-        return
-    if style is Format.TABLE:
-        many = f", {meta['samples']} answers to each prompt" if meta["samples"] > 1 else ""
-        asked = (
-            f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
-            f"{meta['weights']} weights, {meta['kv']} KV cache, "
-            f"{meta['prompt']} → {meta['output']} tokens{many}",
-        )
-        print_heading(asked, meta["summary"])
+    many = f", {meta['samples']} answers to each prompt" if meta["samples"] > 1 else ""
+    asked = (
+        f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}",
+        f"{meta['weights']} weights, {meta['kv']} KV cache, "
+        f"{meta['prompt']} → {meta['output']} tokens{many}",
+    )
+    print_heading(asked, meta["summary"], style)
     rows = [
         [
             LABELS[row["metric"]],

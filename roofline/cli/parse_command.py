@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from roofline import api
 from roofline.cli import completing, options
 from roofline.cli.render import WIDTH, Format, clean, echo, print_json, print_rows, say, wrap
 
@@ -33,8 +34,6 @@ def parse_command(
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Say what a command of a serving engine deploys, and how roofline is asked the same."""
-    from roofline import api
-
     text, source = _text(command)
     result = api.parse_command(text, gpu, node=node, model=model, source=source)
     settings, unused = result.tables["settings"], result.tables["unused"]

@@ -1,6 +1,6 @@
 """A plan as text and as plain values."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline.cli.render import (
     Format,
@@ -11,15 +11,14 @@ from roofline.cli.render import (
     show_time,
     wrap,
 )
-
-if TYPE_CHECKING:
-    from roofline.table import Derivation, Result, Table
+from roofline.table import Derivation, Result, Table
+from roofline.units import chance, show, significant
 
 FEW = 12
 """Rows of a table that is printed."""
 
 
-def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]:
+def to_json(result: Result, derivation: Derivation | None) -> dict[str, Any]:
     """Everything: how it was asked, every table as rows with units and basis, derivations."""
     return {
         **result.metadata,
@@ -39,7 +38,7 @@ def to_json(result: "Result", derivation: "Derivation | None") -> dict[str, Any]
     }
 
 
-def print_plan(result: "Result", style: Format) -> None:
+def print_plan(result: Result, style: Format) -> None:
     """Print the verdict and why, objectives, cost of confidence, other deployments, sensitivity."""
     meta, tables = result.metadata, result.tables
     if style is Format.CSV:
@@ -85,15 +84,7 @@ def _usd(value: float | None, digits: int = 2) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def _rate(value: float) -> str:
-    from roofline.units import significant
-
-    return significant(value)
-
-
-def _print_objectives(entry: "Table", style: Format) -> None:
-    from roofline.units import chance
-
+def _print_objectives(entry: Table, style: Format) -> None:
     rows = [
         [
             row["objective"],
@@ -112,9 +103,7 @@ def _print_objectives(entry: "Table", style: Format) -> None:
     print_rows(rows, header, style, "SLO")
 
 
-def _print_confidences(entry: "Table", style: Format) -> None:
-    from roofline.units import chance
-
+def _print_confidences(entry: Table, style: Format) -> None:
     rows = [
         [
             chance(row["confidence"]),
@@ -129,8 +118,7 @@ def _print_confidences(entry: "Table", style: Format) -> None:
         for row in entry.rows()
     ]
     header = ["confidence", "GPUs", "deployment", "on", "weights", "$/h", "$/Mtok", ""]
-    some = (rows, header, 3, 4)
-    print_rows(_without(*some), _kept(*some), style, "Cost of confidence")
+    _print_apart(rows, header, (3, 4), style, "Cost of confidence")
 
 
 def _deployment(row: dict[str, Any]) -> list[str]:
@@ -151,11 +139,10 @@ def _print_runners_up(tables: Any, style: Format) -> None:
         for row in tables["runners_up"].rows()
     ]
     header = ["", "GPUs", "deployment", "on", "weights", "$/h", "$/Mtok", "gives up"]
-    some = (rows, header, 3, 4)
-    print_rows(_without(*some), _kept(*some), style, "Deployments")
+    _print_apart(rows, header, (3, 4), style, "Deployments")
 
 
-def _print_bounds(entry: "Table", meta: Any, style: Format) -> None:
+def _print_bounds(entry: Table, meta: Any, style: Format) -> None:
     """What was not measured, apart: each figure is the least that published rates allow."""
     rows = [
         [
@@ -171,21 +158,23 @@ def _print_bounds(entry: "Table", meta: Any, style: Format) -> None:
     print_rows(rows, header, style, "Not measured: bounds at published rates, not ranked")
 
 
-def _same(rows: list[list[str]], place: int) -> bool:
-    return len({row[place] for row in rows} - {""}) <= 1
+def _print_apart(
+    rows: list[list[str]],
+    header: list[str],
+    places: tuple[int, ...],
+    style: Format,
+    title: str,
+    *,
+    whole: int = 0,
+) -> None:
+    """Print a table without those of some columns that say the same in every row."""
+    alike = [place for place in places if len({row[place] for row in rows} - {""}) <= 1]
+    kept = [place for place in range(len(header)) if place not in alike]
+    shown = [[row[place] for place in kept] for row in rows]
+    print_rows(shown, [header[place] for place in kept], style, title, whole=whole)
 
 
-def _kept(rows: list[list[str]], header: list[str], *places: int) -> list[str]:
-    """Header without columns that say the same in every row."""
-    return [n for i, n in enumerate(header) if i not in places or not _same(rows, i)]
-
-
-def _without(rows: list[list[str]], header: list[str], *places: int) -> list[list[str]]:
-    kept = [i for i in range(len(header)) if i not in places or not _same(rows, i)]
-    return [[row[i] for i in kept] for row in rows]
-
-
-def _print_frontier(entry: "Table", meta: Any, style: Format) -> None:
+def _print_frontier(entry: Table, meta: Any, style: Format) -> None:
     rows = [
         [
             str(row["gpus"]),
@@ -213,15 +202,14 @@ def _print_frontier(entry: "Table", meta: Any, style: Format) -> None:
         "best in",
         "",
     ]
-    some = (rows, header, 1, 2)
-    print_rows(_without(*some), _kept(*some), style, "What more money buys")
+    _print_apart(rows, header, (1, 2), style, "What more money buys")
 
 
-def _print_rates(entry: "Table", style: Format) -> None:
+def _print_rates(entry: Table, style: Format) -> None:
     every = list(entry.rows())
     rows = [
         [
-            f"{_rate(row['rate_from_per_s'])} to {_rate(row['rate_to_per_s'])}",
+            f"{significant(row['rate_from_per_s'])} to {significant(row['rate_to_per_s'])}",
             str(row["gpus"]),
             row["gpu"],
             row["weights"],
@@ -237,11 +225,10 @@ def _print_rates(entry: "Table", style: Format) -> None:
         start = min(max(asked - FEW // 2, 0), len(rows) - FEW)
         rows = rows[start : start + FEW]
     header = ["requests/s", "GPUs", "on", "weights", "cheapest", "$/h", "$/Mtok, full", ""]
-    some = (rows, header, 2, 3)
-    print_rows(_without(*some), _kept(*some), style, "GPUs by rate")
+    _print_apart(rows, header, (2, 3), style, "GPUs by rate")
 
 
-def _print_sensitivity(entry: "Table", gpu: str, style: Format) -> None:
+def _print_sensitivity(entry: Table, gpu: str, style: Format) -> None:
     rows = []
     for row in entry.rows():
         cells, changes = [row["what"]], []
@@ -261,9 +248,7 @@ def _print_sensitivity(entry: "Table", gpu: str, style: Format) -> None:
     print_rows(rows, header, style, "Sensitivity")
 
 
-def _print_break_even(entry: "Table", style: Format) -> None:
-    from roofline.units import show
-
+def _print_break_even(entry: Table, style: Format) -> None:
     rows = [
         [
             row["what"],
@@ -278,7 +263,7 @@ def _print_break_even(entry: "Table", style: Format) -> None:
     print_rows(rows, header, style, "Training once, inference again and again")
 
 
-def _print_candidates(entry: "Table", style: Format) -> None:
+def _print_candidates(entry: Table, style: Format) -> None:
     every = list(entry.rows())
     rows = [
         [
@@ -294,5 +279,4 @@ def _print_candidates(entry: "Table", style: Format) -> None:
     header = ["layout", "on", "weights", "", "GPUs", "why"]
     shown = rows[:FEW]
     title = f"Layouts, {len(shown)} of {len(rows):,}"
-    some = (shown, header, 1, 2)
-    print_rows(_without(*some), _kept(*some), style, title, whole=1)
+    _print_apart(shown, header, (1, 2), style, title, whole=1)

@@ -8,12 +8,11 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from roofline import __version__
-
-if TYPE_CHECKING:
-    from roofline.table import Table
+from roofline.table import Table
+from roofline.units import show
 
 WIDTH = 100
 NARROW: Final = re.compile("[ -\u02ff\u2010-\u20cf\u2100-\u22ff]*")
@@ -52,8 +51,6 @@ def say(text: str) -> None:
 
 def show_time(seconds: float) -> str:
     """A time for people, who do not count thousands of seconds by prefix."""
-    from roofline.units import show
-
     return f"{seconds:,.0f} s" if seconds >= 1000 else show(seconds, "s")
 
 
@@ -90,7 +87,7 @@ def print_rows(
         echo(_aligned(cells, header, title, whole))
 
 
-def print_columns(table: "Table", style: Format) -> None:
+def print_columns(table: Table, style: Format) -> None:
     """Print a table as it is: every column by its name, in base units."""
     rows = [[str(value) for value in row.values()] for row in table.rows()]
     print_rows(rows, list(table.columns), style)
@@ -104,8 +101,10 @@ def print_sentences(sentences: Sequence[str]) -> None:
         echo("")
 
 
-def print_heading(asked: Sequence[str], sentences: Sequence[str]) -> None:
-    """Print what was asked, a line of space, and what the answer says in words."""
+def print_heading(asked: Sequence[str], sentences: Sequence[str], style: Format) -> None:
+    """Print what was asked, a line of space, and what the answer says in words, above tables."""
+    if style is not Format.TABLE:
+        return
     for line in asked:
         echo(wrap(line))
     echo("")

@@ -3,12 +3,9 @@
 import csv
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from roofline.errors import InputError, MissingEnvironmentError
-
-if TYPE_CHECKING:
-    from roofline.table import Table
+from roofline.table import Table
 
 _SUFFIXES = (".parquet", ".csv")
 
@@ -31,7 +28,7 @@ def check_folder(path: Path) -> None:
         )
 
 
-def write_requests(table: "Table", path: Path) -> None:
+def write_requests(table: Table, path: Path) -> None:
     """Write one row for each request; units are in the names of the columns."""
     try:
         if path.suffix.lower() == ".parquet":
@@ -46,7 +43,7 @@ def write_requests(table: "Table", path: Path) -> None:
         raise _unwritable(path, error) from None
 
 
-def write_timeline(table: "Table", path: Path) -> None:
+def write_timeline(table: Table, path: Path) -> None:
     """Write events as trace viewers read them."""
     from roofline.serving.run.timeline import events
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,9 +19,8 @@ from roofline.cli.render import (
     say,
     wrap,
 )
-
-if TYPE_CHECKING:
-    from roofline.table import Result
+from roofline.table import Result
+from roofline.units import show
 
 METRICS: Final = {
     "ttft_s": "TTFT",
@@ -81,7 +80,7 @@ def _say_rows(rows: int) -> None:
         say(f"predicting {rows:,} rows, some twenty a second")
 
 
-def _print(result: "Result", style: Format) -> None:
+def _print(result: Result, style: Format) -> None:
     if style is Format.JSON:
         tables = {name: list(entry.rows()) for name, entry in result.tables.items()}
         print_json("scoreboard", {**result.metadata, **tables}, result.notes)
@@ -102,7 +101,7 @@ def _print(result: "Result", style: Format) -> None:
     print_notes(result.notes, style)
 
 
-def _print_csv(result: "Result") -> None:
+def _print_csv(result: Result) -> None:
     """Figures of rows and of published results, one a line, in base units."""
     names = (
         "set", "name", "engine", "gpu", "gpus", "network", "metric", "unit", "per", *QUANTITIES,
@@ -124,7 +123,7 @@ def _plain(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _print_groups(result: "Result", style: Format) -> None:
+def _print_groups(result: Result, style: Format) -> None:
     shown = ("engine and gpu", "all")
     entries = [entry for entry in result.tables["groups"].rows() if entry["by"] in shown]
     if not entries:
@@ -144,7 +143,7 @@ def _print_groups(result: "Result", style: Format) -> None:
     print_rows(rows, header, style, "Measured rows: absolute errors in percent")
 
 
-def _print_published(result: "Result", style: Format) -> None:
+def _print_published(result: Result, style: Format) -> None:
     entries = list(result.tables["published_results"].rows())
     done = [entry for entry in entries if entry["predicted"] is not None]
     rows = [
@@ -184,8 +183,6 @@ def _titled(entry: Mapping[str, Any]) -> str:
 
 
 def _quantity(entry: Mapping[str, Any], name: str) -> str:
-    from roofline.units import show
-
     value = entry[name]
     return show(value, "s") if entry["unit"] == "s" else f"{value:,.0f}"
 
@@ -196,7 +193,7 @@ def _interval(entry: Mapping[str, Any]) -> str:
     return f"{low.removesuffix(unit).strip() if high.endswith(unit) else low}–{high}"
 
 
-def _print_refused(result: "Result", style: Format) -> None:
+def _print_refused(result: Result, style: Format) -> None:
     if style is not Format.TABLE:
         return
     entries = list(result.tables["refused"].rows())

@@ -1,15 +1,15 @@
 """``roofline serve-command``: a deployment as a command of a serving engine."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from roofline import api
+from roofline.api.parameters import Serving
 from roofline.cli import options
 from roofline.cli.render import Format, echo, print_json, print_rows, say
-
-if TYPE_CHECKING:
-    from roofline.table import Result
+from roofline.table import Result
 
 
 class Target(StrEnum):
@@ -23,90 +23,30 @@ class Target(StrEnum):
     RAY_SERVE = "ray-serve"
 
 
-class Served(StrEnum):
-    """Engine inside of a manifest."""
-
-    VLLM = "vllm"
-    SGLANG = "sglang"
-    TRTLLM = "trtllm"
-    LLAMACPP = "llamacpp"
-
-
-class Draft(StrEnum):
-    """What drafts tokens."""
-
-    MTP = "mtp"
-    EAGLE = "eagle"
-    NGRAM = "ngram"
-    MODEL = "model"
-
-
+@options.takes(
+    Serving,
+    "model gpu target engine node gpus layout tp pp ep dp cp stages weights kv "
+    "cuda_graphs memory_utilization max_sequences max_context token_budget "
+    "chunked_prefill prefix_caching offload_weights draft draft_tokens draft_model prompt "
+    "output concurrency port format_",
+)
 def serve_command(
     context: typer.Context,
-    model: options.Model = "llama-3.1-8b",
-    gpu: options.Gpu = None,
     target: Annotated[
         list[Target] | None,
         typer.Option("--for", help="What to write; more than one may be given. vllm if none is."),
     ] = None,
-    engine: Annotated[
-        Served | None, typer.Option(help="Engine inside of k8s; else that of --for.")
-    ] = None,
-    node: options.Node = None,
-    gpus: options.Gpus = None,
-    layout: Annotated[str, typer.Option(help="Degrees together, like tp8-pp2.")] = "",
-    tp: options.Tp = None,
-    pp: options.Pp = None,
-    ep: options.Ep = None,
-    dp: options.Dp = None,
-    cp: options.Cp = None,
-    stages: options.Stages = "",
-    weights: options.Weights = None,
-    kv: options.Kv = "auto",
-    cuda_graphs: options.CudaGraphs = True,
-    memory_utilization: options.MemoryUtilization = None,
-    max_sequences: Annotated[
-        int | None, typer.Option(help="Sequences that run at once, of a replica.")
-    ] = None,
-    max_context: Annotated[
-        int | None, typer.Option(help="Longest sequence; else the network's, or what fits of it.")
-    ] = None,
-    token_budget: Annotated[
-        int | None, typer.Option(help="New tokens of a step, of a replica.")
-    ] = None,
-    chunked_prefill: Annotated[
-        bool,
-        typer.Option("--chunked-prefill/--no-chunked-prefill", help="Cut prompts to fill a step."),
-    ] = True,
-    prefix_caching: Annotated[
-        bool,
-        typer.Option("--prefix-caching/--no-prefix-caching", help="Keep equal prefixes once."),
-    ] = True,
-    offload_weights: Annotated[
-        float, typer.Option(help="Share of the layers kept on the host, 0 to 1.")
-    ] = 0.0,
-    draft: Annotated[Draft | None, typer.Option(help="What drafts tokens, if anything.")] = None,
-    draft_tokens: Annotated[int, typer.Option(help="Tokens drafted in a row.")] = 3,
-    draft_model: Annotated[
-        str, typer.Option(help="Checkpoint of the draft, for eagle and model.")
-    ] = "",
-    prompt: options.Prompt = 2048,
-    output: options.Output = 256,
-    concurrency: Annotated[int, typer.Option(help="Requests at once in the benchmark.")] = 16,
-    port: Annotated[int, typer.Option(help="Where the server listens.")] = 8000,
     format_: options.FormatOf = Format.TABLE,
 ) -> None:
     """Write a deployment as a command of a serving engine, with the benchmark that measures it.
 
     What an engine cannot be told is said on stderr. Exits with 1 if no cache fits.
     """
-    from roofline import api
     from roofline.cli.inputs import asked
 
-    question = asked(context, "target", "draft")
+    question = asked(context, Serving)
     results = [
-        api.serve_command(target=each.value, draft=draft.value if draft else "", **question)
-        for each in target or [Target.VLLM]
+        api.serve_command(**question | {"target": each.value}) for each in target or [Target.VLLM]
     ]
     if format_ is Format.JSON:
         commands = [{**result.metadata, "notes": list(result.notes)} for result in results]
@@ -123,7 +63,7 @@ def serve_command(
             say(f"note: {which}{note}")
 
 
-def _rows(result: "Result") -> list[list[str]]:
+def _rows(result: Result) -> list[list[str]]:
     meta = result.metadata
     files = [[meta["target"], name, text] for name, text in meta["files"].items()]
     return [
@@ -133,7 +73,7 @@ def _rows(result: "Result") -> list[list[str]]:
     ]
 
 
-def _text(result: "Result", style: Format) -> str:
+def _text(result: Result, style: Format) -> str:
     """The script and its benchmark; of a manifest the file, and the rest as comments."""
     from roofline.interop.commands.command import commented
 

@@ -1,7 +1,8 @@
 """The answer of a simulation as text and as plain values."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from roofline.cli import answer
 from roofline.cli.render import (
     Format,
     echo,
@@ -12,13 +13,11 @@ from roofline.cli.render import (
     show_time,
     wrap,
 )
-from roofline.units import chance, counted
-
-if TYPE_CHECKING:
-    from roofline.table import Result, Table
+from roofline.table import Result, Table
+from roofline.units import chance, count, counted, significant
 
 
-def to_json(result: "Result") -> dict[str, Any]:
+def to_json(result: Result) -> dict[str, Any]:
     """Answer as plain values; of every request only where it is written to a file."""
     out: dict[str, Any] = dict(result.metadata)
     for name in ("headline", "throughput", "server"):
@@ -29,7 +28,7 @@ def to_json(result: "Result") -> dict[str, Any]:
     return out
 
 
-def print_run(result: "Result", style: Format) -> None:
+def print_run(result: Result, style: Format) -> None:
     """Print the summary, what users feel, promises, the server and its cache, and the workload."""
     meta, tables = result.metadata, result.tables
     if style is Format.CSV:
@@ -59,19 +58,14 @@ def print_run(result: "Result", style: Format) -> None:
 
 
 LABELS = {
-    "ttft_s": "TTFT",
+    **answer.LABELS,
     "queueing_s": "queueing",
-    "tpot_s": "TPOT",
-    "latency_s": "latency",
     "offered_requests_per_s": "offered",
     "saturation_requests_per_s": "saturation",
     "makespan_s": "the run",
     "requests_per_s": "served",
     "goodput_requests_per_s": "goodput",
-    "throughput_tok_s": "throughput",
-    "throughput_tok_s_per_gpu": "throughput per GPU",
     "total_tok_s": "with prompts",
-    "usd_per_mtok": "cost",
     "tokens_per_usd": "tokens for 1 $",
     "joule_per_token": "energy",
     "utilisation": "busy",
@@ -93,7 +87,7 @@ _SILENT = ("preemptions", "recomputed_tokens", "swapped_tokens", "prefix_hits", 
 """Not worth a line where they are 0."""
 
 
-def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None:
+def _print_latencies(table: Table, style: Format, *, overloaded: bool) -> None:
     sure = "mean_low" in table.columns
     figures = ["mean", "p50", "p90", "p95", "p99"]
     if sure:
@@ -109,7 +103,7 @@ def _print_latencies(table: "Table", style: Format, *, overloaded: bool) -> None
     print_rows(rows, ["", *names] + ([] if sure else ["what it is"]), style, title)
 
 
-def _print_objectives(table: "Table", style: Format) -> None:
+def _print_objectives(table: Table, style: Format) -> None:
 
     sure = "chance" in table.columns
     rows = []
@@ -128,7 +122,7 @@ def _print_objectives(table: "Table", style: Format) -> None:
     print_rows(rows, header, style, "Promises")
 
 
-def _print_figures(table: "Table", style: Format, title: str) -> None:
+def _print_figures(table: Table, style: Format, title: str) -> None:
     sure = "low" in table.columns
     rows = []
     for row in table.rows():
@@ -150,17 +144,10 @@ def _bound(row: dict[str, Any], end: str) -> str:
 
 
 def _quantity(value: float, unit: str) -> str:
-    from roofline.units import count, show, significant
-
-    if unit == "$":
-        return f"{value:,.3f} $"
-    if unit in ("token/s", "request/s"):
-        short = "tok/s" if unit == "token/s" else "req/s"
-        return f"{value:,.0f} {short}" if value >= 1000 else f"{significant(value)} {short}"
+    if unit in ("$", "token/s", "request/s", "J"):
+        return answer.in_units(value, unit)
     if unit == "s":
         return show_time(value)
-    if unit == "J":
-        return show(value, unit)
     if unit in ("token", "step"):
         return count(value)
     if unit == "request":
@@ -168,9 +155,7 @@ def _quantity(value: float, unit: str) -> str:
     return f"{value:.1%}" if isinstance(value, float) else count(value)
 
 
-def _print_cache(table: "Table", style: Format) -> None:
-    from roofline.units import count
-
+def _print_cache(table: Table, style: Format) -> None:
     rows = [
         [row["part"], count(row["tokens"]), f"{row['share']:.1%}", row["meaning"]]
         for row in table.rows()

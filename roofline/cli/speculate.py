@@ -1,111 +1,41 @@
 """``roofline speculate``: what drafting tokens and verifying them together gains, and where not."""
 
-from typing import TYPE_CHECKING, Annotated
-
 import typer
 
-from roofline.cli import completing, options
-from roofline.cli.answer import answered, print_memory
-from roofline.cli.page import write_page
-from roofline.cli.render import (
-    Format,
-    print_columns,
-    print_heading,
-    print_notes,
-    print_rows,
+from roofline.api.parameters import Drafting
+from roofline.cli import options
+from roofline.cli.answer import LABELS, answered, print_memory
+from roofline.cli.render import Format, print_heading, print_notes, print_rows
+from roofline.table import Result, Table
+from roofline.units import count, show, significant
+
+
+@options.takes(
+    Drafting,
+    "model draft acceptance length tree tokens draft_weights draft_tp gpu node gpus "
+    "layout batch prefill_batch prompt prefix_hit output weights kv engine calibration "
+    "mla routing_skew expert_loads overlap cuda_graphs memory_utilization price explain "
+    "report format_",
+    derives="tokens, draft, verify, tpot, speed_up, ttft, latency, memory",
 )
-
-if TYPE_CHECKING:
-    from roofline.table import Result, Table
-
-
-def speculate(
-    context: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="The target: catalog name, hub id, config.json; - for stdin.",
-            autocompletion=completing.models,
-        ),
-    ] = "llama-3.1-8b",
-    draft: Annotated[
-        str, typer.Option(help="What drafts: mtp, eagle, medusa, ngram, or a network like MODEL.")
-    ] = "",
-    acceptance: Annotated[
-        str,
-        typer.Option(
-            help="How often a drafted token is accepted: 0.7; 0.73,0.71 by position; 0.6+0.1 with "
-            "the next best."
-        ),
-    ] = "",
-    length: Annotated[int, typer.Option(help="Tokens drafted in a row; 0 for 4, or a tree.")] = 0,
-    tree: Annotated[
-        str, typer.Option(help="Alternatives at each position, like 3,2,1, in place of a row.")
-    ] = "",
-    tokens: Annotated[int, typer.Option(help="Size of the best tree, in place of a row.")] = 0,
-    draft_weights: Annotated[
-        str | None, typer.Option(help="Number format of a draft of its own; else as stored.")
-    ] = None,
-    draft_tp: Annotated[
-        int | None, typer.Option(help="Devices that share the draft; else as many as the target.")
-    ] = None,
-    gpu: options.Gpu = None,
-    node: options.Node = None,
-    gpus: options.Gpus = None,
-    layout: Annotated[
-        str, typer.Option(help="Layout of the target: tp8, dp8-ep8; else --gpus share it.")
-    ] = "",
-    batch: options.Batch = 16,
-    prefill_batch: options.PrefillBatch = 0,
-    prompt: options.Prompt = 2048,
-    prefix_hit: options.PrefixHit = 0.0,
-    output: options.Output = 256,
-    weights: options.Weights = None,
-    kv: options.Kv = "auto",
-    engine: options.Engine = "vllm",
-    calibration: options.Calibrated = "auto",
-    mla: options.MlaOf = options.Mla.AUTO,
-    routing_skew: options.RoutingSkew = 0.0,
-    expert_loads: options.ExpertLoads = None,
-    overlap: options.Overlap = 0.0,
-    cuda_graphs: options.CudaGraphs = True,
-    memory_utilization: options.MemoryUtilization = None,
-    price: options.Price = None,
-    explain: Annotated[
-        str | None,
-        typer.Option(help="Derive tokens, draft, verify, tpot, speed_up, ttft, latency, memory."),
-    ] = None,
-    report: options.Report = None,
-    format_: options.FormatOf = Format.TABLE,
-) -> None:
+def speculate(context: typer.Context) -> None:
     """Price speculative decoding: tokens a round, draft and verification, TPOT with and without.
 
     Exits with 1 if it does not fit.
     """
-    from roofline import api
-    from roofline.api.speculation import speculate as ask
-    from roofline.cli.inputs import asked
-
-    result = ask(**asked(context))
-    write_page(context, result, report)
-    derivation = api.explain(result, explain) if explain else None
-    answered("speculate", result, derivation, format_, _print)
+    answered(context, Drafting, _print)
 
 
-def _print(result: "Result", style: Format) -> None:
+def _print(result: Result, style: Format) -> None:
     meta, tables = result.metadata, result.tables
-    if style is Format.CSV:
-        print_columns(tables["headline"], style)
-        return
-    if style is Format.TABLE:
-        where = f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"
-        drafts = "draft" if meta["draft_kind"] in ("medusa", "ngram") else "drafts"
-        asked = (
-            f"{where}, {meta['draft']} {drafts} {meta['tree']}",
-            f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
-            f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
-        )
-        print_heading(asked, meta["summary"])
+    where = f"{meta['model']} on {meta['gpus']} × {meta['gpu_title']}"
+    drafts = "draft" if meta["draft_kind"] in ("medusa", "ngram") else "drafts"
+    asked = (
+        f"{where}, {meta['draft']} {drafts} {meta['tree']}",
+        f"{meta['weights']} weights, {meta['kv']} KV cache, batch {meta['batch']}, "
+        f"{meta['prompt']} → {meta['output']} tokens, {meta['convention']} convention",
+    )
+    print_heading(asked, meta["summary"], style)
     _print_headline(tables["headline"], style)
     _print_drafts(tables["drafts"], style)
     _print_batches(tables["batches"], style)
@@ -114,25 +44,10 @@ def _print(result: "Result", style: Format) -> None:
     print_notes(result.notes, style)
 
 
-LABELS = {
-    "tokens_per_round": "tokens a round",
-    "draft_s": "draft",
-    "verify_s": "verification",
-    "tpot_s": "TPOT",
-    "speed_up": "speed-up",
-    "user_tok_s": "speed per user",
-    "ttft_s": "TTFT",
-    "latency_s": "latency",
-    "throughput_tok_s": "throughput",
-    "throughput_tok_s_per_gpu": "throughput per GPU",
-    "usd_per_mtok": "cost",
-}
-
-
 ENDS = ("serial", "low", "high")
 
 
-def _print_headline(headline: "Table", style: Format) -> None:
+def _print_headline(headline: Table, style: Format) -> None:
     rows = [
         [
             LABELS[row["metric"]],
@@ -150,8 +65,6 @@ def _print_headline(headline: "Table", style: Format) -> None:
 
 
 def _quantity(value: float | None, unit: str) -> str:
-    from roofline.units import show, significant
-
     if value is None:
         return ""
     if unit == "$":
@@ -163,9 +76,7 @@ def _quantity(value: float | None, unit: str) -> str:
     return significant(value) if unit == "token" else show(value, unit)
 
 
-def _print_drafts(drafts: "Table", style: Format) -> None:
-    from roofline.units import show, significant
-
+def _print_drafts(drafts: Table, style: Format) -> None:
     marks = {(True, True): "asked, best", (True, False): "asked", (False, True): "best"}
     rows = [
         [
@@ -186,9 +97,7 @@ def _print_drafts(drafts: "Table", style: Format) -> None:
     print_rows(shown, [header[place] for place in kept], style, "What else could be drafted")
 
 
-def _print_batches(batches: "Table", style: Format) -> None:
-    from roofline.units import count, show
-
+def _print_batches(batches: Table, style: Format) -> None:
     rows = [
         [
             count(row["batch"]),
@@ -206,7 +115,7 @@ def _print_batches(batches: "Table", style: Format) -> None:
     print_rows(rows, header, style, "Other batches")
 
 
-def _print_published(published: "Table", style: Format) -> None:
+def _print_published(published: Table, style: Format) -> None:
     rows = [
         [row["target"], row["draft"], row["text"], row["acceptance"], row["source"]]
         for row in published.rows()

@@ -14,6 +14,7 @@ from roofline.cli.render import (
     print_sentences,
     wrap,
 )
+from roofline.units import chance, show, show_binary, significant
 
 if TYPE_CHECKING:
     from roofline.api.sweeps import Estimate
@@ -108,7 +109,6 @@ def print_sweep(found: "Sweep", style: Format, top: int) -> None:
 def print_estimate(estimate: "Estimate", style: Format) -> None:
     """Print how large a sweep is."""
     from roofline.cli.sweep import spell
-    from roofline.units import show
 
     plain = {
         "configurations": estimate.configurations,
@@ -290,7 +290,6 @@ def _label(name: str) -> str:
 
 def _cell(name: str, value: Any) -> str:
     from roofline.study.wording import duration, missed
-    from roofline.units import chance, show, show_binary, significant
 
     if _is_nan(value):
         return "—"

@@ -64,6 +64,32 @@ def colour(name: str, opacity: float = 1.0) -> str:
     return f"theme:{name}" if opacity == 1 else f"theme:{name}/{opacity:g}"
 
 
+def whiskers(
+    values: Sequence[float], ends: Sequence[tuple[float, float]], **look: Any
+) -> dict[str, Any]:
+    """Lines from values to the ends of their intervals, as ``error_x`` or ``error_y``."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
+        "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
+        **look,
+    }
+
+
+def diagonal(low: float, high: float, factor: float = 1.0, **line: Any) -> dict[str, Any]:
+    """Line on which a prediction is so many times what was measured."""
+    faint = {"color": colour("faint"), "width": 1, **line}
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [low, high],
+        "y": [low * factor, high * factor],
+        "line": faint,
+        "hoverinfo": "skip",
+    }
+
+
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with quiet lines that does not zoom under a finger."""
     return {

@@ -145,7 +145,9 @@ def lanes_of(
     total
         How many there are where the table has only the best; None for no more than it has. [1]
     """
-    every = [_completed(row) for row in table.rows() if _has_figures(row)]
+    every = [
+        _completed(row) for row in table.rows() if any(is_number(row.get(name)) for name in FIGURES)
+    ]
     for name, largest in reversed(objectives):
         every.sort(key=lambda row: rank(row.get(name), largest))
     every.sort(key=lambda row: (not row.get("feasible", True), is_bound(row)))
@@ -165,7 +167,7 @@ def lanes_of(
         axes=tuple(axis for axis in axes if len(axis.values) > 1),
         numbers=tuple(number for number in numbers if len(number.values) > 1),
         fixed=tuple((c.title, c.values[0]) for c in (*axes, *numbers) if len(c.values) == 1),
-        figures=tuple(name for name in FIGURES if _known(rows, name)),
+        figures=tuple(name for name in FIGURES if any(is_number(row.get(name)) for row in rows)),
         words=tuple(name for name in WORDS if any(row.get(name) for row in rows)),
         rows=tuple(rows),
         left_out=max(len(every), total or 0) - len(rows),
@@ -182,14 +184,6 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
             if is_number(row.get(f"throughput_tok_s{end}")):
                 row[f"throughput_per_gpu_tok_s{end}"] = row[f"throughput_tok_s{end}"] * part / whole
     return row
-
-
-def _has_figures(row: Mapping[str, Any]) -> bool:
-    return any(is_number(row.get(name)) for name in FIGURES)
-
-
-def _known(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
-    return any(is_number(row.get(name)) for row in rows)
 
 
 def rank(value: object, largest: bool) -> float:

@@ -1,7 +1,8 @@
 """Figures of a scoreboard before they are drawn: measured beside predicted, by metric."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Final
 
 from roofline.report.text import is_number
@@ -76,15 +77,13 @@ def _devices(row: Mapping[str, Any], *, published: bool) -> float:
     return float(count) if is_number(count) and count > 0 else 1.0
 
 
-def median_error(figures: tuple[ScoredFigure, ...]) -> float:
+def median_error(figures: Sequence[Any]) -> float:
     """Median of the absolute errors. [1]
 
     >>> median_error((ScoredFigure("a", 2.0, 1.0, 1.0, 1.0, True, False),))
     0.5
     """
-    errors = sorted(abs(each.predicted / each.measured - 1.0) for each in figures)
-    middle = len(errors) // 2
-    return errors[middle] if len(errors) % 2 else (errors[middle - 1] + errors[middle]) / 2
+    return float(median(abs(each.predicted / each.measured - 1.0) for each in figures))
 
 
 def share_inside(figures: tuple[ScoredFigure, ...]) -> float:

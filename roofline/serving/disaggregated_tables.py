@@ -8,7 +8,7 @@ from roofline.cost.memory import Memory
 from roofline.serving.disaggregated import Disaggregated
 from roofline.serving.pools import Phases
 from roofline.serving.static import StaticBatch, static_batch
-from roofline.table import Derivation, Table, table
+from roofline.table import Derivation, Table, table, units_of
 
 
 def _basis(pools: Disaggregated) -> str:
@@ -73,19 +73,6 @@ _METRICS: Final = (
     ("usd_per_mtok", "$", "cost", "per million output tokens"),
 )
 
-POOL_UNITS: Final = {
-    "step_s": "s",
-    "request_s": "s",
-    "serial_s": "s",
-    "low_s": "s",
-    "high_s": "s",
-    "requests_per_s": "request/s",
-    "weight_bytes": "B",
-    "kv_bytes": "B",
-    "activation_bytes": "B",
-    "free_bytes": "B",
-}
-
 
 def pools(both: Disaggregated) -> Table:
     """The two pools: instances, steps, rates, how long they wait, memory of one device."""
@@ -129,7 +116,7 @@ def pools(both: Disaggregated) -> Table:
         row("prefill", both.prefill, split.prefill, idle[0], both.prefill_memory, held),
         row("decode", both.decode, split.decode, idle[1], both.decode_memory, decoded),
     ]
-    return table(rows, POOL_UNITS, _basis(both))
+    return table(rows, units_of(rows[0]), _basis(both))
 
 
 def transfer(both: Disaggregated) -> Table:
@@ -167,16 +154,6 @@ def _together(prompts: int) -> str:
     return f"to hand {after} over, at the slower end"
 
 
-ALTERNATIVE_UNITS: Final = {
-    "ttft_mean_s": "s",
-    "tpot_s": "s",
-    "latency_s": "s",
-    "throughput_tok_s": "token/s",
-    "throughput_tok_s_per_gpu": "token/s",
-    "usd_per_mtok": "$",
-}
-
-
 def alternatives(both: Disaggregated) -> Table:
     """The pools beside static batches of either layout that do both phases, on as many devices."""
     tokens = both.tok_s(both.overlap)
@@ -205,7 +182,7 @@ def alternatives(both: Disaggregated) -> Table:
             first, replace(work, prefill_batch=together), utilization=both.decode.utilization
         )
         rows.append(_static(both, other))
-    return table(rows, ALTERNATIVE_UNITS, _basis(both))
+    return table(rows, units_of(rows[0]), _basis(both))
 
 
 def _static(both: Disaggregated, batch: StaticBatch) -> dict[str, Any]:

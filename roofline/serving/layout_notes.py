@@ -144,13 +144,6 @@ def hiding_batch(deployment: Deployment, workload: Workload) -> int:
     """Smallest batch whose decode step is long enough to hide what is loaded.
 
     At the middle of the answer; 0 where none does. [1]
-
-    Parameters
-    ----------
-    deployment
-        What is kept outside.
-    workload
-        Lengths.
     """
     context = np.asarray((workload.prompt + 1 + workload.longest) / 2)
 

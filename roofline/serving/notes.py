@@ -27,15 +27,7 @@ def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
 def steady_notes(
     batch: StaticBatch, steady: "SteadyState | None", reason: str = ""
 ) -> tuple[str, ...]:
-    """Notes on the steady state and what waves of equal lengths do to it; or why there is none.
-
-    Parameters
-    ----------
-    batch, steady
-        What was priced, and its steady state if it has one.
-    reason
-        Why it has none.
-    """
+    """Notes on the steady state and what waves of equal lengths do to it; or why there is none."""
     from roofline.serving.steady import SPREAD
 
     if steady is None:

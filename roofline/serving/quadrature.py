@@ -67,13 +67,7 @@ def mean(price: Callable[[Array], Array], first: int, last: int) -> float:
 
 
 def between_nodes(network: Architecture) -> list[int]:
-    """Windows of a network that end between two contexts priced for any workload, shortest first.
-
-    Parameters
-    ----------
-    network
-        Whose windows.
-    """
+    """Windows of a network that end between two contexts priced for any workload, sorted."""
     mixers = [block.mixer for block in network.kinds]
     windows = {mixer.window for mixer in mixers if isinstance(mixer, Attention) and mixer.window}
     return sorted(windows.difference(_octaves(PER_OCTAVE).tolist()))

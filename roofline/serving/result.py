@@ -18,7 +18,7 @@ from roofline.serving.notes import notes, steady_notes
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
 from roofline.serving.static_columns import static_batches
 from roofline.serving.steady import steady_state
-from roofline.table import Result, Table, table
+from roofline.table import Result, Table, table, units_of
 
 SOFTWARE: Final = "scheduling, sampling, launches: fitted to serving measured end to end"
 UNMEASURED: Final = "nothing like it was measured: the least that published rates allow"
@@ -77,7 +77,7 @@ def _told(entry: OpTime) -> Mapping[str, str]:
         "of": label.provider,
         "measured on": label.device,
         "note": _distance(known, found),
-        "source": _rows(found),
+        "source": found.fit.model.source,
     }
 
 
@@ -92,11 +92,6 @@ def _distance(known: Measured, found: Found) -> str:
     if found.borrowed:
         parts.append("another engine's, in place of one that was not measured")
     return "; ".join([*parts, known.assumed] if known.assumed else parts)
-
-
-def _rows(found: Found) -> str:
-    """Which measurements a fit rests on."""
-    return found.fit.model.source
 
 
 def curve(batch: StaticBatch, most: int) -> Table:
@@ -132,17 +127,8 @@ def curve(batch: StaticBatch, most: int) -> Table:
             ):
                 factor = float(np.exp(CENTRAL * sds[place]))
                 row[f"{name}_low"], row[f"{name}_high"] = row[name] / factor, row[name] * factor
-    units = {
-        "ttft_s": "s",
-        "tpot_s": "s",
-        "latency_s": "s",
-        "throughput_tok_s": "token/s",
-        "user_tok_s": "token/s",
-    }
-    for name in tuple(units):
-        if f"{name}_low" in rows[0]:
-            units |= {f"{name}_low": units[name], f"{name}_high": units[name]}
-    return table(rows, units, basis="interpolated" if batch.calibrated else "datasheet")
+    basis = "interpolated" if batch.calibrated else "datasheet"
+    return table(rows, units_of(rows[0]), basis)
 
 
 def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:

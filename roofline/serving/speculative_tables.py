@@ -6,7 +6,7 @@ from typing import Any, Final
 from roofline.serving.rounds import Round
 from roofline.serving.speculative import Speculation
 from roofline.serving.static import CENTRAL
-from roofline.table import Derivation, Table, table
+from roofline.table import Derivation, Table, table, units_of
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 ASSUMED: Final = "assumed"
@@ -91,13 +91,6 @@ _METRICS: Final = (
     ("usd_per_mtok", "$", "latency", "per million output tokens"),
 )
 
-DRAFT_UNITS: Final = {
-    "expected_tokens": "token",
-    "draft_s": "s",
-    "verify_s": "s",
-    "tpot_s": "s",
-}
-
 
 def drafts(made: Speculation) -> Table:
     """Other lengths, or trees, at this batch."""
@@ -115,14 +108,7 @@ def drafts(made: Speculation) -> Table:
         }
         for choice in made.choices
     ]
-    return table(rows, DRAFT_UNITS, ASSUMED)
-
-
-BATCH_UNITS: Final = {
-    "tpot_without_s": "s",
-    "tpot_s": "s",
-    "decode_tok_s": "token/s",
-}
+    return table(rows, units_of(rows[0]), ASSUMED)
 
 
 def batches(made: Speculation) -> Table:
@@ -140,7 +126,7 @@ def batches(made: Speculation) -> Table:
         }
         for at in made.batches
     ]
-    return table(rows, BATCH_UNITS, ASSUMED)
+    return table(rows, units_of(rows[0]), ASSUMED)
 
 
 def memory(made: Speculation) -> Table:

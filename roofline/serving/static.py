@@ -13,13 +13,7 @@ from roofline.cost.pipeline import fill, pace
 from roofline.cost.roof import Time
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.errors import InputError
-from roofline.serving.phases import (
-    ENGINE,
-    FirstTokens,
-    decode_between,
-    first_tokens,
-    together,
-)
+from roofline.serving.phases import ENGINE, FirstTokens, decode_between, first_tokens, together
 from roofline.serving.quadrature import Answers
 from roofline.serving.room import memory_of
 from roofline.serving.stages import Priced, slowest

@@ -75,13 +75,6 @@ class SteadyState:
 def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> SteadyState:
     """Steady state of a replica with as many clients as the static batch has sequences.
 
-    Parameters
-    ----------
-    batch
-        Deployment, number of clients, lengths.
-    costs
-        Overheads of the engine; None for those of the deployment.
-
     Raises
     ------
     RooflineError

@@ -12,7 +12,7 @@ from roofline.serving.advice import Change
 from roofline.serving.explain.parts import worst
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, static_batch
 from roofline.serving.steady import SteadyState, steady_state
-from roofline.table import Derivation, Table, table
+from roofline.table import Derivation, Table, table, units_of
 from roofline.units import MILLION, SECONDS_PER_HOUR
 
 
@@ -222,34 +222,6 @@ def ends(entry: OpTime) -> tuple[float, float]:
     return entry.seconds / wide, entry.seconds * wide
 
 
-def _total(ops: Mapping[str, OpTime]) -> float:
-    return sum(entry.seconds for entry in ops.values())
-
-
-OP_UNITS: Final = {
-    "seconds": "s",
-    "low_s": "s",
-    "high_s": "s",
-    "roof_s": "s",
-    "serial_s": "s",
-    "compute_s": "s",
-    "memory_s": "s",
-    "wire_s": "s",
-    "host_s": "s",
-    "flops": "FLOP",
-    "hbm_bytes": "B",
-    "weight_bytes": "B",
-    "activation_bytes": "B",
-    "kv_bytes": "B",
-    "wire_bytes": "B",
-    "network_bytes": "B",
-    "host_bytes": "B",
-    "l2_bytes": "B",
-    "score_bytes": "B",
-    "intensity": "FLOP/B",
-}
-
-
 def operators(batch: StaticBatch) -> Table:
     """Operators of both phases; counts and times are of all executions on one device.
 
@@ -258,7 +230,7 @@ def operators(batch: StaticBatch) -> Table:
     precision, gpu = batch.deployment.precision, batch.deployment.node.gpu
     rows = []
     for phase, ops in (("prefill", batch.prefill), ("decode", batch.decode)):
-        total = _total(ops)
+        total = sum(entry.seconds for entry in ops.values())
         for name, entry in ops.items():
             op, work, times = entry.op, entry.op.work, float(entry.op.repeat)
             moved = hierarchy.traffic(op, gpu, precision.activations.width, precision.kv.width)
@@ -297,7 +269,7 @@ def operators(batch: StaticBatch) -> Table:
                     "score_bytes": moved.scores * times,
                 }
             )
-    return table(rows, OP_UNITS, basis=worst([str(row["basis"]) for row in rows]))
+    return table(rows, units_of(rows[0]), basis=worst([str(row["basis"]) for row in rows]))
 
 
 def memory(batch: StaticBatch) -> Table:

@@ -49,13 +49,7 @@ def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def bounds(rows: "pa.Table") -> NDArray[np.bool_]:
-    """Rows of which nothing was measured: at published rates, and without an interval.
-
-    Parameters
-    ----------
-    rows
-        With the `COLUMNS` that they have.
-    """
+    """Rows of which nothing was measured: at published rates, and without an interval."""
     if "basis" not in rows.column_names:
         return np.zeros(len(rows), np.bool_)
     published = rows["basis"].to_numpy(zero_copy_only=False).astype(str) == DATASHEET

@@ -14,7 +14,7 @@ from roofline.serving.static import CENTRAL
 from roofline.serving.workload import Workload
 from roofline.study.choice import ranked, reason
 from roofline.study.layouts import MANY, Layouts, filled, price
-from roofline.table import Column, Result, Table, table
+from roofline.table import Column, Result, Table, table, units_of
 from roofline.units import MILLION, SECONDS_PER_HOUR, show_binary
 
 __all__ = ["Objective", "layouts"]
@@ -23,25 +23,6 @@ STEADY: Final = ("ttft_idle_s", "tpot_steady_s", "steady_tok_s")
 """Figures of a server that is kept full."""
 TIMES: Final = ("ttft_s", "tpot_s", "latency_s")
 """Figures that have an interval."""
-UNITS: Final = {
-    "weight_bytes": "B",
-    "kv_bytes": "B",
-    "memory_bytes": "B",
-    "free_bytes": "B",
-    "ttft_idle_s": "s",
-    "tpot_steady_s": "s",
-    "steady_tok_s": "token/s",
-    "ttft_s": "s",
-    "tpot_s": "s",
-    "latency_s": "s",
-    **{f"{name}_{end}": "s" for name in TIMES for end in ("low", "high")},
-    "throughput_tok_s": "token/s",
-    "throughput_tok_s_per_gpu": "token/s",
-    "usd_per_mtok": "$",
-    "filled_tok_s_per_gpu": "token/s",
-    "filled_usd_per_mtok": "$",
-}
-
 MEASURED: Final = (
     "Times are fits to measured kernels of the device, or of the one most like it; what was not "
     "measured, such as the interconnect of nodes, is at published rates and assumed latencies. "
@@ -210,9 +191,10 @@ def _table(
             "wire_share": figures("wires"),
         }
     basis = "interpolated" if calibrated else "assumed"
+    units = units_of(columns)
     return Table(
         {
-            name: Column(tuple(values), UNITS.get(name, ""), basis if name in UNITS else "")
+            name: Column(tuple(values), units.get(name, ""), basis if name in units else "")
             for name, values in columns.items()
         }
     )

@@ -7,22 +7,20 @@ from typing import Any
 import pytest
 
 from roofline import api
-from roofline.api.disaggregation import disaggregate
-from roofline.api.pages import paging
-from roofline.api.speculation import speculate
+from roofline.api import parameters
 from roofline.cli import _commands
 from roofline.cli.inputs import asked
 
-QUESTIONS: dict[str, tuple[Callable[..., Any], set[str]]] = {
-    "analyze": (api.analyze, set()),
-    "compare": (api.compare, {"with_"}),
-    "disaggregate": (disaggregate, set()),
-    "layouts": (api.layouts, {"top"}),
-    "paging": (paging, set()),
-    "plan": (api.plan, {"kv", "training_tokens"}),
-    "serve-command": (api.serve_command, {"target", "draft"}),
-    "simulate": (api.simulate, {"profile", "intervals", "out", "timeline"}),
-    "speculate": (speculate, set()),
+QUESTIONS: dict[str, tuple[Callable[..., Any], type[parameters.Question]]] = {
+    "analyze": (api.analyze, parameters.Analysis),
+    "compare": (api.compare, parameters.Comparison),
+    "disaggregate": (api.disaggregate, parameters.Pools),
+    "layouts": (api.layouts, parameters.Layouts),
+    "paging": (api.paging, parameters.Paging),
+    "plan": (api.plan, parameters.Planning),
+    "serve-command": (api.serve_command, parameters.Serving),
+    "simulate": (api.simulate, parameters.Simulation),
+    "speculate": (api.speculate, parameters.Drafting),
 }
 
 SPELLED = {"offload_weights", "headroom", "confidence"}
@@ -31,10 +29,10 @@ SPELLED = {"offload_weights", "headroom", "confidence"}
 
 @pytest.mark.parametrize("command", QUESTIONS)
 def test_every_option_is_a_parameter_of_the_question(command: str) -> None:
-    question, own = QUESTIONS[command]
+    question, record = QUESTIONS[command]
     made = _commands(command).commands[command]
     context = made.make_context(command, [])
-    found = asked(context, *own)
+    found = asked(context, record)
     known = inspect.signature(question).parameters
     assert set(found) <= set(known)
     for name, value in found.items():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from roofline.api.setting import DEFAULT_GPU, machine_of
+from roofline.api.parameters import DEFAULT_GPU
+from roofline.api.setting import machine_of
 from roofline.cli import run
 from roofline.errors import InputError
 from roofline.hardware import catalog

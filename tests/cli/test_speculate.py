@@ -8,7 +8,7 @@ import re
 import pytest
 
 import roofline
-from roofline.api import speculation
+from roofline import api
 from roofline.cli import run
 from tests.cli.once import once
 
@@ -28,12 +28,12 @@ SPARSE = [
 ]
 
 
-PRICED = once(speculation.speculate)
+PRICED = once(api.speculate)
 
 
 @pytest.fixture(autouse=True)
 def _priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speculation, "speculate", PRICED)
+    monkeypatch.setattr(api, "speculate", PRICED)
 
 
 def ask(capsys: Captured, *arguments: str) -> tuple[int, str, str]:

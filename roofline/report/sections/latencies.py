@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, lines, log_ticks
+from roofline.report.figures import axis, colour, layout, lines, log_ticks, whiskers
 from roofline.report.text import amount, between, is_number, label
 from roofline.report.words import heading
 from roofline.table import Result
@@ -104,15 +104,7 @@ def _marks(facts: tuple[Latency, ...], name: str, tint: str, symbol: str) -> dic
         "x": values,
         "y": list(range(len(facts))),
         "marker": {"color": colour(tint), "symbol": symbol, "size": 9},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
-            "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
-            "color": colour(tint, 0.6),
-            "thickness": 1.2,
-            "width": 4,
-        },
+        "error_x": whiskers(values, ends, color=colour(tint, 0.6), thickness=1.2, width=4),
         "hovertext": [
             lines(
                 [

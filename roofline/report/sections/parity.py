@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, lines, log_ticks
+from roofline.report.figures import axis, colour, diagonal, layout, lines, log_ticks, whiskers
+from roofline.report.scored import median_error
 from roofline.report.sections.others import grid
 from roofline.report.text import amount, is_number, label, percent
 from roofline.report.words import heading
@@ -69,11 +70,9 @@ def panels(table: Table) -> tuple[Panel, ...]:
 
 
 def _panel(metric: str, unit: str, pairs: tuple[Pair, ...]) -> Panel:
-    errors = sorted(abs(pair.predicted / pair.measured - 1.0) for pair in pairs)
-    middle = len(errors) // 2
-    median = errors[middle] if len(errors) % 2 else (errors[middle - 1] + errors[middle]) / 2
     judged = [pair.inside for pair in pairs if pair.inside is not None]
-    return Panel(metric, unit, pairs, median, sum(judged) / len(judged) if judged else None)
+    share = sum(judged) / len(judged) if judged else None
+    return Panel(metric, unit, pairs, median_error(pairs), share)
 
 
 def draw(panel: Panel, place: int) -> Figure:
@@ -81,33 +80,20 @@ def draw(panel: Panel, place: int) -> Figure:
     values = [v for pair in panel.pairs for v in (pair.measured, pair.low, pair.high)]
     low, high = min(values) / 1.25, max(values) * 1.25
     edges = [math.log10(low), math.log10(high)]
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [low, high],
-            "y": [low, high],
-            "line": {"color": colour("faint"), "width": 1},
-            "hoverinfo": "skip",
-        }
-    ]
+    data = [diagonal(low, high)]
     for outside, tint, symbol in ((False, "prefill", "circle"), (True, "bad", "diamond")):
         pairs = [pair for pair in panel.pairs if (pair.inside is False) == outside]
+        predicted, ends = (
+            [pair.predicted for pair in pairs],
+            [(pair.low, pair.high) for pair in pairs],
+        )
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "x": [pair.measured for pair in pairs],
-                "y": [pair.predicted for pair in pairs],
-                "error_y": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [pair.high - pair.predicted for pair in pairs],
-                    "arrayminus": [pair.predicted - pair.low for pair in pairs],
-                    "color": colour(tint, 0.5),
-                    "thickness": 1,
-                    "width": 2,
-                },
+                "y": predicted,
+                "error_y": whiskers(predicted, ends, color=colour(tint, 0.5), thickness=1, width=2),
                 "marker": {"color": colour(tint), "symbol": symbol, "size": 8, "opacity": 1},
                 "hovertext": [_hover(pair, panel.unit) for pair in pairs],
                 "hoverinfo": "text",

@@ -4,7 +4,7 @@ import math
 from typing import Any, Final
 
 from roofline.report.block import Block, Figure, Key
-from roofline.report.figures import axis, colour, layout, lines, log_ticks
+from roofline.report.figures import axis, colour, diagonal, layout, lines, log_ticks, whiskers
 from roofline.report.scored import METRICS, RATE, ScoredFigure, median_error, scored_figures
 from roofline.report.scored import share_inside as inside
 from roofline.report.text import amount, label, percent
@@ -25,7 +25,10 @@ def draw(metric: str, figures: tuple[ScoredFigure, ...]) -> Figure:
     values = [value for each in figures for value in (each.measured, each.predicted)]
     values += [value for each in figures if each.published for value in (each.low, each.high)]
     low, high = min(values) / 1.3, max(values) * 1.3
-    data = [_line(low, high, factor) for factor in (1.0, NEAR, 1.0 / NEAR)]
+    data = [
+        diagonal(low, high, factor, dash="solid" if factor == 1.0 else "dot")
+        for factor in (1.0, NEAR, 1.0 / NEAR)
+    ]
     rows = [each for each in figures if not each.published]
     published = [each for each in figures if each.published]
     data.append(_points([each for each in rows if each.inside], metric, "prefill", "circle"))
@@ -55,18 +58,6 @@ def draw(metric: str, figures: tuple[ScoredFigure, ...]) -> Figure:
     )
 
 
-def _line(low: float, high: float, factor: float) -> dict[str, Any]:
-    dash = "solid" if factor == 1.0 else "dot"
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [low, high],
-        "y": [low * factor, high * factor],
-        "line": {"color": colour("faint"), "width": 1, "dash": dash},
-        "hoverinfo": "skip",
-    }
-
-
 def _points(figures: list[ScoredFigure], metric: str, tint: str, symbol: str) -> dict[str, Any]:
     """Points of rows, one where several fall on the same place."""
     kept = {
@@ -94,20 +85,16 @@ def _rounded(value: float) -> float:
 
 def _stars(figures: list[ScoredFigure], metric: str) -> dict[str, Any]:
     """Published results, each with its interval."""
+    predicted, ends = (
+        [each.predicted for each in figures],
+        [(each.low, each.high) for each in figures],
+    )
     return {
         "type": "scatter",
         "mode": "markers",
         "x": [each.measured for each in figures],
-        "y": [each.predicted for each in figures],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [each.high - each.predicted for each in figures],
-            "arrayminus": [each.predicted - each.low for each in figures],
-            "color": colour("decode", 0.6),
-            "thickness": 1,
-            "width": 3,
-        },
+        "y": predicted,
+        "error_y": whiskers(predicted, ends, color=colour("decode", 0.6), thickness=1, width=3),
         "marker": {"color": colour("decode"), "symbol": "star", "size": 11, "opacity": 1},
         "hovertext": [_hover(each, metric) for each in figures],
         "hoverinfo": "text",

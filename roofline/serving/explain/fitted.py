@@ -9,15 +9,7 @@ from roofline.units import show
 
 
 def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> Derivation:
-    """Time of an operator, all its executions together, as a fit has it.
-
-    Parameters
-    ----------
-    entry, known
-        The operator, and what measurements say of it.
-    counted
-        What one execution computes and moves.
-    """
+    """Time of an operator, all its executions together, as a fit has it."""
     op, found = entry.op, known.found
     each = show(entry.seconds / op.repeat, "s")
     floor = Derivation(

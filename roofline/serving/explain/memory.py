@@ -4,13 +4,7 @@ from roofline.cost.memory import kept_by_layer, kv_bytes_per_sequence
 from roofline.cost.placement import kv_heads_per_device
 from roofline.cost.stages import pipeline
 from roofline.cost.weights import layer_bytes
-from roofline.model.architecture import (
-    Attention,
-    Block,
-    CompressedAttention,
-    Mla,
-    Recurrent,
-)
+from roofline.model.architecture import Attention, Block, CompressedAttention, Mla, Recurrent
 from roofline.model.precision import named
 from roofline.serving.explain.parts import config, fact, given, outside_share
 from roofline.serving.explain.weights import weights

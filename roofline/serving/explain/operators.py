@@ -239,15 +239,7 @@ def _priced(name: str, ordered: Sequence[OpTime], inputs: tuple[Derivation, ...]
 
 
 def software(entry: OpTime, batch: StaticBatch, *, decodes: bool) -> Derivation:
-    """Time that the engine's software adds to a step.
-
-    Parameters
-    ----------
-    entry, batch
-        The row of the step, and what was priced.
-    decodes
-        Whether it is a decode step; else one that prefills.
-    """
+    """Time that the engine's software adds to a step."""
     costs, engine = batch.deployment.engine_costs, batch.deployment.engine
     source = f"hwspecs/calibrations/engines/{engine.profile}.yaml"
 

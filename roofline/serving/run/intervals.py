@@ -136,13 +136,6 @@ class Intervals:
 def intervals(run: "Run", doubt: Doubt) -> Intervals:
     """Serve the requests of a run again at other prices.
 
-    Parameters
-    ----------
-    run
-        As predicted.
-    doubt
-        What is not known of its prices.
-
     Notes
     -----
     Everything but the prices is the same. Of a figure above zero the logarithm is taken.

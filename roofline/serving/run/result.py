@@ -113,15 +113,7 @@ def finished(served: Served) -> Finished:
 
 
 def result_of(run: Run, *, with_requests: bool = False) -> Result:
-    """Tables, notes and inputs of a run.
-
-    Parameters
-    ----------
-    run
-        What was simulated.
-    with_requests
-        Whether there is a table of every request too.
-    """
+    """Tables, notes and inputs of a run."""
     done = run.finished
     promises = _kept(run, done)
     every = {

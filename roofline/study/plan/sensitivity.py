@@ -54,11 +54,6 @@ def tornado(
 ) -> tuple[Bar, ...]:
     """Bars of every input, the one that moves the price most first.
 
-    Parameters
-    ----------
-    best, options
-        Recommended deployment, and layouts that may take its place.
-
     Notes
     -----
     Planned again by curves, over all options; where requests change over the best few of them.

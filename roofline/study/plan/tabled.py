@@ -178,13 +178,7 @@ class Tables:
         return tuple(each for each in self.replicas.values() if not isinstance(each, str))
 
     def replica(self, candidate: Candidate, demand: Demand) -> Replica | str:
-        """A candidate as a replica, or the reason why it cannot be run.
-
-        Parameters
-        ----------
-        candidate, demand
-            Layout and kind, and the requests that are longest.
-        """
+        """A candidate as a replica, or the reason why it cannot be run."""
         key = key_of(candidate)
         if key not in self.replicas:
             self.tell(f"{candidate.kind.name}: {candidate.layout.spelled}")

@@ -32,13 +32,6 @@ MOST_STEPS: Final = 2**53
 def series_of(name: str, asked: NumbersFile) -> Series:
     """Numbers of an axis.
 
-    Parameters
-    ----------
-    name
-        Of the axis: some have whole numbers only.
-    asked
-        As written.
-
     Raises
     ------
     InputError
@@ -188,15 +181,7 @@ def _length(file: BatchFile | TrafficFile, out: Scenario, key: str) -> int:
 
 
 def grid_of(scenario: Scenario, found: Callable[[str, str, Every], tuple[str, ...]]) -> Grid:
-    """Grid that a scenario spans.
-
-    Parameters
-    ----------
-    scenario
-        What was asked.
-    found
-        Layouts of a network, by its name in the scenario, on a machine, where none are named.
-    """
+    """Grid that a scenario spans."""
     names = _names(scenario)
     if isinstance(scenario.layouts, Every):
         blocks = []

@@ -127,13 +127,7 @@ def read_scenario(path: Path) -> Scenario:
 
 
 def scenario_of(document: Document, folder: Path) -> Scenario:
-    """Scenario of a document, whose files are looked for from a folder.
-
-    Parameters
-    ----------
-    document, folder
-        What was read, and where from.
-    """
+    """Scenario of a document, whose files are looked for from a folder."""
     data = document.data
     traffic = isinstance(data, dict) and data.get("kind") == "traffic"
     file: BatchFile | TrafficFile

@@ -130,11 +130,6 @@ class Prices:
 def priced(lane: Lane) -> Prices:
     """Prices of a lane, in which any of its points can be looked up.
 
-    Parameters
-    ----------
-    lane
-        The deployment, and the numbers that are asked about.
-
     Notes
     -----
     A point at a batch and a prompt that are nodes is priced as

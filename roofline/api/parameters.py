@@ -1,0 +1,789 @@
+"""Parameters of the questions, each stated once: for Python and for the command line.
+
+`roofline.api.question.question` makes signatures and docstrings of functions from a record,
+`roofline.cli.options.takes` the options of a command. Nothing heavy is imported here, so that
+``--help`` stays light.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, dataclass_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from roofline.cost.moe import Routing
+    from roofline.hardware.machine import Gpu, Node
+    from roofline.model.architecture import Architecture
+    from roofline.serving.traffic.lengths import Lengths
+    from roofline.serving.traffic.traffic import Traffic
+
+DEFAULT_MODEL: Final = "llama-3.1-8b"
+DEFAULT_GPU: Final = "h100-sxm"
+
+Convention = Literal["engine", "textbook"]
+Attending = Literal["flash", "naive"]
+Masking = Literal["causal", "square"]
+Form = Literal["auto", "expanded", "absorbed"]
+Outside = Literal["cpu", "nvme"]
+Objective = Literal["latency", "throughput", "cost"]
+Policy = Literal["static", "packed", "dynamic", "continuous", "chunked"]
+Wires = Literal["network", "link"]
+
+REQUIRED: Final = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a question.
+
+    Attributes
+    ----------
+    help
+        Meaning, as the command line says it.
+    default, factory
+        Value where none is given, `REQUIRED` where one must be; what makes it where it is heavy.
+    unit
+        Such as ``"token"``.
+    text
+        Meaning in Python, where the command line words it otherwise.
+    option, called
+        ``"--prefetch/--no-prefetch"``, and the name on the command line, where they do not follow
+        from the name of the parameter.
+    usual, kind
+        Default and type on the command line, where they are others.
+    metavar, show_default, completes
+        As the help shows a value and a default; function of `roofline.cli.completing` that
+        completes it.
+    argument, least
+        Whether a command line gives it by place; least number.
+    kw_only
+        Whether it is given by name.
+    """
+
+    help: str
+    default: Any = REQUIRED
+    unit: str = ""
+    text: str = ""
+    option: str = ""
+    called: str = ""
+    usual: Any = REQUIRED
+    kind: Any = None
+    metavar: str | None = None
+    show_default: bool | str = True
+    completes: str = ""
+    argument: bool = False
+    least: float | None = None
+    kw_only: bool = True
+    factory: Callable[[], Any] | None = None
+
+    @property
+    def value(self) -> Any:
+        """Value where none is given."""
+        return self.default if self.factory is None else self.factory()
+
+
+def parameter(help_: str, **others: Any) -> Any:
+    """A parameter as the value of an attribute: see `Parameter`."""
+    return Parameter(help_, **others)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(parameter,))
+class Question:
+    """Values of the parameters of a question, which its subclasses list."""
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+
+def parameters_of(record: type[Question]) -> dict[str, tuple[str, Parameter]]:
+    """Annotation and meaning of each parameter by name, those of the question alone last."""
+    kinds = {part: inspect.get_annotations(part) for part in record.__mro__}
+    names = dict.fromkeys(name for part in (*record.__mro__[1:], record) for name in kinds[part])
+    owners = {name: next(part for part, own in kinds.items() if name in own) for name in names}
+    return {name: (kinds[owner][name], vars(owner)[name]) for name, owner in owners.items()}
+
+
+def shared(question: Question, kind: Any) -> dict[str, Any]:
+    """Parameters of a question that a dataclass has too, by name."""
+    values = vars(question)
+    return {each.name: values[each.name] for each in fields(kind) if each.name in values}
+
+
+def _uniform() -> Routing:
+    from roofline.cost.moe import UNIFORM
+
+    return UNIFORM
+
+
+class Subject(Question):
+    """Network and device."""
+
+    model: str | Architecture = parameter(
+        "Catalog name, hub id, config.json or its folder; - for stdin.",
+        text="Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
+        default=DEFAULT_MODEL,
+        completes="models",
+        argument=True,
+        kw_only=False,
+    )
+    gpu: str | Gpu | None = parameter(
+        "GPU by name, or a YAML file.",
+        text="Catalog name, a YAML file, or a machine; None for that of the node or `DEFAULT_GPU`.",
+        default=None,
+        show_default=DEFAULT_GPU,
+        completes="gpus",
+        kw_only=False,
+    )
+
+
+class Housed(Question):
+    """Node around the devices."""
+
+    node: str | Node | None = parameter(
+        "Node by name, or a YAML file, whose GPUs are taken; else the usual of --gpu.",
+        text="Node by name, a YAML file, or a node, whose GPUs are taken; None for the usual one.",
+        default=None,
+        completes="nodes",
+    )
+
+
+class Arranged(Housed):
+    """Number and layout of the devices."""
+
+    gpus: int | None = parameter(
+        "Devices in all; beyond those of a layout they are replicas.", default=None, unit="1"
+    )
+    layout: str = parameter(
+        "Degrees together, like tp8-pp2, or auto to have the best one chosen.", default=""
+    )
+
+
+class Parallel(Arranged):
+    """Degrees of parallelism."""
+
+    tp: int | None = parameter(
+        "Tensor parallel: devices that share every layer.", default=None, unit="1"
+    )
+    pp: int | None = parameter("Pipeline parallel: stages of layers.", default=None, unit="1")
+    ep: int | None = parameter(
+        "Expert parallel: groups that experts are spread over.", default=None, unit="1"
+    )
+    dp: int | None = parameter(
+        "Attention data parallel: groups with sequences of their own, same experts.",
+        default=None,
+        unit="1",
+    )
+    cp: int | None = parameter(
+        "Context parallel: devices that share every context.", default=None, unit="1"
+    )
+
+
+class Staged(Parallel):
+    """Degrees of parallelism, with stages of a pipeline."""
+
+    stages: tuple[int, ...] = parameter(
+        "Layers of each pipeline stage, like 20,21,20; else evenly.",
+        default=(),
+        unit="1",
+        usual="",
+        kind=str,
+    )
+
+
+class Sequences(Question):
+    """Lengths of sequences."""
+
+    prompt: int = parameter("Tokens of each prompt.", default=2048, unit="token")
+    output: int = parameter("Tokens of each answer.", default=256, unit="token")
+
+
+class Batch(Sequences):
+    """A static batch."""
+
+    batch: int = parameter("Sequences decoded together.", default=16, unit="1")
+    prefill_batch: int = parameter(
+        "Prompts prefilled in one step; 0 for the whole batch.", default=0, unit="1"
+    )
+    prefix_hit: float = parameter(
+        "Share of the prompt that is cached already, 0 to 1.", default=0.0, unit="1"
+    )
+
+
+class Formats(Question):
+    """Number formats."""
+
+    weights: str | None = parameter(
+        "Number format of all linear layers: bf16, fp8, int4-awq…; else as stored.", default=None
+    )
+    kv: str = parameter(
+        "Number format of the KV cache: bf16, fp8, int8…; else as computed.", default="auto"
+    )
+
+
+class Tuned(Question):
+    """Settings of an engine."""
+
+    cuda_graphs: bool = parameter(
+        "Let the engine run steps in CUDA graphs, or not.",
+        default=True,
+        option="--cuda-graphs/--no-cuda-graphs",
+    )
+    memory_utilization: float | None = parameter(
+        "Share of memory the engine takes; else its default.", default=None, unit="1"
+    )
+
+
+class Engined(Tuned):
+    """Engine, and the kernels that price it."""
+
+    engine: str = parameter(
+        "vllm, trtllm, sglang, ideal.",
+        text="Whose memory policy: ``vllm``, ``trtllm``, ``sglang``, ``ideal``.",
+        default="vllm",
+        completes="engines",
+    )
+    calibration: str = parameter(
+        "Measured kernels to price with; auto: your own of the GPU, then those shipped; none: the "
+        "datasheet's rates.",
+        default="auto",
+        metavar="auto|none|NAME|FILE",
+        completes="calibrations",
+    )
+
+
+class Calibrated(Formats, Engined):
+    """Network as an engine loads it, and the kernels that price it."""
+
+
+class Computed(Question):
+    """How layers of a network are run."""
+
+    mla: Form = parameter("Form of latent attention; auto takes the faster one.", default="auto")
+    routing: Routing = parameter(
+        "Power law, or measured loads, of how tokens spread over experts.", factory=_uniform
+    )
+
+
+class Overlapped(Question):
+    """How wires are used."""
+
+    overlap: float = parameter(
+        "Share of the wires' time that is hidden behind compute, 0 to 1.", default=0.0, unit="1"
+    )
+
+
+class Rented(Question):
+    """Price of a device."""
+
+    usd_per_hour: float | None = parameter(
+        "Dollars for a device and hour; else the assumed one.",
+        default=None,
+        unit="$/h",
+        called="price",
+    )
+
+
+class Deployed(Calibrated, Computed, Rented):
+    """A deployment beside its devices and layout."""
+
+
+class Attended(Question):
+    """How attention is run and counted."""
+
+    kv_cache: bool = parameter(
+        "Keep keys and values, or recompute.", default=True, option="--kv-cache/--no-kv-cache"
+    )
+    attention: Attending = parameter("Fused, or with scores in device memory.", default="flash")
+    mask: Masking = parameter(
+        "Pairs that count: what a causal kernel does, or the square.", default="causal"
+    )
+
+
+class Ringed(Question):
+    """How context parallelism passes keys."""
+
+    ring_attention: bool = parameter(
+        "Pass keys around under --cp, not gather them.", default=False, option="--ring-attention"
+    )
+
+
+class Chosen(Question):
+    """What the best layout is best for."""
+
+    objective: Objective = parameter("What the best layout is best for.", default="latency")
+
+
+class Ranked(Question):
+    """What candidates are compared by."""
+
+    rank: Literal["steady", "static"] = parameter(
+        "``steady``: a prompt on an idle server, and a batch that is kept full; ``static``: a "
+        "batch whose prompts all arrive at once.",
+        default="steady",
+    )
+
+
+class Offered(Question):
+    """Traffic, and what is promised of it; None and empty for what the workload says."""
+
+    workload: str | Traffic = parameter(
+        "Workload by name, or a YAML file; chat if nothing is said.",
+        default="",
+        completes="workloads",
+    )
+    trace: str | Path = parameter(
+        "Recorded requests: Azure, BurstGPT, Mooncake, or a plain CSV.", default=""
+    )
+    rate: float | None = parameter("Requests a second.", default=None, unit="1/s")
+    cv: float | None = parameter(
+        "Spread of the gaps: 0 even, 1 Poisson, more in bursts.", default=None, unit="1"
+    )
+    prompt: int | str | Lengths | None = parameter(
+        "Tokens of the prompts: 2048, or 1638..2048.", default=None, unit="token"
+    )
+    output: int | str | Lengths | None = parameter(
+        "Tokens of the answers: 256, or 205..256.", default=None, unit="token"
+    )
+    requests: int | None = parameter("Requests to send.", default=None, unit="1")
+    warmup: int | None = parameter(
+        "First requests that are left out of the figures.", default=None, unit="1"
+    )
+    slo: str | None = parameter(
+        "Promises, p99 unless said: ttft=500ms,tpot_p90=50ms,e2e_mean=10s.", default=None
+    )
+    seed: int = parameter("Same seed, same requests.", default=0, unit="1")
+    draft: str | Architecture = parameter(
+        "What drafts: mtp, eagle, medusa, ngram, or a network like MODEL.", default=""
+    )
+    acceptance: str | float = parameter(
+        "How often a drafted token is accepted: 0.7; 0.73,0.71 by position.", default="", unit="1"
+    )
+    draft_length: int = parameter("Tokens drafted in a row; 0 for 4.", default=0, unit="token")
+
+
+class Analysis(Subject, Staged, Batch, Deployed, Overlapped, Attended, Ringed, Chosen):
+    """What `roofline.analyze` is asked."""
+
+    sequence_parallel: bool = parameter(
+        "Sequence parallel: norms split by tokens over --tp.",
+        default=False,
+        option="--sp",
+        called="sp",
+    )
+    microbatches: int = parameter(
+        "Parts of a batch in a pipeline; 0 for one for each stage.", default=0, unit="1"
+    )
+    offload_weights: float | str = parameter(
+        "Share of the layers kept on the host, 0 to 1; auto for what must be.",
+        default=0.0,
+        unit="1",
+        usual="0",
+    )
+    offload_kv: float = parameter(
+        "Share of the KV cache kept on the host, 0 to 1.", default=0.0, unit="1"
+    )
+    offload_to: Outside = parameter("The host's memory, or its storage.", default="cpu")
+    prefetch: bool = parameter(
+        "Load the next layer while one computes.", default=True, option="--prefetch/--no-prefetch"
+    )
+    convention: Convention = parameter(
+        "What an engine does, or published closed forms.", default="engine"
+    )
+    denoising_steps: int = parameter(
+        "Steps of a diffusion language model; 0 decodes token by token.", default=0, unit="1"
+    )
+    block: int = parameter(
+        "Tokens denoised together, with a cache; 0 for the whole answer.", default=0, unit="token"
+    )
+
+
+class Layouts(Subject, Housed, Batch, Deployed, Overlapped, Attended, Ringed, Chosen, Ranked):
+    """What `roofline.layouts` is asked."""
+
+    gpus: int = parameter("Devices in all.", default=8, unit="1")
+    batch: int = parameter("Sequences decoded together in one replica.", default=16, unit="1")
+
+
+class Comparison(Batch, Deployed, Attended, Ranked):
+    """What `roofline.compare` is asked."""
+
+    model: str | Architecture = parameter(
+        "Base: catalog name, hub id, config.json or YAML; - for stdin.",
+        text="The base: catalog name, hub id, a ``config.json``, YAML, or an architecture.",
+        usual=DEFAULT_MODEL,
+        completes="models",
+        argument=True,
+        kw_only=False,
+    )
+    changes: Sequence[str] = parameter(
+        "A variant, one or more changes: gqa=8, mqa, mha, mla=512, cla=2, window=1024, "
+        "local=1024/6, global-every=6, layers=, ffn=, heads=, d_model=, experts=8/2, "
+        "sparsity=2:4, weights=, kv=, student=NETWORK, batch=, tp=, gpu=. Repeat it.",
+        text='One text for each variant: ``"gqa=8"``, ``"window=1024,weights=int4"``; names are '
+        "those of `roofline.model.changes.settings.CHANGES`.",
+        usual=None,
+        option="--with",
+        called="with_",
+        kw_only=False,
+    )
+    gpu: str | Gpu | None = parameter(
+        "GPU by name, or a YAML file.",
+        default=None,
+        show_default=DEFAULT_GPU,
+        completes="gpus",
+        kw_only=False,
+    )
+    training_tokens: float | None = parameter(
+        "Show what training on so many tokens takes: 94e9.", default=None, unit="token"
+    )
+    gpus: int | None = parameter(
+        "Devices in all; beyond those of a layout they are replicas.", default=None, unit="1"
+    )
+    tp: int | None = parameter(
+        "Tensor parallel: devices that share every layer.", default=None, unit="1"
+    )
+    weights: str | None = parameter(
+        "Number format of the base's weights; else the checkpoint's.", default=None
+    )
+    kv: str = parameter("Number format of the base's KV cache; else as computed.", default="auto")
+    convention: Convention = parameter(
+        "What an engine does, or published closed forms.", default="engine"
+    )
+    usd_per_hour: float | None = parameter(
+        "Dollars for a device of the base and hour.", default=None, unit="$/h", called="price"
+    )
+
+
+class Pools(Subject, Housed, Batch, Deployed, Overlapped):
+    """What `roofline.disaggregate` is asked."""
+
+    model: str | Architecture = parameter(
+        "Catalog name, hub id, config.json or its folder; - for stdin.",
+        text="Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
+        usual=DEFAULT_MODEL,
+        completes="models",
+        argument=True,
+        kw_only=False,
+    )
+    prefill: str = parameter("Layout of a prefill instance: tp4, tp4-pp2, dp8-ep8.", usual="tp1")
+    decode: str = parameter("Layout of a decode instance: tp8, dp16-ep16.", usual="tp1")
+    decode_gpu: str | Gpu | None = parameter("GPU of the decode pool; else the same.", default=None)
+    decode_node: str | Node | None = parameter(
+        "Node of the decode pool; else the same.", default=None
+    )
+    gpus: int | None = parameter(
+        "Devices in all; else the fewest near the balance.", default=None, unit="1"
+    )
+    over: Wires = parameter(
+        "What the cache goes over: link where one node has both pools.", default="network"
+    )
+    overlapped: bool = parameter(
+        "Send each layer's cache as the next computes.", default=False, option="--overlapped"
+    )
+    prefill_batch: int = parameter(
+        "Prompts in a prefill step; 0 for one in each group of --prefill.", default=0, unit="1"
+    )
+    batch: int = parameter("Sequences of a decode instance.", default=64, unit="1")
+    overlap: float = parameter(
+        "Share of the time of wires in an instance that is hidden.", default=0.0, unit="1"
+    )
+
+
+class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
+    """What `roofline.speculate` is asked."""
+
+    model: str | Architecture = parameter(
+        "The target: catalog name, hub id, config.json; - for stdin.",
+        text="The target: catalog name, hub id, a ``config.json`` or its folder, or an "
+        "architecture.",
+        default=DEFAULT_MODEL,
+        completes="models",
+        argument=True,
+        kw_only=False,
+    )
+    draft: str | Architecture = parameter(
+        "What drafts: mtp, eagle, medusa, ngram, or a network like MODEL.", usual=""
+    )
+    acceptance: str | float = parameter(
+        "How often a drafted token is accepted: 0.7; 0.73,0.71 by position; 0.6+0.1 with the next "
+        "best.",
+        text="Probability that the target accepts a drafted token when it has accepted those "
+        'before: ``0.7``; ``"0.73,0.71,0.68"`` by position; ``"0.6+0.1,0.5+0.1"`` with those of '
+        "the next best token.",
+        unit="1",
+        usual="",
+    )
+    length: int = parameter("Tokens drafted in a row; 0 for 4, or a tree.", default=0, unit="token")
+    tree: Sequence[int] = parameter(
+        "Alternatives at each position, like 3,2,1, in place of a row.",
+        default=(),
+        unit="token",
+        usual="",
+        kind=str,
+    )
+    tokens: int = parameter("Size of the best tree, in place of a row.", default=0, unit="token")
+    draft_weights: str | None = parameter(
+        "Number format of a draft of its own; else as stored.", default=None
+    )
+    draft_tp: int | None = parameter(
+        "Devices that share the draft; else as many as the target.", default=None, unit="1"
+    )
+    layout: str = parameter("Layout of the target: tp8, dp8-ep8; else --gpus share it.", default="")
+
+
+class Paging(Subject, Arranged, Sequences, Calibrated):
+    """What `roofline.paging` is asked."""
+
+    samples: int = parameter("Answers to each prompt.", default=1, unit="1")
+    page: int = parameter("Tokens of a page; 0 for the engine's.", default=0, unit="token")
+    reserved: int = parameter(
+        "Tokens reserved without pages; 0 for the longest the network takes.",
+        default=0,
+        unit="token",
+    )
+    layout: str = parameter("tp8, dp8-ep8; else --gpus share it.", default="")
+    batch: int = parameter("Sequences that a step keeps activations for.", default=256, unit="1")
+
+
+class Serving(Subject, Staged, Sequences, Formats, Tuned):
+    """What `roofline.serve_command` is asked."""
+
+    target: str = parameter(
+        "What to write: ``vllm``, ``sglang``, ``trtllm``, ``llamacpp``; or ``k8s`` and "
+        "``ray-serve`` around an engine.",
+        default="vllm",
+    )
+    engine: Literal["vllm", "sglang", "trtllm", "llamacpp"] | None = parameter(
+        "Engine inside of k8s; else that of --for.", default=None
+    )
+    layout: str = parameter("Degrees together, like tp8-pp2.", default="")
+    max_sequences: int | None = parameter(
+        "Sequences that run at once, of a replica.", default=None, unit="1"
+    )
+    max_context: int | None = parameter(
+        "Longest sequence; else the network's, or what fits of it.", default=None, unit="token"
+    )
+    token_budget: int | None = parameter(
+        "New tokens of a step, of a replica.", default=None, unit="token"
+    )
+    chunked_prefill: bool = parameter(
+        "Cut prompts to fill a step.", default=True, option="--chunked-prefill/--no-chunked-prefill"
+    )
+    prefix_caching: bool = parameter(
+        "Keep equal prefixes once.", default=True, option="--prefix-caching/--no-prefix-caching"
+    )
+    offload_weights: float = parameter(
+        "Share of the layers kept on the host, 0 to 1.", default=0.0, unit="1"
+    )
+    draft: str = parameter(
+        "What drafts tokens, if anything.",
+        text="What drafts tokens, if anything: ``mtp``, ``eagle``, ``ngram``, ``model``.",
+        default="",
+        usual=None,
+        kind=Literal["mtp", "eagle", "ngram", "model"] | None,
+    )
+    draft_tokens: int = parameter("Tokens drafted in a row.", default=3, unit="token")
+    draft_model: str = parameter("Checkpoint of the draft, for eagle and model.", default="")
+    concurrency: int = parameter("Requests at once in the benchmark.", default=16, unit="1")
+    port: int = parameter("Where the server listens.", default=8000)
+
+
+class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
+    """What `roofline.simulate` is asked."""
+
+    rate: float | None = parameter("Requests a second, in an open loop.", default=None, unit="1/s")
+    concurrency: int | None = parameter(
+        "Clients that ask again when answered, in place of a rate.", default=None, unit="1"
+    )
+    length_spread: float | None = parameter(
+        "Share that lengths vary by to either side: 0.1; 0 for equal ones.", default=None, unit="1"
+    )
+    ramp_s: float | None = parameter(
+        "Seconds over which clients start; 0 for all at once.",
+        default=None,
+        unit="s",
+        called="ramp_up",
+    )
+    prompt_pool: int | None = parameter(
+        "Different prompts that are sent in turn, so prefixes hit.", default=None, unit="1"
+    )
+    policy: Policy | None = parameter(
+        "How steps are filled; else as the engine does.", default=None
+    )
+    first: Literal["decode", "prefill"] | None = parameter(
+        "What fills a step first; else as the engine does.", default=None
+    )
+    max_sequences: int | None = parameter("Sequences that run at once.", default=None, unit="1")
+    token_budget: int | None = parameter(
+        "New tokens of a step; 0 for no limit.", default=None, unit="token"
+    )
+    timeout_s: float = parameter(
+        "Seconds that a dynamic batch waits for others.", default=0.0, unit="s", called="timeout"
+    )
+    preemption: Literal["recompute", "swap"] = parameter(
+        "What becomes of a sequence without memory.", default="recompute"
+    )
+    recv_interval: int = parameter(
+        "Decode steps between looks at new requests, as SGLang counts them.", default=1, unit="1"
+    )
+    stream_interval: int = parameter(
+        "Tokens of an answer that the server sends together.", default=1, unit="token"
+    )
+    cold: bool = parameter(
+        "The server has just started: its first prompts wait.", default=False, option="--cold"
+    )
+    contiguous: bool = parameter(
+        "A region for the longest request each, no pages.", default=False, option="--contiguous"
+    )
+    prefix_caching: bool | None = parameter(
+        "Keep equal prefixes once.", default=None, option="--prefix-caching/--no-prefix-caching"
+    )
+    host_cache: str = parameter(
+        "Host memory of a replica for prefixes that leave the GPU: 256GB.", default="0 B", unit="B"
+    )
+    profile: str | Path = parameter(
+        "Constants of the engine, as calibrate --from learns them.",
+        text="File of the engine's constants, as `roofline.api.learn_engine` writes it, in place "
+        "of the shipped ones.",
+        default="",
+        usual=None,
+        kind=Path | None,
+    )
+    with_requests: bool = parameter("Whether there is a table of every request.", default=False)
+    with_intervals: bool = parameter(
+        "Say how sure it is: seven runs in all.",
+        text="Whether figures have a central 80 %, and promises a chance; it takes seven times as "
+        "long. None have it at datasheet rates.",
+        default=True,
+        option="--intervals/--no-intervals",
+        called="intervals",
+    )
+    progress: Callable[[int, int], None] | None = parameter(
+        "Told how many requests are done, of how many.", default=None
+    )
+
+
+class Planning(Housed, Offered, Engined, Computed, Overlapped):
+    """What `roofline.plan` is asked."""
+
+    model: str | Architecture = parameter(
+        "Catalog name, hub id, config.json or its folder; - for stdin.",
+        text="Catalog name, hub id, a ``config.json`` or its folder, or an architecture.",
+        default=DEFAULT_MODEL,
+        completes="models",
+        argument=True,
+        kw_only=False,
+    )
+    gpu: str | Gpu | Sequence[str | Gpu] | None = parameter(
+        "GPU by name, or a YAML file; several times to choose among them.",
+        text="GPU by name, a YAML file, or a machine; several to choose among them.",
+        default=None,
+        show_default=DEFAULT_GPU,
+        completes="gpus",
+        kw_only=False,
+    )
+    gpus: int = parameter("Most devices.", default=8, unit="1")
+    requests: int | None = parameter(
+        "Requests that a plan is confirmed with.",
+        text="Requests that a plan is confirmed with; None for 8000, or all of a trace.",
+        default=None,
+        unit="1",
+    )
+    headroom: float | str = parameter(
+        "Share by which traffic may grow: 30%; or replicas to spare: n+1.",
+        default=0.0,
+        unit="1",
+        usual="0%",
+    )
+    confidence: float | str = parameter(
+        "Least probability that all limits hold; 0% for what is expected.",
+        text="Least probability that all limits hold; 0 for what is expected. Rates of a "
+        "datasheet have none.",
+        default=0.9,
+        unit="1",
+        usual="90%",
+    )
+    weights: str | Sequence[str] | None = parameter(
+        "Number format of the weights; several times to choose among them.", default=None
+    )
+    kv: str | Sequence[str] = parameter(
+        "Number format of the KV cache; several times to choose among them.",
+        default="auto",
+        usual=None,
+    )
+    disaggregated: bool = parameter(
+        "Let prefill and decode have GPUs of their own, or not.",
+        default=True,
+        option="--disaggregated/--aggregated",
+    )
+    usd_per_hour: float | Sequence[float] | None = parameter(
+        "Dollars for a device and hour; one, or one for each --gpu.",
+        default=None,
+        unit="$/h",
+        called="price",
+    )
+    training_tokens: float | None = parameter(
+        "Tokens it was trained on, like 15T, to compare with.",
+        default=None,
+        unit="token",
+        kind=str | None,
+    )
+    progress: Callable[[str], None] | None = parameter("Told what is being done.", default=None)
+
+
+class Measured(Question):
+    """What `roofline.compare_measured` is asked; None and empty for what the files say."""
+
+    files: str | Path | Sequence[str | Path] = parameter(
+        "What benchmarks wrote; .gz is unpacked.",
+        text="What vLLM, SGLang, GuideLLM, AIPerf, GenAI-Perf, InferenceMAX, TensorRT-LLM, "
+        "llama-bench or optimum-benchmark wrote, or a table of your own.",
+        kw_only=False,
+    )
+    format_: str = parameter(
+        "Read the files as this; else told.",
+        default="",
+        option="--as",
+        called="format_as",
+        metavar="FORMAT",
+    )
+    model: str = parameter("Network, where the files do not say.", default="", completes="models")
+    gpu: str = parameter(
+        "GPU, likewise.", text="GPU, where the files do not say.", default="", completes="gpus"
+    )
+    gpus: int | None = parameter("Devices in all.", default=None, unit="1", least=1)
+    tp: int | None = parameter("Tensor parallel; else all.", default=None, unit="1", least=1)
+    pp: int | None = parameter("Pipeline parallel.", default=None, unit="1", least=1)
+    ep: int | None = parameter("Expert parallel.", default=None, unit="1", least=1)
+    dp: int | None = parameter("Attention data parallel.", default=None, unit="1", least=1)
+    weights: str = parameter("Number format of the weights.", default="")
+    kv: str = parameter("Number format of the KV cache.", default="")
+    engine: str = parameter("vllm, trtllm, sglang, llama.cpp…", default="", completes="engines")
+    engine_version: str = parameter("Its release.", text="Release of the engine.", default="")
+    prompt: float | None = parameter(
+        "Mean tokens of prompts.", default=None, unit="token", least=1.0
+    )
+    output: float | None = parameter(
+        "Mean tokens of answers.", default=None, unit="token", least=1.0
+    )
+    concurrency: int | None = parameter(
+        "Clients, or sequences of a batch.", default=None, unit="1", least=1
+    )
+    rate: float | None = parameter(
+        "Requests a second, in place of clients.", default=None, unit="1/s", least=0.001
+    )
+    every: bool = parameter(
+        "Every percentile, not one mean of each metric.", default=False, option="--all"
+    )
+    profile: str | Path = parameter(
+        "Constants of an engine, as calibrate --from learns them.",
+        text="File of an engine's constants, as `roofline.api.learn_engine` writes it, in place "
+        "of the shipped ones.",
+        default="",
+        usual=None,
+        kind=Path | None,
+    )
