@@ -6,7 +6,7 @@ taken: the prediction lies between its ends, and its interval holds both.
 
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 

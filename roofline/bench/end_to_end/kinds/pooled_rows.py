@@ -90,19 +90,19 @@ class PooledRow:
         alike = math.gcd(*self.instances, self.clients)
         clients, asked = self.clients // alike, after.requests
         requests = part(asked, 0, max(len(asked) // alike, 1))
-        pools = [
+        prefill, decode = (
             Pool(
                 _behind_a_router(each.prices(profile_of(each, logs))),
                 replace(each.server, max_sequences=min(each.server.max_sequences, clients)),
                 count // alike,
             )
             for each, count in zip(self.pools, self.instances, strict=True)
-        ]
+        )
         prompt = max(round(float(requests.prompt.mean())), 1)
         wires = wires_between(before.deployment, after.deployment, self.gpus)
         handed = handover(before.deployment, after.deployment, prompt, wires)
-        served = disaggregated(requests, *pools, handed, concurrency=clients)
-        decoding = float(self.decode.case.layout.devices) * pools[1].instances
+        served = disaggregated(requests, prefill, decode, handed, concurrency=clients)
+        decoding = float(self.decode.case.layout.devices) * decode.instances
         whole = replace(self.decode, devices=decoding)
         span = float(served.finish.max() - served.arrival.min())
         sides = {"ttft_s": before}
@@ -178,9 +178,7 @@ def _bounded(row: Row) -> Row:
 def _instance(text: str, name: str) -> tuple[dict[str, float], int]:
     """Columns of an instance's layout, and how many instances there are."""
     if not text:
-        raise InputError(
-            "which devices prefill and which decode is not said", hint=f"give {name}"
-        )
+        raise InputError("which devices prefill and which decode is not said", hint=f"give {name}")
     try:
         told = json.loads(text)
     except json.JSONDecodeError:
