@@ -25,7 +25,7 @@ from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import Server
 from roofline.serving.traffic.columns import part, picked_rows
 
-SETTLED: Final = 1e-3
+SETTLED: Final = 2.0**-10
 """Mean change of when clients ask, over their mean latency, from which on a loop is found. [1]"""
 
 
