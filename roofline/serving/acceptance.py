@@ -200,10 +200,11 @@ PUBLISHED: Final = (
     Published(
         "deepseek-v3",
         "MTP",
-        "64k of prompt",
+        "long prompt",
         conditional((0.6958, 0.4842, 0.26)),
-        "lmsys.org/blog/2025-07-17-mtp",
-        "2.18 tokens a round of 2 drafted, taken as accepted alike, and 2.44 of 3",
+        "LMSYS 2025-07-17",
+        "lmsys.org/blog/2025-07-17-mtp: 2.18 tokens a round of 2 drafted, taken as accepted alike, "
+        "and 2.44 of 3",
     ),
     Published(
         "qwen3.5-397b-a17b",
