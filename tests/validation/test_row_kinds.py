@@ -46,7 +46,7 @@ def figures(found: "EndToEnd", kind: str, metric: str) -> dict[str, float]:
         f"inside {got['interval_coverage']:4.0%}, bias {bias:+.2f}",
         end="",
     )
-    return got
+    return {**got, "bias": bias}
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,10 @@ def test_rows_are_predicted_as_well_as_they_were(
 
 
 def test_times_to_first_tokens_of_pools_are_too_short(found: "EndToEnd") -> None:
-    """What holds prompts up between the pools is not modelled: half the time is missing."""
+    """By a third or more in the middle, for a reason that is not known."""
     got = figures(found, "disagg", "ttft_s")
     assert got["median"] <= 52.0
+    assert got["bias"] < -0.3
 
 
 def test_every_refusal_says_why(found: "EndToEnd") -> None:

@@ -123,8 +123,8 @@ class PooledRow:
 def _behind_a_router(prices: StepPrices) -> StepPrices:
     """Prices without the front end of the engine's own server.
 
-    All sources ran NVIDIA Dynamo: its router, which is compiled, takes requests and hands tokens
-    out, and instances get prompts as tokens.
+    Most rows of TensorRT-LLM name NVIDIA Dynamo, whose compiled router takes requests and hands
+    tokens out. That it takes no time, and that rows of other engines had one too, is assumed.
     """
     costs = replace(prices.engine, request_s=0.0, serial_s=0.0, front_end_s=0.0)
     return replace(prices, engine=costs)
