@@ -51,42 +51,51 @@ def validate_e2e(
         How to print.
     """
     from roofline.bench.end_to_end import end_to_end
+    from roofline.bench.end_to_end.kinds.row_kinds import PLAIN, READERS
 
     numbered = frame.reset_index(drop=True)
     _check(numbered, by)
     found = end_to_end(numbered, cross_validate=cross_validate)
     columns = {name: _column(found, numbered, name) for name in by}
-    groups = found.groups(columns)
+    kinds = sorted(set(found.row_kind), key=lambda name: (name != PLAIN, name in READERS, name))
+    groups = [
+        (name, key, figures)
+        for name in kinds
+        for key, figures in found.groups(columns, found.of_kind(name))
+    ]
     if out is not None:
         _write(found, numbered, out)
         typer.echo(f"wrote {clean(str(out))}", err=True)
     reasons = _reasons(found)
+    overall = found.figures(~found.of_kind(*READERS))
     if format_ is Format.JSON:
-        overall = found.figures()
         print_json(
             "validate",
             {
                 "overall": overall,
                 "metrics": overall["metrics"],
-                "groups": [{"by": key, **figures} for key, figures in groups],
+                "kinds": {name: found.figures(found.of_kind(name)) for name in kinds},
+                "groups": [{"kind": name, "by": key, **figures} for name, key, figures in groups],
                 "refused": [{"rows": rows, "why": why} for why, rows in reasons],
             },
         )
         return
     rows = [
-        [*key.values(), TITLES[name], *_cells(metric)]
-        for key, figures in groups
+        [kind, *key.values(), TITLES[name], *_cells(metric)]
+        for kind, key, figures in groups
         for name, metric in figures["metrics"].items()
         if metric["n_total"]
     ]
     if format_ is not Format.CSV:
         blank = [""] * (len(by) - 1)
         rows += [
-            ["all", *blank, TITLES[name], *_cells(metric)]
-            for name, metric in found.figures()["metrics"].items()
+            [kind, "all", *blank, TITLES[name], *_cells(metric)]
+            for kind in kinds
+            for name, metric in found.figures(found.of_kind(kind))["metrics"].items()
             if metric["n_total"]
         ]
-    print_rows(rows, [*by, "metric", "rows", "of", "median", "mean", "p90", "inside"], format_)
+    header = ["rows of", *by, "metric", "rows", "of", "median", "mean", "p90", "inside"]
+    print_rows(rows, header, format_)
     if format_ is Format.TABLE:
         whole = found.figures()
         echo(
@@ -95,6 +104,8 @@ def validate_e2e(
                 "percent; rows inside their central 80 % interval."
             )
         )
+        if apart := [name for name in kinds if name in READERS]:
+            echo(wrap(f"Predicted apart, and fitted to by no constant: {', '.join(apart)}."))
         for why, count in reasons[:SHOWN]:
             echo(wrap(f"{count:,} not predicted: {why}"))
         if more := reasons[SHOWN:]:
@@ -148,5 +159,6 @@ def _write(found: "EndToEnd", frame: "pandas.DataFrame", out: Path) -> None:
     for name, metric in found.metrics.items():
         columns[f"{name}_predicted"] = metric.predicted
         columns[f"{name}_low"], columns[f"{name}_high"] = metric.low, metric.high
-    columns |= {"profile": found.profile, "kind": found.kind, "basis": found.basis, "why": why}
+    columns |= {"profile": found.profile, "kind": found.kind, "rows_of": found.row_kind}
+    columns |= {"basis": found.basis, "why": why}
     frame.assign(**columns).to_csv(out, index=False)

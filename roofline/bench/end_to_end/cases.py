@@ -23,6 +23,7 @@ import numpy as np
 
 from roofline.bench.end_to_end import naming
 from roofline.bench.end_to_end.naming import alike
+from roofline.bench.end_to_end.record import number, said, word
 from roofline.cost.layout import Layout
 from roofline.errors import InputError
 from roofline.hardware.engine import engine_of
@@ -198,7 +199,7 @@ def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[Unread]]:
     unread: list[Unread] = []
     for place, record in enumerate(frame.to_dict("records")):
         try:
-            rows.append(_row(place, {str(key): value for key, value in record.items()}))
+            rows.append(row_of(place, {str(key): value for key, value in record.items()}))
         except (InputError, LookupError, ValueError) as error:
             unread.append(Unread(place, str(error)))
     return rows, unread
@@ -217,19 +218,37 @@ def contradicted(row: Row) -> str:
     return "latency_s" if off > np.log(CONTRADICTION) else ""
 
 
-def _row(place: int, record: Mapping[str, Any]) -> Row:
-    mode = _text(record, "mode")
+def row_of(place: int, record: Mapping[str, Any]) -> Row:
+    """A row of a table of measurements.
+
+    Parameters
+    ----------
+    place
+        In the file, from 0. [1]
+    record
+        Its columns.
+
+    Raises
+    ------
+    InputError, UnknownNameError, ValueError
+        It cannot be read, or it has several tokens of a step.
+    """
+    mode = said(record, "mode")
     if mode not in MODES:
         raise InputError(f"no mode is called {mode!r:.40}", hint=", ".join(MODES))
-    engine = _text(record, "engine")
-    network = naming.network(_text(record, "model"))
-    gpu, _ = naming.device(_text(record, "gpu"))
+    if drafts := said(record, "speculation"):
+        raise InputError(
+            f"{drafts} has several tokens of a step", hint="such rows are predicted apart"
+        )
+    engine = said(record, "engine")
+    network = naming.network(said(record, "model"))
+    gpu, _ = naming.device(said(record, "gpu"))
     layout, replicas = _layout(record, network, engine, mode)
-    family = _text(record, "family")
+    family = said(record, "family")
     weights = _weights(record, network, engine)
     experts = (
-        naming.number_format(_text(record, "moe_dtype"), engine)
-        if _has(record, "moe_dtype")
+        naming.number_format(said(record, "moe_dtype"), engine)
+        if said(record, "moe_dtype")
         and any(isinstance(block.feedforward, Moe) for block in network.kinds)
         else ""
     )
@@ -243,7 +262,7 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         _served_by(record, engine),
     )
     isl, osl = _lengths(record, mode)
-    batch = _number(record, "batch", 1.0 if mode != "offline_max" else 0.0)
+    batch = number(record, "batch", 1.0 if mode != "offline_max" else 0.0)
     measured = {name: value for name in METRICS if (value := _measured(record, name)) is not None}
     if not measured:
         raise InputError("no metric is measured", hint=f"give one of {', '.join(METRICS)}")
@@ -253,7 +272,7 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         case,
         mode,
         engine,
-        _text(record, "version"),
+        said(record, "version"),
         family,
         max(np.ceil(batch / replicas), 1.0) if batch else 0.0,
         isl,
@@ -261,42 +280,42 @@ def _row(place: int, record: Mapping[str, Any]) -> Row:
         replicas,
         float(layout.devices) * replicas,
         measured,
-        _word(record, "thr_counts", ("output", "input", "input+output")),
-        _word(record, "thr_scope", ("total", "per_gpu")),
-        np.ceil(_number(record, "requests", 0.0) / replicas),
+        word(record, "thr_counts", ("output", "input", "input+output")),
+        word(record, "thr_scope", ("total", "per_gpu")),
+        np.ceil(number(record, "requests", 0.0) / replicas),
         _rate(record, mode) / replicas,
-        _number(record, "cv", 1.0),
-        _number(record, "spread", 0.0) if _has(record, "spread") else None,
+        number(record, "cv", 1.0),
+        number(record, "spread", 0.0) if said(record, "spread") else None,
         _lengths_drawn(record),
         _most_sequences(record, batch / replicas),
-        int(_number(record, "max_batched_tokens", 0.0)),
+        int(number(record, "max_batched_tokens", 0.0)),
         _share(record),
-        int(_number(record, "scheduler_recv_interval", 1.0)),
-        int(_number(record, "stream_interval", 1.0)),
-        _word(record, "ttft_stat", ("mean", "median")) == "median",
-        int(_number(record, "attention_dp_timeout_iters", 0.0)),
+        int(number(record, "scheduler_recv_interval", 1.0)),
+        int(number(record, "stream_interval", 1.0)),
+        word(record, "ttft_stat", ("mean", "median")) == "median",
+        int(number(record, "attention_dp_timeout_iters", 0.0)),
     )
 
 
 def _served_by(record: Mapping[str, Any], engine: str) -> str:
     """Engine of the catalog; an earlier vLLM that was told to schedule ahead is as the latest."""
-    ahead = engine.lower() == "vllm" and _text(record, "async_scheduling") == "on"
-    return engine_of(engine, LATEST if ahead else _text(record, "version")).name
+    ahead = engine.lower() == "vllm" and said(record, "async_scheduling") == "on"
+    return engine_of(engine, LATEST if ahead else said(record, "version")).name
 
 
 def _most_sequences(record: Mapping[str, Any], clients: float) -> int:
     """Sequences that the server was told to run together; 0 where nobody says. [1]"""
-    most = int(_number(record, "max_num_seqs", 0.0))
-    guessed = _text(record, "settings_match").startswith(UNDATED)
+    most = int(number(record, "max_num_seqs", 0.0))
+    guessed = said(record, "settings_match").startswith(UNDATED)
     return 0 if guessed and most < clients else most
 
 
 def _lengths_drawn(record: Mapping[str, Any]) -> tuple[float, float] | None:
     """Range of lengths over the nominal one; None where a source does not say. [1]"""
-    if not _has(record, "length_low"):
+    if not said(record, "length_low"):
         return None
-    low = _number(record, "length_low", 1.0)
-    high = _number(record, "length_high", 1.0)
+    low = number(record, "length_low", 1.0)
+    high = number(record, "length_high", 1.0)
     if not 0 < low <= high:
         raise InputError(f"lengths from {low:g} to {high:g} of nominal", hint="the lower one first")
     return low, high
@@ -304,7 +323,7 @@ def _lengths_drawn(record: Mapping[str, Any]) -> tuple[float, float] | None:
 
 def _share(record: Mapping[str, Any]) -> float | None:
     """Share of memory that the server's flag gives the engine, None without the flag. [1]"""
-    share = _number(record, "gpu_memory_fraction", 0.0)
+    share = number(record, "gpu_memory_fraction", 0.0)
     if share > 1:
         raise InputError(f"gpu_memory_fraction is {share:g}", hint="give a share up to 1")
     return share or None
@@ -312,48 +331,21 @@ def _share(record: Mapping[str, Any]) -> float | None:
 
 def _rate(record: Mapping[str, Any], mode: str) -> float:
     """Requests a second, which rows of a rate must have. [1/s]"""
-    rate = _number(record, "rate", 0.0)
+    rate = number(record, "rate", 0.0)
     if mode == "steady_rate" and not rate:
         raise InputError("rate is missing", hint="rows of steady_rate need requests a second")
     return rate
 
 
-def _text(record: Mapping[str, Any], name: str) -> str:
-    value = record.get(name)
-    return "" if value is None or value != value else str(value).strip()
-
-
-def _word(record: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
-    """One of some words, the first where there is none."""
-    word = _text(record, name) or allowed[0]
-    if word not in allowed:
-        raise InputError(f"{name} is {word!r:.40}", hint=f"give {', '.join(allowed)}")
-    return word
-
-
-def _has(record: Mapping[str, Any], name: str) -> bool:
-    return bool(_text(record, name))
-
-
-def _number(record: Mapping[str, Any], name: str, default: float) -> float:
-    text = _text(record, name)
-    if not text:
-        return default
-    value = float(text)
-    if not 0 <= value < np.inf:
-        raise InputError(f"{name} is {text:.40}", hint="give a number of 0 or more")
-    return value
-
-
 def _measured(record: Mapping[str, Any], name: str) -> float | None:
-    value = _number(record, name, 0.0)
+    value = number(record, name, 0.0)
     return value or None
 
 
 def _lengths(record: Mapping[str, Any], mode: str) -> tuple[float, float]:
     prompt, answer = SHAREGPT if mode == "sharegpt_max" else ALONE
-    isl = _number(record, "isl", prompt)
-    osl = _number(record, "osl", answer)
+    isl = number(record, "isl", prompt)
+    osl = number(record, "osl", answer)
     if isl < 1:
         raise InputError(f"isl is {isl:g}", hint="a prompt has at least one token")
     return isl, 1.0 if mode == "bs1_prefill" else max(osl, 1.0)
@@ -373,11 +365,11 @@ def _layout(
     record: Mapping[str, Any], network: Architecture, engine: str, mode: str
 ) -> tuple[Layout, float]:
     """Degrees of a replica, and how many replicas there are."""
-    devices = _number(record, "n_gpus", 0.0)
-    tp = _number(record, "tp", 0.0) or devices or 1.0
-    pp = _number(record, "pp", 0.0) or 1.0
-    ep = _number(record, "ep", 0.0) or 1.0
-    dp = _number(record, "attn_dp", 0.0) or 1.0
+    devices = number(record, "n_gpus", 0.0)
+    tp = number(record, "tp", 0.0) or devices or 1.0
+    pp = number(record, "pp", 0.0) or 1.0
+    ep = number(record, "ep", 0.0) or 1.0
+    dp = number(record, "attn_dp", 0.0) or 1.0
     devices = devices or tp * pp
     for name, value in {"tp": tp, "pp": pp, "ep": ep, "attn_dp": dp, "n_gpus": devices}.items():
         if value != int(value):
@@ -399,8 +391,8 @@ def _layout(
 
 def _weights(record: Mapping[str, Any], network: Architecture, engine: str) -> str:
     """Format of the linear layers, ``"checkpoint"`` for that of the catalog."""
-    text = _text(record, "w_dtype")
-    named = naming.stored(_text(record, "model"))
+    text = said(record, "w_dtype")
+    named = naming.stored(said(record, "model"))
     if named and (not text or "assumed" in text):
         return naming.number_format(named, engine)
     own = network.weight_format
@@ -411,7 +403,7 @@ def _weights(record: Mapping[str, Any], network: Architecture, engine: str) -> s
 
 
 def _cache(record: Mapping[str, Any], network: Architecture, weights: str, engine: str) -> str:
-    text = _text(record, "kv_dtype")
+    text = said(record, "kv_dtype")
     if text and "assumed" not in text:
         return naming.number_format(text, engine)
     if network.kv_format:

@@ -98,10 +98,11 @@ def _network(name: str) -> Architecture:
 def bare(name: str) -> str:
     """Letters, digits and points of a name; a v before a number says nothing.
 
-    >>> bare("LLaMA v2 70B") == bare("Llama-2-70b"), bare("GPTJ 6B") == bare("gpt-j-6b")
+    >>> bare("LLaMA v2 70B") == bare("Llama-2-70b"), bare("llama3_1-405b") == bare("Llama-3.1-405B")
     (True, True)
     """
     lower = re.sub(r"^meta[-_ ]", "", name.strip().lower())
+    lower = re.sub(r"(?<=\d)_(?=\d)", ".", lower)
     plain = re.sub(r"(?<![a-z])v(?=\d)", "", lower)
     return re.sub(r"[^a-z0-9.]", "", plain)
 

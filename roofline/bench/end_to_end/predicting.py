@@ -1,7 +1,7 @@
 """From a table of measured rows to predictions of each metric."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,6 +22,8 @@ from roofline.hardware.engine import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas
+
+    from roofline.bench.end_to_end.kinds.prediction import Prediction
 
 OK: Final = "ok"
 FITTED: Final = (OK, "median_only")
@@ -47,7 +49,14 @@ def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
     InputError
         A needed column is missing, or there are too few groups to leave one out.
     """
-    return _result(len(frame), predict_rows(frame, cross_validate=cross_validate))
+    # The constants of each row that is predicted apart are those that are shipped.
+    from roofline.bench.end_to_end.kinds.row_kinds import READERS, kinds, predicted_apart
+
+    rows = predict_rows(frame, cross_validate=cross_validate)
+    kind = kinds(frame)
+    apart, unread = predicted_apart(frame, kind)
+    plain = [each for each in rows.refused if kind[each.place] not in READERS]
+    return _result(len(frame), replace(rows, refused=[*plain, *unread]), apart, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,9 @@ def _held_out(
     return result.metrics, result.log_sd
 
 
-def _result(number: int, rows: PredictedRows) -> EndToEnd:
+def _result(
+    number: int, rows: PredictedRows, apart: Sequence["Prediction"], row_kind: tuple[str, ...]
+) -> EndToEnd:
     columns = {name: np.full((3, number), np.nan) for name in METRICS}
     done = np.zeros(number, dtype=np.bool_)
     profile, kind, basis = [""] * number, [""] * number, [""] * number
@@ -138,6 +149,12 @@ def _result(number: int, rows: PredictedRows) -> EndToEnd:
                 said.append(Unread(place, "latency_s contradicts ttft_s + (osl - 1) · tpot_s"))
                 continue
             columns[name][1, place], columns[name][2, place] = metric[name], spread[name]
+    for found in apart:
+        place = found.place
+        done[place] = True
+        profile[place], kind[place], basis[place] = found.profile, found.network, found.basis
+        for name, value in found.measured.items():
+            columns[name][:, place] = value, found.predicted[name], found.log_sd[name]
     for each_refused in rows.refused:
         basis[each_refused.place] = each_refused.why
     return EndToEnd(
@@ -148,6 +165,7 @@ def _result(number: int, rows: PredictedRows) -> EndToEnd:
         tuple(kind),
         tuple(basis),
         tuple(said),
+        row_kind,
     )
 
 

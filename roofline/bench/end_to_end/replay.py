@@ -31,6 +31,7 @@ from roofline.serving.requests import Requests
 from roofline.serving.run.serve import Fleet, serve
 from roofline.serving.run.setup import Asked, page_of, server_of
 from roofline.serving.simulate.checks import check
+from roofline.serving.simulate.disaggregated import Pooled
 from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import Server
@@ -127,16 +128,7 @@ class Known:
         served = self.served(prices)
         if row.mode not in SINGLE:
             return _batch(row, float(served.ttft_s.max()), served.totals.makespan_s)
-        tpot = tpot_of(served)
-        middle = np.median if row.median else np.mean
-        return {
-            "ttft_s": float(middle(served.ttft_s)),
-            "tpot_s": float(middle(tpot)) if len(tpot) else 0.0,
-            "latency_s": float(middle(served.latency_s)),
-            "throughput_tok_s": throughput(
-                row, served.prompt.sum(), served.output.sum(), served.totals.makespan_s
-            ),
-        }
+        return request_metrics(row, served, served.totals.makespan_s)
 
     def _saturated(self, prices: StepPrices) -> Mapping[str, float]:
         """A server that never waits for requests, in the long run."""
@@ -235,7 +227,29 @@ def with_profile(found: Deployment, profile: EngineProfile) -> Deployment:
     return replace(found, calibration=replace(known, profile=profile))
 
 
-def tpot_of(served: Served) -> Array:
+def request_metrics(row: Row, served: Served | Pooled, makespan_s: float) -> Mapping[str, float]:
+    """Every metric of a row whose requests are measured one by one.
+
+    Parameters
+    ----------
+    row
+        Says what its figures are: means or medians, of which tokens and devices.
+    served
+        Its requests.
+    makespan_s
+        From the first arrival to the last answer. [s]
+    """
+    tpot = tpot_of(served)
+    middle = np.median if row.median else np.mean
+    return {
+        "ttft_s": float(middle(served.ttft_s)),
+        "tpot_s": float(middle(tpot)) if len(tpot) else 0.0,
+        "latency_s": float(middle(served.latency_s)),
+        "throughput_tok_s": throughput(row, served.prompt.sum(), served.output.sum(), makespan_s),
+    }
+
+
+def tpot_of(served: Served | Pooled) -> Array:
     """(latency − TTFT) / (tokens − 1) of each request with several tokens. [s]"""
     return np.asarray(served.tpot_s[served.output > 1])
 

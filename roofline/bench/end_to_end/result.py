@@ -86,6 +86,9 @@ class EndToEnd:
         How each row is known, one sentence; why it is not, for the others.
     refused
         Rows that were not predicted, and single metrics of others, with the reason.
+    row_kind
+        What each row is: ``"disagg"``, ``"speculative"``, ``"mlperf_offline"``, … of those that
+        no plain server served, else its quality.
     """
 
     rows: int
@@ -95,6 +98,11 @@ class EndToEnd:
     kind: tuple[str, ...]
     basis: tuple[str, ...]
     refused: tuple[Unread, ...]
+    row_kind: tuple[str, ...]
+
+    def of_kind(self, *names: str) -> Mask:
+        """Rows of some kinds."""
+        return np.array([each in names for each in self.row_kind], dtype=np.bool_)
 
     def figures(self, rows: Mask | None = None) -> dict[str, Any]:
         """Rows, those predicted, and each metric's errors in percent.
@@ -114,7 +122,7 @@ class EndToEnd:
         }
 
     def groups(
-        self, columns: Mapping[str, Sequence[str]]
+        self, columns: Mapping[str, Sequence[str]], within: Mask | None = None
     ) -> list[tuple[dict[str, str], dict[str, Any]]]:
         """Figures of rows that agree in some columns, in order of their names.
 
@@ -122,12 +130,15 @@ class EndToEnd:
         ----------
         columns
             Of the file, as text; ``kind`` and ``profile`` may be among them.
+        within
+            Which rows of the file; None for all.
         """
         if not columns:
             return []
         keys = list(zip(*columns.values(), strict=True))
+        asked = np.ones(self.rows, dtype=np.bool_) if within is None else within
         out = []
-        for key in sorted(set(keys)):
-            rows = np.array([each == key for each in keys])
+        for key in sorted({key for key, some in zip(keys, asked, strict=True) if some}):
+            rows = np.array([each == key for each in keys]) & asked
             out.append((dict(zip(columns, key, strict=True)), self.figures(rows)))
         return out

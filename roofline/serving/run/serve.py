@@ -9,7 +9,7 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.work import Array
 from roofline.serving.requests import Requests
-from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, rounds_of
+from roofline.serving.simulate.drafting import Drafting, in_rounds, in_tokens, reached, rounds_of
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import simulate, stream
 from roofline.serving.simulate.served import Served, Totals
@@ -59,7 +59,9 @@ def drafting_fleet(
     drafting
         What is drafted.
     """
-    rounds = rounds_of(drafting, deployment, fleet.prices, requests)
+    longest = int((requests.prompt + requests.output).max())
+    prices = reached(fleet.prices, fleet.server.max_sequences, longest)
+    rounds = rounds_of(drafting, deployment, prices, requests)
     return replace(
         fleet, prices=rounds.prices, server=rounds.server(fleet.server), drafting=drafting
     )

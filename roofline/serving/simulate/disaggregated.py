@@ -8,6 +8,7 @@ Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670); Splitwise, Patel et al.
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -22,7 +23,10 @@ from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.run import simulate
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import Server
-from roofline.serving.traffic.columns import picked_rows
+from roofline.serving.traffic.columns import part, picked_rows
+
+SETTLED: Final = 2.0**-10
+"""Mean change of when clients ask, over their mean latency, from which on a loop is found. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,23 @@ def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires)
     return Handover(moved.send.cache_s / prompt, moved.receive.cache_s / prompt, moved.latency_s)
 
 
-def disaggregated(given: Requests, prefill: Pool, decode: Pool, wires: Handover) -> Pooled:
+def wires_between(prefill: Deployment, decode: Deployment, gpus: int) -> Wires:
+    """Wires of two pools: links where one node holds all of their devices, else the network.
+
+    Parameters
+    ----------
+    prefill, decode
+        An instance of each kind.
+    gpus
+        Devices of all instances. [1]
+    """
+    inside = prefill.node.name == decode.node.name and gpus <= prefill.node.gpus
+    return "link" if inside else "network"
+
+
+def disaggregated(
+    given: Requests, prefill: Pool, decode: Pool, wires: Handover, *, concurrency: int = 0
+) -> Pooled:
     """Serve requests on two pools.
 
     Parameters
@@ -144,6 +164,9 @@ def disaggregated(given: Requests, prefill: Pool, decode: Pool, wires: Handover)
         Instances of each kind.
     wires
         Between them.
+    concurrency
+        Clients that send the next request, in order, when one is finished; 0 where requests come
+        when they do. [1]
 
     Raises
     ------
@@ -153,6 +176,11 @@ def disaggregated(given: Requests, prefill: Pool, decode: Pool, wires: Handover)
     Notes
     -----
     Left out: that a prompt's cache stays with the prefill instance until it is sent.
+
+    A closed loop is found by serving the first requests at the times that their clients ask at as
+    far as these are known, and from that when they ask next, until the times stay. Nothing that
+    comes later changes what was before, so that each round makes one more request of each client
+    right. Source: waveform relaxation, Lelarasmee et al. 1982, IEEE Trans. CAD 1 (3).
     """
     if (given.after >= 0).any():
         raise InputError(
@@ -160,6 +188,25 @@ def disaggregated(given: Requests, prefill: Pool, decode: Pool, wires: Handover)
             hint="send their turns at times of their own",
         )
     check(given, decode.server)
+    if concurrency < 0:
+        raise InputError(f"concurrency is {concurrency}", hint="give the number of clients")
+    if not concurrency:
+        return _served(given, prefill, decode, wires)
+    asked, known = np.zeros(len(given)), 0
+    while True:
+        before, known = known, min(known + concurrency, len(given))
+        coming = replace(part(given, 0, known), arrival=asked[:known])
+        found = _served(coming, prefill, decode, wires)
+        answered = np.sort(found.finish)[: max(len(given) - concurrency, 0)]
+        again = slice(concurrency, concurrency + len(answered))
+        change = np.abs(answered - asked[again]).mean() if len(answered) else 0.0
+        if before == len(given) and change <= SETTLED * found.latency_s.mean():
+            return found
+        asked[again] = answered
+
+
+def _served(given: Requests, prefill: Pool, decode: Pool, wires: Handover) -> Pooled:
+    """Requests that come when they do, on two pools."""
     count = len(given)
     turn = np.arange(count) % prefill.instances
     alone = replace(given, output=np.ones_like(given.output))

@@ -12,6 +12,7 @@ between tokens is that of `roofline.serving.speculative` within 1 %.
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from roofline.serving.rounds import drafter, verification
 from roofline.serving.simulate.prices import StepPrices
 from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import UNLIMITED, Server
+
+TOGETHER: Final = 64
+"""Rounds of a request that are drawn at once. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +68,38 @@ def in_rounds(given: Requests, drafting: Drafting) -> Requests:
         How many tokens a round has; the last one is cut where the answer ends.
     """
     random = np.random.default_rng(drafting.seed)
-    chances = drafting.chances / drafting.chances.sum()
+    ends = np.cumsum(drafting.chances[:-1]) / drafting.chances.sum()
     left, rounds = given.output - 1, np.zeros(len(given), np.int64)
     open_ = np.flatnonzero(left > 0)
     while len(open_):
-        left[open_] -= 1 + random.choice(len(chances), len(open_), p=chances)
-        rounds[open_] += 1
+        drawn = np.searchsorted(ends, random.random((len(open_), TOGETHER)), side="right")
+        made = np.cumsum(1 + drawn, axis=1)
+        rounds[open_] += 1 + (made[:, :-1] < left[open_, None]).sum(axis=1)
+        left[open_] -= made[:, -1]
         open_ = open_[left[open_] > 0]
     return replace(given, output=1 + rounds)
+
+
+def reached(prices: StepPrices, sequences: int, longest: int) -> StepPrices:
+    """Prices as far as the steps of a server go, so that no others are priced.
+
+    Parameters
+    ----------
+    prices
+        Of the target alone.
+    sequences, longest
+        Most of a step, and the longest of them. [1] [token]
+    """
+    batches = slice(0, int(np.searchsorted(prices.batches, sequences)) + 1)
+    contexts = slice(0, int(np.searchsorted(prices.contexts, longest)) + 1)
+    return replace(
+        prices,
+        batches=prices.batches[batches],
+        contexts=prices.contexts[contexts],
+        decode_s=np.ascontiguousarray(prices.decode_s[batches, contexts]),
+        window_s=prices.window_s[batches],
+        alone_s=prices.alone_s[batches],
+    )
 
 
 def in_tokens(served: Served, given: Requests) -> Served:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Final
 
 from roofline.errors import RooflineError
-from roofline.serving.kv_transfer import Wires, prompt_bytes
-from roofline.serving.simulate.disaggregated import Handover, handover
+from roofline.serving.kv_transfer import prompt_bytes
+from roofline.serving.simulate.disaggregated import Handover, handover, wires_between
 from roofline.study.plan.curve import SHARES, Role
 from roofline.study.plan.option import Option, Pool
 from roofline.study.plan.question import Question
@@ -105,8 +105,7 @@ def _order(pool: Pool, question: Question) -> tuple[float, tuple[bool, bool, boo
 def _wires(option: Option, question: Question) -> Handover | None:
     """Hand-over inside the node where it holds all, else over the network; None without one."""
     prefill, decode = (pool.replica.deployment for pool in option.pools)
-    inside = prefill.node.name == decode.node.name and option.gpus <= prefill.node.gpus
-    wires: Wires = "link" if inside else "network"
+    wires = wires_between(prefill, decode, option.gpus)
     prompt = max(round(question.demand.prompt), 1)
     try:
         found = handover(prefill, decode, prompt, wires)

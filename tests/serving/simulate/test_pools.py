@@ -85,6 +85,50 @@ def test_an_overloaded_split_serves_what_the_closed_form_says(
     assert rate == pytest.approx(Split(prefill, decode).requests_per_s(phases), rel=0.02)
 
 
+def test_more_clients_than_requests_send_all_at_once() -> None:
+    given = requests(0.0, [300, 800, 200] * 20, 40)
+    some, all_ = (
+        disaggregated(given, pool(PREFILL, 2), pool(DECODE), WIRES, concurrency=clients)
+        for clients in (100, 60)
+    )
+    burst = disaggregated(given, pool(PREFILL, 2), pool(DECODE), WIRES)
+    for each in (some, all_):
+        assert (each.finish == burst.finish).all()
+
+
+def test_a_client_asks_when_it_is_answered() -> None:
+    given = requests(0.0, [300, 800, 200] * 4, 40)
+    served = disaggregated(given, pool(PREFILL), pool(DECODE), WIRES, concurrency=1)
+    assert served.arrival[0] == 0.0
+    assert served.arrival[1:] == pytest.approx(served.finish[:-1])
+    alone = disaggregated(requests(0.0, [300], 40), pool(PREFILL), pool(DECODE), WIRES)
+    assert served.latency_s[0] == pytest.approx(alone.latency_s[0])
+
+
+@pytest.mark.parametrize(("prefill", "decode", "clients"), [(1, 1, 24), (2, 1, 48), (1, 3, 20)])
+def test_a_closed_loop_has_as_many_requests_in_flight_as_clients(
+    prefill: int, decode: int, clients: int
+) -> None:
+    rng = np.random.default_rng(0)
+    given = requests(0.0, rng.integers(200, 900, 20 * clients), rng.integers(20, 200, 20 * clients))
+    served = disaggregated(
+        given, pool(PREFILL, prefill), pool(DECODE, decode), WIRES, concurrency=clients
+    )
+    times = np.linspace(0.1, 0.8, 50) * served.finish.max()
+    there = [(served.arrival <= t).sum() - (served.finish <= t).sum() for t in times]
+    assert np.mean(there) == pytest.approx(clients, rel=0.02)
+    one = disaggregated(
+        given, pool(PREFILL, 4 * prefill), pool(DECODE, 4 * decode), WIRES, concurrency=clients
+    )
+    assert one.latency_s.mean() < served.latency_s.mean()
+
+
+def test_no_clients_are_refused() -> None:
+    given = requests(0.0, [300] * 4, 40)
+    with pytest.raises(InputError, match="concurrency is -1"):
+        disaggregated(given, pool(PREFILL), pool(DECODE), WIRES, concurrency=-1)
+
+
 def test_wires_between_deployments_are_those_of_the_closed_form() -> None:
     one, two = on(node="hgx-h100-8"), on(tp=2, node="hgx-h100-8")
     wires = handover(one, two, 2048, "link")

@@ -149,7 +149,7 @@ def test_the_cache_of_what_drafts_goes_over_the_wires() -> None:
 
 
 def test_acceptance_is_moved_as_far_as_one_drafter_was_published() -> None:
-    ends = [p.acceptance.positions[0][0] for p in PUBLISHED if p.target == "deepseek-v3"]
+    ends = [p.acceptance.positions[0][0] for p in PUBLISHED if p.source == "arXiv 2412.19437"]
     middle = Acceptance(((sum(ends) / 2,),))
     moved = [middle.refused(1.0 + x * REFUSED).positions[0][0] for x in (1.0, -1.0)]
     assert moved == pytest.approx(sorted(ends))

@@ -1,0 +1,196 @@
+"""Rows of disaggregated servers: prefill and decode on instances of their own.
+
+``prefill_cfg`` and ``decode_cfg`` say the layout of an instance of each kind and how many there
+are, as JSON in either of two spellings: ``{"num_workers": 1, "tp_size": 4, "attention_dp_size": 1,
+"moe_ep_size": 4}``, or ``{"num_workers": 1, "tp": 4, "ep": 4, "dp_attention": false}``, where the
+attention of ``tp`` devices is data-parallel or not. A throughput per GPU counts the devices that
+decode, as the source divides: by Little's law, clients · tokens / latency / throughput is within
+8 % the number of these in all rows that have a latency.
+"""
+
+import json
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from roofline.bench.end_to_end.cases import Row, row_of
+from roofline.bench.end_to_end.driving import waiting_clients
+from roofline.bench.end_to_end.held_out import Spreads
+from roofline.bench.end_to_end.kinds.prediction import Prediction, wider
+from roofline.bench.end_to_end.metrics import profile_of
+from roofline.bench.end_to_end.record import number, said
+from roofline.bench.end_to_end.replay import CLOSED, Known, known, request_metrics
+from roofline.cost.work import Array
+from roofline.errors import InputError
+from roofline.hardware.catalog import gpu
+from roofline.hardware.engine import engine
+from roofline.serving.simulate.disaggregated import (
+    Pool,
+    disaggregated,
+    handover,
+    wires_between,
+)
+from roofline.serving.simulate.prices import StepPrices
+from roofline.serving.simulate.server import MOST_SEQUENCES
+from roofline.serving.traffic.columns import part
+
+MODE: Final = "disagg"
+CONFIGS: Final = ("prefill_cfg", "decode_cfg")
+
+
+@dataclass(frozen=True)
+class PooledRow:
+    """A measured row of a disaggregated server.
+
+    Attributes
+    ----------
+    prefill, decode
+        The row as an instance of either pool would be asked; their devices are those of an
+        instance.
+    instances
+        Instances of each pool. [1]
+    """
+
+    prefill: Row
+    decode: Row
+    instances: tuple[int, int]
+
+    @property
+    def place(self) -> int:
+        """Place in the file, from 0. [1]"""
+        return self.decode.place
+
+    @property
+    def group(self) -> Hashable:
+        """Deployments of both pools."""
+        return self.prefill.case, self.decode.case
+
+    @cached_property
+    def pools(self) -> tuple[Known, Known]:
+        """An instance of each kind with what serves the row."""
+        return known(self.prefill), known(self.decode)
+
+    @property
+    def clients(self) -> int:
+        """Clients of the closed loop. [1]"""
+        return int(self.decode.batch) + waiting_clients(self.decode)
+
+    @property
+    def gpus(self) -> int:
+        """Devices of both pools. [1]"""
+        sides = zip((self.prefill, self.decode), self.instances, strict=True)
+        return sum(int(row.case.layout.devices) * count for row, count in sides)
+
+    def predict(self, logs: Array, spreads: Spreads) -> Prediction:
+        """Prediction by constants of engines, and their spreads."""
+        before, after = self.pools
+        # Instances that share nothing, with clients of their own, are served once.
+        alike = math.gcd(*self.instances, self.clients)
+        clients, asked = self.clients // alike, after.requests
+        requests = part(asked, 0, max(len(asked) // alike, 1))
+        prefill, decode = (
+            Pool(
+                _behind_a_router(each.prices(profile_of(each, logs))),
+                replace(each.server, max_sequences=min(each.server.max_sequences, clients)),
+                count // alike,
+            )
+            for each, count in zip(self.pools, self.instances, strict=True)
+        )
+        prompt = max(round(float(requests.prompt.mean())), 1)
+        wires = wires_between(before.deployment, after.deployment, self.gpus)
+        handed = handover(before.deployment, after.deployment, prompt, wires)
+        served = disaggregated(requests, prefill, decode, handed, concurrency=clients)
+        decoding = float(self.decode.case.layout.devices) * decode.instances
+        whole = replace(self.decode, devices=decoding)
+        span = float(served.finish.max() - served.arrival.min())
+        sides = {"ttft_s": before}
+        return Prediction(
+            place=self.place,
+            measured=self.decode.measured,
+            predicted=request_metrics(whole, served, span),
+            log_sd={
+                name: wider(spreads, sides.get(name, after), name) for name in self.decode.measured
+            },
+            profile=after.engine.profile,
+            network=after.kind,
+            basis=f"two pools of {after.row.case.gpu}, caches over the {wires}, constants fitted "
+            f"for {after.engine.profile} where one server prefills and decodes",
+        )
+
+
+def _behind_a_router(prices: StepPrices) -> StepPrices:
+    """Prices without the front end of the engine's own server.
+
+    Most rows of TensorRT-LLM name NVIDIA Dynamo, whose compiled router takes requests and hands
+    tokens out. That it takes no time, and that rows of other engines had one too, is assumed.
+    """
+    costs = replace(prices.engine, request_s=0.0, serial_s=0.0, front_end_s=0.0)
+    return replace(prices, engine=costs)
+
+
+def pooled_row(place: int, record: Mapping[str, Any]) -> PooledRow:
+    """Row of a disaggregated server.
+
+    Parameters
+    ----------
+    place
+        In the file, from 0. [1]
+    record
+        Its columns.
+
+    Raises
+    ------
+    InputError
+        It does not say which instances there were, or how many clients.
+    """
+    if drafts := said(record, "speculation"):
+        raise InputError(
+            f"two pools with {drafts}, and how many tokens are drafted is not said",
+            hint="leave speculation blank for plain decoding",
+        )
+    clients = number(record, "batch", 0.0)
+    if not clients:
+        raise InputError("two pools and no number of clients", hint="give batch")
+    sides = [_instance(said(record, name), name) for name in CONFIGS]
+    rows = [
+        replace(
+            row_of(place, {**record, "mode": CLOSED, **layout}), replicas=1.0, batch=clients,
+            requests=number(record, "requests", 0.0),
+        )
+        for layout, _ in sides
+    ]  # fmt: skip
+    rows = [_bounded(row) for row in rows]
+    return PooledRow(rows[0], rows[1], (sides[0][1], sides[1][1]))
+
+
+def _bounded(row: Row) -> Row:
+    """The row with as many sequences as the simulator knows, where its engine would run more."""
+    groups = int(row.case.layout.dp)
+    usual = engine(row.case.engine).sequences_on(gpu(row.case.gpu))
+    if usual * groups <= MOST_SEQUENCES:
+        return row
+    own = 1 if row.case.engine == "sglang" else groups
+    return replace(row, max_sequences=MOST_SEQUENCES // own)
+
+
+def _instance(text: str, name: str) -> tuple[dict[str, float], int]:
+    """Columns of an instance's layout, and how many instances there are."""
+    if not text:
+        raise InputError("which devices prefill and which decode is not said", hint=f"give {name}")
+    try:
+        told = json.loads(text)
+    except json.JSONDecodeError:
+        raise InputError(f"{name} is no JSON", hint="give the layout of an instance") from None
+    if not told.get("num_workers"):
+        raise InputError(
+            "two pools of instances that nobody counted", hint="give num_workers of both"
+        )
+    if "dp_attention" in told:
+        tp, ep = told["tp"], told["ep"]
+        tp, dp = (1, tp) if told["dp_attention"] else (tp, 1)
+    else:
+        tp, dp, ep = (told[key] or 1 for key in ("tp_size", "attention_dp_size", "moe_ep_size"))
+    columns = {"n_gpus": tp * dp, "tp": tp, "attn_dp": dp, "ep": ep, "pp": told.get("pp_size", 1)}
+    return columns, int(told["num_workers"])

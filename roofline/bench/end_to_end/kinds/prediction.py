@@ -1,0 +1,80 @@
+"""A predicted row of its own kind, and what predicts one."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from roofline.bench.end_to_end import held_out
+from roofline.bench.end_to_end.held_out import LONE, Spreads
+from roofline.bench.end_to_end.replay import Known
+from roofline.cost.work import Array
+
+UNFITTED: Final = LONE
+"""Factor on the spread of closed loops where no row of that kind was fitted to. Assumed. [1]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A predicted row.
+
+    Attributes
+    ----------
+    place
+        In the file, from 0. [1]
+    measured, predicted
+        Metrics that the row has, in SI units, by name.
+    log_sd
+        Log standard deviation of each prediction. [1]
+    profile, network
+        Profile of its engine, and kind of its network.
+    basis
+        How it is known, one sentence.
+    """
+
+    place: int
+    measured: Mapping[str, float]
+    predicted: Mapping[str, float]
+    log_sd: Mapping[str, float]
+    profile: str
+    network: str
+    basis: str
+
+
+class ApartRow(Protocol):
+    """A row that is read, and can be predicted."""
+
+    @property
+    def place(self) -> int:
+        """Place in the file, from 0. [1]"""
+
+    @property
+    def group(self) -> Hashable:
+        """What rows share that are priced by the same tables."""
+
+    def predict(self, logs: Array, spreads: Spreads) -> Prediction:
+        """Prediction by constants of engines, and their spreads.
+
+        Raises
+        ------
+        RooflineError
+            It cannot be served.
+        """
+
+
+def wider(spreads: Spreads, each: Known, metric: str, more: float = 0.0) -> float:
+    """Log standard deviation of a metric of a row of a kind that nothing was fitted to. [1]
+
+    Parameters
+    ----------
+    spreads
+        Of the profiles.
+    each
+        The row as a plain server would serve it.
+    metric
+        Which.
+    more
+        Log standard deviation of what else is not known. [1]
+    """
+    return float(np.hypot(held_out.of(spreads, each, metric) * UNFITTED, more))

@@ -1,0 +1,123 @@
+"""Which kind a measured row is, and predictions of rows that no plain server served."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, Final
+
+from roofline.bench.end_to_end import profiles
+from roofline.bench.end_to_end.cases import Unread
+from roofline.bench.end_to_end.held_out import Spreads
+from roofline.bench.end_to_end.kinds import drafted_rows, mlperf_rows, pooled_rows
+from roofline.bench.end_to_end.kinds.prediction import ApartRow, Prediction
+from roofline.bench.end_to_end.record import said
+from roofline.cost.work import Array
+from roofline.errors import InputError, RooflineError
+from roofline.study.executors import cores
+
+if TYPE_CHECKING:
+    import pandas
+
+PLAIN: Final = "ok"
+"""Kind of rows whose file has no ``quality``."""
+READERS: Final[Mapping[str, Callable[[int, Mapping[str, Any]], ApartRow]]] = {
+    pooled_rows.MODE: pooled_rows.pooled_row,
+    drafted_rows.KIND: drafted_rows.drafted_row,
+    **dict.fromkeys(mlperf_rows.MODES, mlperf_rows.mlperf_row),
+}
+"""What reads a row of each kind that is predicted apart."""
+MANY: Final = 50
+"""Rows from which on more than one process predicts them. [1]"""
+_JOB: list[tuple[Array, Spreads]] = []
+"""Constants that forked processes inherit, so that none are sent."""
+
+Predicted = Prediction | Unread
+
+
+def kind_of(record: Mapping[str, Any]) -> str:
+    """Kind of a row: one of `READERS`, else what its ``quality`` says.
+
+    Examples
+    --------
+    >>> kind_of({"mode": "disagg"}), kind_of({"mode": "steady_concurrency", "speculation": "mtp"})
+    ('disagg', 'speculative')
+    >>> kind_of({"mode": "steady_concurrency"}), kind_of({"mode": "offline_max", "quality": "wip"})
+    ('ok', 'wip')
+    """
+    mode = said(record, "mode")
+    if mode in READERS:
+        return mode
+    return drafted_rows.KIND if said(record, "speculation") else said(record, "quality") or PLAIN
+
+
+def kinds(frame: "pandas.DataFrame") -> tuple[str, ...]:
+    """Kind of each row of a table of measurements."""
+    columns = [name for name in ("mode", "speculation", "quality") if name in frame]
+    records = frame[columns].to_dict("records")
+    return tuple(kind_of({str(key): value for key, value in each.items()}) for each in records)
+
+
+def predicted_apart(
+    frame: "pandas.DataFrame", kind: Sequence[str]
+) -> tuple[list[Prediction], list[Unread]]:
+    """Rows that are predicted apart, and those of them that cannot be.
+
+    Parameters
+    ----------
+    frame
+        Columns of the shared measurements.
+    kind
+        Kind of each row.
+
+    Notes
+    -----
+    Constants are the shipped ones, which are fitted to none of these rows.
+    """
+    places = [place for place, name in enumerate(kind) if name in READERS]
+    rows: list[ApartRow] = []
+    refused: list[Unread] = []
+    for place, record in zip(places, frame.iloc[places].to_dict("records"), strict=True):
+        told = {str(key): value for key, value in record.items()}
+        try:
+            rows.append(READERS[kind[place]](place, told))
+        except (RooflineError, LookupError, ValueError) as error:
+            refused.append(Unread(place, _why(error)))
+    found = _predicted(rows)
+    refused += [each for each in found if isinstance(each, Unread)]
+    return [each for each in found if isinstance(each, Prediction)], refused
+
+
+def _why(error: Exception) -> str:
+    hint = error.hint if isinstance(error, InputError) else ""
+    return f"{error} ({hint})" if hint else str(error)
+
+
+def _predicted(rows: Sequence[ApartRow]) -> list[Predicted]:
+    """Predictions of rows; those of a deployment one after the other, in one process."""
+    shares: dict[Any, list[ApartRow]] = {}
+    for row in sorted(rows, key=lambda row: repr(row.group)):
+        shares.setdefault(row.group, []).append(row)
+    _JOB.append(profiles.load())
+    try:
+        if len(rows) < MANY or cores() == 1 or not hasattr(os, "fork"):
+            found = [_share(share) for share in shares.values()]
+        else:
+            with ProcessPoolExecutor(cores(), get_context("fork")) as pool:
+                together = -(-len(shares) // cores())
+                found = list(pool.map(_share, shares.values(), chunksize=together))
+    finally:
+        _JOB.pop()
+    return [each for share in found for each in share]
+
+
+def _share(rows: Sequence[ApartRow]) -> list[Predicted]:
+    """Predictions of rows of one deployment."""
+    logs, spreads = _JOB[-1]
+    out: list[Predicted] = []
+    for row in rows:
+        try:
+            out.append(row.predict(logs, spreads))
+        except RooflineError as error:
+            out.append(Unread(row.place, _why(error)))
+    return out
