@@ -633,6 +633,13 @@ class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
     stream_interval: int = parameter(
         "Tokens of an answer that the server sends together.", default=1, unit="token"
     )
+    dp_timeout_iters: int = parameter(
+        "Steps that prompts wait until each copy of attention has one; 0: none.",
+        text="Steps that prompts wait at most until each copy of attention has one, as in "
+        "TensorRT-LLM's ``attention_dp_config``; 0 where they do not.",
+        default=0,
+        unit="1",
+    )
     cold: bool = parameter(
         "The server has just started: its first prompts wait.", default=False, option="--cold"
     )

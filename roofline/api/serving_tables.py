@@ -44,6 +44,7 @@ def settings(served: Served, deployment: Deployment, share: float | None) -> Tab
         "new tokens of a step": _or_own(served.token_budget),
         "steps between looks at new requests": f"{served.recv_interval:,}",
         "tokens sent together": f"{served.stream_interval:,}",
+        "steps that prompts wait for others": f"{served.dp_timeout_iters:,}",
         "longest sequence": _or_own(served.max_context),
         "chunked prefill": "yes" if served.chunked_prefill else "no",
         "prefix caching": "yes" if served.prefix_caching else "no",
@@ -81,6 +82,7 @@ def asking(
         ("--token-budget", served.token_budget),
         ("--recv-interval", served.recv_interval if served.recv_interval > 1 else None),
         ("--stream-interval", served.stream_interval if served.stream_interval > 1 else None),
+        ("--dp-timeout-iters", served.dp_timeout_iters or None),
     ]
     eager = "" if served.cuda_graphs else " --no-cuda-graphs"
     return (

@@ -111,6 +111,8 @@ class Served:
     recv_interval: int = 1
     stream_interval: int = 1
     """Decode steps between looks at new requests; tokens that are sent together. [1] [token]"""
+    dp_timeout_iters: int = 0
+    """Steps that prompts wait at most until each copy of attention has one. [1]"""
     chunked_prefill: bool = True
     prefix_caching: bool = True
     """Whether prompts are cut to fill a step; whether equal prefixes are kept once."""

@@ -63,6 +63,8 @@ KEYS: Final[Mapping[str, str]] = {
     "max_seq_len": "max-seq-len",
     "enable_chunked_prefill": "enable-chunked-prefill",
     "enable_attention_dp": "enable-attention-dp",
+    "attention_dp_config.enable_balance": "dp-balance",
+    "attention_dp_config.timeout_iters": "dp-timeout-iters",
     "pp_partition": "stages",
     "dtype": "dtype",
     "disable_overlap_scheduler": "no-overlap",
@@ -75,3 +77,6 @@ KEYS: Final[Mapping[str, str]] = {
     "speculative_config.speculative_model": "draft-model",
     "speculative_config.speculative_model_dir": "draft-model",
 }
+TIMEOUT_ITERS: Final = 50
+"""Steps of ``attention_dp_config.timeout_iters`` where nobody says
+(https://nvidia.github.io/TensorRT-LLM/llm-api/reference/AttentionDpConfig.html). [1]"""

@@ -52,6 +52,7 @@ def read(line: Line, files: Files) -> Read:
         token_budget=None if tokens is None else tokens * groups,
         max_context=given.whole("max-seq-len"),
         memory=None if free is None else Share(free, "free"),
+        dp_timeout_iters=_waiting(given),
         chunked_prefill=given.switch("enable-chunked-prefill"),
         prefix_caching=given.switch("block-reuse", default=True),
         cuda_graphs=graphs,
@@ -74,6 +75,12 @@ def _layout_read(given: Given) -> Layout:
     dp = tp if given.switch("enable-attention-dp") else 1
     stages = shared.stages_of(given.find("stages"), pp)
     return Layout(tp=tp // dp, cp=cp, dp=dp, ep=experts, pp=pp, stages=stages)
+
+
+def _waiting(given: Given) -> int:
+    """Steps that prompts wait for others where copies of attention are balanced. [1]"""
+    steps = given.whole("dp-timeout-iters")
+    return (steps or facts.TIMEOUT_ITERS) if given.switch("dp-balance") else 0
 
 
 def _speculation_read(given: Given) -> Speculation | None:

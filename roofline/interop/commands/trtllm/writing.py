@@ -104,6 +104,11 @@ def _settings(served: Served, site: Site, notes: Notes) -> dict[str, Any]:
     out: dict[str, Any] = {}
     if served.layout.dp != 1:
         out["enable_attention_dp"] = True
+    if served.dp_timeout_iters:
+        out["attention_dp_config"] = {
+            "enable_balance": True,
+            "timeout_iters": served.dp_timeout_iters,
+        }
     if served.layout.stages:
         out["pp_partition"] = list(served.layout.stages)
     if served.weights in shared.DTYPES and site.stored in shared.DTYPES:
