@@ -21,7 +21,7 @@ from roofline.bench.kernel_rows import (
     group_of,
     parts,
 )
-from roofline.cost.kernels import sparse, sparse_columns
+from roofline.cost.kernels import choice, sparse, sparse_columns
 from roofline.cost.kernels.form import Form
 from roofline.cost.work import Array
 from roofline.errors import InputError
@@ -116,7 +116,7 @@ def _families(rows: "pandas.DataFrame") -> Labels:
 def form_of(op: str, name: dict[str, str]) -> Form:
     """Form of a kind of rows."""
     if op.endswith("topk"):
-        return sparse.CHOICE
+        return choice.FORM
     if op.endswith("logits"):
         return sparse.SCORING
     if op.endswith("attn"):

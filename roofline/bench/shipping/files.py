@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from roofline.bench.own import FOLDER
-from roofline.bench.shipping.archive import pack, unpack
+from roofline.bench.shipping.archive import unpack
 from roofline.content import shipped
 from roofline.cost.calibration.kernel import Kernel, Label
 from roofline.errors import DocumentError
@@ -123,8 +123,7 @@ def fit_of(label: Label) -> Kernel:
     """
     path = path_of(label)
     try:
-        with zipfile.ZipFile(path) as archive:
-            return unpack(label, archive.read(f"{label.kind}/{label.variant}"))
+        return unpack(label, stored(label))
     except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise DocumentError(
             f"the calibration {label.kind} {label.variant} cannot be read: {error}",
@@ -133,28 +132,34 @@ def fit_of(label: Label) -> Kernel:
         ) from error
 
 
-def write(fits: Iterable[tuple[Entry, Kernel]], into: Path) -> None:
+def stored(label: Label) -> bytes:
+    """A shipped fit as its archive has it."""
+    with zipfile.ZipFile(path_of(label)) as archive:
+        return archive.read(f"{label.kind}/{label.variant}")
+
+
+def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
     """Write an index and its archives; the same fits make the same bytes.
 
     Parameters
     ----------
     fits
-        All of them.
+        All of them, packed.
     into
         Folder, as `folder` is.
     """
     ordered = sorted(fits, key=lambda fit: _order(fit[0]))
-    archives: dict[tuple[str, str], list[tuple[Entry, Kernel]]] = {}
-    for entry, kernel in ordered:
-        archives.setdefault((entry.device, entry.provider), []).append((entry, kernel))
+    archives: dict[tuple[str, str], list[tuple[Entry, bytes]]] = {}
+    for entry, packed in ordered:
+        archives.setdefault((entry.device, entry.provider), []).append((entry, packed))
     for old in into.glob("*/*.zip"):
         old.unlink()
     for (device, provider), inside in archives.items():
         (into / device).mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(into / device / f"{provider}.zip", "w") as archive:
-            for entry, kernel in inside:
+            for entry, packed in inside:
                 member = zipfile.ZipInfo(f"{entry.kind}/{entry.variant}", LONG_AGO)
-                archive.writestr(member, pack(kernel), zipfile.ZIP_DEFLATED)
+                archive.writestr(member, packed, zipfile.ZIP_DEFLATED)
     with (into / INDEX).open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(each.name for each in fields(Entry))

@@ -1,8 +1,8 @@
 """From a folder of measurements to the calibrations that are shipped, in parallel.
 
-``python -m roofline.bench.shipping.making MEASUREMENTS [KIND …]`` writes
+``python -m roofline.bench.shipping.making MEASUREMENTS [KIND[/KERNEL] …]`` writes
 ``hwspecs/calibrations/<device>/<provider>.zip`` and the index, and prints what moved. With kinds,
-the fits of all others stay as they are.
+or kernels of a kind by a part of their names, the fits of all others stay as they are.
 """
 
 import os
@@ -25,7 +25,7 @@ from roofline.bench.held_out import DEVIATIONS, errors
 from roofline.bench.kernel_rows import Group, release
 from roofline.bench.rows import checked
 from roofline.bench.shipping.archive import pack, unpack
-from roofline.bench.shipping.files import Entry, entries, fit_of, folder, write
+from roofline.bench.shipping.files import Entry, entries, folder, stored, write
 from roofline.bench.shipping.variants import KINDS, label_of
 from roofline.bench.validation import READERS
 from roofline.cost.calibration.kernel import Kernel, Label
@@ -146,9 +146,21 @@ def _source(group: Group) -> str:
     return f"{len(group):,} rows of {source}: {told}"
 
 
-def made(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Entry, Kernel]]:
-    """Fits of all groups of some kinds, the largest first; what cannot be fitted is told."""
-    _JOBS[:] = sorted(jobs_of(folder, kinds), key=lambda job: -len(job[1]))
+def meant(kind: str, kernel: str, wanted: Iterable[str]) -> bool:
+    """Whether a kernel of a kind of fits is one of those wanted, ``KIND`` or ``KIND/KERNEL``."""
+    asked = (each.partition("/") for each in wanted)
+    return any(KINDS[each] == kind and part in kernel for each, _, part in asked)
+
+
+def made(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[Entry, Kernel]]:
+    """Fits of all groups that are wanted, the largest first; what cannot be fitted is told."""
+    kinds = dict.fromkeys(each.partition("/")[0] for each in wanted)
+    jobs = [
+        (label, group)
+        for label, group in jobs_of(folder, kinds)
+        if meant(label.kind, group.name.get("kernel", ""), wanted)
+    ]
+    _JOBS[:] = sorted(jobs, key=lambda job: -len(job[1]))
     with ProcessPoolExecutor(cores(), get_context("fork")) as pool:
         for first, second in pool.map(fitted, range(len(_JOBS))):
             if isinstance(second, bytes):
@@ -159,17 +171,20 @@ def made(folder: Path, kinds: Sequence[str]) -> Iterator[tuple[Entry, Kernel]]:
 
 
 def main(measurements: Path, kinds: Sequence[str]) -> None:
-    """Refit some kinds or all, write all fits, and print what moved."""
+    """Refit some kinds or kernels or all, write all fits, and print what moved."""
     began = time.perf_counter()
     wanted = tuple(kinds) or tuple(FILES)
     try:
         before = dict(entries())
     except (OSError, RooflineError):
         before = {}
-    again = {KINDS[kind] for kind in wanted}
-    kept = [(entry, fit_of(label)) for label, entry in before.items() if label.kind not in again]
+    kept = [
+        (entry, stored(label))
+        for label, entry in before.items()
+        if not meant(label.kind, entry.kernel, wanted)
+    ]
     found = list(made(measurements, wanted))
-    write([*kept, *found], folder())
+    write([*kept, *((entry, pack(kernel)) for entry, kernel in found)], folder())
     for entry, _ in sorted(found, key=lambda fit: fit[0].label.__repr__()):
         old = before.get(entry.label)
         said = f"{entry.median:.1%} / {entry.p90:.1%}, {entry.inside:.0%} inside"

@@ -23,8 +23,6 @@ from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, V
 from roofline.cost.kernels.warm import cache_bytes_per_s
 from roofline.cost.work import Array
 
-REDUCED: Final = 16
-"""Query rows that a block of the reduction joins."""
 MISS: Final = 4.0
 """Exponent of the share of reads that miss the last-level cache once what is read outgrows it."""
 
@@ -81,7 +79,7 @@ def parts(dims: Dims, machine: Machine, constants: Values) -> Parts:
     join = (
         constants["combine"] * (split > 1)
         + constants["merge"] * np.log2(split)
-        + constants["reduce"] * joined * np.ceil(heads * dims["new"] / REDUCED) / sms
+        + constants["reduce"] * joined * np.ceil(heads * dims["new"] / dims["joins"]) / sms
         + constants["copy"] * dims["copies"]
     )
     return Parts(block, load, memory, join)

@@ -27,6 +27,8 @@ MARGIN: Final = 1.1
 ``hopper/flash_prepare_scheduler.cu``)."""
 WIDE: Final = 256.0
 """Head width from which FlashInfer's blocks have 64 query rows at most."""
+ALWAYS: Final = 1e9
+"""Batch of kernels that launch the reduction whatever the batch is."""
 LIGHT: Final = 4.0
 """Blocks per SM of its kernel without tensor cores, which is planned by its occupancy; assumed."""
 TILES: Final = 0.0
@@ -65,13 +67,15 @@ class Kernel:
     vector_width: float = 1.0
     """Query heads of a group from which tensor cores multiply [1]; fewer are multiplied by a
     kernel without them where the cache has as many bytes per element [B]."""
+    joins: float = 16.0
+    """Query rows that a block of the reduction joins; assumed where it is not one. [1]"""
 
 
 MASKED: Final = Kernel(splits=64.0, slots=1.0, plan=BALANCED, least=512.0)
 """Masked multi-head attention of TensorRT-LLM, a block for each head (``multi_block_grid_setup``):
 each of 1024 threads takes 16 bytes of eight keys."""
 FLASHINFER: Final = Kernel(
-    splits=1024.0, slots=2.0, rows=(16.0, 64.0, 128.0), plan=GRID, least=128.0
+    splits=1024.0, slots=2.0, rows=(16.0, 64.0, 128.0), plan=GRID, least=128.0, joins=1.0
 )
 KERNELS: Final[Mapping[str, Kernel]] = {
     "vllm_flash_attn": Kernel(splits=128.0, slots=2.0, swaps=True),
@@ -81,7 +85,14 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "flashinfer": replace(FLASHINFER, vector=4.0, vector_width=2.0),
     "torch_flow_flashinfer": FLASHINFER,
     "triton": Kernel(
-        splits=8.0, slots=1.0, planned=np.inf, rows=(16.0,), keys=32.0, plan=GROWING, vector=2.0
+        splits=8.0,
+        slots=1.0,
+        planned=ALWAYS,
+        rows=(16.0,),
+        keys=32.0,
+        plan=GROWING,
+        vector=2.0,
+        joins=1.0,
     ),
     "roofline": Kernel(splits=128.0, slots=2.0),
 }
@@ -90,9 +101,11 @@ a group into rows where a sequence has one query and the layer no window, and se
 other heads are blocks of their own. Its heuristic counts two blocks per SM. FlashAttention-3 in
 vLLM: splits are bounded by 32, and planned on the device, up to the largest batch of a CUDA graph,
 512 (``VLLM_FLASH_ATTN_MAX_NUM_SPLITS_FOR_CUDA_GRAPH``). FlashInfer: ``scheduler.cuh``,
-``PrefillBinarySearchKVChunkSize`` and ``FA2DetermineCtaTileQ``. SGLang's Triton kernels:
-``decode_attention.py`` and ``get_num_kv_splits_triton``, with 8 splits at most and a second kernel
-that always joins. The kernel of ``microbench/cuda``: `roofline.bench.gpu.attention.decode_splits`.
+``PrefillBinarySearchKVChunkSize`` and ``FA2DetermineCtaTileQ``; ``cascade.cuh`` joins a head of a
+query in each block. SGLang's Triton kernels: ``decode_attention.py`` and
+``get_num_kv_splits_triton``, with 8 splits at most and a second kernel that always joins, a block
+for each sequence and head. The kernel of ``microbench/cuda``:
+`roofline.bench.gpu.attention.decode_splits`.
 """
 USUAL: Final = Kernel(splits=32.0, slots=1.0)
 """Schedule of a kernel that is not named here; assumed."""
@@ -160,6 +173,7 @@ def scheduled(dims: Dims, kernel: str) -> dict[str, Array]:
         "plan": known.plan * ones,
         "least": known.least * (HEAD_DIM / dims["head_dim"] if known.plan == BALANCED else ones),
         "planned": known.planned * ones,
+        "joins": known.joins * ones,
         # A transposed view needs no copy where one of its sides is 1.
         "copies": np.where(known.swaps & swapped & (kv_heads > 1) & (batch > 1), 1.0, 0.0),
     }

@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from roofline.cost.kernels import choice
 from roofline.cost.kernels.form import Constant, Dims, Form, Machine, Regimes, Values
 from roofline.cost.kernels.warm import cache_bytes_per_s
 from roofline.cost.work import Array
@@ -309,12 +310,6 @@ SCORING: Final = _form(
     ("context", "new", "batch"),
 )
 """Scores of the index alone."""
-CHOICE: Final = _form(
-    "index-choice",
-    (*AROUND, "choose", "row", "lane", "long", "abreast", "skip"),
-    ("context", "new", "batch"),
-)
-"""Choice of the best alone."""
 FORMS: Final = {
     "sparse-step": STEP_MODULE,
     "sparse-module": MODULE,
@@ -324,7 +319,7 @@ FORMS: Final = {
     "sparse-copied": COPIED_MODULE,
     "sparse-attention": ATTENTION,
     "sparse-scores": SCORING,
-    "sparse-choice": CHOICE,
+    "sparse-choice": choice.FORM,
 }
 """By the name that a calibration file has for them. Source: DeepSeek-AI 2025 (DeepSeek-V3.2),
 section 2.1, for index and choice; DeepSeek-AI 2026 (DeepSeek-V4), section 2.3; FlashMLA

@@ -43,7 +43,7 @@ def tokens(batch: Array, new: Array, context: Array, width: float = 2.0) -> dict
 
 INDEX: Final = (
     "entries", "scored", "judged", "index_macs", "index_rows", "index_faster", "entry_bytes",
-    "score_rows", "busy", "chooses",
+    "score_rows", "busy", "chooses", "chosen",
 )  # fmt: skip
 ATTENTION: Final = (
     "attends", "met", "unique", "rows", "groups", "together", "pair_macs", "key_bytes", "ends",
@@ -100,6 +100,7 @@ def index(
         "score_rows": one * rows,
         "busy": (context - first) / new,
         "chooses": one,
+        "chosen": one * top_k / blocks,
     }
 
 

@@ -66,7 +66,7 @@ def test_a_stored_fit_is_the_fit(tmp_path: Path) -> None:
     fits = [(files.entries()[label], files.fit_of(label)) for label in some]
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        files.write(fits, tmp_path / name)
+        files.write([(entry, pack(kernel)) for entry, kernel in fits], tmp_path / name)
     stored = [
         {
             path.relative_to(tmp_path / name): path.read_bytes()

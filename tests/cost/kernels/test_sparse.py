@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from roofline.cost.kernels import sparse, sparse_columns
+from roofline.cost.kernels import choice, sparse, sparse_columns
 from roofline.cost.kernels.form import Form, machine
 from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
@@ -74,7 +74,7 @@ CASES: Final[Mapping[str, tuple[Form, Callable[[], Columns]]]] = {
     ),
     "attention": (sparse.ATTENTION, lambda: compressed(tokens())),
     "scores": (sparse.SCORING, lambda: index(tokens()) | {"chooses": np.zeros(COUNT)}),
-    "choice": (sparse.CHOICE, lambda: index(tokens()) | {"index_macs": np.zeros(COUNT)}),
+    "choice": (choice.FORM, lambda: index(tokens()) | {"index_macs": np.zeros(COUNT)}),
 }
 
 

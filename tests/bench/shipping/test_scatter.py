@@ -1,0 +1,69 @@
+"""Scatter of rows about their neighbours, and what is said of groups beside it."""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pytest
+
+from roofline.bench.kernel_rows import Group
+from roofline.bench.shipping.files import entries
+from roofline.bench.shipping.making import meant
+from roofline.bench.shipping.scatter import FEW, floor, lines, near, outside, scatter
+from roofline.cost.kernels.form import machine
+from roofline.cost.kernels.gemm import GEMM
+from roofline.hardware.catalog import gpu
+
+H100: Final = machine(gpu("h100-sxm"), "bf16")
+ROWS: Final = 4000
+SPREAD: Final = 0.1
+
+
+def group(noise: float, rows: int = ROWS) -> Group:
+    """Times that grow as a power of m, with noise in their logarithm; m in steps of a quarter."""
+    m = np.tile(2.0 ** np.arange(0.0, 10.0, 0.25), rows // 40)
+    n = np.repeat(np.arange(1.0, rows // 40 + 1.0), 40)
+    dims = {"m": m, "n": n, "k": np.full(rows, 512.0)}
+    random = np.random.default_rng(5)
+    measured = 1e-6 * m**0.7 * n**0.3 * np.exp(noise * random.standard_normal(rows))
+    families = n.astype(np.int64)
+    places = np.arange(rows)
+    form = GEMM["bfloat16"]
+    return Group({"gpu": "h100-sxm"}, form, H100, dims, measured, families, places, "bf16")
+
+
+def test_scatter_is_the_noise_of_one_row() -> None:
+    """Median and 90th percentile of a normal distribution: 0.674 and 1.645 deviations."""
+    found = scatter(group(SPREAD))
+    assert found is not None
+    assert found[0] == pytest.approx(np.expm1(0.674 * SPREAD), rel=0.05)
+    assert found[1] == pytest.approx(np.expm1(1.645 * SPREAD), rel=0.05)
+
+
+def test_a_power_has_no_scatter() -> None:
+    assert scatter(group(0.0)) == pytest.approx((0.0, 0.0), abs=1e-9)
+
+
+def test_nothing_is_said_of_few_rows() -> None:
+    some = group(SPREAD)[np.arange(FEW)]
+    assert scatter(some) is None
+
+
+def test_a_group_outside_is_near_a_floor_that_explains_both_errors() -> None:
+    entry = replace(next(iter(entries().values())), kind="gemm", rows=5000, median=0.06, p90=0.2)
+    assert outside(entry)
+    assert not outside(replace(entry, median=0.04, p90=0.14))
+    assert not outside(replace(entry, rows=200))
+    assert near(entry, floor("gemm", (0.05, 0.15)))
+    assert not near(entry, floor("gemm", (0.05, 0.1)))
+    assert floor("moe", (0.001, 0.001)) == (0.008, 0.04)
+    *_, line = lines([(entry, (0.05, 0.15))], {entry.label: "m +1 -2 +3"})
+    assert line.endswith("| 4.0 / 14 | 6.0 / 20 | 5.0 / 15 * | m +1 -2 +3 |")
+
+
+def test_kernels_are_meant_by_their_kind_or_by_a_part_of_their_names() -> None:
+    wanted = ("sparse-attention/topk", "moe")
+    assert meant("sparse-attention", "fast_topk_transform_fused", wanted)
+    assert not meant("sparse-attention", "FLASHMLA_SPARSE", wanted)
+    assert meant("moe", "any", wanted)
+    assert not meant("gemm", "topk", wanted)
