@@ -168,7 +168,9 @@ class GpuCalibration:
         """Fit that stands for a kernel: of any provider, the engine's first, or of one of them."""
         key = (provider, gpu.name, gpu.architecture, kind, *variants)
         if key not in self._found:
-            labels = [each for each in self.labels if provider in ("", each.provider)]
+            labels: Sequence[Label] = self.labels
+            if provider:
+                labels = [each for each in labels if each.provider == provider]
             wanted = provider or self.engine
             self._found[key] = nearest(
                 labels, self.load, gpu, wanted, kind, variants, in_steps=True
