@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
@@ -29,7 +30,7 @@ from roofline.cost.work import Array, Op, distinct
 from roofline.errors import InputError
 from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
-from roofline.serving.simulate.kernels import StepKernels
+from roofline.serving.simulate.kernels import StepKernels, StepPart
 from roofline.serving.simulate.server import Server
 from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
 
@@ -365,8 +366,19 @@ def prices_of_lengths(
     ends = new * np.array([1.0 - spread, 1.0, 1.0 + spread])
     chunks = distinct(np.clip(np.append(spaced(1, int(chunk), 1), ends), 1.0, chunk))
     before = distinct(np.append(np.arange(0.0, longest, chunk), longest))
-    alone = _alone(kernels, batches)
     contexts, windows = np.array([mean]), np.array([left])
+    # What all the tables below are made of, in one look-up.
+    parts = [
+        _alone_part(deployment, batches),
+        _attended_part(deployment, batches, contexts).part,
+        _others_part(deployment, np.union1d(tokens, batches)),
+        _head_part(deployment, batches),
+        _chunk_part(deployment, chunks, before + cached),
+    ]
+    if window:
+        parts.append(_attended_part(deployment, batches, windows, window).part)
+    kernels.look_up(parts)
+    alone = _alone(kernels, batches)
     return StepPrices(
         batches=batches,
         contexts=contexts,
@@ -414,17 +426,42 @@ def _window(deployment: Deployment) -> int:
     return max(counts, key=lambda window: counts[window], default=0)
 
 
-def _attended(
-    kernels: StepKernels, batches: Array, contexts: Array, window: int | None = None
-) -> Array:
-    """Attention of a step that only decodes, of shape (batches, contexts). [s]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Attended:
+    """Attention of steps that only decode, before it is priced.
+
+    Attributes
+    ----------
+    part
+        Its operators, of every different step.
+    number
+        Micro-batches that take turns in each. [1]
+    place
+        Which row of different steps each batch is. [1]
+    contexts
+        Steps of a row. [1]
+    """
+
+    part: StepPart
+    number: Array
+    place: NDArray[np.intp]
+    contexts: int
+
+    def seconds(self, kernels: StepKernels) -> Array:
+        """Time, of shape (batches, contexts). [s]"""
+        found = period(kernels.seconds(self.part), self.number)
+        found = np.broadcast_to(found, self.number.shape).reshape(-1, self.contexts)
+        return found[self.place]
+
+
+def _attended_part(
+    deployment: Deployment, batches: Array, contexts: Array, window: int | None = None
+) -> _Attended:
+    """Attention of a step that only decodes at batches and contexts.
 
     With a window, that of layers which have it; else that of all others.
     """
-    shape = (len(batches), len(contexts))
-    if window == 0:
-        return np.zeros(shape)
-    layout, inside = kernels.deployment.layout, _window(kernels.deployment)
+    layout, inside = deployment.layout, _window(deployment)
 
     def wanted(op: Op) -> bool:
         # Those with a ratio see all of the context beside their window, at that ratio.
@@ -441,46 +478,68 @@ def _attended(
     )
     number, size = np.repeat(pairs, len(contexts), axis=1)
     group = Group(size, 1.0, np.tile(contexts, pairs.shape[1]), GROUP)
-    part = "decode" if window is None else "window"
-    found = period(kernels.seconds(part, group, wanted), number)
-    found = np.broadcast_to(found, size.shape).reshape(pairs.shape[1], len(contexts))
-    return found[place.ravel()]
+    part = StepPart("decode" if window is None else "window", group, wanted)
+    return _Attended(part, number, place.ravel(), len(contexts))
+
+
+def _attended(
+    kernels: StepKernels, batches: Array, contexts: Array, window: int | None = None
+) -> Array:
+    """Attention of a step that only decodes, of shape (batches, contexts). [s]"""
+    if window == 0:
+        return np.zeros((len(batches), len(contexts)))
+    return _attended_part(kernels.deployment, batches, contexts, window).seconds(kernels)
+
+
+def _alone_part(deployment: Deployment, batches: Array) -> StepPart:
+    """What is no attention in steps that only decode."""
+    _, size = turns(batches, deployment.layout)
+    return StepPart("alone", Group(size, 1.0, np.ones_like(batches), GROUP), rest)
 
 
 def _alone(kernels: StepKernels, batches: Array) -> Array:
     """Part of a step that only decodes which is no attention. [s]"""
-    number, size = turns(batches, kernels.deployment.layout)
-    group = Group(size, 1.0, np.ones_like(batches), GROUP)
-    others = period(kernels.seconds("alone", group, rest), number)
+    number, _ = turns(batches, kernels.deployment.layout)
+    others = period(kernels.seconds(_alone_part(kernels.deployment, batches)), number)
     return np.broadcast_to(others, batches.shape).copy()
+
+
+def _others_part(deployment: Deployment, tokens: Array) -> StepPart:
+    """What is no attention in steps of so many new tokens, for one row of logits."""
+    layout = deployment.layout
+    _, size = turns(tokens, layout)
+    return StepPart("others", Group(layout.dp, size / layout.dp, size / layout.dp, GROUP), rest)
 
 
 def _others(kernels: StepKernels) -> Callable[[Array], Array]:
     """Step of so many new tokens without its attention, for one row of logits."""
-    layout = kernels.deployment.layout
+    deployment = kernels.deployment
     seen = np.zeros(0)
-
-    def group(tokens: Array) -> Group:
-        _, size = turns(tokens, layout)
-        return Group(layout.dp, size / layout.dp, size / layout.dp, GROUP)
 
     def price(tokens: Array) -> Array:
         nonlocal seen
         seen = np.union1d(seen, tokens)
-        number, _ = turns(tokens, layout)
+        number, _ = turns(tokens, deployment.layout)
         stages = kernels.seconds(
-            "others", group(tokens), rest, lambda: group(halved(seen, tokens, AHEAD))
+            _others_part(deployment, tokens),
+            lambda: _others_part(deployment, halved(seen, tokens, AHEAD)).group,
         )
         return np.broadcast_to(period(stages, number), tokens.shape).copy()
 
     return price
 
 
+def _head_part(deployment: Deployment, rows: Array) -> StepPart:
+    """What is no attention in steps of so many rows of logits, each of its own sequence."""
+    _, size = turns(rows, deployment.layout)
+    each = np.ones_like(rows)
+    return StepPart("head", Group(size, each, each, GROUP), rest)
+
+
 def _head(kernels: StepKernels, rows: Array, others: Callable[[Array], Array]) -> Array:
     """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
-    number, size = turns(rows, kernels.deployment.layout)
-    each = np.ones_like(rows)
-    stages = kernels.seconds("head", Group(size, each, each, GROUP), rest)
+    number, _ = turns(rows, kernels.deployment.layout)
+    stages = kernels.seconds(_head_part(kernels.deployment, rows))
     whole = np.broadcast_to(period(stages, number), rows.shape)
     return np.maximum(whole - others(rows), 0.0)
 
@@ -511,14 +570,19 @@ def _attention(
     return chunks, cached, price(chunks, cached)
 
 
+def _chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart:
+    """Attention of every chunk after every number of cached tokens."""
+    new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
+    return StepPart("chunks", Group(deployment.layout.dp, new, before + new, GROUP), attends)
+
+
 def _chunked(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     """Attention of chunks for each of their tokens, of shape (chunks, cached). [s]"""
-    groups = kernels.deployment.layout.dp
-    new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
-    group = Group(groups, new, before + new, GROUP)
-    whole = pace(kernels.seconds("chunks", group, attends))
-    each = np.broadcast_to(whole, new.shape) / (groups * new)
-    return each.reshape(len(chunks), len(cached))
+    shape, groups = (len(chunks), len(cached)), kernels.deployment.layout.dp
+    whole = pace(kernels.seconds(_chunk_part(kernels.deployment, chunks, cached)))
+    return np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape) / (
+        groups * chunks[:, None]
+    )
 
 
 def attends(op: Op) -> bool:
