@@ -10,7 +10,8 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
@@ -142,14 +143,19 @@ def fit_of(label: Label) -> Kernel:
     """
     path = path_of(label)
     try:
-        with zipfile.ZipFile(path) as archive:
-            return unpack(label, archive.read(f"{label.kind}/{label.variant}"))
+        return unpack(label, _archive(path).read(f"{label.kind}/{label.variant}"))
     except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise DocumentError(
             f"the calibration {label.kind} {label.variant} cannot be read: {error}",
             hint="install roofline again",
             where=str(path),
         ) from error
+
+
+@lru_cache(maxsize=8)
+def _archive(path: Path) -> zipfile.ZipFile:
+    """An archive in memory: to read where its members are takes as long as to read one."""
+    return zipfile.ZipFile(BytesIO(path.read_bytes()))
 
 
 def write(fits: Iterable[tuple[Entry, Kernel]], into: Path) -> None:

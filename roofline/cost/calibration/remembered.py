@@ -6,7 +6,7 @@ format have all other kernels in common.
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final, TypeAlias
 
@@ -210,26 +210,33 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
 
 
 def at_once(calibration: Calibration, gpu: Gpu, ops: Sequence[Op]) -> list[Measured | None]:
-    """Prices of operators of a step, as `together` has them; none is remembered.
+    """Prices of operators of a step, with the fits that they are from.
 
     Parameters
     ----------
     calibration, gpu
-        Who is asked, about which device.
+        Who is asked, about which device. Only what was `Remembered` before is remembered.
     ops
-        Any number.
+        Any number; those that one kernel does are looked up at once.
 
     Raises
     ------
     RooflineError
         The device lacks the arithmetic of one of them.
     """
+    if isinstance(calibration, Remembered):
+        told = together([(calibration, op) for op in ops])
+        if error := next((each for each in told if isinstance(each, RooflineError)), None):
+            raise error
+        return [each for each in told if not isinstance(each, RooflineError)]
     sorts: dict[Hashable, list[int]] = {}
     for place, op in enumerate(ops):
         sorts.setdefault((_sort(op), _fixed(op)), []).append(place)
     out: list[Measured | None] = [None] * len(ops)
     for places in sorts.values():
-        for place, price in zip(places, _looked_up(calibration, gpu, [ops[each] for each in places]), strict=True):
+        for place, price in zip(
+            places, _looked_up(calibration, gpu, [ops[each] for each in places]), strict=True
+        ):
             out[place] = price
     return out
 
@@ -264,9 +271,10 @@ def _looked_up(
 
 def _line(memory: Memory | None, op: Op, wide: tuple[int, ...]) -> tuple[Op, Repeats | None]:
     """An operator's rows that differ, in line, and which of them its places are; None if all do."""
+    if len(wide) < 2:
+        return op, None
     line = grids.in_line(op, wide)
-    grid = len(wide) > 1 and min(wide) > 1
-    again = memory.repeats(line) if memory is not None and grid else None
+    again = memory.repeats(line) if memory is not None and min(wide) > 1 else None
     return (line if again is None else grids.taken(line, again.first)), again
 
 
@@ -284,7 +292,7 @@ def _same(calibration: Remembered, op: Op) -> Hashable:
 
 
 def _told(calibration: Remembered, op: Op) -> tuple[Hashable, ...]:
-    """Calibration that is asked, and what decides about an operator's kernel but for its numbers."""
+    """Calibration that is asked, and the sort of an operator."""
     return (id(calibration.memory), calibration.scope, *_sort(op))
 
 
@@ -326,10 +334,10 @@ def _spread(found: Measured, rows: slice, wide: tuple[int, ...], again: Repeats 
         own = value[rows].copy() if again is None else value[rows][again.place]
         return own.reshape(wide) if wide else float(own[0])
 
-    return Measured(
-        spread(found.seconds),
-        spread(found.log_sd),
-        spread(found.basis),
+    return replace(
+        found,
+        seconds=spread(found.seconds),
+        log_sd=spread(found.log_sd),
+        basis=spread(found.basis),
         start_s=spread(found.start_s),
-        kind=found.kind,
     )

@@ -12,11 +12,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.remembered import at_once
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, KernelGains, gains_on
 from roofline.cost.measured import Measured
-from roofline.cost.roof import CHOSEN, HOST, Time, parts, roofed
+from roofline.cost.roof import CHOSEN, Time, measured_each, parts, roofed
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.serving.stages import LaidOut, laid_out
@@ -174,21 +173,16 @@ class StepKernels:
     def look_up(self, parts: Sequence[StepPart]) -> None:
         """Look several parts up at once, none of which is known yet."""
         made = [(part, laid_out(self.deployment, part.group)) for part in parts]
-        known = iter(self._measured([op for part, laid in made for op in part.of(laid)]))
+        ops = [op for part, laid in made for op in part.of(laid)]
+        known = iter(measured_each(ops, self.deployment))
         for part, laid in made:
             self.known[part.name] = self._told(part, laid, known)
 
     def _times(self, part: StepPart) -> KernelTimes:
         """Times of kernels alone."""
         laid = laid_out(self.deployment, part.group)
-        return self._told(part, laid, iter(self._measured(part.of(laid))))
-
-    def _measured(self, ops: Sequence[Op]) -> list[Measured | None]:
-        """Measurements of one execution of operators by themselves; None where there are none."""
-        calibration = self.deployment.calibration
-        if calibration is None:
-            return [None] * len(ops)
-        return at_once(calibration, self.deployment.node.gpu, ops)
+        known = measured_each(part.of(laid), self.deployment)
+        return self._told(part, laid, iter(known))
 
     def _told(self, part: StepPart, laid: LaidOut, told: Iterator[Measured | None]) -> KernelTimes:
         """Times of the kernels of a step of which it is known what measurements say of them."""
@@ -200,7 +194,7 @@ class StepKernels:
             stage: list[StepKernel] = []
             for op in filter(part.wanted, ops.values()):
                 known = next(told)
-                if known is None or op.kind == HOST:
+                if known is None:
                     time = roofed(op, self.deployment.node.gpu, float(op.repeat), None)
                     known = Measured(time.overlapped, 0.0, 0.0)
                     stage.append(StepKernel(_bare(op), None))
