@@ -14,7 +14,7 @@ from roofline.serving import advice, grounds, room, tables
 from roofline.serving.asking import asked_of
 from roofline.serving.explain import explain_all
 from roofline.serving.explain.parts import worst
-from roofline.serving.notes import notes, steady_notes
+from roofline.serving.notes import latent_forms, notes, steady_notes
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
 from roofline.serving.static_columns import StaticBatches, static_batches
 from roofline.serving.steady import steady_state
@@ -172,8 +172,9 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
     except RooflineError as error:
         no_steady = error.message
     most = room.largest_batch(deployment, work, batch.utilization)
-    batches = batches_of(batch, most)
-    changes = advice.changes(batch, batches.steps)
+    batches, forms = batches_of(batch, most), latent_forms(batch)
+    beside = [step for form in forms.values() for step in form.steps]
+    changes = advice.changes(batch, [*batches.steps, *beside])
     derivations = explain_all(batch, replicas, steady)
     prefix = "static_" if steady else ""
     least = tables.at_published_rates(batch) if batch.calibrated else None
@@ -205,7 +206,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
         derivations=derivations,
         notes=(
             *steady_notes(batch, steady, no_steady),
-            *notes(batch, replicas),
+            *notes(batch, replicas, forms),
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.by_kind import kernel_query
+from roofline.cost.calibration.by_kind import CONVERSION, CONVERSION_OF_EXPERTS, kernel_query
 from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
 from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.rows import sorted_out, together
@@ -140,9 +140,9 @@ class GpuCalibration:
         if op.kind == "collective":
             wired = self._wired(op, gpu)
             return wired and replace(wired, seconds=wired.seconds * op.dims["times"])
-        if op.name.startswith("quantise-"):
+        if op.name.startswith(CONVERSION):
             # Measured products make their own inputs; the form of the product has the time.
-            kind = "moe" if op.name.startswith("quantise-experts") else "gemm"
+            kind = "moe" if op.name.startswith(CONVERSION_OF_EXPERTS) else "gemm"
             if self.find(gpu, kind, NARROW) is None:
                 return None
             zero = np.zeros_like(np.asarray(op.work.activation_bytes))

@@ -112,9 +112,12 @@ FREE: Final[Mapping[str, frozenset[str]]] = {
     "pointwise": frozenset({"m", "reads", "writes"}),
     "lookup": frozenset({"m", "reads", "writes"}),
     "collective": frozenset({"bytes", "ranks"}),
-    "moe": frozenset({"m", "n", "k", "rows", "tokens", "hidden", "inter"}),
 }
 """Dimensions by kind of operator that its kernel is not chosen by."""
+ROUTED: Final = frozenset(
+    {*("m", "n", "k", "reads", "writes"), *("rows", "tokens", "hidden", "inter", "touched", "own")}
+)
+"""The same of operators of a mixture of experts, or by which rows are sorted before it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +310,7 @@ def _fixed(op: Op) -> Hashable:
     Columns of one kernel may differ from row to row, but what is one number of a whole operator may
     decide about its kernel: only of those dimensions that never do, it may be another.
     """
-    free = FREE.get(op.kind, frozenset())
+    free = ROUTED if "touched" in op.dims else FREE.get(op.kind, frozenset())
     return tuple(
         isinstance(value, np.ndarray) or value
         for name, value in op.dims.items()
