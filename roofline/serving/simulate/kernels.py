@@ -18,34 +18,11 @@ from roofline.cost.measured import Measured
 from roofline.cost.roof import CHOSEN, Time, measured_each, parts, roofed
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, Work
+from roofline.serving.simulate.parts import StepPart
 from roofline.serving.stages import LaidOut, laid_out
 
 Points = NDArray[np.complex128]
 NOTHING: Final = Work()
-
-
-@dataclass(frozen=True, slots=True)
-class StepPart:
-    """Some operators of steps.
-
-    Attributes
-    ----------
-    name
-        Of these operators of steps of such groups.
-    group
-        One micro-batch. Either its sequences or their new tokens are an array, with the context
-        over the same axis.
-    wanted
-        Which operators.
-    """
-
-    name: str
-    group: Group
-    wanted: Callable[[Op], bool]
-
-    def of(self, laid: LaidOut) -> list[Op]:
-        """Those operators of a step on all different stages, one after the other."""
-        return [op for op in laid.ops if self.wanted(op)]
 
 
 @dataclass(frozen=True, slots=True)

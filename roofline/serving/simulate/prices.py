@@ -19,26 +19,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
-from roofline.cost.layers.loading import CACHE
 from roofline.cost.pipeline import pace, period
-from roofline.cost.step import Group
-from roofline.cost.work import Array, Op, distinct
+from roofline.cost.work import Array, distinct
 from roofline.errors import InputError
-from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
-from roofline.serving.simulate.kernels import StepKernels, StepPart
+from roofline.serving.simulate.kernels import StepKernels
+from roofline.serving.simulate.parts import (
+    alone_part,
+    attended_part,
+    chunk_part,
+    head_part,
+    others_part,
+    window_of,
+)
 from roofline.serving.simulate.server import Server
 from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
 
-GROUP: Final = "tabled"
-"""Name of the group of sequences, by which its operators are told from the others."""
-BROUGHT: Final = ("gather-context", CACHE)
-"""What brings keys to where they are attended to: part of attention, whatever its name."""
-ATTENTION: Final = ("decode-attention", "latent-attention")
 EVERY_BATCH: Final = 256
 EVERY_FEW: Final = 32
 """The same for attention, whose kernels take rows and no tiles of them."""
@@ -248,7 +247,7 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
         _with_windows(deployment, spaced(1, most, 2)),
         **fine,
     )
-    window = min(_window(deployment), most)
+    window = min(window_of(deployment), most)
     windows = refined(
         lambda x: (_attended(kernels, few, x, window) + beside).T,
         spaced(1, max(window, 1), 2),
@@ -353,7 +352,7 @@ def prices_of_lengths(
     kernels = StepKernels(deployment, deployment.kernel_gains)
     batches = _batches(deployment, server.max_sequences + 1, 16)
     mean = prompt + output / 2.0
-    window = min(_window(deployment), prompt + output)
+    window = min(window_of(deployment), prompt + output)
     left = float(np.clip(mean, 1.0, max(window, 1)))
     new = prompt - cached
     budget = server.token_budget or new * server.max_sequences
@@ -369,14 +368,14 @@ def prices_of_lengths(
     contexts, windows = np.array([mean]), np.array([left])
     # What all the tables below are made of, in one look-up.
     parts = [
-        _alone_part(deployment, batches),
-        _attended_part(deployment, batches, contexts).part,
-        _others_part(deployment, np.union1d(tokens, batches)),
-        _head_part(deployment, batches),
-        _chunk_part(deployment, chunks, before + cached),
+        alone_part(deployment, batches),
+        attended_part(deployment, batches, contexts).part,
+        others_part(deployment, np.union1d(tokens, batches)),
+        head_part(deployment, batches),
+        chunk_part(deployment, chunks, before + cached),
     ]
     if window:
-        parts.append(_attended_part(deployment, batches, windows, window).part)
+        parts.append(attended_part(deployment, batches, windows, window).part)
     kernels.look_up(parts)
     alone = _alone(kernels, batches)
     return StepPrices(
@@ -413,102 +412,21 @@ def _fineness(deployment: Deployment) -> _Fineness:
     return {"tolerance": JUMPS, "most": MOST_JUMPS, "rounds": FEW_ROUNDS}
 
 
-def _window(deployment: Deployment) -> int:
-    """Keys that most layers with a window see, or choose; 0 where there are none. [token]"""
-    counts: dict[int, int] = {}
-    for block, number in deployment.architecture.kinds.items():
-        mixer = block.mixer
-        if isinstance(mixer, (Attention, Mla)):
-            chosen = mixer.index.top_k if mixer.index is not None else 0
-            window = chosen or (mixer.window if isinstance(mixer, Attention) else 0) or 0
-            counts[window] = counts.get(window, 0) + number
-    counts.pop(0, None)
-    return max(counts, key=lambda window: counts[window], default=0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Attended:
-    """Attention of steps that only decode, before it is priced.
-
-    Attributes
-    ----------
-    part
-        Its operators, of every different step.
-    number
-        Micro-batches that take turns in each. [1]
-    place
-        Which row of different steps each batch is. [1]
-    contexts
-        Steps of a row. [1]
-    """
-
-    part: StepPart
-    number: Array
-    place: NDArray[np.intp]
-    contexts: int
-
-    def seconds(self, kernels: StepKernels) -> Array:
-        """Time, of shape (batches, contexts). [s]"""
-        found = period(kernels.seconds(self.part), self.number)
-        found = np.broadcast_to(found, self.number.shape).reshape(-1, self.contexts)
-        return found[self.place]
-
-
-def _attended_part(
-    deployment: Deployment, batches: Array, contexts: Array, window: int | None = None
-) -> _Attended:
-    """Attention of a step that only decodes at batches and contexts.
-
-    With a window, that of layers which have it; else that of all others.
-    """
-    layout, inside = deployment.layout, _window(deployment)
-
-    def wanted(op: Op) -> bool:
-        # Those with a ratio see all of the context beside their window, at that ratio.
-        windowed = op.kind in ATTENTION and inside > 0 and op.dims.get("window") == inside
-        windowed = windowed and "ratio" not in op.dims
-        return attends(op) and windowed == (window is not None)
-
-    # Groups of devices have as many sequences each as the one with most of them.
-    turn = turns(batches, layout)
-    number, size = (np.broadcast_to(each, batches.shape) for each in turn)
-    groups = float(layout.dp)
-    pairs, place = np.unique(
-        np.stack([number, np.ceil(size / groups) * groups]), axis=1, return_inverse=True
-    )
-    number, size = np.repeat(pairs, len(contexts), axis=1)
-    group = Group(size, 1.0, np.tile(contexts, pairs.shape[1]), GROUP)
-    part = StepPart("decode" if window is None else "window", group, wanted)
-    return _Attended(part, number, place.ravel(), len(contexts))
-
-
 def _attended(
     kernels: StepKernels, batches: Array, contexts: Array, window: int | None = None
 ) -> Array:
     """Attention of a step that only decodes, of shape (batches, contexts). [s]"""
     if window == 0:
         return np.zeros((len(batches), len(contexts)))
-    return _attended_part(kernels.deployment, batches, contexts, window).seconds(kernels)
-
-
-def _alone_part(deployment: Deployment, batches: Array) -> StepPart:
-    """What is no attention in steps that only decode."""
-    _, size = turns(batches, deployment.layout)
-    return StepPart("alone", Group(size, 1.0, np.ones_like(batches), GROUP), rest)
+    asked = attended_part(kernels.deployment, batches, contexts, window)
+    return asked.table(kernels.seconds(asked.part))
 
 
 def _alone(kernels: StepKernels, batches: Array) -> Array:
     """Part of a step that only decodes which is no attention. [s]"""
     number, _ = turns(batches, kernels.deployment.layout)
-    others = period(kernels.seconds(_alone_part(kernels.deployment, batches)), number)
+    others = period(kernels.seconds(alone_part(kernels.deployment, batches)), number)
     return np.broadcast_to(others, batches.shape).copy()
-
-
-def _others_part(deployment: Deployment, tokens: Array) -> StepPart:
-    """What is no attention in steps of so many new tokens, for one row of logits."""
-    layout = deployment.layout
-    _, size = turns(tokens, layout)
-    return StepPart("others", Group(layout.dp, size / layout.dp, size / layout.dp, GROUP), rest)
 
 
 def _others(kernels: StepKernels) -> Callable[[Array], Array]:
@@ -521,25 +439,18 @@ def _others(kernels: StepKernels) -> Callable[[Array], Array]:
         seen = np.union1d(seen, tokens)
         number, _ = turns(tokens, deployment.layout)
         stages = kernels.seconds(
-            _others_part(deployment, tokens),
-            lambda: _others_part(deployment, halved(seen, tokens, AHEAD)).group,
+            others_part(deployment, tokens),
+            lambda: others_part(deployment, halved(seen, tokens, AHEAD)).group,
         )
         return np.broadcast_to(period(stages, number), tokens.shape).copy()
 
     return price
 
 
-def _head_part(deployment: Deployment, rows: Array) -> StepPart:
-    """What is no attention in steps of so many rows of logits, each of its own sequence."""
-    _, size = turns(rows, deployment.layout)
-    each = np.ones_like(rows)
-    return StepPart("head", Group(size, each, each, GROUP), rest)
-
-
 def _head(kernels: StepKernels, rows: Array, others: Callable[[Array], Array]) -> Array:
     """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
     number, _ = turns(rows, kernels.deployment.layout)
-    stages = kernels.seconds(_head_part(kernels.deployment, rows))
+    stages = kernels.seconds(head_part(kernels.deployment, rows))
     whole = np.broadcast_to(period(stages, number), rows.shape)
     return np.maximum(whole - others(rows), 0.0)
 
@@ -570,29 +481,13 @@ def _attention(
     return chunks, cached, price(chunks, cached)
 
 
-def _chunk_part(deployment: Deployment, chunks: Array, cached: Array) -> StepPart:
-    """Attention of every chunk after every number of cached tokens."""
-    new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
-    return StepPart("chunks", Group(deployment.layout.dp, new, before + new, GROUP), attends)
-
-
 def _chunked(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     """Attention of chunks for each of their tokens, of shape (chunks, cached). [s]"""
     shape, groups = (len(chunks), len(cached)), kernels.deployment.layout.dp
-    whole = pace(kernels.seconds(_chunk_part(kernels.deployment, chunks, cached)))
+    whole = pace(kernels.seconds(chunk_part(kernels.deployment, chunks, cached)))
     return np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape) / (
         groups * chunks[:, None]
     )
-
-
-def attends(op: Op) -> bool:
-    """Whether an operator is of one group of sequences, and not of all new tokens."""
-    return GROUP in op.name or op.name.startswith(BROUGHT)
-
-
-def rest(op: Op) -> bool:
-    """Whether an operator depends on the new tokens of a step alone."""
-    return not attends(op)
 
 
 def _with_windows(deployment: Deployment, points: Array) -> Array:
