@@ -7,7 +7,7 @@ of a linear layer, and the others tell families of shapes apart.
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +124,7 @@ def located(
     those are remembered, one by one.
     """
     rows = np.ascontiguousarray(at if waves is None else np.hstack([at, waves]))
-    keys = rows.view(np.dtype((np.void, rows.strides[0]))).ravel().tolist()
+    keys: list[Any] = rows.view(np.dtype((np.void, rows.strides[0]))).ravel().tolist()
     with _LOCK:
         known = _KNOWN.setdefault(
             (id(residual), id(hull)), _Rows((residual, hull), {}, np.empty(0), np.empty(0))
