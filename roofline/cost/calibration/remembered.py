@@ -176,8 +176,8 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     Notes
     -----
     The time of a row is that of the operator alone, whatever it is looked up with. A look-up of a
-    thousand rows takes a few times as long as that of ten. Which fit it is from is not told: nobody
-    asks that of a point among thousands.
+    thousand rows takes a few times as long as that of ten. The fit that a time is from is that of
+    most rows of the look-up: nobody asks that of a point among thousands.
     """
     places: dict[Hashable, Hashable] = {}
     waiting: set[Hashable] = set()
