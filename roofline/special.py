@@ -61,6 +61,11 @@ def gammaln(x: Any) -> Any:
     return compiled(UFUNCS).gammaln(x)
 
 
+def lambertw(x: Any) -> Any:
+    """Number y of which y·exp(y) is x, for x of 0 and more. [1]"""
+    return compiled(UFUNCS)._lambertw(x, 0, 1e-8).real
+
+
 def ndtr(x: Any) -> Any:
     """Probability that a normal variable is at most x standard deviations above its mean. [1]"""
     return compiled(UFUNCS).ndtr(x)

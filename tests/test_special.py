@@ -33,6 +33,7 @@ def test_functions_are_those_of_scipy_to_the_last_bit() -> None:
     some = np.linspace(0.01, 0.99, 50)
     for name in ("gammaln", "ndtr", "ndtri"):
         assert np.array_equal(getattr(special, name)(some), getattr(whole, name)(some))
+    assert np.array_equal(special.lambertw(some), whole.lambertw(some).real)
     for name in ("gammainc", "gammaincinv"):
         assert np.array_equal(getattr(special, name)(2.5, some), getattr(whole, name)(2.5, some))
 

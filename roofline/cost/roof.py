@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofline.cost.calibration.remembered import at_once
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, KernelGains
 from roofline.cost.measured import DATASHEET, UNMEASURED, Measured
@@ -115,15 +116,17 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     MissingRateError
         The device lacks the arithmetic.
     """
-    known = measured_alone(op, deployment)
+    (known,) = measured_each([op], deployment)
     return roofed(op, deployment.node.gpu, executions, known, deployment.kernel_gains)
 
 
-def measured_alone(op: Op, deployment: Deployment) -> Measured | None:
-    """Measurements of one execution of an operator by itself; None where there are none."""
-    if deployment.calibration is None or op.kind == HOST:
-        return None
-    return deployment.calibration.price(op, deployment.node.gpu)
+def measured_each(ops: Sequence[Op], deployment: Deployment) -> list[Measured | None]:
+    """Measurements of one execution of operators by themselves; None where there are none."""
+    known = deployment.calibration
+    if known is None:
+        return [None] * len(ops)
+    told = iter(at_once(known, deployment.node.gpu, [op for op in ops if op.kind != HOST]))
+    return [None if op.kind == HOST else next(told) for op in ops]
 
 
 def roofed(
@@ -256,5 +259,10 @@ def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:
     deployment
         Where it runs.
     """
-    timed = [(op, roof(op, deployment, float(op.repeat))) for op in ops.values()]
+    gpu, gains = deployment.node.gpu, deployment.kernel_gains
+    known = measured_each(list(ops.values()), deployment)
+    timed = [
+        (op, roofed(op, gpu, float(op.repeat), told, gains))
+        for op, told in zip(ops.values(), known, strict=True)
+    ]
     return parts(timed).seconds(deployment)

@@ -1,6 +1,6 @@
 """What binds a static batch, and what would help most: each change is priced, not guessed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isclose
@@ -13,7 +13,8 @@ from roofline.hardware.links import host_link
 from roofline.hardware.machine import Link
 from roofline.model import parameters, precision
 from roofline.serving import room
-from roofline.serving.static import OpTime, StaticBatch, static_batch
+from roofline.serving.phases import GridStep, ask_together, remembering
+from roofline.serving.static import OpTime, Phases, StaticBatch, phases, priced
 from roofline.serving.workload import Workload
 from roofline.units import show_binary
 
@@ -49,30 +50,39 @@ class Change:
     fits: bool
 
 
-def changes(batch: StaticBatch) -> tuple[Change, ...]:
-    """Price each change that applies; those that cannot be asked for are left out."""
-    out = []
+def changes(batch: StaticBatch, beside: Sequence[GridStep] = ()) -> tuple[Change, ...]:
+    """Price each change that applies; those that cannot be asked for are left out.
+
+    Parameters
+    ----------
+    batch
+        The original.
+    beside
+        Steps whose kernels are looked up with those of the changes.
+    """
+    made: list[tuple[str, str, Phases]] = []
     for name, option, changed, workload in _candidates(batch):
-        deployment = changed
-        try:
+        with suppress(RooflineError):
+            deployment = changed
             if changed.offload.least:
                 deployment = room.enough(changed, workload, batch.utilization)
-            other = static_batch(
-                deployment, workload, utilization=batch.utilization, operators=False
+            made.append((name, option, phases(remembering(deployment), workload)))
+    ask_together([*beside, *(step for *_, each in made for step in each.steps)])
+    out = []
+    for name, option, each in made:
+        with suppress(RooflineError):
+            other = priced(each, utilization=batch.utilization, operators=False)
+            out.append(
+                Change(
+                    name,
+                    option,
+                    ttft=other.ttft_s / batch.ttft_s,
+                    tpot=other.tpot_s / batch.tpot_s if batch.tpot_s else 1.0,
+                    throughput=(other.throughput_tok_s / other.devices)
+                    / (batch.throughput_tok_s / batch.devices),
+                    fits=other.memory.fits,
+                )
             )
-        except RooflineError:
-            continue
-        out.append(
-            Change(
-                name,
-                option,
-                ttft=other.ttft_s / batch.ttft_s,
-                tpot=other.tpot_s / batch.tpot_s if batch.tpot_s else 1.0,
-                throughput=(other.throughput_tok_s / other.devices)
-                / (batch.throughput_tok_s / batch.devices),
-                fits=other.memory.fits,
-            )
-        )
     return tuple(out)
 
 
@@ -142,13 +152,13 @@ def shares(ops: dict[str, OpTime]) -> dict[str, float]:
 
 
 def sentences(
-    batch: StaticBatch, priced: tuple[Change, ...], most: int, reason: str = ""
+    batch: StaticBatch, changed: tuple[Change, ...], most: int, reason: str = ""
 ) -> tuple[str, ...]:
     """What a reader should take away: whether it fits, what binds, what would help most.
 
     Parameters
     ----------
-    batch, priced
+    batch, changed
         What was asked, and changes of it.
     most
         Sequences of the largest batch that fits. [1]
@@ -159,7 +169,7 @@ def sentences(
     for phase, ops in (("Prefill", batch.prefill), ("Decode", batch.decode)):
         if ops:
             out.append(f"{phase} is bound by {listed(shares(ops))}.")
-    askable = [change for change in priced if change.option and change.fits]
+    askable = [change for change in changed if change.option and change.fits]
     if batch.decode and askable:
         best = min(askable, key=lambda change: change.tpot)
         if best.tpot < 0.995:

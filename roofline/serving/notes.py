@@ -1,6 +1,6 @@
 """What a reader must know to read the figures of a static batch right, one sentence each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +10,8 @@ from roofline.cost.moe import touched
 from roofline.cost.stages import pipeline
 from roofline.model.architecture import Mla, Moe, Recurrent
 from roofline.serving import layout_notes
-from roofline.serving.static import StaticBatch, static_batch
+from roofline.serving.phases import remembering
+from roofline.serving.static import Phases, StaticBatch, phases, priced
 from roofline.units import show, show_binary
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 FORMS: Final = ("expanded", "absorbed")
 
 
-def notes(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
+def notes(
+    batch: StaticBatch, replicas: int, forms: Mapping[str, Phases] | None = None
+) -> tuple[str, ...]:
     """What times rest on; conventions, omissions and choices behind the figures."""
-    return (*_grounds(batch), *conventions(batch, replicas))
+    return (*_grounds(batch), *conventions(batch, replicas, forms))
 
 
 def steady_notes(
@@ -61,7 +64,9 @@ def steady_notes(
     return tuple(out)
 
 
-def conventions(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
+def conventions(
+    batch: StaticBatch, replicas: int, forms: Mapping[str, Phases] | None = None
+) -> tuple[str, ...]:
     """Conventions, omissions and choices behind the figures."""
     options, work = batch.deployment.options, batch.workload
     causal = options.mask == "causal" and batch.deployment.architecture.causal
@@ -96,7 +101,7 @@ def conventions(batch: StaticBatch, replicas: int) -> tuple[str, ...]:
         out.append("Without a KV cache every token computes its whole context again: cubic.")
     if options.attention == "naive":
         out.append("Naive attention writes and reads the T×S scores in device memory.")
-    out += _kinds(batch)
+    out += _kinds(batch, latent_forms(batch) if forms is None else forms)
     if not batch.deployment.node.gpu.usd_per_hour:
         out.append("No price is assumed for this device: give one with --price.")
     return tuple(out)
@@ -162,7 +167,7 @@ def _mine(used: Iterable[Label]) -> list[str]:
     return [f"By your own calibration {' and '.join(own)}: {', '.join(kernels)}{shipped}."]
 
 
-def _kinds(batch: StaticBatch) -> list[str]:
+def _kinds(batch: StaticBatch, forms: Mapping[str, Phases]) -> list[str]:
     """What must be known of kinds of layer that are not plain attention and dense products."""
     deployment, work = batch.deployment, batch.workload
     out = []
@@ -181,8 +186,8 @@ def _kinds(batch: StaticBatch) -> list[str]:
             f"{part.experts} experts under {spread}; their weights are read, "
             f"not those of {part.active} a token."
         )
-    if any(isinstance(b.mixer, Mla) for b in deployment.architecture.kinds):
-        out.append(_latent_forms(batch))
+    if forms:
+        out.append(_latent(batch, forms))
     layout = deployment.layout
     stage = pipeline(deployment.architecture, layout, deployment.node)[batch.memory.stage]
     mine, longest = -(-work.batch // int(layout.dp)), float(work.longest)
@@ -197,14 +202,21 @@ def _kinds(batch: StaticBatch) -> list[str]:
     return out
 
 
-def _latent_forms(batch: StaticBatch) -> str:
-    """What latent attention takes in each of its forms, and which one is used."""
-    deployment, options = batch.deployment, batch.deployment.options
-    forms = {
-        form: static_batch(replace(deployment, options=replace(options, mla=form)), batch.workload)
+def latent_forms(batch: StaticBatch) -> dict[str, Phases]:
+    """Steps of the batch by each form of latent attention; none without such layers."""
+    deployment, options = remembering(batch.deployment), batch.deployment.options
+    if not any(isinstance(block.mixer, Mla) for block in deployment.architecture.kinds):
+        return {}
+    return {
+        form: phases(replace(deployment, options=replace(options, mla=form)), batch.workload)
         for form in FORMS
     }
-    phases = []
+
+
+def _latent(batch: StaticBatch, forms: Mapping[str, Phases]) -> str:
+    """What latent attention takes in each of its forms, and which one is used."""
+    taken = {form: priced(steps, operators=False) for form, steps in forms.items()}
+    told = []
     for phase, ops, attribute in (
         ("prefill", batch.prefill, "ttft_s"),
         ("decode", batch.decode, "tpot_s"),
@@ -212,7 +224,7 @@ def _latent_forms(batch: StaticBatch) -> str:
         used = next((form for form in FORMS if f"attention-{form}" in ops), None)
         if used is not None:
             other = next(form for form in FORMS if form != used)
-            times = (getattr(forms[form], attribute) for form in (used, other))
+            times = (getattr(taken[form], attribute) for form in (used, other))
             mine, theirs = (show(seconds, "s") for seconds in times)
-            phases.append(f"{phase} runs {used} ({mine}; {other} {theirs})")
-    return f"Latent attention: {', '.join(phases)}; --mla forces a form."
+            told.append(f"{phase} runs {used} ({mine}; {other} {theirs})")
+    return f"Latent attention: {', '.join(told)}; --mla forces a form."

@@ -14,9 +14,9 @@ from roofline.serving import advice, grounds, room, tables
 from roofline.serving.asking import asked_of
 from roofline.serving.explain import explain_all
 from roofline.serving.explain.parts import worst
-from roofline.serving.notes import notes, steady_notes
+from roofline.serving.notes import latent_forms, notes, steady_notes
 from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
-from roofline.serving.static_columns import static_batches
+from roofline.serving.static_columns import StaticBatches, static_batches
 from roofline.serving.steady import steady_state
 from roofline.table import Result, Table, table, units_of
 
@@ -96,6 +96,11 @@ def _distance(known: Measured, found: Found) -> str:
 
 def curve(batch: StaticBatch, most: int) -> Table:
     """TTFT, TPOT and throughput against batch, powers of two to beyond the most that fits."""
+    return _curve(batch, most, batches_of(batch, most))
+
+
+def batches_of(batch: StaticBatch, most: int) -> StaticBatches:
+    """Batches of a `curve`."""
     deployment, work = batch.deployment, batch.workload
     last = max(4 * work.batch, 2 * most, 16)
     batches = 2.0 ** np.arange(0, min(np.log2(last) + 1, 20))
@@ -103,19 +108,24 @@ def curve(batch: StaticBatch, most: int) -> Table:
     asked = work.prefill_batch
     if deployment.layout.pp > 1 and micro(deployment, replace(work, prefill_batch=0)) == work:
         asked = 0  # nobody said how many prompts go together
-    found = static_batches(deployment, work, batches, asked)
+    return static_batches(deployment, work, batches, asked)
+
+
+def _curve(batch: StaticBatch, most: int, found: StaticBatches) -> Table:
+    """`curve` of the batches that it is of."""
+    output = batch.workload.output
     rows = [
         {
             "batch": int(b),
             "ttft_s": float(start),
             "tpot_s": float(each),
             "latency_s": float(whole),
-            "throughput_tok_s": float(b) * work.output / float(whole),
+            "throughput_tok_s": float(b) * output / float(whole),
             "user_tok_s": 1 / float(each) if each else 0.0,
             "fits": bool(b <= most),
         }
         for b, start, each, whole in zip(
-            batches, found.ttft_s, found.tpot_s, found.latency_s, strict=True
+            found.batch, found.ttft_s, found.tpot_s, found.latency_s, strict=True
         )
     ]
     if batch.calibrated:
@@ -147,10 +157,13 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
         steady = steady_state(batch)
     except RooflineError as error:
         no_steady = error.message
-    changes = advice.changes(batch)
     most = room.largest_batch(deployment, work, batch.utilization)
+    batches, forms = batches_of(batch, most), latent_forms(batch)
+    beside = [step for form in forms.values() for step in form.steps]
+    changes = advice.changes(batch, [*batches.steps, *beside])
     derivations = explain_all(batch, replicas, steady)
     prefix = "static_" if steady else ""
+    least = tables.at_published_rates(batch) if batch.calibrated else None
     given = {
         "GPU": f"{replicas * deployment.devices} × {deployment.node.gpu.title}",
         "layout": str(deployment.layout) + (f" × {replicas} replicas" if replicas > 1 else ""),
@@ -165,13 +178,13 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
     return Result(
         kind="analyze",
         tables={
-            "headline": tables.headline(batch, steady, replicas, derivations),
-            "static_batch": tables.static_table(batch, replicas, derivations, prefix),
+            "headline": tables.headline(batch, steady, replicas, derivations, least),
+            "static_batch": tables.static_table(batch, replicas, derivations, prefix, least),
             "memory": tables.memory(batch),
             "capacity": tables.capacity(batch, most),
             "ops": tables.operators(batch),
             "what_if": tables.what_if(changes),
-            "batch_curve": curve(batch, most),
+            "batch_curve": _curve(batch, most, batches),
             "roofs": grounds.roofs(batch),
             "assumptions": grounds.assumptions(batch, given),
             "kernels": kernels(batch),
@@ -179,7 +192,7 @@ def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
         derivations=derivations,
         notes=(
             *steady_notes(batch, steady, no_steady),
-            *notes(batch, replicas),
+            *notes(batch, replicas, forms),
             *deployment.precision.notes,
             *deployment.architecture.notes,
         ),

@@ -1,13 +1,13 @@
 """A step priced stage by stage of its pipeline."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.measured import Measured
-from roofline.cost.roof import CHOSEN, Parts, Time, measured_alone, parts, roofed
+from roofline.cost.roof import CHOSEN, Parts, Time, measured_each, parts, roofed
 from roofline.cost.stages import Stage, pipeline
 from roofline.cost.step import Group, steps
 from roofline.cost.work import Number, Op
@@ -74,13 +74,14 @@ class LaidOut:
 
     def seconds(self, wanted: Callable[[Op], bool]) -> list[Number]:
         """Time of some operators of every stage, in order; the others are not priced. [s]"""
-        each = [
-            _price(
-                self.deployment, stage, {name: op for name, op in ops.items() if wanted(op)}
-            ).seconds()
-            for stage, ops in self.stages
-        ]
-        return [each[place] for place in self.order]
+        some = replace(
+            self,
+            stages=tuple(
+                (stage, {name: op for name, op in ops.items() if wanted(op)})
+                for stage, ops in self.stages
+            ),
+        )
+        return [stage.seconds() for stage in some.priced()]
 
     def priced(self, known: Sequence[Measured | None] | None = None) -> tuple[Priced, ...]:
         """Price every stage, in order; equal stages are priced once.
@@ -95,11 +96,8 @@ class LaidOut:
         MissingRateError
             The device lacks the arithmetic.
         """
-        if known is None:
-            each = [_price(self.deployment, stage, ops) for stage, ops in self.stages]
-        else:
-            told = iter(known)
-            each = [_price(self.deployment, stage, ops, told) for stage, ops in self.stages]
+        told = iter(measured_each(self.ops, self.deployment) if known is None else known)
+        each = [_price(self.deployment, stage, ops, told) for stage, ops in self.stages]
         return tuple(each[place] for place in self.order)
 
 
@@ -137,15 +135,13 @@ def _price(
     deployment: Deployment,
     stage: Stage,
     ops: Mapping[str, Op],
-    known: Iterator[Measured | None] | None = None,
+    known: Iterator[Measured | None],
 ) -> Priced:
     gpu, gains = deployment.node.gpu, deployment.kernel_gains
-
-    def time(op: Op) -> Time:
-        told = measured_alone(op, deployment) if known is None else next(known)
-        return roofed(op, gpu, float(op.repeat), told, gains)
-
-    timed = {name: (op, time(op)) for name, op in ops.items()}
+    timed = {
+        name: (op, roofed(op, gpu, float(op.repeat), next(known), gains))
+        for name, op in ops.items()
+    }
     return Priced(deployment, stage, timed, parts(timed.values()))
 
 

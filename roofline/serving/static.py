@@ -13,7 +13,15 @@ from roofline.cost.pipeline import fill, pace
 from roofline.cost.roof import Time
 from roofline.cost.work import Array, Number, Op, Work
 from roofline.errors import InputError
-from roofline.serving.phases import ENGINE, FirstTokens, decode_between, first_tokens, together
+from roofline.serving.phases import (
+    ENGINE,
+    DecodeSteps,
+    FirstTokens,
+    GridStep,
+    decode_between,
+    first_tokens,
+    together,
+)
 from roofline.serving.quadrature import Answers
 from roofline.serving.room import memory_of
 from roofline.serving.stages import Priced, slowest
@@ -175,6 +183,57 @@ class StaticBatch:
         return self.ttft_serial_s + self.tpot_serial_s * (self.workload.output - 1)
 
 
+@dataclass(eq=False)
+class Phases:
+    """Steps of a static batch before they are priced.
+
+    Attributes
+    ----------
+    deployment, workload
+        What runs, and its prompts in as many steps as it takes.
+    first
+        Prefill.
+    decode
+        Decode steps; None for answers of one token.
+    """
+
+    deployment: Deployment
+    workload: Workload
+    first: FirstTokens
+    decode: DecodeSteps | None
+
+    @property
+    def steps(self) -> list[GridStep]:
+        """All that is to be priced."""
+        return [*self.first.steps, *([] if self.decode is None else [self.decode.step])]
+
+
+def phases(deployment: Deployment, workload: Workload) -> Phases:
+    """Steps of a static batch before they are priced.
+
+    Parameters
+    ----------
+    deployment
+        Network, node, formats, layout, engine.
+    workload
+        Batch and lengths.
+
+    Raises
+    ------
+    InputError
+        The context is longer than the network is made for.
+    """
+    check_context(deployment, workload)
+    work = micro(deployment, workload)
+    batch, prompt = float(work.batch), float(work.prompt)
+    first = first_tokens(deployment, batch, prompt, float(work.cached), work.prefill_batch)
+    decode = None
+    if work.output > 1:
+        longest = float(work.longest)
+        decode = decode_between(deployment, batch, prompt, longest, kv_cache=work.kv_cache)
+    return Phases(deployment, work, first, decode)
+
+
 def static_batch(
     deployment: Deployment,
     workload: Workload,
@@ -182,7 +241,7 @@ def static_batch(
     utilization: float | None = None,
     operators: bool = True,
 ) -> StaticBatch:
-    """Price a static batch at datasheet rates.
+    """Price a static batch, each operator by itself.
 
     Parameters
     ----------
@@ -200,19 +259,28 @@ def static_batch(
     InputError
         The context is longer than the network is made for.
     """
-    check_context(deployment, workload)
-    workload = micro(deployment, workload)
-    costs, work = deployment.engine_costs, workload
-    prompt, cached = float(work.prompt), float(work.cached)
-    first = first_tokens(deployment, float(work.batch), prompt, cached, work.prefill_batch)
+    return priced(phases(deployment, workload), utilization=utilization, operators=operators)
+
+
+def priced(
+    asked: Phases, *, utilization: float | None = None, operators: bool = True
+) -> StaticBatch:
+    """Static batch of some phases, whose kernels may be looked up already.
+
+    Parameters
+    ----------
+    asked
+        Its steps.
+    utilization, operators
+        As of `static_batch`.
+    """
+    deployment, work, first, steps = asked.deployment, asked.workload, asked.first, asked.decode
+    costs, prompt = deployment.engine_costs, float(work.prompt)
     ttft = float(first.seconds)
     rest: dict[str, OpTime] = {}
     tpot = tpot_serial = tpot_sd = 0.0
     decoding: tuple[float, ...] = ()
-    if work.output > 1:
-        steps = decode_between(
-            deployment, float(work.batch), prompt, float(work.longest), kv_cache=work.kv_cache
-        )
+    if steps is not None:
         answer = Answers.of(steps.contexts, np.array([prompt]), np.array([float(work.output)]))
         kernels, serial, spread = (
             float(np.asarray(steps.mean(name, answer, np.zeros(1, np.intp)))[0])

@@ -21,17 +21,18 @@ def headline(
     steady: SteadyState | None,
     replicas: int,
     derivations: Mapping[str, Derivation],
+    least: StaticBatch | None = None,
 ) -> Table:
     """Metrics of the deployment, one row each: of an idle server, and of one that is kept full.
 
     At datasheet rates with the two bounds of the roofline: ``value`` is with perfect overlap,
     ``serial`` without any. Calibrated, ``low`` and ``high`` bound the central 80 %, and ``roof`` is
     the same metric at datasheet rates: least time, most throughput. Without a steady state rates
-    are those of the static batch.
+    are those of the static batch. ``least`` is the batch `at_published_rates`, if it is there.
     """
     other = steady
     if batch.calibrated:
-        compared = _at_published_rates(batch)
+        compared = least or at_published_rates(batch)
         other = steady and steady_state(compared)
     else:
         compared = batch
@@ -47,7 +48,11 @@ def headline(
 
 
 def static_table(
-    batch: StaticBatch, replicas: int, derivations: Mapping[str, Derivation], prefix: str
+    batch: StaticBatch,
+    replicas: int,
+    derivations: Mapping[str, Derivation],
+    prefix: str,
+    least: StaticBatch | None = None,
 ) -> Table:
     """Metrics of the static batch, all of whose prompts arrive at once; columns as `headline`.
 
@@ -57,6 +62,8 @@ def static_table(
         What was priced, and how each figure came about.
     prefix
         Before the names of derivations of rates, which may be those of the steady state.
+    least
+        The batch `at_published_rates`, if it is there.
     """
     rows = [
         replace(row, explained=prefix + row.explained) if row.explained in RATES else row
@@ -64,8 +71,7 @@ def static_table(
     ]
     if not batch.calibrated:
         return _shown(batch, rows, [row.serial for row in rows], derivations)
-    least = _at_published_rates(batch)
-    roofs = [row.value for row in _metrics(least, replicas)]
+    roofs = [row.value for row in _metrics(least or at_published_rates(batch), replicas)]
     return _shown(batch, rows, roofs, derivations)
 
 
@@ -73,7 +79,7 @@ RATES: Final = frozenset({"throughput", "cost", "energy"})
 """Derivations of which there are two: of the steady state and of the static batch."""
 
 
-def _at_published_rates(batch: StaticBatch) -> StaticBatch:
+def at_published_rates(batch: StaticBatch) -> StaticBatch:
     """The same at datasheet rates, without what each operator takes."""
     bare = replace(batch.deployment, calibration=None)
     return static_batch(bare, batch.workload, utilization=batch.utilization, operators=False)

@@ -7,9 +7,11 @@ asks for it.
 
 import csv
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
@@ -87,29 +89,47 @@ def entries() -> Mapping[Label, Entry]:
     DocumentError
         It is damaged.
     """
-    path = folder() / INDEX
     found = {}
+    with _index() as rows:
+        names = next(rows)
+        for values in rows:
+            row = dict(zip(names, values, strict=True))
+            device, provider, kind, variant, kernel, version = (row[name] for name in WORDS)
+            figures = [float(row[name]) for name in FIGURES]
+            entry = Entry(
+                device, provider, kind, variant, kernel, version, int(row["rows"]), *figures
+            )
+            found[entry.label] = entry
+    return found
+
+
+@cache
+def labels() -> tuple[Label, ...]:
+    """Labels of all shipped fits, from the index alone: no archive is opened.
+
+    Raises
+    ------
+    DocumentError
+        The index is damaged.
+    """
+    with _index() as rows:
+        places = list(map(next(rows).index, WORDS[:4]))
+        return tuple(Label(*[row[place] for place in places]) for row in rows)
+
+
+@contextmanager
+def _index() -> Iterator[Iterator[list[str]]]:
+    """Rows of the index, the names of its columns first."""
+    path = folder() / INDEX
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                device, provider, kind, variant, kernel, version = (row[name] for name in WORDS)
-                figures = [float(row[name]) for name in FIGURES]
-                entry = Entry(
-                    device, provider, kind, variant, kernel, version, int(row["rows"]), *figures
-                )
-                found[entry.label] = entry
-    except (KeyError, TypeError, ValueError) as error:
+            yield csv.reader(file)
+    except (IndexError, KeyError, StopIteration, TypeError, ValueError) as error:
         raise DocumentError(
             f"the index of calibrations is damaged: {error}",
             hint="install roofline again",
             where=str(path),
         ) from error
-    return found
-
-
-def labels() -> tuple[Label, ...]:
-    """Labels of all shipped fits, from the index alone: no archive is opened."""
-    return tuple(entries())
 
 
 @cache
@@ -134,8 +154,13 @@ def fit_of(label: Label) -> Kernel:
 
 def stored(label: Label) -> bytes:
     """A shipped fit as its archive has it."""
-    with zipfile.ZipFile(path_of(label)) as archive:
-        return archive.read(f"{label.kind}/{label.variant}")
+    return _archive(path_of(label)).read(f"{label.kind}/{label.variant}")
+
+
+@lru_cache(maxsize=8)
+def _archive(path: Path) -> zipfile.ZipFile:
+    """An archive in memory: to read where its members are takes as long as to read one."""
+    return zipfile.ZipFile(BytesIO(path.read_bytes()))
 
 
 def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:

@@ -19,6 +19,10 @@ from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
 from roofline.model.architecture import STREAMS
 
+CONVERSION: Final = "quantise-"
+CONVERSION_OF_EXPERTS: Final = "quantise-experts"
+"""How the names of conversions of inputs begin; of the inputs of experts."""
+
 
 def kernel_query(op: Op, gpu: Gpu) -> KernelQuery | None:
     """Kernel that an operator asks for; None where none like it was measured."""
@@ -47,6 +51,8 @@ def alike(op: Op) -> str:
     if op.kind == "gemm":
         own = op.name.startswith(("q-absorb", "v-absorb")) or base_name(op) == STREAMS
         return base_name(op) if own else op.kind
+    if op.name.startswith(CONVERSION):
+        return CONVERSION_OF_EXPERTS if op.name.startswith(CONVERSION_OF_EXPERTS) else CONVERSION
     return RESIDUAL[0] if op.kind == "pointwise" and base_name(op) in RESIDUAL else op.name
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from roofline.cost.kernels.calibrated import Calibrated
@@ -169,18 +168,6 @@ def devices(gpu: Gpu) -> tuple[str, ...]:
     return (gpu.name, *sorted(others, key=unlike))
 
 
-Places: TypeAlias = Mapping[tuple[str, str, str], Sequence[Label]]
-
-
-@lru_cache(maxsize=64)
-def _by_place(labels: tuple[Label, ...]) -> Places:
-    """Labels by device, kind and variant; the user's own first."""
-    found: dict[tuple[str, str, str], list[Label]] = {}
-    for label in sorted(labels, key=lambda each: not each.mine):
-        found.setdefault((label.device, label.kind, label.variant), []).append(label)
-    return found
-
-
 def nearest(
     labels: Sequence[Label],
     load: Load,
@@ -208,10 +195,14 @@ def nearest(
     in_steps
         Whether kernels that are `passed_over` in steps are only taken where there is no other.
     """
-    places = _by_place(tuple(labels))
+    places: dict[tuple[str, str], list[Label]] = {}
+    for label in labels:
+        if label.kind == kind and label.variant in variants:
+            places.setdefault((label.variant, label.device), []).append(label)
     for variant in variants:
         for device in devices(gpu):
-            if here := places.get((device, kind, variant)):
+            if here := places.get((variant, device)):
+                here = sorted(here, key=lambda each: not each.mine)
                 if in_steps:
                     here = [each for each in here if not passed_over(each)] or here
                 own = [each for each in here if each.provider == provider]

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.by_kind import kernel_query
+from roofline.cost.calibration.by_kind import CONVERSION, CONVERSION_OF_EXPERTS, kernel_query
 from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
 from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.rows import sorted_out, together
@@ -129,9 +129,9 @@ class GpuCalibration:
         if op.kind == "collective":
             wired = self._wired(op, gpu)
             return wired and replace(wired, seconds=wired.seconds * op.dims["times"])
-        if op.name.startswith("quantise-"):
+        if op.name.startswith(CONVERSION):
             # Measured products make their own inputs; the form of the product has the time.
-            kind = "moe" if op.name.startswith("quantise-experts") else "gemm"
+            kind = "moe" if op.name.startswith(CONVERSION_OF_EXPERTS) else "gemm"
             if self.find(gpu, kind, NARROW) is None:
                 return None
             zero = np.zeros_like(np.asarray(op.work.activation_bytes))
@@ -157,7 +157,9 @@ class GpuCalibration:
         """Fit that stands for a kernel: of any provider, the engine's first, or of one of them."""
         key = (provider, gpu.name, gpu.architecture, kind, *variants)
         if key not in self._found:
-            labels = [each for each in self.labels if provider in ("", each.provider)]
+            labels: Sequence[Label] = self.labels
+            if provider:
+                labels = [each for each in labels if each.provider == provider]
             wanted = provider or self.engine
             self._found[key] = nearest(
                 labels, self.load, gpu, wanted, kind, variants, in_steps=True

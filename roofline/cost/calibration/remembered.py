@@ -6,7 +6,7 @@ format have all other kernels in common.
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final, TypeAlias
 
@@ -112,9 +112,12 @@ FREE: Final[Mapping[str, frozenset[str]]] = {
     "pointwise": frozenset({"m", "reads", "writes"}),
     "lookup": frozenset({"m", "reads", "writes"}),
     "collective": frozenset({"bytes", "ranks"}),
-    "moe": frozenset({"m", "n", "k", "rows", "tokens", "hidden", "inter"}),
 }
 """Dimensions by kind of operator that its kernel is not chosen by."""
+ROUTED: Final = frozenset(
+    {*("m", "n", "k", "reads", "writes"), *("rows", "tokens", "hidden", "inter", "touched", "own")}
+)
+"""The same of operators of a mixture of experts, or by which rows are sorted before it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,35 +188,74 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
             waiting.add(key)
             sorts.setdefault((told, _fixed(op)), {})[key] = calibration, op
     for some in sorts.values():
-        out |= zip(some, _looked_up(list(some.values())), strict=True)
-        for key, (calibration, _) in some.items():
-            if not isinstance(price := out[key], RooflineError):
-                calibration.memory.keep(key, price)
+        ops = [op for _, op in some.values()]
+        calibration, _ = next(iter(some.values()))
+        memory = calibration.memory
+        try:
+            prices = _looked_up(calibration.inner, calibration.gpu, ops, memory)
+        except RooflineError as error:
+            out |= dict.fromkeys(some, error)
+            continue
+        for key, price in zip(some, prices, strict=True):
+            out[key] = price
+            memory.keep(key, price)
     found = {place: out[key] for place, key in places.items()}
     return [found[place] for place in same]
 
 
-def _looked_up(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
-    """Prices of operators of one sort."""
-    calibration, _ = asked[0]
-    wide = [grids.shape(each) for _, each in asked]
-    try:
-        if any(len(axes) < 2 for axes in wide):
-            return [one.inner.price(each, one.gpu) for one, each in asked]
-        lines = [
-            _line(one.memory, each, axes) for (one, each), axes in zip(asked, wide, strict=True)
-        ]
-        rows = [
-            len(again.first) if again else prod(axes)
-            for (_, again), axes in zip(lines, wide, strict=True)
-        ]
-        found = calibration.inner.price(
-            grids.joined([line for line, _ in lines], rows), calibration.gpu
-        )
-    except RooflineError as error:
-        return [error] * len(asked)
+def at_once(calibration: Calibration, gpu: Gpu, ops: Sequence[Op]) -> list[Measured | None]:
+    """Prices of operators of a step, with the fits that they are from.
+
+    Parameters
+    ----------
+    calibration, gpu
+        Who is asked, about which device. Only what was `Remembered` before is remembered.
+    ops
+        Any number; those that one kernel does are looked up at once.
+
+    Raises
+    ------
+    RooflineError
+        The device lacks the arithmetic of one of them.
+    """
+    if isinstance(calibration, Remembered):
+        told = together([(calibration, op) for op in ops])
+        if error := next((each for each in told if isinstance(each, RooflineError)), None):
+            raise error
+        return [each for each in told if not isinstance(each, RooflineError)]
+    sorts: dict[Hashable, list[int]] = {}
+    for place, op in enumerate(ops):
+        sorts.setdefault((_sort(op), _fixed(op)), []).append(place)
+    out: list[Measured | None] = [None] * len(ops)
+    for places in sorts.values():
+        for place, price in zip(
+            places, _looked_up(calibration, gpu, [ops[each] for each in places]), strict=True
+        ):
+            out[place] = price
+    return out
+
+
+def _looked_up(
+    calibration: Calibration, gpu: Gpu, ops: Sequence[Op], memory: Memory | None = None
+) -> list[Measured | None]:
+    """Prices of operators of one sort; a memory knows which rows of their grids repeat.
+
+    Raises
+    ------
+    RooflineError
+        The device lacks their arithmetic.
+    """
+    wide = [grids.shape(each) for each in ops]
+    if len(ops) == 1 and len(wide[0]) < 2:
+        return [calibration.price(ops[0], gpu)]
+    lines = [_line(memory, each, axes) for each, axes in zip(ops, wide, strict=True)]
+    rows = [
+        len(again.first) if again else prod(axes)
+        for (_, again), axes in zip(lines, wide, strict=True)
+    ]
+    found = calibration.price(grids.joined([line for line, _ in lines], rows), gpu)
     if found is None:
-        return [None] * len(asked)
+        return [None] * len(ops)
     ends = np.cumsum(rows)
     return [
         _spread(found, slice(end - count, end), axes, again)
@@ -221,10 +263,12 @@ def _looked_up(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     ]
 
 
-def _line(memory: Memory, op: Op, wide: tuple[int, ...]) -> tuple[Op, Repeats | None]:
+def _line(memory: Memory | None, op: Op, wide: tuple[int, ...]) -> tuple[Op, Repeats | None]:
     """An operator's rows that differ, in line, and which of them its places are; None if all do."""
+    if len(wide) < 2:
+        return op, None
     line = grids.in_line(op, wide)
-    again = memory.repeats(line) if min(wide) > 1 else None
+    again = memory.repeats(line) if memory is not None and min(wide) > 1 else None
     return (line if again is None else grids.taken(line, again.first)), again
 
 
@@ -242,10 +286,13 @@ def _same(calibration: Remembered, op: Op) -> Hashable:
 
 
 def _told(calibration: Remembered, op: Op) -> tuple[Hashable, ...]:
+    """Calibration that is asked, and the sort of an operator."""
+    return (id(calibration.memory), calibration.scope, *_sort(op))
+
+
+def _sort(op: Op) -> tuple[Hashable, ...]:
     """What decides about the kernel of an operator, but for its numbers."""
-    whose = (id(calibration.memory), calibration.scope)
-    told = (alike(op), op.kind, op.arithmetic)
-    return (*whose, *told, *op.dims, *op.formats.values())
+    return (alike(op), op.kind, op.arithmetic, *op.dims, *op.formats.values())
 
 
 def _fixed(op: Op) -> Hashable:
@@ -254,7 +301,7 @@ def _fixed(op: Op) -> Hashable:
     Columns of one kernel may differ from row to row, but what is one number of a whole operator may
     decide about its kernel: only of those dimensions that never do, it may be another.
     """
-    free = FREE.get(op.kind, frozenset())
+    free = ROUTED if "touched" in op.dims else FREE.get(op.kind, frozenset())
     return tuple(
         isinstance(value, np.ndarray) or value
         for name, value in op.dims.items()
@@ -278,12 +325,13 @@ def _spread(found: Measured, rows: slice, wide: tuple[int, ...], again: Repeats 
         if not isinstance(value, np.ndarray) or not value.ndim:
             return value
         # A copy: what is remembered of one operator must not hold the line of all.
-        return (value[rows].copy() if again is None else value[rows][again.place]).reshape(wide)
+        own = value[rows].copy() if again is None else value[rows][again.place]
+        return own.reshape(wide) if wide else float(own[0])
 
-    return Measured(
-        spread(found.seconds),
-        spread(found.log_sd),
-        spread(found.basis),
+    return replace(
+        found,
+        seconds=spread(found.seconds),
+        log_sd=spread(found.log_sd),
+        basis=spread(found.basis),
         start_s=spread(found.start_s),
-        kind=found.kind,
     )

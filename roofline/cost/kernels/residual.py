@@ -6,7 +6,8 @@ of a linear layer, and the others tell families of shapes apart.
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final
+from threading import Lock
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,8 @@ FADE: Final = 1.0
 """Octaves outside the hull over which a residual falls by a factor of e; assumed."""
 TOUCHING: Final = 2e-9
 """Octaves: a row this close to the hull is in it."""
-MOST_KNOWN: Final = 256
-"""Sets of rows that are remembered, the last ones asked for."""
-MOST_ROWS: Final = 4096
-"""Rows of such a set."""
+MOST_ROWS: Final = 2**17
+"""Rows that are remembered of all tables, those of the tables asked last. [1]"""
 BLOCK: Final = 64
 """Rows whose distances to a few hundred points stay in a core's cache."""
 
@@ -75,31 +74,51 @@ def value(residual: Residual, hull: Hull, at: Array, waves: Array | None = None)
     return _located(residual, hull, at, waves)[0]
 
 
+@dataclass(slots=True)
+class _Rows:
+    """Rows of a table that were located: their places by coordinates, and what is known of each.
+
+    Holds the table, so that no other gets its place in memory.
+    """
+
+    of: tuple[Residual | None, Hull]
+    places: dict[bytes, int]
+    table: Array
+    beyond: Array
+
+
+_KNOWN: Final[OrderedDict[tuple[int, int], _Rows]] = OrderedDict()
+_LOCK: Final = Lock()
+"""Rows are served again in threads, which all remember in `_KNOWN`."""
+
+
 def located(
     residual: Residual | None, hull: Hull, at: Array, waves: Array | None = None
 ) -> tuple[Array, Array]:
     """`value` of each row, 0 without a table, and how far it is `outside`.
 
-    Devices that have their kernels from one fit ask for the same rows: those are remembered.
+    Steps, layouts and devices that have their kernels from one fit ask for the same rows again:
+    those are remembered, one by one.
     """
-    if len(at) > MOST_ROWS:
-        return _located(residual, hull, at, waves)
-    key = (id(residual), id(hull), at.tobytes(), b"" if waves is None else waves.tobytes())
-    if (known := _KNOWN.get(key)) is not None:
-        return known[2:]
-    table, beyond = _located(residual, hull, at, waves)
-    table.flags.writeable = beyond.flags.writeable = False
-    # With what they are of, so that no other gets its place in memory.
-    _KNOWN[key] = residual, hull, table, beyond
-    if len(_KNOWN) > MOST_KNOWN:
-        # In one call: rows are served again in threads, which all remember here.
-        _KNOWN.popitem(last=False)
-    return table, beyond
-
-
-_KNOWN: Final[
-    OrderedDict[tuple[int, int, bytes, bytes], tuple[Residual | None, Hull, Array, Array]]
-] = OrderedDict()
+    rows = np.ascontiguousarray(at if waves is None else np.hstack([at, waves]))
+    keys: list[Any] = rows.view(np.dtype((np.void, rows.strides[0]))).ravel().tolist()
+    with _LOCK:
+        known = _KNOWN.setdefault(
+            (id(residual), id(hull)), _Rows((residual, hull), {}, np.empty(0), np.empty(0))
+        )
+        places, count = known.places, len(known.places)
+        place = np.array([places.setdefault(key, len(places)) for key in keys], np.intp)
+        if len(places) > count:
+            _, first = np.unique(place, return_index=True)
+            new = first[count - len(places) :]
+            more = _located(residual, hull, at[new], None if waves is None else waves[new])
+            known.table, known.beyond = (
+                np.concatenate(pair) for pair in zip((known.table, known.beyond), more, strict=True)
+            )
+            _KNOWN.move_to_end((id(residual), id(hull)))
+            while sum(len(each.places) for each in _KNOWN.values()) > MOST_ROWS:
+                _KNOWN.popitem(last=False)
+        return known.table[place], known.beyond[place]
 
 
 def _located(
@@ -132,12 +151,11 @@ def _surface(
         rows = slice(start, start + BLOCK)
         some = squares.to(at[rows] * scale, whole)
         apart, fading = whole[:some], faded[:some]
-        np.maximum(apart, 0.0, out=apart)
+        np.abs(apart, out=apart)  # rounding may leave a square below 0
         nearest[rows] = np.sqrt(apart.min(axis=1)) / scale
         if waved is not None and waves is not None:
             waved.to(waves[rows] * scale, more)
-            np.maximum(more[:some], 0.0, out=more[:some])
-            apart += more[:some]
+            apart += np.abs(more[:some], out=more[:some])
         np.sqrt(apart, out=apart)
         np.exp(np.negative(apart, out=fading), out=fading)
         apart += 1.0

@@ -14,7 +14,7 @@ CLOSED_FORM = "closed form of a closed loop, roofline/serving/simulate/steady; L
 
 def ttft_idle(batch: StaticBatch, steady: SteadyState | None = None) -> Derivation:
     """Arrival to first token of one prompt on an idle server."""
-    own = replace(batch.workload, batch=1, prefill_batch=0)
+    own = replace(batch.workload, batch=1, prefill_batch=0, output=1)
     alone = times.ttft(static_batch(batch.deployment, own, utilization=batch.utilization))
     note = "of one prompt, with nobody else there"
     if steady is not None and abs(alone.value - steady.ttft_idle_s) > 0.005 * alone.value:

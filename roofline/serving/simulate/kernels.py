@@ -5,7 +5,7 @@ nor on the engine's gains. So tables of one deployment under other constants, an
 have nearly all of their look-ups in common.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, KernelGains, gains_on
 from roofline.cost.measured import Measured
-from roofline.cost.roof import CHOSEN, Time, measured_alone, parts, roofed
+from roofline.cost.roof import CHOSEN, Time, measured_each, parts, roofed
 from roofline.cost.step import Group
 from roofline.cost.work import Array, Number, Op, Work
-from roofline.serving.stages import laid_out
+from roofline.serving.simulate.parts import StepPart
+from roofline.serving.stages import LaidOut, laid_out
 
 Points = NDArray[np.complex128]
 NOTHING: Final = Work()
@@ -120,52 +121,56 @@ class StepKernels:
     known: dict[str, KernelTimes] = field(default_factory=dict, repr=False)
     felt: set[str] = field(default_factory=lambda: {"launch_s"}, repr=False)
 
-    def seconds(
-        self,
-        part: str,
-        group: Group,
-        wanted: Callable[[Op], bool],
-        ahead: Callable[[], Group] | None = None,
-    ) -> list[Number]:
+    def seconds(self, part: StepPart, ahead: Callable[[], Group] | None = None) -> list[Number]:
         """Time of some operators of a step on every stage, in order. [s]
 
         Parameters
         ----------
         part
-            Name of these operators of steps of such groups.
-        group
-            One micro-batch. Either its sequences or their new tokens are an array, with the context
-            over the same axis.
-        wanted
-            Which operators.
+            Which operators of which steps.
         ahead
             The group with others that may be asked about next, which are looked up with it: a
             thousand take a few times as long as ten.
         """
-        points = _points(group)
-        times = self.known.get(part)
+        points = _points(part.group)
+        times = self.known.get(part.name)
         if times is None:
-            times = self.known[part] = self._times(ahead() if ahead else group, wanted)
+            times = self._times(replace(part, group=ahead()) if ahead else part)
+            self.known[part.name] = times
         elif times.lacks(points).any():
-            more = ahead() if ahead else group
-            new = self._times(_rows(more, np.flatnonzero(times.lacks(_points(more)))), wanted)
+            more = ahead() if ahead else part.group
+            lacking = _rows(more, np.flatnonzero(times.lacks(_points(more))))
+            new = self._times(replace(part, group=lacking))
             if (new.stages, new.order) == (times.stages, times.order):
-                times = self.known[part] = times.merged(new)
+                times = self.known[part.name] = times.merged(new)
             else:  # other kernels run at these points than at those that are known
-                times = self._times(group, wanted)
+                times = self._times(part)
         return times.in_engine(self.deployment, self.gains, points)
 
-    def _times(self, group: Group, wanted: Callable[[Op], bool]) -> KernelTimes:
+    def look_up(self, parts: Sequence[StepPart]) -> None:
+        """Look several parts up at once, none of which is known yet."""
+        made = [(part, laid_out(self.deployment, part.group)) for part in parts]
+        ops = [op for part, laid in made for op in part.of(laid)]
+        known = iter(measured_each(ops, self.deployment))
+        for part, laid in made:
+            self.known[part.name] = self._told(part, laid, known)
+
+    def _times(self, part: StepPart) -> KernelTimes:
         """Times of kernels alone."""
-        points, first = np.unique(_points(group), return_index=True)
-        laid = laid_out(self.deployment, group)
+        laid = laid_out(self.deployment, part.group)
+        known = measured_each(part.of(laid), self.deployment)
+        return self._told(part, laid, iter(known))
+
+    def _told(self, part: StepPart, laid: LaidOut, told: Iterator[Measured | None]) -> KernelTimes:
+        """Times of the kernels of a step of which it is known what measurements say of them."""
+        points, first = np.unique(_points(part.group), return_index=True)
         stages: list[tuple[StepKernel, ...]] = []
         seconds: list[Array] = []
         start_s: list[Array] = []
         for _, ops in laid.stages:
             stage: list[StepKernel] = []
-            for op in filter(wanted, ops.values()):
-                known = measured_alone(op, self.deployment)
+            for op in filter(part.wanted, ops.values()):
+                known = next(told)
                 if known is None:
                     time = roofed(op, self.deployment.node.gpu, float(op.repeat), None)
                     known = Measured(time.overlapped, 0.0, 0.0)
@@ -173,8 +178,8 @@ class StepKernels:
                 else:
                     stage.append(StepKernel(_bare(op), known.kind))
                     self.felt.update(gains_on(op, known.kind))
-                seconds.append(_column(known.seconds, first, group))
-                start_s.append(_column(known.start_s, first, group))
+                seconds.append(_column(known.seconds, first, part.group))
+                start_s.append(_column(known.start_s, first, part.group))
             stages.append(tuple(stage))
         wide = (len(seconds), len(points))
         return KernelTimes(

@@ -22,22 +22,22 @@ import numpy as np
 
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
-from roofline.cost.layers.loading import CACHE
 from roofline.cost.pipeline import pace, period
-from roofline.cost.step import Group
-from roofline.cost.work import Array, Op, distinct
+from roofline.cost.work import Array, distinct
 from roofline.errors import InputError
-from roofline.model.architecture import Attention, Mla
 from roofline.serving.phases import turns
 from roofline.serving.simulate.kernels import StepKernels
+from roofline.serving.simulate.parts import (
+    alone_part,
+    attended_part,
+    chunk_part,
+    head_part,
+    others_part,
+    window_of,
+)
 from roofline.serving.simulate.server import Server
 from roofline.serving.spacing import MOST, ROUNDS, TOLERANCE, halved, refined, spaced
 
-GROUP: Final = "tabled"
-"""Name of the group of sequences, by which its operators are told from the others."""
-BROUGHT: Final = ("gather-context", CACHE)
-"""What brings keys to where they are attended to: part of attention, whatever its name."""
-ATTENTION: Final = ("decode-attention", "latent-attention")
 EVERY_BATCH: Final = 256
 EVERY_FEW: Final = 32
 """The same for attention, whose kernels take rows and no tiles of them."""
@@ -247,7 +247,7 @@ def _tabulated(kernels: StepKernels, sequences: int, most: int) -> StepPrices:
         _with_windows(deployment, spaced(1, most, 2)),
         **fine,
     )
-    window = min(_window(deployment), most)
+    window = min(window_of(deployment), most)
     windows = refined(
         lambda x: (_attended(kernels, few, x, window) + beside).T,
         spaced(1, max(window, 1), 2),
@@ -352,7 +352,7 @@ def prices_of_lengths(
     kernels = StepKernels(deployment, deployment.kernel_gains)
     batches = _batches(deployment, server.max_sequences + 1, 16)
     mean = prompt + output / 2.0
-    window = min(_window(deployment), prompt + output)
+    window = min(window_of(deployment), prompt + output)
     left = float(np.clip(mean, 1.0, max(window, 1)))
     new = prompt - cached
     budget = server.token_budget or new * server.max_sequences
@@ -365,8 +365,19 @@ def prices_of_lengths(
     ends = new * np.array([1.0 - spread, 1.0, 1.0 + spread])
     chunks = distinct(np.clip(np.append(spaced(1, int(chunk), 1), ends), 1.0, chunk))
     before = distinct(np.append(np.arange(0.0, longest, chunk), longest))
-    alone = _alone(kernels, batches)
     contexts, windows = np.array([mean]), np.array([left])
+    # What all the tables below are made of, in one look-up.
+    parts = [
+        alone_part(deployment, batches),
+        attended_part(deployment, batches, contexts).part,
+        others_part(deployment, np.union1d(tokens, batches)),
+        head_part(deployment, batches),
+        chunk_part(deployment, chunks, before + cached),
+    ]
+    if window:
+        parts.append(attended_part(deployment, batches, windows, window).part)
+    kernels.look_up(parts)
+    alone = _alone(kernels, batches)
     return StepPrices(
         batches=batches,
         contexts=contexts,
@@ -401,75 +412,35 @@ def _fineness(deployment: Deployment) -> _Fineness:
     return {"tolerance": JUMPS, "most": MOST_JUMPS, "rounds": FEW_ROUNDS}
 
 
-def _window(deployment: Deployment) -> int:
-    """Keys that most layers with a window see, or choose; 0 where there are none. [token]"""
-    counts: dict[int, int] = {}
-    for block, number in deployment.architecture.kinds.items():
-        mixer = block.mixer
-        if isinstance(mixer, (Attention, Mla)):
-            chosen = mixer.index.top_k if mixer.index is not None else 0
-            window = chosen or (mixer.window if isinstance(mixer, Attention) else 0) or 0
-            counts[window] = counts.get(window, 0) + number
-    counts.pop(0, None)
-    return max(counts, key=lambda window: counts[window], default=0)
-
-
 def _attended(
     kernels: StepKernels, batches: Array, contexts: Array, window: int | None = None
 ) -> Array:
-    """Attention of a step that only decodes, of shape (batches, contexts). [s]
-
-    With a window, that of layers which have it; else that of all others.
-    """
-    shape = (len(batches), len(contexts))
+    """Attention of a step that only decodes, of shape (batches, contexts). [s]"""
     if window == 0:
-        return np.zeros(shape)
-    layout, inside = kernels.deployment.layout, _window(kernels.deployment)
-
-    def wanted(op: Op) -> bool:
-        # Those with a ratio see all of the context beside their window, at that ratio.
-        windowed = op.kind in ATTENTION and inside > 0 and op.dims.get("window") == inside
-        windowed = windowed and "ratio" not in op.dims
-        return attends(op) and windowed == (window is not None)
-
-    # Groups of devices have as many sequences each as the one with most of them.
-    turn = turns(batches, layout)
-    number, size = (np.broadcast_to(each, batches.shape) for each in turn)
-    groups = float(layout.dp)
-    pairs, place = np.unique(
-        np.stack([number, np.ceil(size / groups) * groups]), axis=1, return_inverse=True
-    )
-    number, size = np.repeat(pairs, len(contexts), axis=1)
-    group = Group(size, 1.0, np.tile(contexts, pairs.shape[1]), GROUP)
-    part = "decode" if window is None else "window"
-    found = period(kernels.seconds(part, group, wanted), number)
-    found = np.broadcast_to(found, size.shape).reshape(pairs.shape[1], len(contexts))
-    return found[place.ravel()]
+        return np.zeros((len(batches), len(contexts)))
+    asked = attended_part(kernels.deployment, batches, contexts, window)
+    return asked.table(kernels.seconds(asked.part))
 
 
 def _alone(kernels: StepKernels, batches: Array) -> Array:
     """Part of a step that only decodes which is no attention. [s]"""
-    number, size = turns(batches, kernels.deployment.layout)
-    group = Group(size, 1.0, np.ones_like(batches), GROUP)
-    others = period(kernels.seconds("alone", group, rest), number)
+    number, _ = turns(batches, kernels.deployment.layout)
+    others = period(kernels.seconds(alone_part(kernels.deployment, batches)), number)
     return np.broadcast_to(others, batches.shape).copy()
 
 
 def _others(kernels: StepKernels) -> Callable[[Array], Array]:
     """Step of so many new tokens without its attention, for one row of logits."""
-    layout = kernels.deployment.layout
+    deployment = kernels.deployment
     seen = np.zeros(0)
-
-    def group(tokens: Array) -> Group:
-        _, size = turns(tokens, layout)
-        return Group(layout.dp, size / layout.dp, size / layout.dp, GROUP)
 
     def price(tokens: Array) -> Array:
         nonlocal seen
         seen = np.union1d(seen, tokens)
-        number, _ = turns(tokens, layout)
+        number, _ = turns(tokens, deployment.layout)
         stages = kernels.seconds(
-            "others", group(tokens), rest, lambda: group(halved(seen, tokens, AHEAD))
+            others_part(deployment, tokens),
+            lambda: others_part(deployment, halved(seen, tokens, AHEAD)).group,
         )
         return np.broadcast_to(period(stages, number), tokens.shape).copy()
 
@@ -478,9 +449,8 @@ def _others(kernels: StepKernels) -> Callable[[Array], Array]:
 
 def _head(kernels: StepKernels, rows: Array, others: Callable[[Array], Array]) -> Array:
     """Time that rows of logits beyond the first add to a step of as many tokens. [s]"""
-    number, size = turns(rows, kernels.deployment.layout)
-    each = np.ones_like(rows)
-    stages = kernels.seconds("head", Group(size, each, each, GROUP), rest)
+    number, _ = turns(rows, kernels.deployment.layout)
+    stages = kernels.seconds(head_part(kernels.deployment, rows))
     whole = np.broadcast_to(period(stages, number), rows.shape)
     return np.maximum(whole - others(rows), 0.0)
 
@@ -513,22 +483,11 @@ def _attention(
 
 def _chunked(kernels: StepKernels, chunks: Array, cached: Array) -> Array:
     """Attention of chunks for each of their tokens, of shape (chunks, cached). [s]"""
-    groups = kernels.deployment.layout.dp
-    new, before = (each.ravel() for each in np.meshgrid(chunks, cached, indexing="ij"))
-    group = Group(groups, new, before + new, GROUP)
-    whole = pace(kernels.seconds("chunks", group, attends))
-    each = np.broadcast_to(whole, new.shape) / (groups * new)
-    return each.reshape(len(chunks), len(cached))
-
-
-def attends(op: Op) -> bool:
-    """Whether an operator is of one group of sequences, and not of all new tokens."""
-    return GROUP in op.name or op.name.startswith(BROUGHT)
-
-
-def rest(op: Op) -> bool:
-    """Whether an operator depends on the new tokens of a step alone."""
-    return not attends(op)
+    shape, groups = (len(chunks), len(cached)), kernels.deployment.layout.dp
+    whole = pace(kernels.seconds(chunk_part(kernels.deployment, chunks, cached)))
+    return np.broadcast_to(whole, len(chunks) * len(cached)).reshape(shape) / (
+        groups * chunks[:, None]
+    )
 
 
 def _with_windows(deployment: Deployment, points: Array) -> Array:

@@ -10,7 +10,7 @@ from roofline.bench.calibrations import calibration_of
 from roofline.cost.calibration import remembered as memories
 from roofline.cost.calibration.by_kind import alike
 from roofline.cost.calibration.pricing import GpuCalibration
-from roofline.cost.calibration.remembered import Memory, Remembered, together
+from roofline.cost.calibration.remembered import Memory, Remembered, at_once, together
 from roofline.cost.deployment import Deployment
 from roofline.cost.layout import Layout
 from roofline.cost.measured import Measured
@@ -188,6 +188,37 @@ def test_what_is_looked_up_together_is_what_each_is_by_itself() -> None:
             assert mine.tobytes() == other.tobytes(), (op.name, field)
     assert sorts >= {"gemm", "moe", "prefill-attention", "decode-attention", "latent-attention"}
     assert sorts >= {"pointwise", "lookup", "collective"}
+
+
+@pytest.mark.parametrize(
+    ("model", "layout"),
+    [
+        ("llama-3.1-8b", Layout(tp=2, pp=2)),
+        ("gemma-2-9b", Layout()),
+        ("qwen3-30b-a3b", Layout(tp=2, dp=2, ep=4)),
+        ("deepseek-v3", Layout(tp=8)),
+    ],
+)
+def test_operators_of_a_step_are_told_at_once_what_each_is_told_alone(
+    model: str, layout: Layout
+) -> None:
+    """Times and the fits that they are from, of a single step and over a scenario axis."""
+    deployment, lengths = calibrated(model, layout), np.array([128.0, 256.0, 4096.0, 7000.0])
+    known, device = deployment.calibration, deployment.node.gpu
+    assert known is not None
+    for new, context in ((1.0, lengths), (lengths, lengths), (512.0, 512.0), (1.0, 900.0)):
+        ops = list(step(deployment, Group(4.0, new, context)).values())
+        for op, found in zip(ops, at_once(known, device, ops), strict=True):
+            alone = known.price(op, device)
+            assert (alone is None) == (found is None), op.name
+            if alone is None or found is None:
+                continue
+            for name in ("seconds", "log_sd", "basis", "start_s"):
+                mine, other = getattr(found, name), getattr(alone, name)
+                assert np.array_equal(mine, np.broadcast_to(other, np.shape(mine))), op.name
+                assert np.ndim(context) or isinstance(mine, float), (op.name, name)
+            told = (found.kind, found.assumed, found.found)
+            assert told == (alone.kind, alone.assumed, alone.found), op.name
 
 
 def test_coefficients_of_hyper_connections_are_no_product_like_the_others() -> None:

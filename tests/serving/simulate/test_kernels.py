@@ -14,7 +14,8 @@ from roofline.cost.work import Array
 from roofline.hardware.catalog import gpu
 from roofline.model.catalog import architecture
 from roofline.serving.simulate.kernels import StepKernels
-from roofline.serving.simulate.prices import GROUP, StepPrices, attends, rest, step_prices
+from roofline.serving.simulate.parts import GROUP, StepPart, attends, rest
+from roofline.serving.simulate.prices import StepPrices, step_prices
 from roofline.serving.stages import laid_out
 
 GAINS = KernelGains(experts=1.1, interconnect=0.9, start=0.8, start_low=0.6, start_pass=0.3)
@@ -39,7 +40,7 @@ def test_a_point_takes_the_same_whatever_was_asked_before(model: str, layout: st
         group = Group(np.full(len(contexts), 16.0), 1.0, contexts, GROUP)
         for part, wanted in (("attention", attends), ("others", rest)):
             direct = laid_out(deployment, group).seconds(wanted)
-            ours = kernels.seconds(part, group, wanted)
+            ours = kernels.seconds(StepPart(part, group, wanted))
             for one, other in zip(ours, direct, strict=True):
                 assert np.array_equal(one, np.broadcast_to(other, contexts.shape))
 

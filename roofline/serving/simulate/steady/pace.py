@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from roofline import special
 from roofline.cost.work import Array
 from roofline.serving.simulate.steady.share import Share
 
@@ -112,11 +113,9 @@ def launched(kernels: Array, sd: Array, launch_s: float) -> tuple[Array, Array]:
     """
     if not launch_s:
         return kernels, np.ones_like(kernels)
-    from scipy.special import ndtr
-
     above, sd = kernels - launch_s, np.maximum(sd, LEAST)
     z = above / sd
-    longer = ndtr(z)
+    longer = special.ndtr(z)
     mean = launch_s + above * longer + sd * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
     return mean, longer
 
@@ -132,9 +131,7 @@ def coming(share: Share, batch: Array, x: Array) -> Array:
     full, beyond = _cut(share, batch)
     if share.decode_first:
         return np.clip(1.0 - (1.0 - x / full) * np.exp(-x * beyond), LEAST, 1.0)
-    from scipy.special import lambertw
-
-    each: Array = np.real(lambertw(np.maximum(x, LEAST)))
+    each: Array = special.lambertw(np.maximum(x, LEAST))
     found: Array = np.maximum(x / full + (x / each - 1.0) * beyond, LEAST)
     return found
 
