@@ -36,7 +36,7 @@ def write(folder: Path) -> list[Path]:
         setattr(roofline, name, getattr(roofline, name))
     for name in MODULES:
         importlib.import_module(name)
-    pdoc.render.configure(docformat="numpy", show_source=False)
+    pdoc.render.configure(docformat="google", show_source=False)
     # What is not listed and lies under what is, is left out.
     first, *others = MODULES
     pdoc.pdoc(first, rf"!{first}\..*", *others, output_directory=folder)

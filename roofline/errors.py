@@ -7,14 +7,10 @@ from typing import Any, ClassVar
 class RooflineError(Exception):
     """A problem the user can solve: what is wrong, and what to do about it.
 
-    Parameters
-    ----------
-    message
-        What is wrong, in one sentence.
-    hint
-        What to do next, in one sentence.
-    where
-        ``file:line:column`` when a file is at fault, else empty.
+    Args:
+        message: What is wrong, in one sentence.
+        hint: What to do next, in one sentence.
+        where: ``file:line:column`` when a file is at fault, else empty.
     """
 
     exit_code: ClassVar[int] = 2

@@ -17,10 +17,8 @@ def whole(path: Path) -> Iterator[BinaryIO]:
     A reader of ``path`` finds the file that was there before or the new one, never a part, and the
     new one is still there after a loss of power once the block has been left.
 
-    Raises
-    ------
-    OSError
-        It cannot be written; nothing has changed.
+    Raises:
+        OSError: It cannot be written; nothing has changed.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:

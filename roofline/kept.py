@@ -22,14 +22,10 @@ Record = TypeVar("Record")
 def kept(read: Callable[[], Record], name: str, files: Iterable[Path]) -> Record:
     """Record that is read from files, or that an earlier run has read from the same ones.
 
-    Parameters
-    ----------
-    read
-        Reads the files. What it raises is raised, and not kept.
-    name
-        Says what is read, where the same files are read into several records.
-    files
-        All that the record depends on.
+    Args:
+        read: Reads the files. What it raises is raised, and not kept.
+        name: Says what is read, where the same files are read into several records.
+        files: All that the record depends on.
     """
     try:
         place, key = _place(name, list(files))

@@ -19,15 +19,11 @@ def compiled(name: str) -> ModuleType:
     A bare package stands for its package while it is imported; whoever asks for the package later
     has all of it, with the same module in it.
 
-    Parameters
-    ----------
-    name
-        Such as ``"scipy.linalg.cython_blas"``.
+    Args:
+        name: Such as ``"scipy.linalg.cython_blas"``.
 
-    Raises
-    ------
-    ImportError
-        There is no such module.
+    Raises:
+        ImportError: There is no such module.
     """
     package = name.rpartition(".")[0]
     if name in sys.modules or package in sys.modules:

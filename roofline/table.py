@@ -30,10 +30,9 @@ _notebooks: list[Callable[[], Notebook]] = []
 def shown_by(load: Callable[[], Notebook]) -> None:
     """Say what shows results in a notebook.
 
-    Parameters
-    ----------
-    load
-        Gives it; called when something is shown, as drawing takes libraries that the rest does not.
+    Args:
+        load: Gives it; called when something is shown, as drawing takes libraries that the rest
+            does not.
     """
     _notebooks[:] = [load]
 
@@ -47,14 +46,10 @@ def _notebook() -> Notebook:
 class Column:
     """One named column: its values, and what they are.
 
-    Attributes
-    ----------
-    values
-        One per row: numbers, or text.
-    unit
-        Base unit of every value; empty for text and plain numbers.
-    basis
-        How the values are known, one of `BASES`; empty where the question has no meaning.
+    Attributes:
+        values: One per row: numbers, or text.
+        unit: Base unit of every value; empty for text and plain numbers.
+        basis: How the values are known, one of `BASES`; empty where the question has no meaning.
     """
 
     values: tuple[Any, ...]
@@ -133,19 +128,14 @@ def units_of(names: Iterable[str]) -> dict[str, str]:
 def table(rows: Sequence[Mapping[str, Any]], units: Mapping[str, str], basis: str = "") -> Table:
     """Make a table of rows that have the same keys.
 
-    Parameters
-    ----------
-    rows
-        Mappings from column to value; the first one names the columns.
-    units
-        Base unit by column; columns that are not named have none.
-    basis
-        How the numbers that have a unit are known.
+    Args:
+        rows: Mappings from column to value; the first one names the columns.
+        units: Base unit by column; columns that are not named have none.
+        basis: How the numbers that have a unit are known.
 
-    Examples
-    --------
-    >>> table([{"op": "gemm", "seconds": 2.0}], {"seconds": "s"})["seconds"]
-    (2.0,)
+    Examples:
+        >>> table([{"op": "gemm", "seconds": 2.0}], {"seconds": "s"})["seconds"]
+        (2.0,)
     """
     names = list(rows[0]) if rows else list(units)
     return Table(
@@ -164,22 +154,14 @@ def table(rows: Sequence[Mapping[str, Any]], units: Mapping[str, str], basis: st
 class Derivation:
     """How one number came about: a tree that ends in facts with sources.
 
-    Attributes
-    ----------
-    name, value, unit
-        What it is. ``value`` is in base units.
-    formula
-        In symbols: ``"max(F / P, B / BW)"``. Empty for a fact.
-    substituted
-        The same with the numbers put in.
-    inputs
-        Where those numbers come from.
-    source
-        Document and place of a fact, or the publication of a formula.
-    basis
-        One of `BASES`.
-    note
-        A convention or an omission worth knowing.
+    Attributes:
+        name, value, unit: What it is. ``value`` is in base units.
+        formula: In symbols: ``"max(F / P, B / BW)"``. Empty for a fact.
+        substituted: The same with the numbers put in.
+        inputs: Where those numbers come from.
+        source: Document and place of a fact, or the publication of a formula.
+        basis: One of `BASES`.
+        note: A convention or an omission worth knowing.
     """
 
     name: str
@@ -205,13 +187,12 @@ class Derivation:
     def to_pandas(self) -> "pandas.DataFrame":
         """Tree as a data frame: a row for each entry, its place in the tree under ``depth``.
 
-        Examples
-        --------
-        >>> bytes_ = Derivation("bytes", 2.0, "B")
-        >>> Derivation("time", 1.0, "s", formula="B / BW", inputs=(bytes_,)).to_pandas()["depth"]
-        0    0
-        1    1
-        Name: depth, dtype: int64
+        Examples:
+            >>> read = Derivation("bytes", 2.0, "B")
+            >>> Derivation("time", 1.0, "s", formula="B / BW", inputs=(read,)).to_pandas()["depth"]
+            0    0
+            1    1
+            Name: depth, dtype: int64
         """
         import pandas as pd
 
@@ -237,18 +218,12 @@ class Derivation:
 class Result:
     """Answer to one question: tables, the derivation of headline figures, and how it was asked.
 
-    Attributes
-    ----------
-    kind
-        Which question: ``"analyze"``, ``"compare"``.
-    tables
-        Named tables in the order they are meant to be read.
-    derivations
-        By metric name.
-    notes
-        What a reader must know to read the numbers right, one sentence each.
-    metadata
-        Plain values: the inputs as resolved, versions, names.
+    Attributes:
+        kind: Which question: ``"analyze"``, ``"compare"``.
+        tables: Named tables in the order they are meant to be read.
+        derivations: By metric name.
+        notes: What a reader must know to read the numbers right, one sentence each.
+        metadata: Plain values: the inputs as resolved, versions, names.
     """
 
     kind: str
@@ -264,17 +239,13 @@ class Result:
     def plot(self, name: str = "") -> "plotly.graph_objects.Figure":
         """A figure of the report, to look at in a notebook or to change.
 
-        Parameters
-        ----------
-        name
-            Which: ``"roofline-chart"``; empty for the first. The result in a notebook names them.
+        Args:
+            name: Which: ``"roofline-chart"``; empty for the first. The result in a notebook names
+                them.
 
-        Raises
-        ------
-        InputError
-            No figure is drawn of such results.
-        UnknownNameError
-            None has that name.
+        Raises:
+            InputError: No figure is drawn of such results.
+            UnknownNameError: None has that name.
         """
         return _notebook().plot(self, name)
 

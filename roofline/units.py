@@ -47,26 +47,20 @@ _QUANTITY: Final = re.compile(
 def parse(text: str, unit: str) -> float:
     """Read a finite quantity in base units.
 
-    Parameters
-    ----------
-    text
-        Number, optional prefix and unit: ``"3.35 TB/s"``.
-    unit
-        Base unit it must be in: ``"B/s"``; empty for a plain number.
+    Args:
+        text: Number, optional prefix and unit: ``"3.35 TB/s"``.
+        unit: Base unit it must be in: ``"B/s"``; empty for a plain number.
 
-    Raises
-    ------
-    QuantityError
-        No number, another unit, an unknown prefix, or a number that is not finite.
+    Raises:
+        QuantityError: No number, another unit, an unknown prefix, or a number that is not finite.
 
-    Examples
-    --------
-    >>> parse("3.35 TB/s", "B/s")
-    3350000000000.0
-    >>> parse("80 GiB", "B") == 80 * 2**30
-    True
-    >>> parse("132", "")
-    132.0
+    Examples:
+        >>> parse("3.35 TB/s", "B/s")
+        3350000000000.0
+        >>> parse("80 GiB", "B") == 80 * 2**30
+        True
+        >>> parse("132", "")
+        132.0
     """
     example = f"1.5 G{unit}" if unit else "132"
     quoted = repr(text if len(text) <= 60 else f"{text[:60]}…")

@@ -57,16 +57,18 @@ def numeric_parameters(node: ast.FunctionDef) -> list[str]:
 
 
 def described(docstring: str) -> dict[str, str]:
-    """Text under ``Parameters`` by parameter; names that share an entry share its text."""
-    section = re.search(r"(?ms)^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", docstring)
+    """Text under ``Args`` by parameter; names that share an entry share its text."""
+    section = re.search(r"(?ms)^Args:\n(.*?)(?=^\S|\Z)", docstring)
     out: dict[str, str] = {}
     names: list[str] = []
     for line in section[1].splitlines() if section else []:
-        if line and not line[0].isspace():
-            names = [name.strip() for name in line.split(":")[0].split(",")]
+        told = line.removeprefix("    ")
+        if told and not told[0].isspace():
+            head, _, told = told.partition(":")
+            names = [name.strip() for name in head.split(",")]
             out.update(dict.fromkeys(names, ""))
-        for name in names if line[:1].isspace() else ():
-            out[name] = f"{out[name]} {line.strip()}"
+        for name in names:
+            out[name] = f"{out[name]} {told.strip()}"
     return out
 
 
@@ -95,29 +97,20 @@ GOOD: Final = '''
 def area(width: Number, height: Number, *, mask: str = "") -> Number:
     """Area. [m]
 
-    Parameters
-    ----------
-    width, height
-        Sides. [m]
-    mask
-        Which.
-
-    Notes
-    -----
     Source: Euclid.
+
+    Args:
+        width, height: Sides. [m]
+        mask: Which.
     """
 
 def twice(width: Number) -> Number:
     """Two of them. [m]
 
-    Parameters
-    ----------
-    width
-        As in `area`.
-
-    Notes
-    -----
     Source: Euclid.
+
+    Args:
+        width: As in `area`.
     """
 '''
 
@@ -127,9 +120,9 @@ def twice(width: Number) -> Number:
     [
         ("Sides. [m]", "Sides.", "area: height has no [unit]"),
         ("Source: Euclid.", "Euclid said so.", "area: no source"),
-        ("    width, height\n", "    width\n", "area: height is not described"),
+        ("width, height: Sides", "width: Sides", "area: height is not described"),
         ("As in `area`.", "As in `volume`.", "twice: width has no [unit]"),
-        ("[m]\n    mask", "see [1, 2]\n    mask", "area: width has no [unit]"),
+        ("[m]\n        mask", "see [1, 2]\n        mask", "area: width has no [unit]"),
     ],
 )
 def test_a_formula_without_unit_or_source_is_noticed(written: str, planted: str, said: str) -> None:

@@ -49,15 +49,12 @@ def check_contexts(network: Architecture, requests: Requests) -> None:
 def headroom_of(asked: float | str) -> tuple[float, int]:
     """Share by which traffic may grow, and replicas that may be lost.
 
-    Raises
-    ------
-    InputError
-        It is neither.
+    Raises:
+        InputError: It is neither.
 
-    Examples
-    --------
-    >>> headroom_of("30%"), headroom_of("n+1"), headroom_of(0.5)
-    ((0.3, 0), (0.0, 1), (0.5, 0))
+    Examples:
+        >>> headroom_of("30%"), headroom_of("n+1"), headroom_of(0.5)
+        ((0.3, 0), (0.0, 1), (0.5, 0))
     """
     hint = "write 30%, or n+1 for a replica to spare"
     text = str(asked).strip().lower().replace(" ", "")
@@ -71,10 +68,8 @@ def headroom_of(asked: float | str) -> tuple[float, int]:
 def share_of(what: str, asked: float | str, hint: str) -> float:
     """A share, written as such or in percent.
 
-    Raises
-    ------
-    InputError
-        It is neither.
+    Raises:
+        InputError: It is neither.
     """
     text = str(asked).strip()
     try:
@@ -87,10 +82,8 @@ def share_of(what: str, asked: float | str, hint: str) -> float:
 def prices_of(asked: float | Sequence[float] | None, number: int) -> tuple[float | None, ...]:
     """Price of each kind of device: one for all, or one each; None for the assumed one. [$/h]
 
-    Raises
-    ------
-    InputError
-        There are more or fewer than kinds.
+    Raises:
+        InputError: There are more or fewer than kinds.
     """
     if asked is None or isinstance(asked, int | float):
         return (asked,) * number

@@ -22,12 +22,10 @@ from roofline.table import Derivation, Result
 def analyze(asked: Analysis) -> Result:
     """Say what a static batch costs: memory, TTFT, TPOT, throughput, price, and what binds it.
 
-    Returns
-    -------
-    Result
-        Tables ``headline``, ``ops``, ``memory``, ``capacity``, ``what_if``, ``batch_curve``,
-        ``roofs``, ``assumptions``; derivations by metric. Closed forms and denoising have
-        ``headline`` only.
+    Returns:
+        Result: Tables ``headline``, ``ops``, ``memory``, ``capacity``, ``what_if``,
+            ``batch_curve``, ``roofs``, ``assumptions``; derivations by metric. Closed forms and
+            denoising have ``headline`` only.
     """
     one_of("convention", asked.convention, ("engine", "textbook"))
     options = setting.options_asked(asked)
@@ -156,22 +154,15 @@ def _share(asked: float | str) -> float:
 def explain(result: Result, metric: str) -> Derivation:
     """Derivation of a metric of a result: formula, numbers put in, source of each.
 
-    Parameters
-    ----------
-    result
-        Answer to a question.
-    metric
-        ``"tpot"``, ``"kv"``: a key of its derivations.
+    Args:
+        result: Answer to a question.
+        metric: ``"tpot"``, ``"kv"``: a key of its derivations.
 
-    Returns
-    -------
-    Derivation
-        A tree that ends in facts with sources.
+    Returns:
+        Derivation: A tree that ends in facts with sources.
 
-    Raises
-    ------
-    UnknownNameError
-        The result has no derivation of that name.
+    Raises:
+        UnknownNameError: The result has no derivation of that name.
     """
     if metric in result.derivations:
         return result.derivations[metric]

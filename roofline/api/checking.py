@@ -54,46 +54,32 @@ NEEDS: Final = ("driver", "gpu", "cupy", "calibration", "own calibration", "ray"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing, and whether it is as it should be.
-
-    Attributes
-    ----------
-    name, state
-        What was looked at; ``"missing"`` may be fine, ``"wrong"`` is not.
-    found
-        What there is.
-    hint
-        What to do about it, if anything.
-    """
+    """One thing, and whether it is as it should be."""
 
     name: str
     state: State
+    """What was looked at; ``"missing"`` may be fine, ``"wrong"`` is not."""
     found: str
+    """What there is."""
     hint: str = ""
+    """What to do about it, if anything."""
 
 
 def doctor(gpu: str = "", *, engine: str = "vllm", need: Sequence[str] = ()) -> Result:
     """Say what works here, and what to do about the rest.
 
-    Parameters
-    ----------
-    gpu
-        Catalog name or YAML file whose calibration is looked for; empty for the GPU that is here.
-    engine
-        Whose kernels are preferred.
-    need
-        Checks that have to be ok: ``"driver"``, ``"gpu"``, ``"cupy"``, ``"calibration"``,
-        ``"own calibration"``, ``"ray"``, ``"home"``.
+    Args:
+        gpu: Catalog name or YAML file whose calibration is looked for; empty for the GPU that is
+            here.
+        engine: Whose kernels are preferred.
+        need: Checks that have to be ok: ``"driver"``, ``"gpu"``, ``"cupy"``, ``"calibration"``,
+            ``"own calibration"``, ``"ray"``, ``"home"``.
 
-    Returns
-    -------
-    Result
-        Table ``checks``; metadata ``absent``: those needed that are not ok.
+    Returns:
+        Result: Table ``checks``; metadata ``absent``: those needed that are not ok.
 
-    Raises
-    ------
-    InputError
-        There is no such GPU, or nothing of that name can be needed.
+    Raises:
+        InputError: There is no such GPU, or nothing of that name can be needed.
     """
     for name in need:
         one_of("need", name, NEEDS)

@@ -27,30 +27,21 @@ def parse_command(
 ) -> Result:
     """Say what a command of a serving engine deploys, and ask roofline the same.
 
-    Parameters
-    ----------
-    command
-        ``"vllm serve …"``, ``"python -m sglang.launch_server …"``, ``"trtllm-serve …"``,
-        ``"llama-server …"``; or the text of a Kubernetes manifest or a Ray Serve configuration.
-    gpu, node
-        Where it runs, which it does not say; as for `roofline.api.analyze`.
-    model
-        Network, where the catalog does not know the checkpoint by its name.
-    files
-        Text of files that the command names; others are read from disk.
-    source
-        What errors call the command.
+    Args:
+        command: ``"vllm serve …"``, ``"python -m sglang.launch_server …"``, ``"trtllm-serve …"``,
+            ``"llama-server …"``; or the text of a Kubernetes manifest or a Ray Serve configuration.
+        gpu, node: Where it runs, which it does not say; as for `roofline.api.analyze`.
+        model: Network, where the catalog does not know the checkpoint by its name.
+        files: Text of files that the command names; others are read from disk.
+        source: What errors call the command.
 
-    Returns
-    -------
-    Result
-        Tables ``settings`` and ``unused`` (flags that change nothing that is modelled); metadata
-        ``analyze`` and ``simulate``, the same deployment as commands of roofline.
+    Returns:
+        Result: Tables ``settings`` and ``unused`` (flags that change nothing that is modelled);
+            metadata ``analyze`` and ``simulate``, the same deployment as commands of roofline.
 
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend: also flags that contradict each other, with their place.
+    Raises:
+        RooflineError: Anything the user can mend: also flags that contradict each other, with their
+            place.
     """
     found, deployment, share = _understood(command, gpu, node, model, files, source)
     served = found.served
@@ -87,15 +78,11 @@ def deployment_of_command(
 ) -> Deployment:
     """Deployment that a command starts, at the datasheet's rates.
 
-    Parameters
-    ----------
-    command, gpu, node, model, files
-        As for `parse_command`.
+    Args:
+        command, gpu, node, model, files: As for `parse_command`.
 
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
+    Raises:
+        RooflineError: Anything the user can mend.
     """
     return _understood(command, gpu, node, model, files)[1]
 

@@ -38,17 +38,14 @@ from roofline.table import Result
 def serve_command(asked: Serving) -> Result:
     """Write the command that starts a deployment, and the one that measures it.
 
-    Returns
-    -------
-    Result
-        Table ``settings``; metadata ``command``, ``script``, ``benchmark``, ``environment``,
-        ``files``, and ``lost``: what the command cannot say, each of which is in a note.
+    Returns:
+        Result: Table ``settings``; metadata ``command``, ``script``, ``benchmark``,
+            ``environment``, ``files``, and ``lost``: what the command cannot say, each of which is
+            in a note.
 
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend: also a layout that the engine does not have, and a network that
-        leaves no room for a cache.
+    Raises:
+        RooflineError: Anything the user can mend: also a layout that the engine does not have, and
+            a network that leaves no room for a cache.
     """
     named = targets.engine_of(asked.target, asked.engine)
     setting.check_share(asked.memory_utilization)

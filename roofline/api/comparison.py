@@ -25,10 +25,8 @@ def compare(asked: Comparison) -> Result:
 
     Accuracy is out of scope.
 
-    Returns
-    -------
-    Result
-        Tables ``variants`` (the base first), ``factors``, ``why``, ``training``.
+    Returns:
+        Result: Tables ``variants`` (the base first), ``factors``, ``why``, ``training``.
     """
     one_of("rank", asked.rank, ("steady", "static"))
     trained = asked.training_tokens

@@ -20,10 +20,9 @@ from roofline.table import Result
 def disaggregate(asked: Pools) -> Result:
     """Say what disaggregated serving costs: instances of each kind, TTFT, TPOT, transfer, price.
 
-    Returns
-    -------
-    Result
-        Tables ``headline``, ``pools``, ``transfer``, ``alternatives``; derivations by metric.
+    Returns:
+        Result: Tables ``headline``, ``pools``, ``transfer``, ``alternatives``; derivations by
+            metric.
     """
     one_of("over", asked.over, WIRES)
     options = setting.options_asked(asked)

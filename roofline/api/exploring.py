@@ -30,11 +30,9 @@ PLAIN: Final = {
 def around(result: Result) -> Result:
     """The result with others like it: on other GPUs, in bf16 and fp8, at other batches and lengths.
 
-    Parameters
-    ----------
-    result
-        Of `roofline.analyze`; one whose network is in no catalog, or that is run in a way of its
-        own, is given back as it is.
+    Args:
+        result: Of `roofline.analyze`; one whose network is in no catalog, or that is run in a way
+            of its own, is given back as it is.
     """
     given = result.metadata
     asked = (given.get("model"), given.get("gpu"))

@@ -31,25 +31,18 @@ def learn_engine(
 ) -> Result:
     """Refit an engine's constants to your own runs, with the error on runs left out.
 
-    Parameters
-    ----------
-    files, format_
-        As for `roofline.api.compare_measured`.
-    given
-        What the files do not say.
-    out
-        File of the new profile; else one in the folder for your own. It is written only where runs
-        that were left out are predicted better by it than by the shipped one.
+    Args:
+        files, format_: As for `roofline.api.compare_measured`.
+        given: What the files do not say.
+        out: File of the new profile; else one in the folder for your own. It is written only where
+            runs that were left out are predicted better by it than by the shipped one.
 
-    Returns
-    -------
-    Result
-        Tables ``constants`` and ``errors``; the file is in the metadata, empty if none was written.
+    Returns:
+        Result: Tables ``constants`` and ``errors``; the file is in the metadata, empty if none was
+            written.
 
-    Raises
-    ------
-    RooflineError
-        A file cannot be read, or there are too few runs, or of several engines.
+    Raises:
+        RooflineError: A file cannot be read, or there are too few runs, or of several engines.
     """
     listed = [files] if isinstance(files, str | Path) else list(files)
     runs = read(listed, format_, given or Given())

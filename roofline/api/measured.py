@@ -33,38 +33,27 @@ NAMES: Final = {theirs: ours for ours, theirs in METRICS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A run, its scenario completed, with its prediction or the reason why there is none.
-
-    Attributes
-    ----------
-    run
-        What was measured.
-    found
-        What was predicted; None where nothing was.
-    why
-        Then, why not.
-    """
+    """A run, its scenario completed, with its prediction or the reason why there is none."""
 
     run: MeasuredRun
+    """What was measured."""
     found: Compared | None
+    """What was predicted; None where nothing was."""
     why: str = ""
+    """Then, why not."""
 
 
 @question(Measured)
 def compare_measured(asked: Measured) -> Result:
     """Compare results of benchmarks with predictions: errors, intervals, reasons.
 
-    Returns
-    -------
-    Result
-        Tables ``runs``, ``figures`` (measured, predicted, 80 % interval, reason), ``summary``;
-        metadata ``predicted``: how many runs have figures.
+    Returns:
+        Result: Tables ``runs``, ``figures`` (measured, predicted, 80 % interval, reason),
+            ``summary``; metadata ``predicted``: how many runs have figures.
 
-    Raises
-    ------
-    RooflineError
-        A file cannot be read, or says too little and no option says the rest; an option names
-        what nobody knows; degrees do not divide the devices.
+    Raises:
+        RooflineError: A file cannot be read, or says too little and no option says the rest; an
+            option names what nobody knows; degrees do not divide the devices.
     """
     files = asked.files
     listed = [files] if isinstance(files, str | Path) else list(files)

@@ -46,14 +46,7 @@ _PATH_ENDS: Final = (".json", ".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What options say in place of the files; None or empty where they say nothing.
-
-    Attributes
-    ----------
-    model, gpu, gpus, tp, pp, ep, dp, weights, kv, engine, engine_version, prompt, output, \
-    concurrency, rate
-        As of `roofline.interop.results.Scenario`.
-    """
+    """What options say in place of the files; None or empty where they say nothing."""
 
     model: str = ""
     gpu: str = ""
@@ -70,15 +63,14 @@ class Given:
     output: float | None = None
     concurrency: int | None = None
     rate: float | None = None
+    """As of `roofline.interop.results.Scenario`."""
 
 
 def check(given: Given) -> None:
     """Refuse what options name that nobody knows: it would leave no run predicted.
 
-    Raises
-    ------
-    InputError
-        No network, GPU or number format has that name.
+    Raises:
+        InputError: No network, GPU or number format has that name.
     """
     if given.model:
         naming.network(given.model)
@@ -96,10 +88,8 @@ def check(given: Given) -> None:
 def completed(run: MeasuredRun, given: Given) -> Scenario:
     """The scenario of a run with what options say of it.
 
-    Raises
-    ------
-    DocumentError
-        Something is still missing.
+    Raises:
+        DocumentError: Something is still missing.
     """
     told = _named(run.scenario)
     told = _loaded(replace(told, **_stated(given)), given, run)

@@ -13,10 +13,8 @@ from roofline.table import Result
 def paging(asked: Paging) -> Result:
     """Say how many sequences fit with caches reserved whole, in pages, and in shared pages.
 
-    Returns
-    -------
-    Result
-        Tables ``headline`` and ``schemes``; derivations by scheme.
+    Returns:
+        Result: Tables ``headline`` and ``schemes``; derivations by scheme.
     """
     network = setting.network_of(asked.model)
     setting.check_share(asked.memory_utilization)

@@ -40,28 +40,19 @@ REQUIRED: Final = inspect.Parameter.empty
 class Parameter:
     """A parameter of a question.
 
-    Attributes
-    ----------
-    help
-        Meaning, as the command line says it.
-    default, factory
-        Value where none is given, `REQUIRED` where one must be; what makes it where it is heavy.
-    unit
-        Such as ``"token"``.
-    text
-        Meaning in Python, where the command line words it otherwise.
-    option, called
-        ``"--prefetch/--no-prefetch"``, and the name on the command line, where they do not follow
-        from the name of the parameter.
-    usual, kind
-        Default and type on the command line, where they are others.
-    metavar, show_default, completes
-        As the help shows a value and a default; function of `roofline.cli.completing` that
-        completes it.
-    argument, least
-        Whether a command line gives it by place; least number.
-    kw_only
-        Whether it is given by name.
+    Attributes:
+        help: Meaning, as the command line says it.
+        default, factory: Value where none is given, `REQUIRED` where one must be; what makes it
+            where it is heavy.
+        unit: Such as ``"token"``.
+        text: Meaning in Python, where the command line words it otherwise.
+        option, called: ``"--prefetch/--no-prefetch"``, and the name on the command line, where they
+            do not follow from the name of the parameter.
+        usual, kind: Default and type on the command line, where they are others.
+        metavar, show_default, completes: As the help shows a value and a default; function of
+            `roofline.cli.completing` that completes it.
+        argument, least: Whether a command line gives it by place; least number.
+        kw_only: Whether it is given by name.
     """
 
     help: str

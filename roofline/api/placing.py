@@ -13,11 +13,9 @@ from roofline.table import Result
 def layouts(asked: Layouts) -> Result:
     """Price every layout of a network on a number of GPUs, best first.
 
-    Returns
-    -------
-    Result
-        Tables ``layouts`` (those that fit first, best first) and ``best`` (one for each objective,
-        with the reason).
+    Returns:
+        Result: Tables ``layouts`` (those that fit first, best first) and ``best`` (one for each
+            objective, with the reason).
     """
     one_of("rank", asked.rank, ("steady", "static"))
     setting.check_gpus(asked.gpus)

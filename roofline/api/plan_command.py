@@ -16,14 +16,11 @@ def simulation(
     Empty where nothing fits, where two pools are recommended, which no such line has words for,
     and where something was asked for by an object, which none can name.
 
-    Parameters
-    ----------
-    plan, model
-        Plan, and the name of the network.
-    asked
-        Options and their values as they were given; those that are None or empty are left out.
-    formats
-        Formats of weights and cache by name of a kind, as they were given.
+    Args:
+        plan, model: Plan, and the name of the network.
+        asked: Options and their values as they were given; those that are None or empty are left
+            out.
+        formats: Formats of weights and cache by name of a kind, as they were given.
     """
     if plan.best is None or plan.best.option.wires is not None:
         return ""

@@ -46,14 +46,12 @@ REQUESTS: Final = 8000
 def plan(asked: Planning) -> Result:
     """Find the cheapest deployment that carries traffic and keeps an SLO.
 
-    Returns
-    -------
-    Result
-        Tables ``verdict``, ``objectives``, ``confidences``, ``runners_up``, ``frontier``,
-        ``gpus_by_rate``, ``sensitivity``, ``break_even``, ``candidates``, ``assumptions``;
-        ``relaxations`` where nothing fits; ``ops``, ``roofs``, ``memory``, ``capacity``,
-        ``batch_curve`` and ``kernels`` of its steps, as `roofline.api.analyze` has them.
-        Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
+    Returns:
+        Result: Tables ``verdict``, ``objectives``, ``confidences``, ``runners_up``, ``frontier``,
+            ``gpus_by_rate``, ``sensitivity``, ``break_even``, ``candidates``, ``assumptions``;
+            ``relaxations`` where nothing fits; ``ops``, ``roofs``, ``memory``, ``capacity``,
+            ``batch_curve`` and ``kernels`` of its steps, as `roofline.api.analyze` has them.
+            Derivations of ``gpus``, ``price``, ``cost``, ``capacity``, ``headroom``.
     """
     gpu, weights, kv = asked.gpu, asked.weights, asked.kv
     setting.check_gpus(asked.gpus)
@@ -196,18 +194,12 @@ def plan(asked: Planning) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class Drafts:
-    """Draft of any deployment of a plan.
-
-    Attributes
-    ----------
-    draft
-        Draft as it was asked for.
-    calibration
-        Calibration that prices it.
-    """
+    """Draft of any deployment of a plan."""
 
     draft: str | Architecture
+    """Draft as it was asked for."""
     calibration: str
+    """Calibration that prices it."""
 
     def __call__(self, target: Deployment) -> Draft:
         """The draft on a target's devices."""

@@ -13,49 +13,34 @@ from roofline.hardware.engine import engine_of
 
 @dataclass(frozen=True, slots=True)
 class PoolRate:
-    """Tokens per second that a published result counts, with the central 80 %.
-
-    Attributes
-    ----------
-    value, low, high
-        Of as many devices as the result counts. [token/s]
-    basis
-        The worst of what the step is priced by, one of `roofline.table.BASES`.
-    """
+    """Tokens per second that a published result counts, with the central 80 %."""
 
     value: float
     low: float
     high: float
+    """Of as many devices as the result counts. [token/s]"""
     basis: str
+    """The worst of what the step is priced by, one of `roofline.table.BASES`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolScore:
-    """Prediction of a pool's rate, or the reason why there is none.
-
-    Attributes
-    ----------
-    rate
-        Prediction; None where there is none.
-    why
-        Then, why not.
-    rule, reason
-        Name of the rule and the likeliest reason, where the rate is outside the interval.
-    """
+    """Prediction of a pool's rate, or the reason why there is none."""
 
     rate: PoolRate | None
+    """Prediction; None where there is none."""
     why: str = ""
+    """Then, why not."""
     rule: str = ""
     reason: str = ""
+    """Name of the rule and the likeliest reason, where the rate is outside the interval."""
 
 
 def score_pool(result: PublishedResult) -> PoolScore:
     """Predict a published result of prefill or decode alone.
 
-    Parameters
-    ----------
-    result
-        Whose pool is priced by itself; the other one is of the same layout and never waits.
+    Args:
+        result: Whose pool is priced by itself; the other one is of the same layout and never waits.
     """
     try:
         rate = _rate(result)

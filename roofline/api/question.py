@@ -16,7 +16,7 @@ P = ParamSpec("P")
 Q = TypeVar("Q", bound=Question)
 Answer = TypeVar("Answer")
 
-RAISES: Final = "\n\nRaises\n------\nRooflineError\n    Anything the user can mend."
+RAISES: Final = "\n\nRaises:\n    RooflineError: Anything the user can mend."
 _TYPES: Final = {
     **vars(parameters),
     "Architecture": Architecture,
@@ -35,13 +35,10 @@ def question(
 ) -> Callable[[Callable[[Q], Answer]], Callable[P, Answer]]:
     """Decorator that gives a function of a record the record's parameters for its own.
 
-    Parameters
-    ----------
-    record
-        Kind of question. The section of the parameters in the docstring is made from it; that of
-        the errors is the same for all questions but those that have their own.
-    others
-        Types that only this question names, by name.
+    Args:
+        record: Kind of question. The section of the parameters in the docstring is made from it;
+            that of the errors is the same for all questions but those that have their own.
+        others: Types that only this question names, by name.
     """
     kind: Any = record
     known = {name: each for name, (_, each) in parameters_of(kind).items()}
@@ -65,13 +62,13 @@ def question(
         returned = get_type_hints(answer)["return"]
         made.__annotations__ = {**hints, "return": returned}
         made.__signature__ = signature.replace(return_annotation=returned)
-        meaning, _, results = inspect.cleandoc(answer.__doc__ or "").partition("\n\nReturns\n")
+        meaning, _, results = inspect.cleandoc(answer.__doc__ or "").partition("\n\nReturns:\n")
         section = "\n".join(
-            f"{name}\n    {_told(known[name], hints[name])}" for name in signature.parameters
+            f"    {name}: {_told(known[name], hints[name])}" for name in signature.parameters
         )
-        if "\nRaises\n" not in results:
+        if "\nRaises:\n" not in results:
             results += RAISES
-        made.__doc__ = f"{meaning}\n\nParameters\n----------\n{section}\n\nReturns\n{results}"
+        made.__doc__ = f"{meaning}\n\nArgs:\n{section}\n\nReturns:\n{results}"
         return ask
 
     return decorate

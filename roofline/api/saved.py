@@ -55,15 +55,11 @@ class _Saved(Strict):
 def read_result(path: Path) -> Result:
     """Read a result that was saved.
 
-    Parameters
-    ----------
-    path
-        ``.parquet``: of a sweep, or its folder. ``.json``: of a plan.
+    Args:
+        path: ``.parquet``: of a sweep, or its folder. ``.json``: of a plan.
 
-    Raises
-    ------
-    DocumentError
-        It cannot be read, or is something else.
+    Raises:
+        DocumentError: It cannot be read, or is something else.
     """
     if path.is_dir():
         path = path / "result.parquet"
@@ -80,10 +76,8 @@ def read_result(path: Path) -> Result:
 def together(results: Sequence[Result]) -> Result:
     """Sweeps as one, told apart by their names.
 
-    Raises
-    ------
-    InputError
-        One of several is not a sweep.
+    Raises:
+        InputError: One of several is not a sweep.
     """
     if len(results) == 1:
         return results[0]

@@ -70,33 +70,23 @@ def scoreboard(
 ) -> Result:
     """Score predictions against measured rows and against published results.
 
-    Parameters
-    ----------
-    file
-        Measured rows of serving, in the columns that ``roofline validate --kind e2e`` reads; None
-        for the published results alone.
-    where
-        Conditions on its rows: ``"gpu=h100_sxm,mode=steady_concurrency"``.
-    quality
-        Rows that have this ``quality`` are taken, where the file says it; ``"all"`` for every row.
-    cross_validate
-        Whether each row is predicted by constants of other groups of device, engine and network;
-        else by the shipped constants.
-    date
-        Day that the scoreboard is of, ``"2026-11-23"``; empty for today.
-    progress
-        Called with the number of rows before they are predicted.
+    Args:
+        file: Measured rows of serving, in the columns that ``roofline validate --kind e2e`` reads;
+            None for the published results alone.
+        where: Conditions on its rows: ``"gpu=h100_sxm,mode=steady_concurrency"``.
+        quality: Rows that have this ``quality`` are taken, where the file says it; ``"all"`` for
+            every row.
+        cross_validate: Whether each row is predicted by constants of other groups of device, engine
+            and network; else by the shipped constants.
+        date: Day that the scoreboard is of, ``"2026-11-23"``; empty for today.
+        progress: Called with the number of rows before they are predicted.
 
-    Returns
-    -------
-    Result
-        Tables ``published_results``, ``groups``, ``reasons``, ``scores`` and ``refused``;
-        sentences under ``summary`` in the metadata.
+    Returns:
+        Result: Tables ``published_results``, ``groups``, ``reasons``, ``scores`` and ``refused``;
+            sentences under ``summary`` in the metadata.
 
-    Raises
-    ------
-    RooflineError
-        The file cannot be read, has no such rows or columns, or the date is none.
+    Raises:
+        RooflineError: The file cannot be read, has no such rows or columns, or the date is none.
     """
     day = _day(date)
     metadata: dict[str, Any] = {"date": day, "version": roofline.__version__}
@@ -268,18 +258,13 @@ def _published() -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """Prediction of one published figure; nothing where ``why`` says why not.
-
-    Attributes
-    ----------
-    basis
-        The engine's fit, or the worst basis of the step of a pool.
-    """
+    """Prediction of one published figure; nothing where ``why`` says why not."""
 
     predicted: float | None = None
     low: float | None = None
     high: float | None = None
     basis: str = ""
+    """The engine's fit, or the worst basis of the step of a pool."""
     rule: str = ""
     reason: str = ""
     why: str = ""

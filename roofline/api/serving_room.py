@@ -32,10 +32,8 @@ _ENDINGS: Final = ("-instruct", "-chat", "-it", "-hf", "-base")
 def checkpoint(model: str | Architecture) -> tuple[str, str]:
     """Name that an engine finds a network's weights by, and what is to be said about it.
 
-    Parameters
-    ----------
-    model
-        As it was asked for: a name of the catalog has a hub id, a path is one.
+    Args:
+        model: As it was asked for: a name of the catalog has a hub id, a path is one.
     """
     if isinstance(model, Architecture):
         return model.name, f"put the name or folder of the checkpoint in place of {model.name}"
@@ -62,10 +60,8 @@ def head(model: str) -> str:
 def network_named(name: str) -> Architecture:
     """Network of a checkpoint that a command names: as it is, or by the last part of a path.
 
-    Raises
-    ------
-    UnknownNameError
-        The catalog has none that is called so.
+    Raises:
+        UnknownNameError: The catalog has none that is called so.
     """
     last = name.rstrip("/").rpartition("/")[2].lower()
     tries = [name, last, *(last.removesuffix(end) for end in _ENDINGS if last.endswith(end))]
@@ -87,12 +83,9 @@ def deployment_of(
     The share is of the device, for everything; where the server is told none, it is the engine's
     default there, and None under llama.cpp, which has none.
 
-    Parameters
-    ----------
-    served
-        What it is told.
-    network, device, box
-        What the command does not say: see `roofline.api.setting.deployed`.
+    Args:
+        served: What it is told.
+        network, device, box: What the command does not say: see `roofline.api.setting.deployed`.
     """
     known = deployed(
         network,
@@ -164,19 +157,14 @@ def usual_step(deployment: Deployment, sequences: int) -> int | None:
 def fitted(deployment: Deployment, served: Served, least: int) -> tuple[Served, str]:
     """A server whose longest sequence fits, and what was done for it.
 
-    Parameters
-    ----------
-    deployment, served
-        What runs, and what it is told.
-    least
-        Longest sequence that is going to be sent. [token]
+    Args:
+        deployment, served: What runs, and what it is told.
+        least: Longest sequence that is going to be sent. [token]
 
-    Raises
-    ------
-    InputError
-        It is longer than what was asked for, or what was asked for than the network knows.
-    InfeasibleError
-        It does not fit, or not what was asked for.
+    Raises:
+        InputError: It is longer than what was asked for, or what was asked for than the network
+            knows.
+        InfeasibleError: It does not fit, or not what was asked for.
     """
     asked = served.max_context
     if asked is not None and asked < least:

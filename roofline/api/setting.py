@@ -33,29 +33,21 @@ MOST_GPUS: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """How a layout was asked for: spelled out, degree by degree, or left to be chosen.
-
-    Attributes
-    ----------
-    spelled
-        ``"tp8-pp2"``; empty to give degrees one by one; ``"auto"`` to have it chosen.
-    tp, cp, dp, ep, pp
-        Degrees; None where not given. [1]
-    stages
-        Layers of each stage, where not even. [1]
-    sequence_parallel, microbatches
-        As in `Layout`.
-    """
+    """How a layout was asked for: spelled out, degree by degree, or left to be chosen."""
 
     spelled: str = ""
+    """``"tp8-pp2"``; empty to give degrees one by one; ``"auto"`` to have it chosen."""
     tp: int | None = None
     cp: int | None = None
     dp: int | None = None
     ep: int | None = None
     pp: int | None = None
+    """Degrees; None where not given. [1]"""
     stages: Sequence[int] = ()
+    """Layers of each stage, where not even. [1]"""
     sequence_parallel: bool = False
     microbatches: int = 0
+    """As in `Layout`."""
 
     @property
     def automatic(self) -> bool:
@@ -80,10 +72,8 @@ def machine_of(
 
     Without a GPU it is that of the node, and without either the `DEFAULT_GPU`.
 
-    Raises
-    ------
-    InputError
-        The node has other GPUs than were asked for, or the price has no meaning.
+    Raises:
+        InputError: The node has other GPUs than were asked for, or the price has no meaning.
     """
     box = hardware.node(node) if isinstance(node, str) else node
     if gpu is None:
@@ -105,10 +95,8 @@ def machine_of(
 def priced(gpu: Gpu, usd_per_hour: float) -> Gpu:
     """The GPU at another price.
 
-    Raises
-    ------
-    InputError
-        The price is negative or beyond all measure.
+    Raises:
+        InputError: The price is negative or beyond all measure.
     """
     if not 0 <= usd_per_hour < MOST_GPUS:
         raise InputError(
@@ -132,10 +120,9 @@ def layout_of(gpus: int | None, degrees: Degrees) -> tuple[Layout, int]:
     Without degrees all GPUs share every layer; where only tensor parallelism is left out, it takes
     what the other degrees leave.
 
-    Raises
-    ------
-    InputError, LayoutError
-        A number out of range, a layout said twice, or GPUs that are not whole replicas.
+    Raises:
+        InputError, LayoutError: A number out of range, a layout said twice, or GPUs that are not
+            whole replicas.
     """
     check_gpus(gpus)
     given = {
@@ -214,10 +201,8 @@ def check_share(share: float | None) -> None:
 def options_of(**choices: Any) -> Options:
     """Choices of how the network is run and counted: see `Options`.
 
-    Raises
-    ------
-    InputError
-        A word is not one of those allowed.
+    Raises:
+        InputError: A word is not one of those allowed.
     """
     for name, kind in (("attention", Attending), ("mask", Masking), ("mla", Form)):
         if name in choices:
@@ -233,10 +218,8 @@ def options_asked(asked: Question) -> Options:
 def roomiest(device: Gpu, gpus: int) -> Node:
     """Node that layouts of a number of GPUs are placed on: one that holds as many as it can.
 
-    Raises
-    ------
-    LayoutError
-        No node holds even one.
+    Raises:
+        LayoutError: No node holds even one.
     """
     try:
         return hardware.default_node(device, gpus)
@@ -261,15 +244,13 @@ def deployed(
 ) -> Deployment:
     """A network as an engine loads it, on the nodes that hold its layout.
 
-    Parameters
-    ----------
-    network, device, box, layout
-        What runs on what; the node is the smallest of the catalog that is large enough, or the
-        largest with a network, where none was named.
-    weights, kv, engine, options, offload
-        Formats, memory policy, choices, and what is kept outside.
-    calibration
-        Measured kernels to price with: see `roofline.bench.calibrations.calibration_of`.
+    Args:
+        network, device, box, layout: What runs on what; the node is the smallest of the catalog
+            that is large enough, or the largest with a network, where none was named.
+        weights, kv, engine, options, offload: Formats, memory policy, choices, and what is kept
+            outside.
+        calibration: Measured kernels to price with: see
+            `roofline.bench.calibrations.calibration_of`.
     """
     stored = precision.named(weights or default_format(network)).name
     whole = weights is not None or stored != network.weight_format
@@ -321,10 +302,8 @@ def deployed_as(
 def one_replica(gpus: int | None, layout: str) -> Layout:
     """Layout of a number of GPUs that has to be that of a single replica.
 
-    Raises
-    ------
-    InputError
-        The GPUs are several replicas.
+    Raises:
+        InputError: The GPUs are several replicas.
     """
     arranged, replicas = layout_of(gpus, Degrees(spelled=layout))
     if replicas > 1:

@@ -37,11 +37,9 @@ USUAL_DRAFT = 4
 def simulate(asked: Simulation) -> Result:
     """Serve traffic in simulation: latencies and their percentiles, promises, queue, cache, price.
 
-    Returns
-    -------
-    Result
-        Tables ``headline`` (latencies), ``throughput``, ``objectives``, ``server``, ``cache``,
-        ``workload``, and ``requests`` where asked for.
+    Returns:
+        Result: Tables ``headline`` (latencies), ``throughput``, ``objectives``, ``server``,
+            ``cache``, ``workload``, and ``requests`` where asked for.
     """
     policy = asked.policy
     if policy is not None:

@@ -22,11 +22,9 @@ from roofline.table import Result
 def speculate(asked: Drafting) -> Result:
     """Say what speculative decoding gains: tokens a round, cost of draft and verification, TPOT.
 
-    Returns
-    -------
-    Result
-        Tables ``headline``, ``drafts``, ``batches``, ``memory``, ``published``; derivations by
-        metric.
+    Returns:
+        Result: Tables ``headline``, ``drafts``, ``batches``, ``memory``, ``published``; derivations
+            by metric.
     """
     rates = rates_of(asked.acceptance)
     options = setting.options_asked(asked)

@@ -20,11 +20,9 @@ TOGETHER: Final = ("ttft", "latency")
 def with_steps(result: Result, plan: Plan) -> Result:
     """A plan with what the steps of the recommended deployment are made of.
 
-    Returns
-    -------
-    Result
-        With the tables ``ops``, ``roofs``, ``memory``, ``capacity``, ``batch_curve`` and
-        ``kernels`` of a static batch; as it is where nothing fits.
+    Returns:
+        Result: With the tables ``ops``, ``roofs``, ``memory``, ``capacity``, ``batch_curve`` and
+            ``kernels`` of a static batch; as it is where nothing fits.
     """
     if plan.best is None:
         return result

@@ -53,27 +53,19 @@ _KEEP: Final = re.compile(r"all|feasible|pareto|top-[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How large a sweep is, before it is run.
-
-    Attributes
-    ----------
-    scenario
-        What was asked.
-    configurations, lanes, points, chunks
-        How many. [1]
-    seconds
-        All of it, from a sample. [s]
-    bytes
-        Of the result, from what is kept of some lanes. [B]
-    """
+    """How large a sweep is, before it is run."""
 
     scenario: Scenario
+    """What was asked."""
     configurations: int
     lanes: int
     points: int
     chunks: int
+    """How many. [1]"""
     seconds: float
+    """All of it, from a sample. [s]"""
     bytes: float
+    """Of the result, from what is kept of some lanes. [B]"""
 
 
 def sweep(
@@ -87,24 +79,18 @@ def sweep(
 ) -> Sweep:
     """Price every configuration of a scenario and keep what is asked for.
 
-    Parameters
-    ----------
-    scenario
-        Name in the catalog, a YAML file, or a scenario.
-    out
-        Folder of the result; one that holds an interrupted run of the same scenario is gone on
-        with. None keeps nothing on the disk.
-    keep
-        ``"all"``, ``"feasible"``, ``"pareto"`` or ``"top-K"``; empty for what the scenario says.
-    executor, workers
-        ``"local"`` or ``"ray"``, and how many chunks at once; None for one on each core.
-    progress
-        Told after each chunk.
+    Args:
+        scenario: Name in the catalog, a YAML file, or a scenario.
+        out: Folder of the result; one that holds an interrupted run of the same scenario is gone on
+            with. None keeps nothing on the disk.
+        keep: ``"all"``, ``"feasible"``, ``"pareto"`` or ``"top-K"``; empty for what the scenario
+            says.
+        executor, workers: ``"local"`` or ``"ray"``, and how many chunks at once; None for one on
+            each core.
+        progress: Told after each chunk.
 
-    Raises
-    ------
-    RooflineError
-        Anything the user can mend.
+    Raises:
+        RooflineError: Anything the user can mend.
     """
     import pyarrow.parquet as pq
 
@@ -131,8 +117,6 @@ def estimate(
 ) -> Estimate:
     """Say how large a sweep is and how long it would take, from pricing some of it.
 
-    Notes
-    -----
     Lanes at random are timed once each, with some of their neighbours as in the sweep, until that
     took long enough to be no noise; lanes with more points than are timed of each, by what more
     points of one add.

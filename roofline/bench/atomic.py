@@ -10,10 +10,8 @@ from roofline.files import whole
 def write(path: Path, content: bytes) -> None:
     """Write a file and the folders that it needs.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        The folder cannot be written to.
+    Raises:
+        MissingEnvironmentError: The folder cannot be written to.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

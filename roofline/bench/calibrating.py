@@ -32,10 +32,8 @@ FAMILIES: Final = {
 def fit_records(records: Records, published: Published) -> tuple[list[Fitted], list[str]]:
     """Fit every probe of a run that has enough rows.
 
-    Returns
-    -------
-    tuple
-        The fits, and a sentence for each probe that has none.
+    Returns:
+        tuple: The fits, and a sentence for each probe that has none.
     """
     fits, notes = [], []
     for probe, entry in records.header.probes.items():
@@ -76,21 +74,14 @@ def fit_probe(
 ) -> Fitted:
     """Fit the rows of one probe.
 
-    Parameters
-    ----------
-    rows
-        All of one probe.
-    published
-        Rates of where they were measured.
-    version, form
-        As of the probe.
-    provider
-        ``"numpy"``, ``"cupy"``.
+    Args:
+        rows: All of one probe.
+        published: Rates of where they were measured.
+        version, form: As of the probe.
+        provider: ``"numpy"``, ``"cupy"``.
 
-    Raises
-    ------
-    InputError
-        They are too few, or of too few families.
+    Raises:
+        InputError: They are too few, or of too few families.
     """
     first = rows[0]
     name = form_of(first.kind, first.arithmetic, provider, form)

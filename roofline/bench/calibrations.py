@@ -62,21 +62,15 @@ def calibration_of(
 ) -> GpuCalibration | UsualKernels | None:
     """Calibration of a device under an engine; None for the datasheet's rates.
 
-    Parameters
-    ----------
-    asked
-        ``"auto"``: the user's own calibrations of the device, and what is shipped for it or the
-        one most like it. ``"usual"``: shares of the published rates that kernels usually reach,
-        assumed. ``"none"``, or the name or file of a calibration.
-    gpu, engine
-        What runs, and whose kernels are preferred.
-    switched
-        Whether the devices of a node are joined by more than the host's PCIe.
+    Args:
+        asked: ``"auto"``: the user's own calibrations of the device, and what is shipped for it or
+            the one most like it. ``"usual"``: shares of the published rates that kernels usually
+            reach, assumed. ``"none"``, or the name or file of a calibration.
+        gpu, engine: What runs, and whose kernels are preferred.
+        switched: Whether the devices of a node are joined by more than the host's PCIe.
 
-    Raises
-    ------
-    RooflineError
-        There is no such calibration, or it is of no kernel that a network has.
+    Raises:
+        RooflineError: There is no such calibration, or it is of no kernel that a network has.
     """
     if asked == NONE:
         return None
@@ -108,10 +102,8 @@ def _named(device: str, engine: str, file: Stamp) -> GpuCalibration:
 def own_files(asked: str, gpu: Gpu) -> tuple[Path, ...]:
     """Files that `calibration_of` reads and that may change while the program does not.
 
-    Raises
-    ------
-    UnknownNameError
-        There is no such calibration.
+    Raises:
+        UnknownNameError: There is no such calibration.
     """
     if asked in (NONE, USUAL):
         return ()
@@ -203,18 +195,13 @@ def _profile(engine: str) -> EngineProfile:
 def with_profile(deployment: Deployment, profile: str | Path) -> Deployment:
     """The deployment with an engine's constants from a file, in place of the shipped ones.
 
-    Parameters
-    ----------
-    deployment
-        Priced by measured kernels.
-    profile
-        File, as `roofline.api.learn_engine` writes it.
+    Args:
+        deployment: Priced by measured kernels.
+        profile: File, as `roofline.api.learn_engine` writes it.
 
-    Raises
-    ------
-    RooflineError
-        It cannot be read, or no measured kernels price the deployment: constants are fitted beside
-        those.
+    Raises:
+        RooflineError: It cannot be read, or no measured kernels price the deployment: constants are
+            fitted beside those.
     """
     known = deployment.calibration
     if not isinstance(known, GpuCalibration):

@@ -80,23 +80,15 @@ def measure(
 ) -> Run:
     """Plan a budget, measure, and read the records back.
 
-    Parameters
-    ----------
-    where
-        They run.
-    probes
-        To cover.
-    budget_s
-        For measuring and what comes after. [s]
-    folder
-        For the records; a run that was cut short there is gone on with.
-    progress
-        Told of each finished point.
+    Args:
+        where: They run.
+        probes: To cover.
+        budget_s: For measuring and what comes after. [s]
+        folder: For the records; a run that was cut short there is gone on with.
+        progress: Told of each finished point.
 
-    Raises
-    ------
-    DocumentError
-        What is in the folder cannot be gone on with.
+    Raises:
+        DocumentError: What is in the folder cannot be gone on with.
     """
     began = time.perf_counter()
     probes = [entry for entry in probes if where.backend.name in entry.probe.backends]

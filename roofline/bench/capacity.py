@@ -37,12 +37,9 @@ HAD: Final = "cache had"
 def look(timer: Callable[[Sequence[Launch]], Timer], nominal: float) -> float:
     """Capacity by reading arrays of growing size, up to twice the nominal one, some times. [B]
 
-    Parameters
-    ----------
-    timer
-        Makes timers of launches.
-    nominal
-        Size of the cache as the operating system tells it. [B]
+    Args:
+        timer: Makes timers of launches.
+        nominal: Size of the cache as the operating system tells it. [B]
     """
     octaves = max(0.0, np.log2(BEYOND * nominal / LEAST))
     sizes = LEAST * STEP ** np.arange(octaves / np.log2(STEP) + 1.0)
@@ -65,21 +62,16 @@ def capacity(touched: Array, seconds_per_byte: Array, nominal: float) -> float:
     are searched on a grid of half octaves, the three times by least squares of relative errors.
     Source: Lawson and Hanson 1974, Solving Least Squares Problems, chapter 23.
 
-    Parameters
-    ----------
-    touched
-        Between two uses of a byte. [B]
-    seconds_per_byte
-        Of reading. [s/B]
-    nominal
-        What is returned where no step is seen, and the most that can be. [B]
+    Args:
+        touched: Between two uses of a byte. [B]
+        seconds_per_byte: Of reading. [s/B]
+        nominal: What is returned where no step is seen, and the most that can be. [B]
 
-    Examples
-    --------
-    >>> sizes = 2.0 ** np.arange(20, 30)
-    >>> found = capacity(sizes, 1.0 + missed(sizes, 2.0**25), 2.0**29)
-    >>> bool(2.0**24.5 <= found <= 2.0**25.5)
-    True
+    Examples:
+        >>> sizes = 2.0 ** np.arange(20, 30)
+        >>> found = capacity(sizes, 1.0 + missed(sizes, 2.0**25), 2.0**29)
+        >>> bool(2.0**24.5 <= found <= 2.0**25.5)
+        True
     """
     from scipy.optimize import nnls
 
@@ -103,12 +95,10 @@ def capacity(touched: Array, seconds_per_byte: Array, nominal: float) -> float:
 def as_measured(published: Published, records: Records) -> Published:
     """Rates of a processor with the capacity of its last-level cache as a run tells it.
 
-    Parameters
-    ----------
-    published
-        With the size that the operating system tells.
-    records
-        Of the run: rows of `PROBE`, or what was looked up when it began, where they are too few.
+    Args:
+        published: With the size that the operating system tells.
+        records: Of the run: rows of `PROBE`, or what was looked up when it began, where they are
+            too few.
     """
     if HAD not in records.header.environment:
         return published

@@ -159,12 +159,9 @@ class Noise:
 def noise(backend: NumpyBackend, seconds: float = NOISE_S) -> Noise:
     """Repeat equal work for some time, block by block, and see how alike the times are.
 
-    Parameters
-    ----------
-    backend
-        Whose clock is asked.
-    seconds
-        How long. [s]
+    Args:
+        backend: Whose clock is asked.
+        seconds: How long. [s]
     """
     chunks = max(1, int(BEYOND * backend.cache_bytes) // CHUNK)
     many = np.ones((2, chunks, CHUNK // 4), dtype=np.float32)

@@ -45,12 +45,9 @@ CUSTOM_ENDS: Final = "-custom"
 def collective_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Collectives; a family is an octave of sizes.
 
-    Raises
-    ------
-    UnknownNameError
-        The library has no such operation.
-    LayoutError
-        The catalog does not know what joins the ranks.
+    Raises:
+        UnknownNameError: The library has no such operation.
+        LayoutError: The catalog does not know what joins the ranks.
     """
     named = frame.assign(op=frame.op.replace(OPS), across=_across(frame))
     sizes = named.groupby(list(KEY), observed=True).time_s.transform("size")

@@ -80,21 +80,14 @@ def fit(
 ) -> Constants:
     """Constants that make the logarithms of the times agree best, robustly, within bounds.
 
-    Parameters
-    ----------
-    rows
-        Of one operation, library and machine.
-    op, paths
-        Keys of `roofline.cost.regimes.PATHS`.
-    bytes_per_s
-        Published rate of a device's link in one direction. [B/s]
-    starts
-        Beginnings of the search: the prior values, then random ones from a fixed seed. [1]
+    Args:
+        rows: Of one operation, library and machine.
+        op, paths: Keys of `roofline.cost.regimes.PATHS`.
+        bytes_per_s: Published rate of a device's link in one direction. [B/s]
+        starts: Beginnings of the search: the prior values, then random ones from a fixed seed. [1]
 
-    Raises
-    ------
-    InputError
-        Fewer rows than constants, or a size, rank count or time that has no meaning.
+    Raises:
+        InputError: Fewer rows than constants, or a size, rank count or time that has no meaning.
     """
     problem = _Problem(rows, op, paths, bytes_per_s)
     low, high = problem.bounds

@@ -265,24 +265,16 @@ def prepared(
 ) -> tuple["pandas.DataFrame", list[Refused]]:
     """Rows that mean something, with all columns of their kind, and those that do not.
 
-    Parameters
-    ----------
-    kind
-        A key of `COLUMNS`.
-    frame
-        Measurements; places are counted from 0.
-    where
-        File they are from, for the error.
+    Args:
+        kind: A key of `COLUMNS`.
+        frame: Measurements; places are counted from 0.
+        where: File they are from, for the error.
 
-    Returns
-    -------
-    tuple
-        Rows at their places, the GPU by its name in the catalog; and what is refused.
+    Returns:
+        tuple: Rows at their places, the GPU by its name in the catalog; and what is refused.
 
-    Raises
-    ------
-    InputError
-        A column is missing that has no usual value.
+    Raises:
+        InputError: A column is missing that has no usual value.
     """
     rule = COLUMNS[kind]
     filled = _filled(kind, rule, frame.reset_index(drop=True), where)

@@ -33,10 +33,8 @@ Formats for Deep Learning (arXiv 2209.05433), table 1."""
 def stored(name: str) -> Any:
     """NumPy's type for a number type.
 
-    Raises
-    ------
-    InputError
-        There is no such type.
+    Raises:
+        InputError: There is no such type.
     """
     if name not in STORED:
         raise InputError(f"no array holds {name!r}", hint=f"take one of {', '.join(STORED)}")

@@ -74,14 +74,10 @@ def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) 
 
     Near ones leave a core's own cache and stay in the one that cores share.
 
-    Parameters
-    ----------
-    point
-        Place in the axes of a probe.
-    cache_bytes
-        Last-level cache. [B]
-    memory_bytes
-        What may be taken; fewer sets are made to keep to it, but always one. [B]
+    Args:
+        point: Place in the axes of a probe.
+        cache_bytes: Last-level cache. [B]
+        memory_bytes: What may be taken; fewer sets are made to keep to it, but always one. [B]
     """
     sizes, more = Sizes(), Sizes()
     arguments = point.probe.arguments(sizes, point.at)
@@ -102,12 +98,9 @@ def footprint(point: Point, cache_bytes: float, memory_bytes: float = math.inf) 
 def measure(point: Point, backend: Backend, pool: Pool, stop: Stop) -> Measurement:
     """Time a point until the stop rule is content.
 
-    Raises
-    ------
-    InputError
-        The device does not serve that shape.
-    MissingEnvironmentError
-        The device has no memory left for it.
+    Raises:
+        InputError: The device does not serve that shape.
+        MissingEnvironmentError: The device has no memory left for it.
     """
     try:
         needs = footprint(point, backend.cache_bytes, backend.memory_bytes)
@@ -165,23 +158,15 @@ def run(
     Where others use the device, a point that they slowed down all the time is handed on as it is,
     and measured again after each point that they let alone, up to `TRIES` times.
 
-    Parameters
-    ----------
-    points
-        In order of importance.
-    backend
-        Where.
-    keep
-        Called with each finished measurement; again with a better one of the same point.
-    stop
-        When a point is finished.
-    deadline
-        On ``time.perf_counter``: no point is begun after it. [s]
+    Args:
+        points: In order of importance.
+        backend: Where.
+        keep: Called with each finished measurement; again with a better one of the same point.
+        stop: When a point is finished.
+        deadline: On ``time.perf_counter``: no point is begun after it. [s]
 
-    Returns
-    -------
-    list
-        Points that were left out, and why: the deadline, or a shape that is not served.
+    Returns:
+        list: Points that were left out, and why: the deadline, or a shape that is not served.
     """
     pool = Pool(backend.xp, POOL * backend.memory_bytes)
     left: list[tuple[Point, str]] = []

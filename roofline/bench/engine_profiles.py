@@ -28,15 +28,11 @@ CLOSED: Final = "steady_concurrency"
 def shipped_profile(name: str) -> EngineProfile:
     """Constants of an engine as they are shipped; none of one without a file.
 
-    Parameters
-    ----------
-    name
-        As of the catalog of engines: ``"vllm"``.
+    Args:
+        name: As of the catalog of engines: ``"vllm"``.
 
-    Raises
-    ------
-    RooflineError
-        A file is missing, or has a mistake.
+    Raises:
+        RooflineError: A file is missing, or has a mistake.
     """
     known = engine(name)
     if known.profile not in PROFILES:
@@ -71,12 +67,9 @@ def misses(
     Of groups of device, engine and network that the constants were not fitted to; of all engines
     where this one has too few.
 
-    Parameters
-    ----------
-    spreads
-        By what rows are. [1]
-    profile
-        Name of the engine's profile.
+    Args:
+        spreads: By what rows are. [1]
+        profile: Name of the engine's profile.
     """
     for kind in ("dense", "mixture", "latent"):
         first, between = (

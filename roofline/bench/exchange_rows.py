@@ -32,10 +32,8 @@ WIDE: Final = 2.0
 def exchange_groups(frame: "pandas.DataFrame") -> Iterator[Group]:
     """Dispatch and combination of tokens, inside one node or over the network of several.
 
-    Raises
-    ------
-    LayoutError
-        The catalog does not know what joins the devices.
+    Raises:
+        LayoutError: The catalog does not know what joins the devices.
     """
     for name, rows in parts(frame, KEY):
         sizes = ("num_tokens", "hidden", "topk", "experts", "sms")

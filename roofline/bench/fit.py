@@ -95,27 +95,17 @@ def fit(
     Spreads are of residuals of families that the inner fit did not see, less what being outside its
     hull allows for: those rows are widened when they are predicted.
 
-    Parameters
-    ----------
-    form
-        The equation.
-    dims, measured
-        Columns of equal length, and the time of each row. [s]
-    machine
-        The device they were measured on, at published rates.
-    families
-        Label of each row; rows of a family are left out together.
-    residual
-        Whether a table may be used; it is where it helps on families left out.
-    starts
-        Beginnings of the search: the priors, then random ones. [1]
-    source
-        Which measurements, in words.
+    Args:
+        form: The equation.
+        dims, measured: Columns of equal length, and the time of each row. [s]
+        machine: The device they were measured on, at published rates.
+        families: Label of each row; rows of a family are left out together.
+        residual: Whether a table may be used; it is where it helps on families left out.
+        starts: Beginnings of the search: the priors, then random ones. [1]
+        source: Which measurements, in words.
 
-    Raises
-    ------
-    InputError
-        Too few rows or families, or a dimension or time that has no meaning.
+    Raises:
+        InputError: Too few rows or families, or a dimension or time that has no meaning.
     """
     rows = checked(form, machine, dims, measured, families)
     return fit_and_score(rows, residual=residual, starts=starts, source=source)[0]
@@ -126,12 +116,9 @@ def fit_and_score(
 ) -> tuple[Calibrated, LeftOut]:
     """A fit, and how fits without the families of its rows predict them.
 
-    Parameters
-    ----------
-    rows
-        As `roofline.bench.rows.checked` makes them.
-    residual, starts, source
-        As in `fit`.
+    Args:
+        rows: As `roofline.bench.rows.checked` makes them.
+        residual, starts, source: As in `fit`.
     """
     constants = search(rows[_thinned(np.arange(len(rows.measured)), SEARCH_ROWS)], starts)
     chosen, judged, missed, far, regimes = _left_out(
@@ -172,15 +159,11 @@ def cross_validate(
     The nesting: `fit` takes its spreads from inner folds of the rows it is given, and it is given
     no row of the fold that is scored. So that fold makes neither constants, table nor interval.
 
-    Parameters
-    ----------
-    form, dims, machine, measured, families, residual, starts
-        As in `fit`.
-    folds, score
-        Groups of families, and how many of them are scored, all if not stated: the rows of the
-        others are NaN. [1]
-    each
-        What applies a function to each fold: ``map``, or that of a pool of threads.
+    Args:
+        form, dims, machine, measured, families, residual, starts: As in `fit`.
+        folds, score: Groups of families, and how many of them are scored, all if not stated: the
+            rows of the others are NaN. [1]
+        each: What applies a function to each fold: ``map``, or that of a pool of threads.
     """
     rows = checked(form, machine, dims, measured, families)
     refit = partial(fit, form, residual=residual, starts=starts)

@@ -49,17 +49,14 @@ EACH: Final = 5
 def form_of(kind: str, arithmetic: str, provider: str, named: str = "") -> str:
     """Name of the form of a probe, a key of `roofline.cost.kernels.catalog.FORMS`.
 
-    Parameters
-    ----------
-    kind, arithmetic
-        Of the probe.
-    provider
-        ``"numpy"``, ``"cupy"``.
-    named
-        The form that the probe itself names for a GPU.
+    Args:
+        kind, arithmetic: Of the probe.
+        provider: ``"numpy"``, ``"cupy"``.
+        named: The form that the probe itself names for a GPU.
 
-    >>> form_of("gemm", "bf16", "cupy"), form_of("gemm", "fp32", "numpy")
-    ('product-2', 'processor-product')
+    Examples:
+        >>> form_of("gemm", "bf16", "cupy"), form_of("gemm", "fp32", "numpy")
+        ('product-2', 'processor-product')
     """
     if provider == NUMPY:
         return OF_KIND.get(kind, "processor-roof")
@@ -101,14 +98,10 @@ def columns(rows: Sequence[Record], form: str, published: Published | None = Non
     ``rows`` are runs of an array that are passed over one by one; ``reuse`` is what is touched
     between two uses of what is streamed; ``cold`` is 1 where that is far beyond the cache.
 
-    Parameters
-    ----------
-    rows
-        Of one probe.
-    form
-        Name of its form.
-    published
-        For forms of wires: whose rate they have.
+    Args:
+        rows: Of one probe.
+        form: Name of its form.
+        published: For forms of wires: whose rate they have.
     """
     out = {name: np.array([float(row.at[name]) for row in rows]) for name in rows[0].at}
     moved_bytes = ("weight_bytes", "activation_bytes", "kv_bytes")

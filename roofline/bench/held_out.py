@@ -66,15 +66,13 @@ def unallowed(residuals: Array, allowed: Array) -> Array:
 
     An interval of √(s² + w²) holds as many residuals r as one of s alone holds of √(r² − w²).
 
-    Parameters
-    ----------
-    residuals
-        Logarithms of measured over predicted. [1]
-    allowed
-        Log standard deviation w that the prediction of each has beside its spread. [1]
+    Args:
+        residuals: Logarithms of measured over predicted. [1]
+        allowed: Log standard deviation w that the prediction of each has beside its spread. [1]
 
-    >>> unallowed(np.array([-0.5, 0.1]), np.array([0.3, 0.3]) / DEVIATIONS).round(6).tolist()
-    [0.4, 0.0]
+    Examples:
+        >>> unallowed(np.array([-0.5, 0.1]), np.array([0.3, 0.3]) / DEVIATIONS).round(6).tolist()
+        [0.4, 0.0]
     """
     left: Array = np.sqrt(np.maximum(residuals**2 - (DEVIATIONS * allowed) ** 2, 0.0))
     return left
@@ -91,14 +89,10 @@ def spreads(
     So that the central 80 % of a lognormal holds four of five residuals of the regime yet to come;
     of all residuals where the regime has fewer than `ENOUGH`.
 
-    Parameters
-    ----------
-    residuals, regimes
-        Of rows that were held out.
-    wanted
-        Regimes.
-    families
-        Label of each residual; None where they are independent.
+    Args:
+        residuals, regimes: Of rows that were held out.
+        wanted: Regimes.
+        families: Label of each residual; None where they are independent.
     """
     label = np.arange(len(residuals)) if families is None else families
     every = _spread(residuals, label)

@@ -56,10 +56,8 @@ def one_by_one(predict: Callable[[Group], Predicted]) -> Predictor:
 def left_out(jobs: int = 0) -> Predictor:
     """A predictor of each row by fits that saw no row of its family.
 
-    Parameters
-    ----------
-    jobs
-        Fits that run at the same time; 0 for one per processor. [1]
+    Args:
+        jobs: Fits that run at the same time; 0 for one per processor. [1]
     """
 
     def every(groups: Sequence[Group]) -> Iterator[Predicted | RooflineError]:

@@ -24,12 +24,9 @@ def folders() -> tuple[Path, Path]:
 def find(name: str) -> "Profile":
     """A calibration by name, the user's own before one that is shipped, or by path.
 
-    Raises
-    ------
-    UnknownNameError
-        There is none of that name.
-    DocumentError
-        It cannot be read.
+    Raises:
+        UnknownNameError: There is none of that name.
+        DocumentError: It cannot be read.
     """
     return _load(path_of(name))
 
@@ -37,10 +34,8 @@ def find(name: str) -> "Profile":
 def path_of(name: str) -> Path:
     """File of a calibration, as `find` takes it.
 
-    Raises
-    ------
-    UnknownNameError
-        There is none of that name.
+    Raises:
+        UnknownNameError: There is none of that name.
     """
     if name.endswith((".yaml", ".yml")):
         return Path(name)
@@ -73,10 +68,8 @@ def stamped(path: Path) -> Stamp:
 def read(files: Sequence[Stamp]) -> "list[Profile]":
     """Calibrations of some files, the latest first.
 
-    Raises
-    ------
-    DocumentError
-        One of them cannot be read.
+    Raises:
+        DocumentError: One of them cannot be read.
     """
     profiles = (_read_once(path, changed) for path, changed in files)
     return sorted(profiles, key=lambda each: each.date, reverse=True)

@@ -20,14 +20,10 @@ from roofline.errors import InputError, MissingEnvironmentError
 def describe(processor: Processor, threads: int, clock: str) -> dict[str, str]:
     """Machine, libraries and date of measurements with NumPy.
 
-    Parameters
-    ----------
-    processor
-        Of this machine.
-    threads
-        That BLAS uses. [1]
-    clock
-        What was read: ``"processor"`` or ``"wall"``.
+    Args:
+        processor: Of this machine.
+        threads: That BLAS uses. [1]
+        clock: What was read: ``"processor"`` or ``"wall"``.
     """
     return {
         "machine": processor.name,
@@ -120,19 +116,13 @@ PLACES: Final[Mapping[str, Callable[[str], AbstractContextManager[Place]]]] = {
 def place(backend: str, name: str = "") -> AbstractContextManager[Place]:
     """Where a backend runs; entering it takes the device.
 
-    Parameters
-    ----------
-    backend
-        ``"numpy"`` or ``"cupy"``.
-    name
-        GPU whose published rates apply, if it is not to be recognised.
+    Args:
+        backend: ``"numpy"`` or ``"cupy"``.
+        name: GPU whose published rates apply, if it is not to be recognised.
 
-    Raises
-    ------
-    InputError
-        A GPU is named, and the backend has none.
-    MissingEnvironmentError
-        It is not to be had here.
+    Raises:
+        InputError: A GPU is named, and the backend has none.
+        MissingEnvironmentError: It is not to be had here.
     """
     if backend not in PLACES:
         raise MissingEnvironmentError(

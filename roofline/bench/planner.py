@@ -69,18 +69,12 @@ def plan(
     them in an order that spreads over its axes from the first on. A point that does not fit is left
     out, and the next one tried: one dear point does not end the plan.
 
-    Parameters
-    ----------
-    probes
-        To cover.
-    backend, machine
-        Where they run, and what it is expected to do in an arithmetic type.
-    budget_s
-        For everything. [s]
-    stop
-        Rule for one point.
-    lost
-        Share of the time that others take: no point may then take as much of the rest. [1]
+    Args:
+        probes: To cover.
+        backend, machine: Where they run, and what it is expected to do in an arithmetic type.
+        budget_s: For everything. [s]
+        stop: Rule for one point.
+        lost: Share of the time that others take: no point may then take as much of the rest. [1]
     """
     spent, reserved = 0.0, 0.0
     chosen: list[Point] = []
@@ -100,16 +94,11 @@ def seconds(
 ) -> float:
     """Expected time of measuring a point. [s]
 
-    Parameters
-    ----------
-    point
-        What is measured.
-    backend, machine
-        Where.
-    stop
-        When it ends.
-    footing
-        Its argument sets, where the backend runs each of them in every sample.
+    Args:
+        point: What is measured.
+        backend, machine: Where.
+        stop: When it ends.
+        footing: Its argument sets, where the backend runs each of them in every sample.
     """
     work = point.probe.work(point.at)
     arithmetic = ARITHMETIC * float(work.flops) / machine.flops_per_s

@@ -61,20 +61,14 @@ def predict(
     Spreads add with correlation one within a probe, since a form that is wrong is wrong alike for
     all it prices, and with none between probes.
 
-    Parameters
-    ----------
-    profile
-        Of the machine they run on.
-    kernels
-        What runs, and how often. [1]
-    reuse
-        Touched between two uses of what is streamed; as `touched` of these kernels, if not said.
-        [B]
+    Args:
+        profile: Of the machine they run on.
+        kernels: What runs, and how often. [1]
+        reuse: Touched between two uses of what is streamed; as `touched` of these kernels, if not
+            said. [B]
 
-    Raises
-    ------
-    MissingRateError
-        The calibration has none of that kind.
+    Raises:
+        MissingRateError: The calibration has none of that kind.
     """
     total, worst = 0.0, 0
     reuse = touched(kernels) if reuse is None else reuse
@@ -114,16 +108,11 @@ def dims_of(
 ) -> Dims:
     """A point as a form sees it.
 
-    Parameters
-    ----------
-    point
-        Where.
-    form
-        Name of the form; that of a processor if none is named.
-    published
-        For collectives: the rate of their wires.
-    reuse
-        Touched between two uses of what is streamed, if the point streams anything. [B]
+    Args:
+        point: Where.
+        form: Name of the form; that of a processor if none is named.
+        published: For collectives: the rate of their wires.
+        reuse: Touched between two uses of what is streamed, if the point streams anything. [B]
     """
     work = point.probe.work(point.at)
     own = footprint(Point(point.probe, point.at, "warm"), 0.0).total_bytes

@@ -132,10 +132,9 @@ class Point:
 def points(probe: Probe) -> Iterator[Point]:
     """Every point of a probe, the last axis fastest.
 
-    Examples
-    --------
-    >>> [point.name for point in points(find("call").probe)]
-    ['call calls=1 warm', 'call calls=4 warm', 'call calls=16 warm']
+    Examples:
+        >>> [point.name for point in points(find("call").probe)]
+        ['call calls=1 warm', 'call calls=4 warm', 'call calls=16 warm']
     """
     names = [name.split() for name in probe.axes]
     for values in product(*probe.axes.values()):
@@ -149,10 +148,8 @@ def points(probe: Probe) -> Iterator[Point]:
 def probes(folder: Path | None = None) -> list[Loaded]:
     """Every probe of a folder, by file name; of those shipped if none is named.
 
-    Raises
-    ------
-    DocumentError
-        A file is broken, at the line that is.
+    Raises:
+        DocumentError: A file is broken, at the line that is.
     """
     return [load(path) for path in sorted((folder or shipped("microbench")).glob("*.py"))]
 
@@ -160,12 +157,9 @@ def probes(folder: Path | None = None) -> list[Loaded]:
 def find(name: str) -> Loaded:
     """A shipped probe by name, or one by the path of its file.
 
-    Raises
-    ------
-    UnknownNameError
-        There is none of that name.
-    DocumentError
-        Its file is broken.
+    Raises:
+        UnknownNameError: There is none of that name.
+        DocumentError: Its file is broken.
     """
     if name.endswith(".py"):
         return load(Path(name))
@@ -180,10 +174,8 @@ def find(name: str) -> Loaded:
 def load(path: Path) -> Loaded:
     """Run the file of a probe and check what it declares.
 
-    Raises
-    ------
-    DocumentError
-        It cannot be read or run, or declares no probe that makes sense.
+    Raises:
+        DocumentError: It cannot be read or run, or declares no probe that makes sense.
     """
     try:
         content = path.read_bytes()

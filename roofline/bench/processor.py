@@ -57,12 +57,9 @@ def datasheet() -> Gpu:
 def machine(processor: Processor, threads: int) -> Machine:
     """What forms need: the arithmetic of as many generic cores, the memory of a whole socket.
 
-    Parameters
-    ----------
-    processor
-        For its cache.
-    threads
-        Cores that compute. [1]
+    Args:
+        processor: For its cache.
+        threads: Cores that compute. [1]
     """
     generic = datasheet()
     return Machine(

@@ -120,10 +120,8 @@ class ProfileFile(Strict):
 def load(path: Path) -> Profile:
     """Read a calibration.
 
-    Raises
-    ------
-    DocumentError
-        It cannot be read, or says something that no fit can have found.
+    Raises:
+        DocumentError: It cannot be read, or says something that no fit can have found.
     """
     document = read(path)
     file = validate(ProfileFile, document)

@@ -44,16 +44,11 @@ def of_processor(here: processor.Processor, threads: int) -> Published:
 def of_gpu(found: Gpu, source: str, link: str = "", devices: int = 1) -> Published:
     """Rates of a GPU, in a machine with so many, joined by a link of that kind.
 
-    Parameters
-    ----------
-    found
-        Of the catalog.
-    source
-        Name or path that finds it there.
-    link
-        Key of its ``links``; empty for a GPU that is alone.
-    devices
-        In the machine. [1]
+    Args:
+        found: Of the catalog.
+        source: Name or path that finds it there.
+        link: Key of its ``links``; empty for a GPU that is alone.
+        devices: In the machine. [1]
     """
     usual = next(
         (name for name in USUAL if name in found.flops_per_s), next(iter(found.flops_per_s))
@@ -74,10 +69,9 @@ def of_gpu(found: Gpu, source: str, link: str = "", devices: int = 1) -> Publish
 def of_run(about: Mapping[str, str]) -> Published:
     """Rates of the machine of a run, wherever it is read, from its environment.
 
-    Raises
-    ------
-    DocumentError
-        Its environment does not say what machine it was, or that is not to be found here.
+    Raises:
+        DocumentError: Its environment does not say what machine it was, or that is not to be found
+            here.
     """
     try:
         if "datasheet" in about:

@@ -27,10 +27,8 @@ OTHERS: Final = "others on the core"
 class Quiet:
     """Reads how fast a core is beside the samples of a probe.
 
-    Parameters
-    ----------
-    now
-        Clock of the samples. [s]
+    Args:
+        now: Clock of the samples. [s]
     """
 
     def __init__(self, now: Callable[[], float]) -> None:

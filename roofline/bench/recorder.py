@@ -69,12 +69,9 @@ def begin(
 ) -> Recorder:
     """Start a run in an empty or new folder, or go on with the one that is there.
 
-    Raises
-    ------
-    InputError
-        The run there is of another machine or other libraries.
-    DocumentError
-        What is there cannot be read.
+    Raises:
+        InputError: The run there is of another machine or other libraries.
+        DocumentError: What is there cannot be read.
     """
     loaded = {entry.probe.name: entry for entry in probes}
     if (folder / SIDECAR).is_file():

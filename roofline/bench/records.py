@@ -114,17 +114,12 @@ class Records:
 def read_records(folder: Path, probes: Mapping[str, Loaded] | None = None) -> Records:
     """Read a run.
 
-    Parameters
-    ----------
-    folder
-        That a run was recorded in.
-    probes
-        By name; records of other versions of them are refused. None to take any.
+    Args:
+        folder: That a run was recorded in.
+        probes: By name; records of other versions of them are refused. None to take any.
 
-    Raises
-    ------
-    DocumentError
-        A part or the sidecar is damaged, foreign or of another version.
+    Raises:
+        DocumentError: A part or the sidecar is damaged, foreign or of another version.
     """
     if not (folder / SIDECAR).is_file():
         raise DocumentError(

@@ -92,14 +92,10 @@ def search(rows: Rows, starts: int, begin: Mapping[str, float] | None = None) ->
 def beginnings(first: Array, low: Array, high: Array, starts: int, tolerance: float) -> Array:
     """Where searches begin, one row each: at the first values, then around them at random.
 
-    Parameters
-    ----------
-    first, low, high
-        Logarithms of the constants and of their bounds. [1]
-    starts
-        Rows. [1]
-    tolerance
-        How far from its bounds a search begins. [1]
+    Args:
+        first, low, high: Logarithms of the constants and of their bounds. [1]
+        starts: Rows. [1]
+        tolerance: How far from its bounds a search begins. [1]
     """
     random = np.random.default_rng(SEED)
     begins = [first, *(first + random.normal(0.0, SPREAD, first.shape) for _ in range(1, starts))]
@@ -115,16 +111,11 @@ def least(
 ) -> Array:
     """Where residuals are least, robustly, of searches from several beginnings.
 
-    Parameters
-    ----------
-    residuals, jacobian
-        Of the logarithms of the constants. [1]
-    begins
-        One row for each search. [1]
-    bounds
-        The least and the largest values. [1]
-    tolerance
-        Relative, of constants and cost. [1]
+    Args:
+        residuals, jacobian: Of the logarithms of the constants. [1]
+        begins: One row for each search. [1]
+        bounds: The least and the largest values. [1]
+        tolerance: Relative, of constants and cost. [1]
     """
     from scipy.optimize import least_squares
 

@@ -58,10 +58,8 @@ Mixer = Attention | CompressedAttention | Mla
 def network(name: str, ratio: int) -> tuple[Mixer, int]:
     """Sparse attention of a network, and the width of the model; of several the one of a ratio.
 
-    Raises
-    ------
-    InputError
-        The network has none like it.
+    Raises:
+        InputError: The network has none like it.
     """
     _, _, short = name.rpartition("/")
     found = architecture(ALIASES.get(name, name))

@@ -52,17 +52,14 @@ def median(samples: Sequence[float]) -> Median:
     largest rank for which that is at most 5 %. Below 6 samples there is none, and the ends are the
     extremes. Source: David and Nagaraja 2003, Order Statistics, section 7.1.
 
-    Parameters
-    ----------
-    samples
-        Independent, of one distribution that need not be known; at least one.
+    Args:
+        samples: Independent, of one distribution that need not be known; at least one.
 
-    Examples
-    --------
-    Of ten samples the second and the ninth: 2·(1 + 10)/1024 = 2.1 %.
+    Examples:
+        Of ten samples the second and the ninth: 2·(1 + 10)/1024 = 2.1 %.
 
-    >>> median([float(i) for i in range(1, 11)])
-    Median(value=5.5, low=2.0, high=9.0)
+        >>> median([float(i) for i in range(1, 11)])
+        Median(value=5.5, low=2.0, high=9.0)
     """
     ordered = sorted(samples)
     count = len(ordered)
@@ -89,21 +86,16 @@ def rank_of_interval(count: int) -> int:
 def reason(samples: Sequence[float], elapsed_s: float, stop: Stop) -> str:
     """Why to stop now: `CONVERGED`, `OUT_OF_TIME` or `OUT_OF_SAMPLES`; empty to go on.
 
-    Parameters
-    ----------
-    samples
-        So far.
-    elapsed_s
-        Since the first one. [s]
-    stop
-        When to.
+    Args:
+        samples: So far.
+        elapsed_s: Since the first one. [s]
+        stop: When to.
 
-    Examples
-    --------
-    >>> reason([1.0] * 10, 0.0, Stop())
-    'converged'
-    >>> reason([1.0, 2.0] * 5, 0.0, Stop())
-    ''
+    Examples:
+        >>> reason([1.0] * 10, 0.0, Stop())
+        'converged'
+        >>> reason([1.0, 2.0] * 5, 0.0, Stop())
+        ''
     """
     if len(samples) < stop.least:
         return ""
@@ -140,16 +132,11 @@ def sample(
     Where it stays held down, as large products keep a clock at the power limit, its samples are
     what the device gives: they count then, and `Samples.stopped` says so.
 
-    Parameters
-    ----------
-    once
-        Takes a sample. [s]
-    slowed
-        Why the clock is held down right after it.
-    stop
-        When it is enough.
-    now
-        Clock for the budget. [s]
+    Args:
+        once: Takes a sample. [s]
+        slowed: Why the clock is held down right after it.
+        stop: When it is enough.
+        now: Clock for the budget. [s]
     """
     taken: list[float] = []
     aside: list[float] = []

@@ -68,16 +68,12 @@ def surface(
 
     Source: Rasmussen and Williams 2006, section 8.3.1 (subset of regressors).
 
-    Parameters
-    ----------
-    apart
-        `roofline.cost.kernels.residual.with_waves` of the rows that the hull is of. [octave]
-    values
-        Log residual of each row. [1]
-    between_points
-        The same distances of the points that carry the weights, to each other. [octave]
-    reach
-        Length of the kernel. [octave]
+    Args:
+        apart: `roofline.cost.kernels.residual.with_waves` of the rows that the hull is of. [octave]
+        values: Log residual of each row. [1]
+        between_points: The same distances of the points that carry the weights, to each other.
+            [octave]
+        reach: Length of the kernel. [octave]
     """
     seen = matern(apart / reach)
     prior = matern(between_points / reach)
@@ -88,14 +84,10 @@ def surface(
 def steps(at: Array, values: Array, reach: float) -> Steps | None:
     """Jumps close to what a surface left, node by node; None where there is nothing to step along.
 
-    Parameters
-    ----------
-    at
-        Coordinates of each row. [octave]
-    values
-        As in `surface`, less the surface.
-    reach
-        Length of the kernel between families. [octave]
+    Args:
+        at: Coordinates of each row. [octave]
+        values: As in `surface`, less the surface.
+        reach: Length of the kernel between families. [octave]
     """
     nodes = np.unique(at[:, 0])
     if len(nodes) < 2 or at.shape[1] < 2:

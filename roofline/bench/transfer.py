@@ -26,19 +26,13 @@ def transfer(
 ) -> Calibrated:
     """A fit of one device, on another: one factor and the spreads come from a sample there.
 
-    Parameters
-    ----------
-    model
-        Fitted on a device whose kernels are the same.
-    dims, measured, families, source
-        Of the sample, as in `fit`.
-    machine
-        The device of the sample, at published rates: they scale the terms of the equation.
+    Args:
+        model: Fitted on a device whose kernels are the same.
+        dims, measured, families, source: Of the sample, as in `fit`.
+        machine: The device of the sample, at published rates: they scale the terms of the equation.
 
-    Raises
-    ------
-    InputError
-        As `fit`.
+    Raises:
+        InputError: As `fit`.
     """
     rows = checked(model.form, machine, dims, measured, families, constants=1)
     bare = replace(model, scale=1.0)

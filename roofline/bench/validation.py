@@ -110,10 +110,8 @@ class Validation:
     def figures(self, which: Mask | None = None) -> dict[str, Any]:
         """Errors in percent, shares from 0 to 1, of some rows or of all.
 
-        Parameters
-        ----------
-        which
-            Rows; None for all.
+        Args:
+            which: Rows; None for all.
         """
         asked = np.ones(len(self.measured), dtype=np.bool_) if which is None else which
         rows = asked & self.known
@@ -136,10 +134,8 @@ class Validation:
     def grouped(self, names: Sequence[str]) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
         """Figures of rows that agree in some columns of the file.
 
-        Parameters
-        ----------
-        names
-            Columns; empty where the file has none of that name.
+        Args:
+            names: Columns; empty where the file has none of that name.
         """
         columns = [_words(self.frame, name) for name in names]
         keys = np.array(list(zip(*columns, strict=True)), dtype=object)
@@ -174,21 +170,14 @@ def validate(
 ) -> Validation:
     """Predict every row that can be, and say why of each that cannot.
 
-    Parameters
-    ----------
-    kind
-        Of kernel, a key of `READERS`.
-    frame
-        Measurements, in the columns of that kind.
-    predictor
-        `roofline.bench.left_out.left_out`, or one of a profile.
-    where
-        File they are from, for errors.
+    Args:
+        kind: Of kernel, a key of `READERS`.
+        frame: Measurements, in the columns of that kind.
+        predictor: `roofline.bench.left_out.left_out`, or one of a profile.
+        where: File they are from, for errors.
 
-    Raises
-    ------
-    InputError
-        No such kind, or a column that it needs is missing.
+    Raises:
+        InputError: No such kind, or a column that it needs is missing.
     """
     if kind not in READERS:
         raise InputError(f"no kind of kernel is called {kind!r:.40}", hint=f"{', '.join(READERS)}")
@@ -238,10 +227,8 @@ def _where(name: Mapping[str, str]) -> str:
 def read_measurements(file: Path) -> "pandas.DataFrame":
     """Measurements of a file: CSV, perhaps compressed, or Parquet.
 
-    Raises
-    ------
-    DocumentError
-        The file is not there, or is neither.
+    Raises:
+        DocumentError: The file is not there, or is neither.
     """
     import pandas as pd
 
@@ -265,17 +252,12 @@ def read_measurements(file: Path) -> "pandas.DataFrame":
 def chosen(frame: "pandas.DataFrame", where: str) -> "pandas.DataFrame":
     """Rows for which all conditions hold, ``"gpu=h100_sxm,backend=vllm|trtllm"``.
 
-    Parameters
-    ----------
-    frame
-        Measurements.
-    where
-        Conditions with commas between them, each a column and values with bars between them.
+    Args:
+        frame: Measurements.
+        where: Conditions with commas between them, each a column and values with bars between them.
 
-    Raises
-    ------
-    InputError
-        A condition is none, or names no column.
+    Raises:
+        InputError: A condition is none, or names no column.
     """
     for clause in filter(None, (part.strip() for part in where.split(","))):
         keep = np.zeros(len(frame), dtype=np.bool_)

@@ -54,14 +54,10 @@ def answered(
 
     Exits with 1 if nothing fits.
 
-    Parameters
-    ----------
-    context, record
-        Options as they were given, and the question that they are of.
-    print_text, columns
-        Prints the answer as text; table that CSV has of it.
-    page
-        Adds what only the HTML page has.
+    Args:
+        context, record: Options as they were given, and the question that they are of.
+        print_text, columns: Prints the answer as text; table that CSV has of it.
+        page: Adds what only the HTML page has.
     """
     from roofline.cli.inputs import asked
 

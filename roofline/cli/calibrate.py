@@ -125,15 +125,12 @@ def resolved(backend: BackendName) -> str:
 def duration(text: str) -> float:
     """Seconds of ``90``, ``90s``, ``3min`` or ``1h``.
 
-    Raises
-    ------
-    InputError
-        It is no time, or too short to measure anything.
+    Raises:
+        InputError: It is no time, or too short to measure anything.
 
-    Examples
-    --------
-    >>> duration("1.5min")
-    90.0
+    Examples:
+        >>> duration("1.5min")
+        90.0
     """
     found = _DURATION.fullmatch(text)
     if found is None:
@@ -149,10 +146,8 @@ def duration(text: str) -> float:
 def with_threads(count: int) -> None:
     """Have NumPy compute with so many threads; it reads that once, when it is loaded.
 
-    Raises
-    ------
-    InputError
-        Less than one, or NumPy is loaded with another number.
+    Raises:
+        InputError: Less than one, or NumPy is loaded with another number.
     """
     if count < 1:
         raise InputError(f"{count} threads cannot compute", hint="give --threads at least 1")
@@ -190,10 +185,8 @@ def progress() -> "Callable[[int, int, Measurement], None]":
 def fitted(records: "Records", out: Path | None) -> "tuple[Profile, list[str], Path]":
     """Fit a run, write the calibration and read it back.
 
-    Raises
-    ------
-    InputError
-        Too little was measured to fit anything.
+    Raises:
+        InputError: Too little was measured to fit anything.
     """
     from roofline.bench.calibrating import fit_records
     from roofline.bench.capacity import as_measured

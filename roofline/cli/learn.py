@@ -17,16 +17,11 @@ if TYPE_CHECKING:
 def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) -> None:
     """Refit an engine's constants to results of benchmarks, and print what changed.
 
-    Parameters
-    ----------
-    files
-        What benchmarks wrote.
-    given
-        What they do not say: ``"gpu=h100-sxm,gpus=1"``.
-    out
-        File of the new profile; None for one in the folder for your own.
-    style
-        How to print.
+    Args:
+        files: What benchmarks wrote.
+        given: What they do not say: ``"gpu=h100-sxm,gpus=1"``.
+        out: File of the new profile; None for one in the folder for your own.
+        style: How to print.
     """
     from roofline.api.learning import learn_engine
 
@@ -45,15 +40,12 @@ def learn(files: Sequence[Path], given: str, out: Path | None, style: Format) ->
 def parsed(text: str) -> "Given":
     """What options say of the files, ``name=value`` with commas between.
 
-    Raises
-    ------
-    InputError
-        A name is not known, or a value is no number where one is needed.
+    Raises:
+        InputError: A name is not known, or a value is no number where one is needed.
 
-    Examples
-    --------
-    >>> parsed("gpu=h100-sxm,gpus=2").gpus
-    2
+    Examples:
+        >>> parsed("gpu=h100-sxm,gpus=2").gpus
+        2
     """
     from roofline.api.measured_rows import Given
     from roofline.errors import InputError

@@ -87,14 +87,10 @@ def takes(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator that gives a command the options of a question beside its own.
 
-    Parameters
-    ----------
-    record
-        What is asked.
-    names
-        All options in the order of the help, with spaces between them.
-    derives
-        What ``--explain`` derives.
+    Args:
+        record: What is asked.
+        names: All options in the order of the help, with spaces between them.
+        derives: What ``--explain`` derives.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -30,14 +30,10 @@ def activation_peak(deployment: Deployment, tokens: Number, rows: Number) -> Num
     Source: counting the buffers of the layers in `roofline.cost.layers`; Korthikanti et al. 2022
     (arXiv 2205.05198) for the split by tokens.
 
-    Parameters
-    ----------
-    deployment
-        Network, formats and layout.
-    tokens
-        New tokens of the step on one device. [token]
-    rows
-        Rows of logits on one device. [1]
+    Args:
+        deployment: Network, formats and layout.
+        tokens: New tokens of the step on one device. [token]
+        rows: Rows of logits on one device. [1]
     """
     network, layout = deployment.architecture, deployment.layout
     width = deployment.precision.activations.width
@@ -87,14 +83,10 @@ def naive_score_bytes(
 
     2·N·T·S elements. [B] Source: standard attention of Dao et al. 2022 (arXiv 2205.14135).
 
-    Parameters
-    ----------
-    deployment
-        Network, formats and layout.
-    count
-        Sequences. [1]
-    new, context
-        New tokens, and context with them. [token]
+    Args:
+        deployment: Network, formats and layout.
+        count: Sequences. [1]
+        new, context: New tokens, and context with them. [token]
     """
     heads = max(
         (

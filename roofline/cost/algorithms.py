@@ -101,14 +101,10 @@ def flat(payload: Number, ranks: Ranks, times: int) -> Transfer:
     times · (n − 1)/n · M from each device in times · (n − 1) rounds. Source: Patarasuk and Yuan
     2009.
 
-    Parameters
-    ----------
-    payload
-        Whole tensor, M. [B]
-    ranks
-        Devices.
-    times
-        How often it goes around: 1 to pass parts on, 2 to add them up first. [1]
+    Args:
+        payload: Whole tensor, M. [B]
+        ranks: Devices.
+        times: How often it goes around: 1 to pass parts on, 2 to add them up first. [1]
     """
     sent = (times * (ranks.size - 1.0) / ranks.size) * payload
     return around(sent, times * (ranks.size - 1.0), ranks, "flat ring")
@@ -120,14 +116,10 @@ def around(sent: Number, rounds: Number, ranks: Ranks, name: str) -> Transfer:
     1/g of what a device sends leaves its node, and every round waits for those that do. Source: g
     rings, each of them crossing from another device of the node.
 
-    Parameters
-    ----------
-    sent
-        By each device, over all rounds. [B]
-    rounds
-        One after the other. [1]
-    ranks, name
-        Devices; what the algorithm is called.
+    Args:
+        sent: By each device, over all rounds. [B]
+        rounds: One after the other. [1]
+        ranks, name: Devices; what the algorithm is called.
     """
     network = ranks.network
     assert network is not None, "several nodes have a network"
@@ -145,12 +137,9 @@ def on_link(way: Way, ranks: Ranks, peers: int = 0) -> Transfer:
 
     rounds · (α + (group − 2)·s) + sent / W. Source: α–β costs, Thakur, Rabenseifner and Gropp 2005.
 
-    Parameters
-    ----------
-    way, ranks
-        The algorithm, and who takes part.
-    peers
-        Others that a device sends to, where not to all of its node; 0 for all. [1]
+    Args:
+        way, ranks: The algorithm, and who takes part.
+        peers: Others that a device sends to, where not to all of its node; 0 for all. [1]
     """
     link = ranks.link
     if link is None:
@@ -166,10 +155,8 @@ def on_network(way: Way, ranks: Ranks) -> Transfer:
 
     Source: as `on_link`, at the rate that is left by oversubscription.
 
-    Parameters
-    ----------
-    way, ranks
-        The algorithm, and who takes part, one device of each node on each rail.
+    Args:
+        way, ranks: The algorithm, and who takes part, one device of each node on each rail.
     """
     network = ranks.network
     assert network is not None, "several nodes have a network"
@@ -198,10 +185,8 @@ def several(n: Number) -> Number:
 
     Source: a group of one sends nothing.
 
-    Parameters
-    ----------
-    n
-        Devices. [1]
+    Args:
+        n: Devices. [1]
     """
     some: Number = np.where(np.asarray(n) > 1, 1.0, 0.0)[()]
     return some
@@ -219,12 +204,9 @@ def cheapest_placed(
 
     Source: as `cheapest`.
 
-    Parameters
-    ----------
-    alone, across
-        Ways inside a node, and over several.
-    nodes
-        Nodes that the devices lie on. [1]
+    Args:
+        alone, across: Ways inside a node, and over several.
+        nodes: Nodes that the devices lie on. [1]
     """
     inside = [_where(nodes == 1, way) for way in alone]
     return cheapest([*inside, *(_where(nodes > 1, way) for way in across)])
@@ -240,10 +222,8 @@ def least(ways: Sequence[Transfer]) -> Transfer:
 
     Source: as `cheapest`.
 
-    Parameters
-    ----------
-    ways
-        To choose from.
+    Args:
+        ways: To choose from.
     """
     return cheapest(ways, named=True)
 
@@ -253,12 +233,9 @@ def cheapest(ways: Sequence[Transfer], *, named: bool = False) -> Transfer:
 
     Source: libraries tune their choice to the machine; the best of it is the least.
 
-    Parameters
-    ----------
-    ways
-        To choose from.
-    named
-        Whether a way is named where nothing moves.
+    Args:
+        ways: To choose from.
+        named: Whether a way is named where nothing moves.
     """
     if not any(isinstance(way.seconds, np.ndarray) for way in ways):
         best = min(ways, key=lambda way: float(way.seconds))

@@ -29,27 +29,20 @@ def pairs(
     with f(x) = c·C(C + 1)/2 + r(r + 1)/2, c = floor(x / C), r = x − c·C.
     Source: closed forms of the sums, checked against counting.
 
-    Parameters
-    ----------
-    new
-        New tokens T. [token]
-    context
-        Keys the last query sees, new tokens included: S. [token]
-    mask
-        ``"causal"``: T·(S − T) + T·(T + 1)/2. ``"square"``: every query with every key that
-        one of them sees, T·S without a window, as counted where masking is ignored.
-    window
-        Keys a query sees at most, itself included. [token]
-    chunk
-        Keys are seen only inside the query's own chunk. [token]
+    Args:
+        new: New tokens T. [token]
+        context: Keys the last query sees, new tokens included: S. [token]
+        mask: ``"causal"``: T·(S − T) + T·(T + 1)/2. ``"square"``: every query with every key that
+            one of them sees, T·S without a window, as counted where masking is ignored.
+        window: Keys a query sees at most, itself included. [token]
+        chunk: Keys are seen only inside the query's own chunk. [token]
 
-    Examples
-    --------
-    Three new tokens after one cached see 2 + 3 + 4 keys; with a window of 2, 2 + 2 + 2; in chunks
-    of 2, 2 + 1 + 2:
+    Examples:
+        Three new tokens after one cached see 2 + 3 + 4 keys; with a window of 2, 2 + 2 + 2; in
+        chunks of 2, 2 + 1 + 2:
 
-    >>> [float(pairs(3, 4, **how)) for how in ({}, {"window": 2}, {"chunk": 2})]
-    [9.0, 6.0, 5.0]
+        >>> [float(pairs(3, 4, **how)) for how in ({}, {"window": 2}, {"chunk": 2})]
+        [9.0, 6.0, 5.0]
     """
     if mask == "square":
         return times(new, keys_read(new, context, window, chunk))
@@ -77,19 +70,14 @@ def keys_read(
     The first query, at S − T + 1, sees back to S − T + 2 − W, or to the start of its chunk.
     Source: definition of the window.
 
-    Parameters
-    ----------
-    new, context
-        New tokens T, and context S with them. [token]
-    window
-        Keys a query sees at most. [token]
-    chunk
-        Keys are seen only inside the query's own chunk. [token]
+    Args:
+        new, context: New tokens T, and context S with them. [token]
+        window: Keys a query sees at most. [token]
+        chunk: Keys are seen only inside the query's own chunk. [token]
 
-    Examples
-    --------
-    >>> keys_read(1, 8192), float(keys_read(2, 8192, window=4096)), float(keys_read(1, 9, chunk=8))
-    (8192, 4097.0, 1.0)
+    Examples:
+        >>> float(keys_read(2, 8192, window=4096)), float(keys_read(1, 9, chunk=8))
+        (4097.0, 1.0)
     """
     if chunk is not None:
         return context - np.floor((context - new) / chunk) * chunk
@@ -121,28 +109,20 @@ def attention(
     Source: Dao et al. 2022 (arXiv 2205.14135) for what is read and written; Stanford CS336 (2025)
     lecture 10 for bytes 4·B·S·D + 4·B·T·D of bf16 MHA.
 
-    Parameters
-    ----------
-    count
-        Sequences. [1]
-    new, context
-        New tokens T, and context S with them, of each sequence. [token]
-    heads, kv_heads, head_dim
-        N, K and H on this device. [1]
-    width, kv_width
-        Bytes per element of Q and O, and of the cache. [B]
-    value_dim
-        Width of a value head; None for H. [1]
-    mask, window, chunk
-        As in `pairs`. [token]
+    Args:
+        count: Sequences. [1]
+        new, context: New tokens T, and context S with them, of each sequence. [token]
+        heads, kv_heads, head_dim: N, K and H on this device. [1]
+        width, kv_width: Bytes per element of Q and O, and of the cache. [B]
+        value_dim: Width of a value head; None for H. [1]
+        mask, window, chunk: As in `pairs`. [token]
 
-    Examples
-    --------
-    Decode intensity approaches the query heads per cached head:
+    Examples:
+        Decode intensity approaches the query heads per cached head:
 
-    >>> work = attention(1, 1, 8192, heads=64, kv_heads=8, head_dim=128, width=2, kv_width=2)
-    >>> round(work.flops / work.kv_bytes, 3)
-    8.0
+        >>> work = attention(1, 1, 8192, heads=64, kv_heads=8, head_dim=128, width=2, kv_width=2)
+        >>> round(work.flops / work.kv_bytes, 3)
+        8.0
     """
     both = head_dim + (head_dim if value_dim is None else value_dim)
     met = pairs(new, context, mask=mask, window=window, chunk=chunk)
@@ -175,30 +155,23 @@ def naive_attention(
 
     Source: the standard attention of Dao et al. 2022 (arXiv 2205.14135), algorithm 0.
 
-    Parameters
-    ----------
-    count
-        Sequences. [1]
-    new, context
-        New tokens T, and context S with them. [token]
-    heads, kv_heads, head_dim
-        N, K and H on this device. [1]
-    width, kv_width
-        Bytes per element of Q, O and the scores, and of the cache. [B]
-    value_dim
-        Width of a value head; None for H. [1]
-    window, chunk
-        Limit what is cached; the products pair every query with every key that is left. [token]
+    Args:
+        count: Sequences. [1]
+        new, context: New tokens T, and context S with them. [token]
+        heads, kv_heads, head_dim: N, K and H on this device. [1]
+        width, kv_width: Bytes per element of Q, O and the scores, and of the cache. [B]
+        value_dim: Width of a value head; None for H. [1]
+        window, chunk: Limit what is cached; the products pair every query with every key that is
+            left. [token]
 
-    Examples
-    --------
-    At S = T = 2048 the scores of one head are 8 MiB at two bytes, moved four times:
+    Examples:
+        At S = T = 2048 the scores of one head are 8 MiB at two bytes, moved four times:
 
-    >>> work = naive_attention(
-    ...     1, 2048, 2048, heads=1, kv_heads=1, head_dim=128, width=2, kv_width=2
-    ... )
-    >>> work.activation_bytes / 2**20 - 2 * 2048 * 128 * 2 / 2**20
-    32.0
+        >>> work = naive_attention(
+        ...     1, 2048, 2048, heads=1, kv_heads=1, head_dim=128, width=2, kv_width=2
+        ... )
+        >>> work.activation_bytes / 2**20 - 2 * 2048 * 128 * 2 / 2**20
+        32.0
     """
     both = head_dim + (head_dim if value_dim is None else value_dim)
     square = count * pairs(1.0 * new, context, mask="square", window=window, chunk=chunk)

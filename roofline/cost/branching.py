@@ -21,19 +21,15 @@ def samples_held(samples: Number, prompt: Number, output: Number, *, page: Numbe
     the rest of the prompt, which is copied when it is first written to, and its own tokens, rounded
     up to pages. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, parallel sampling.
 
-    Parameters
-    ----------
-    samples
-        Answers n. [1]
-    prompt, output
-        Tokens P of the prompt and t of each answer. [token]
-    page
-        Tokens of a page whose whole pages are shared; 0 for a cache of its own for each. [token]
+    Args:
+        samples: Answers n. [1]
+        prompt, output: Tokens P of the prompt and t of each answer. [token]
+        page: Tokens of a page whose whole pages are shared; 0 for a cache of its own for each.
+            [token]
 
-    Examples
-    --------
-    >>> samples_held(4, 1000, 100), float(samples_held(4, 1000, 100, page=16))
-    (4400, 1440.0)
+    Examples:
+        >>> samples_held(4, 1000, 100), float(samples_held(4, 1000, 100, page=16))
+        (4400, 1440.0)
     """
     if not np.any(page):
         return samples * (prompt + output)
@@ -49,19 +45,14 @@ def samples_read(samples: Number, prompt: Number, output: Number, *, together: b
     n·(P + t), or P + n·t. Sharing pages saves room, not reads: those need a kernel that knows.
     Source: Juravsky et al. 2024, Hydragen (arXiv 2402.05099).
 
-    Parameters
-    ----------
-    samples
-        Answers n. [1]
-    prompt, output
-        Tokens P of the prompt and of each answer so far. [token]
-    together
-        Whether the kernel reads a shared prompt once for all of its answers.
+    Args:
+        samples: Answers n. [1]
+        prompt, output: Tokens P of the prompt and of each answer so far. [token]
+        together: Whether the kernel reads a shared prompt once for all of its answers.
 
-    Examples
-    --------
-    >>> samples_read(16, 1000, 10, together=False), samples_read(16, 1000, 10, together=True)
-    (16160, 1160)
+    Examples:
+        >>> samples_read(16, 1000, 10, together=False), samples_read(16, 1000, 10, together=True)
+        (16160, 1160)
     """
     return prompt + samples * output if together else samples * (prompt + output)
 
@@ -73,19 +64,14 @@ def beam_choice(sequences: Number, beams: Number, vocab: Number) -> Work:
     beam's score (read, write, 1) and a selection (read, 1), in single precision. 2k are taken, so
     that k are left where some end. Source: Sutskever, Vinyals and Le 2014 (arXiv 1409.3215).
 
-    Parameters
-    ----------
-    sequences
-        Prompts. [1]
-    beams
-        Beams k of each. [1]
-    vocab
-        Vocabulary V. [token]
+    Args:
+        sequences: Prompts. [1]
+        beams: Beams k of each. [1]
+        vocab: Vocabulary V. [token]
 
-    Examples
-    --------
-    >>> beam_choice(1.0, 4.0, 1000.0).hbm_bytes
-    96000.0
+    Examples:
+        >>> beam_choice(1.0, 4.0, 1000.0).hbm_bytes
+        96000.0
     """
     elements = sequences * beams * vocab
     return Work(flops=elements * 10, activation_bytes=elements * 6 * 4.0)
@@ -98,21 +84,15 @@ def beam_copies(sequences: Number, beams: Number, context: Number, *, token_byte
     place, in every step. Source: index_select over the past keys and values, as in the
     `_reorder_cache` of Hugging Face Transformers.
 
-    Parameters
-    ----------
-    sequences
-        Prompts. [1]
-    beams
-        Beams k of each. [1]
-    context
-        Tokens cached of each beam. [token]
-    token_bytes
-        Bytes b of a cached token, all layers. [B]
+    Args:
+        sequences: Prompts. [1]
+        beams: Beams k of each. [1]
+        context: Tokens cached of each beam. [token]
+        token_bytes: Bytes b of a cached token, all layers. [B]
 
-    Examples
-    --------
-    >>> beam_copies(1.0, 4.0, 100.0, token_bytes=10.0).kv_bytes
-    8000.0
+    Examples:
+        >>> beam_copies(1.0, 4.0, 100.0, token_bytes=10.0).kv_bytes
+        8000.0
     """
     return Work(kv_bytes=2 * sequences * beams * context * token_bytes)
 
@@ -125,23 +105,16 @@ def beam_page_copies(
     2·(k − parents)·g·b, of g steps in the g − 1 in which the last page is not full. Independent of
     the context. Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, copy on write.
 
-    Parameters
-    ----------
-    sequences
-        Prompts. [1]
-    beams
-        Beams k of each. [1]
-    parents
-        Beams that live on; see `expected_parents`. [1]
-    page
-        Tokens of a page. [token]
-    token_bytes
-        Bytes b of a cached token, all layers. [B]
+    Args:
+        sequences: Prompts. [1]
+        beams: Beams k of each. [1]
+        parents: Beams that live on; see `expected_parents`. [1]
+        page: Tokens of a page. [token]
+        token_bytes: Bytes b of a cached token, all layers. [B]
 
-    Examples
-    --------
-    >>> beam_page_copies(1.0, 4.0, 3.0, page=16.0, token_bytes=10.0).kv_bytes
-    300.0
+    Examples:
+        >>> beam_page_copies(1.0, 4.0, 3.0, page=16.0, token_bytes=10.0).kv_bytes
+        300.0
     """
     return Work(kv_bytes=2 * sequences * (beams - parents) * (page - 1) * token_bytes)
 
@@ -152,15 +125,12 @@ def expected_parents(beams: Number) -> Number:
     k·(1 − (1 − 1/k)^k). Real beams descend from fewer: the best ones have more children. Source:
     expected number of occupied boxes, Feller 1950, chapter II.
 
-    Parameters
-    ----------
-    beams
-        Beams k. [1]
+    Args:
+        beams: Beams k. [1]
 
-    Examples
-    --------
-    >>> expected_parents(1.0), expected_parents(2.0)
-    (1.0, 1.5)
+    Examples:
+        >>> expected_parents(1.0), expected_parents(2.0)
+        (1.0, 1.5)
     """
     return beams * (1 - (1 - 1 / beams) ** beams)
 
@@ -174,21 +144,16 @@ def beams_held(beams: int, prompt: int, output: int, *, page: int = 1) -> Number
     sharing it is k·(P + t). Source: Kingman 1982, The coalescent, for the chain; Kwon et al. 2023
     (arXiv 2309.06180), section 4.4, for sharing in beam search.
 
-    Parameters
-    ----------
-    beams
-        Beams k. [1]
-    prompt, output
-        Tokens P of the prompt and t of each answer so far. [token]
-    page
-        Tokens of a page, which is kept once where all of it is common. [token]
+    Args:
+        beams: Beams k. [1]
+        prompt, output: Tokens P of the prompt and t of each answer so far. [token]
+        page: Tokens of a page, which is kept once where all of it is common. [token]
 
-    Examples
-    --------
-    Two beams have one ancestor with probability 1/2 a step back, 3/4 two steps back:
+    Examples:
+        Two beams have one ancestor with probability 1/2 a step back, 3/4 two steps back:
 
-    >>> beams_held(2, 100, 3)
-    104.75
+        >>> beams_held(2, 100, 3)
+        104.75
     """
     if not (1 <= beams <= MOST_BEAMS and prompt >= 0 and output >= 0 and page >= 1):
         raise InputError(

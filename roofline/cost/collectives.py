@@ -37,19 +37,15 @@ def all_reduce(payload: Number, ranks: Ranks) -> Transfer:
     Source: Patarasuk and Yuan 2009 (ring); Sanders, Speck and Träff 2009 (two trees); Thakur,
     Rabenseifner and Gropp 2005 (α–β costs); NVIDIA NVLink SHARP for the sum in the switch.
 
-    Parameters
-    ----------
-    payload
-        Tensor on each rank, M. [B]
-    ranks
-        Devices.
+    Args:
+        payload: Tensor on each rank, M. [B]
+        ranks: Devices.
 
-    Examples
-    --------
-    >>> from roofline.hardware.machine import Link
-    >>> link = Link("pcie", 1.0, topology="host")
-    >>> all_reduce(8.0, Ranks(4, 4, link)).work.wire_bytes
-    12.0
+    Examples:
+        >>> from roofline.hardware.machine import Link
+        >>> link = Link("pcie", 1.0, topology="host")
+        >>> all_reduce(8.0, Ranks(4, 4, link)).work.wire_bytes
+        12.0
     """
     inside, nodes = ranks.inside, ranks.nodes
     alone: list[Transfer] = []
@@ -73,18 +69,14 @@ def all_gather(payload: Number, ranks: Ranks) -> Transfer:
     (n − 1)/n of the tensor arrives at each rank: around a ring or directly. Across nodes first
     M/g over the nodes on each rail, then M inside each node. Source: as `all_reduce`.
 
-    Parameters
-    ----------
-    payload
-        Whole tensor, M. [B]
-    ranks
-        Devices.
+    Args:
+        payload: Whole tensor, M. [B]
+        ranks: Devices.
 
-    Examples
-    --------
-    >>> from roofline.hardware.machine import Link
-    >>> all_gather(8.0, Ranks(4, 4, Link("pcie", 1.0, topology="host"))).work.wire_bytes
-    6.0
+    Examples:
+        >>> from roofline.hardware.machine import Link
+        >>> all_gather(8.0, Ranks(4, 4, Link("pcie", 1.0, topology="host"))).work.wire_bytes
+        6.0
     """
     alone: list[Transfer] = []
     if np.any(ranks.nodes == 1):
@@ -107,12 +99,9 @@ def reduce_scatter(payload: Number, ranks: Ranks) -> Transfer:
 
     An all-gather run backwards, message by message. Source: as `all_reduce`.
 
-    Parameters
-    ----------
-    payload
-        Tensor on each rank, M. [B]
-    ranks
-        Devices.
+    Args:
+        payload: Tensor on each rank, M. [B]
+        ranks: Devices.
     """
     return all_gather(payload, ranks)
 
@@ -123,12 +112,9 @@ def ring(payload: Number, ranks: Ranks) -> Transfer:
     n − 1 rounds of M/n over the slowest link on the way. Source: ring attention, Liu, Zaharia and
     Abbeel 2023 (arXiv 2310.01889).
 
-    Parameters
-    ----------
-    payload
-        All parts together, M. [B]
-    ranks
-        Devices.
+    Args:
+        payload: All parts together, M. [B]
+        ranks: Devices.
     """
     sent, rounds = ((ranks.size - 1.0) / ranks.size) * payload, ranks.size - 1.0
     if everywhere(ranks.nodes == 1):
@@ -142,18 +128,14 @@ def all_to_all(payload: Number, ranks: Ranks) -> Transfer:
 
     Source: M·(g − 1)/n over the link and M·(n − g)/n over the network, both at once; `exchange`.
 
-    Parameters
-    ----------
-    payload
-        What each rank holds, of which (n − 1)/n is for others: M. [B]
-    ranks
-        Devices.
+    Args:
+        payload: What each rank holds, of which (n − 1)/n is for others: M. [B]
+        ranks: Devices.
 
-    Examples
-    --------
-    >>> from roofline.hardware.machine import Link
-    >>> all_to_all(8.0, Ranks(4, 4, Link("nvlink", 1.0))).work.wire_bytes
-    6.0
+    Examples:
+        >>> from roofline.hardware.machine import Link
+        >>> all_to_all(8.0, Ranks(4, 4, Link("nvlink", 1.0))).work.wire_bytes
+        6.0
     """
     near = payload * ((ranks.inside - 1.0) / ranks.size)
     return exchange(near, payload * ((ranks.size - ranks.inside) / ranks.size), ranks)
@@ -165,12 +147,9 @@ def exchange(near: Number, far: Number, ranks: Ranks) -> Transfer:
     Link and network are used at once; on a ring a message passes ⌊n²/4⌋/(n − 1) wires on average.
     Source: one round of direct messages on each level.
 
-    Parameters
-    ----------
-    near, far
-        What the busiest rank sends inside its node, and out of it. [B]
-    ranks
-        Devices.
+    Args:
+        near, far: What the busiest rank sends inside its node, and out of it. [B]
+        ranks: Devices.
     """
     hops: Number = 1.0
     if topology(ranks.link) == "ring":
@@ -189,14 +168,10 @@ def send(payload: Number, ranks: Ranks, crosses: Number) -> Transfer:
 
     α + M / W; on a mesh, over the one wire that leads there. Source: definition of α and β.
 
-    Parameters
-    ----------
-    payload
-        What is sent, M. [B]
-    ranks
-        Devices, for their wires.
-    crosses
-        1 where the other is in another node, 0 where it is not. [1]
+    Args:
+        payload: What is sent, M. [B]
+        ranks: Devices, for their wires.
+        crosses: 1 where the other is in another node, 0 where it is not. [1]
     """
     near = on_link(Way("direct", payload * (1.0 - crosses), 1.0 - crosses, 2.0), ranks, peers=1)
     if not np.any(crosses):
@@ -212,12 +187,9 @@ def broadcast(payload: Number, ranks: Ranks) -> Transfer:
     network and g − 1 inside a node behind; a multicasting switch needs one. Source: as
     `all_reduce`.
 
-    Parameters
-    ----------
-    payload
-        The tensor, M. [B]
-    ranks
-        Devices.
+    Args:
+        payload: The tensor, M. [B]
+        ranks: Devices.
     """
     rounds = 1.0 * several(ranks.inside)
     if not (ranks.link and ranks.link.reduces):

@@ -123,10 +123,8 @@ class Deployment:
     def costs_on(self, groups: Number) -> EngineCosts:
         """Overheads of the engine's software where groups of devices have sequences of their own.
 
-        Parameters
-        ----------
-        groups
-            How many there are. [1]
+        Args:
+            groups: How many there are. [1]
         """
         known = self.calibration
         if known is None:

@@ -75,17 +75,13 @@ class EngineCosts:
     def decode_step(self, kernels: Number, sequences: Number) -> Number:
         """Time between tokens of a batch that only decodes, one for each sequence. [s]
 
-        Parameters
-        ----------
-        kernels
-            Sum of its kernels. [s]
-        sequences
-            That decode. [1]
+        Args:
+            kernels: Sum of its kernels. [s]
+            sequences: That decode. [1]
 
-        Examples
-        --------
-        >>> float(EngineCosts(step_s=1e-3, sequence_s=1e-5).decode_step(5e-3, 100))
-        0.007
+        Examples:
+            >>> float(EngineCosts(step_s=1e-3, sequence_s=1e-5).decode_step(5e-3, 100))
+            0.007
         """
         whole = self.decode_gain * kernels + (self.step_s + self.sequence_s * sequences)
         return np.maximum(whole, self.front_end_s * sequences)
@@ -93,27 +89,21 @@ class EngineCosts:
     def prefill_kernels(self, kernels: Number, stages: Number = 1) -> Number:
         """Time of the kernels of prompts in a stage, no shorter than their launches. [s]
 
-        Parameters
-        ----------
-        kernels
-            Sum of the kernels alone. [s]
-        stages
-            Of the pipeline, each with launches of its own. [1]
+        Args:
+            kernels: Sum of the kernels alone. [s]
+            stages: Of the pipeline, each with launches of its own. [1]
         """
         return np.maximum(self.prefill_gain * kernels, self.launch_s / stages)
 
     def prefill_step(self, kernels: Number) -> Number:
         """Time of a step of prompts alone. [s]
 
-        Parameters
-        ----------
-        kernels
-            Sum of its kernels. [s]
+        Args:
+            kernels: Sum of its kernels. [s]
 
-        Examples
-        --------
-        >>> float(EngineCosts(step_s=1.0, prefill_s=2.0, prefill_gain=1.5).prefill_step(10.0))
-        18.0
+        Examples:
+            >>> float(EngineCosts(step_s=1.0, prefill_s=2.0, prefill_gain=1.5).prefill_step(10.0))
+            18.0
         """
         return self.prefill_kernels(kernels) + self.prefill_step_s
 
@@ -127,12 +117,9 @@ class EngineCosts:
 
         Errors of the engine end to end contain those of its kernels.
 
-        Parameters
-        ----------
-        kernels
-            Of the kernels. [1]
-        share
-            Of the kernels in the time. [1]
+        Args:
+            kernels: Of the kernels. [1]
+            share: Of the kernels in the time. [1]
         """
         return np.maximum(kernels * share, self.tpot_log_sd)
 
@@ -164,12 +151,9 @@ class KernelGains:
     def seconds(self, op: Op, known: "Measured") -> Number:
         """Time of one execution of an operator in an engine. [s]
 
-        Parameters
-        ----------
-        op
-            What runs.
-        known
-            Its time alone, and what of that is the kernel's start.
+        Args:
+            op: What runs.
+            known: Its time alone, and what of that is the kernel's start.
         """
         gain, start = (getattr(self, name) for name in gains_on(op, known.kind))
         whole: Number = known.seconds * gain if gain != 1.0 else known.seconds
@@ -187,12 +171,9 @@ ALONE: Final = KernelGains()
 def gains_on(op: Op, fused: str) -> tuple[str, str]:
     """Names of the gains on the time of an operator, and on what of it is the kernel's start.
 
-    Parameters
-    ----------
-    op
-        What runs.
-    fused
-        Kind of the kernel that it is a part of; empty where it is its own.
+    Args:
+        op: What runs.
+        fused: Kind of the kernel that it is a part of; empty where it is its own.
     """
     kind = fused or op.kind
     if kind == "moe":
@@ -278,12 +259,10 @@ class EngineProfile:
     def costs(self, network: Architecture, gpu: "Gpu", groups: Number) -> EngineCosts:
         """Overheads on a deployment.
 
-        Parameters
-        ----------
-        network, gpu
-            What runs on what.
-        groups
-            Groups of devices that have sequences, a scheduler and a front end of their own. [1]
+        Args:
+            network, gpu: What runs on what.
+            groups: Groups of devices that have sequences, a scheduler and a front end of their own.
+                [1]
         """
         mixtures = sum(isinstance(block.feedforward, Moe) for block in network.layers)
         spreads = {kind: pair for kind, *pair in self.spreads}

@@ -32,19 +32,15 @@ def groups_met(part: Moe, groups: Number) -> Number:
     Source: hypergeometric distribution; DeepSeek-AI 2024 (arXiv 2412.19437), section 2.1.2, for
     routing limited to M nodes.
 
-    Parameters
-    ----------
-    part
-        E, k and, where routing is limited, the groups it is limited to.
-    groups
-        Equal groups that the experts are spread over, in order. [1]
+    Args:
+        part: E, k and, where routing is limited, the groups it is limited to.
+        groups: Equal groups that the experts are spread over, in order. [1]
 
-    Examples
-    --------
-    Two experts of four are in one pair with a chance of 1/3, in both with 2/3:
+    Examples:
+        Two experts of four are in one pair with a chance of 1/3, in both with 2/3:
 
-    >>> round(groups_met(Moe(experts=4, active=2, width=8), 2), 6)
-    1.666667
+        >>> round(groups_met(Moe(experts=4, active=2, width=8), 2), 6)
+        1.666667
     """
     if not isinstance(groups, np.ndarray):
         return _groups_met(part.experts, part.active, part.groups, part.active_groups, int(groups))
@@ -111,27 +107,19 @@ def busiest(
     group all rows are its own.
     Source: order statistics of exchangeable normal variables; checked against drawing tokens.
 
-    Parameters
-    ----------
-    tokens
-        Tokens t routed together. [token]
-    part
-        The mixture.
-    groups
-        Groups that the experts are spread over, e; the last one is padded. [1]
-    routing
-        How tokens spread over experts.
+    Args:
+        tokens: Tokens t routed together. [token]
+        part: The mixture.
+        groups: Groups that the experts are spread over, e; the last one is padded. [1]
+        routing: How tokens spread over experts.
 
-    Returns
-    -------
-    tuple
-        Expected rows of the group with most of them, and experts touched in the group where most
-        are; the slower of the two sets the pace. [1]
+    Returns:
+        tuple: Expected rows of the group with most of them, and experts touched in the group where
+            most are; the slower of the two sets the pace. [1]
 
-    Examples
-    --------
-    >>> busiest(16.0, Moe(experts=8, active=2, width=4), 1)[0]
-    32.0
+    Examples:
+        >>> busiest(16.0, Moe(experts=8, active=2, width=4), 1)[0]
+        32.0
     """
     if not isinstance(groups, np.ndarray) and groups == 1:
         met = touched(tokens, part.experts, part.active, routing)

@@ -37,21 +37,16 @@ def flash_blocks(head_dim: float, shared_bytes: float, width: float) -> tuple[in
     The largest rows, then the largest columns that fit are taken; the smallest of both if none
     do. Source: the tiling of FlashAttention-2, Dao 2023 (arXiv 2307.08691), section 3.
 
-    Parameters
-    ----------
-    head_dim
-        H. [1]
-    shared_bytes
-        On-chip memory of one SM. [B]
-    width
-        Bytes per element. [B]
+    Args:
+        head_dim: H. [1]
+        shared_bytes: On-chip memory of one SM. [B]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    With 99 KiB on chip, Q takes 32 KiB, and two stages of 64 keys and values take 64 KiB:
+    Examples:
+        With 99 KiB on chip, Q takes 32 KiB, and two stages of 64 keys and values take 64 KiB:
 
-    >>> flash_blocks(128, 99 * 1024, 2)
-    (128, 64)
+        >>> flash_blocks(128, 99 * 1024, 2)
+        (128, 64)
     """
     for rows in ROW_BLOCKS:
         for columns in KEY_BLOCKS:
@@ -66,21 +61,16 @@ def flash_key_blocks(new: float, context: float, window: float, rows: int, colum
     Row block i ends at key S − T + min(T, (i + 1)·rows) and starts at the window of its first row.
     Source: the block loop of Dao 2023 (arXiv 2307.08691), algorithm 1, with causal masking.
 
-    Parameters
-    ----------
-    new, context
-        T and S. [token]
-    window
-        W; 0 for none. [token]
-    rows, columns
-        Of a block. [token]
+    Args:
+        new, context: T and S. [token]
+        window: W; 0 for none. [token]
+        rows, columns: Of a block. [token]
 
-    Examples
-    --------
-    Four row blocks over four key blocks visit 1 + 2 + 3 + 4:
+    Examples:
+        Four row blocks over four key blocks visit 1 + 2 + 3 + 4:
 
-    >>> flash_key_blocks(512, 512, 0, 128, 128)
-    10.0
+        >>> flash_key_blocks(512, 512, 0, 128, 128)
+        10.0
     """
     cached, visited = context - new, 0.0
     blocks = math.ceil(new / rows)
@@ -99,14 +89,10 @@ def traffic(op: Op, gpu: Gpu, width: float, kv_width: float) -> Traffic:
     Attention: each row block of each query head reads the keys and values it visits.
     Source: tiling of output-stationary kernels; Dao 2023 (arXiv 2307.08691).
 
-    Parameters
-    ----------
-    op
-        Operator of a step, priced for one scenario.
-    gpu
-        Whose on-chip memory sets the tiles.
-    width, kv_width
-        Bytes per activation and per cached element. [B]
+    Args:
+        op: Operator of a step, priced for one scenario.
+        gpu: Whose on-chip memory sets the tiles.
+        width, kv_width: Bytes per activation and per cached element. [B]
     """
     hbm = float(op.work.hbm_bytes)
     if op.kind == "gemm":

@@ -30,30 +30,22 @@ def absorbed_attention(
     2·(C + r) FLOP a pair and head for scores, 2·C for values. The latent is read once for all
     heads. Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
 
-    Parameters
-    ----------
-    count
-        Sequences. [1]
-    new, context
-        New tokens T, and context S with them. [token]
-    heads, latent, rope
-        N on this device, C and r. [1]
-    width, kv_width
-        Bytes per element of queries and outputs, and of the cache. [B]
-    mask
-        As in `roofline.cost.attention.pairs`.
-    top_k
-        Tokens a query attends to at most; None for all. [token]
+    Args:
+        count: Sequences. [1]
+        new, context: New tokens T, and context S with them. [token]
+        heads, latent, rope: N on this device, C and r. [1]
+        width, kv_width: Bytes per element of queries and outputs, and of the cache. [B]
+        mask: As in `roofline.cost.attention.pairs`.
+        top_k: Tokens a query attends to at most; None for all. [token]
 
-    Examples
-    --------
-    A decode step of DeepSeek-V3 does 2·(576 + 512)·128 FLOP and reads 576 elements a token:
+    Examples:
+        A decode step of DeepSeek-V3 does 2·(576 + 512)·128 FLOP and reads 576 elements a token:
 
-    >>> work = absorbed_attention(
-    ...     1.0, 1.0, 1.0, heads=128, latent=512, rope=64, width=2, kv_width=2
-    ... )
-    >>> work.flops, work.kv_bytes
-    (278528.0, 1152.0)
+        >>> work = absorbed_attention(
+        ...     1.0, 1.0, 1.0, heads=128, latent=512, rope=64, width=2, kv_width=2
+        ... )
+        >>> work.flops, work.kv_bytes
+        (278528.0, 1152.0)
     """
     met = attended(new, context, mask, top_k)
     return Work(
@@ -81,27 +73,19 @@ def expanded_attention(
     Expanded keys and values are activations: N·(q − r + v) elements a token, and one rotated key.
     Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
 
-    Parameters
-    ----------
-    count
-        Sequences. [1]
-    new, context
-        New tokens T, and context S with them. [token]
-    heads, query_dim, value_dim, rope
-        N on this device, q, v and r. [1]
-    width
-        Bytes per element. [B]
-    mask
-        As in `roofline.cost.attention.pairs`.
-    top_k
-        Tokens a query attends to at most; None for all. [token]
+    Args:
+        count: Sequences. [1]
+        new, context: New tokens T, and context S with them. [token]
+        heads, query_dim, value_dim, rope: N on this device, q, v and r. [1]
+        width: Bytes per element. [B]
+        mask: As in `roofline.cost.attention.pairs`.
+        top_k: Tokens a query attends to at most; None for all. [token]
 
-    Examples
-    --------
-    >>> expanded_attention(
-    ...     1.0, 1.0, 1.0, heads=128, query_dim=192, value_dim=128, rope=64, width=2
-    ... ).flops
-    81920.0
+    Examples:
+        >>> expanded_attention(
+        ...     1.0, 1.0, 1.0, heads=128, query_dim=192, value_dim=128, rope=64, width=2
+        ... ).flops
+        81920.0
     """
     met = attended(new, context, mask, top_k)
     keys = chosen(new, context, top_k)
@@ -118,19 +102,14 @@ def attended(new: Number, context: Number, mask: Mask, top_k: float | None) -> N
     As many as with a window of k; where masking is ignored, min(S, k) for every query.
     Source: DeepSeek-V3.2 (2025), sparse attention.
 
-    Parameters
-    ----------
-    new, context
-        New tokens T, and context S with them. [token]
-    mask
-        As in `roofline.cost.attention.pairs`.
-    top_k
-        Tokens a query attends to at most; None for all. [token]
+    Args:
+        new, context: New tokens T, and context S with them. [token]
+        mask: As in `roofline.cost.attention.pairs`.
+        top_k: Tokens a query attends to at most; None for all. [token]
 
-    Examples
-    --------
-    >>> float(attended(2.0, 8.0, "square", 4.0)), float(attended(2.0, 4.0, "causal", 4.0))
-    (8.0, 7.0)
+    Examples:
+        >>> float(attended(2.0, 8.0, "square", 4.0)), float(attended(2.0, 4.0, "causal", 4.0))
+        (8.0, 7.0)
     """
     if mask == "square" and top_k is not None:
         return new * np.minimum(context, top_k)
@@ -143,17 +122,13 @@ def chosen(new: Number, context: Number, top_k: float | None) -> Number:
     Different queries choose differently: T·k of them at most, and never more than there are.
     Source: union bound.
 
-    Parameters
-    ----------
-    new, context
-        New tokens T, and context S with them. [token]
-    top_k
-        Tokens a query attends to at most; None for all. [token]
+    Args:
+        new, context: New tokens T, and context S with them. [token]
+        top_k: Tokens a query attends to at most; None for all. [token]
 
-    Examples
-    --------
-    >>> float(chosen(1.0, 8192.0, 2048.0)), float(chosen(8.0, 8192.0, 2048.0))
-    (2048.0, 8192.0)
+    Examples:
+        >>> float(chosen(1.0, 8192.0, 2048.0)), float(chosen(8.0, 8192.0, 2048.0))
+        (2048.0, 8192.0)
     """
     if top_k is None:
         return context
@@ -176,27 +151,19 @@ def index_scores(
     One dot product a pair and head; the selection itself is left out. Source: DeepSeek-V3.2 (2025),
     lightning indexer.
 
-    Parameters
-    ----------
-    count
-        Sequences. [1]
-    new, context
-        New tokens T, and context S with them. [token]
-    heads, head_dim
-        Of the index. [1]
-    bytes_per_token
-        Cached index key with its scale. [B]
-    width
-        Bytes per element of the index queries. [B]
-    mask
-        As in `roofline.cost.attention.pairs`.
+    Args:
+        count: Sequences. [1]
+        new, context: New tokens T, and context S with them. [token]
+        heads, head_dim: Of the index. [1]
+        bytes_per_token: Cached index key with its scale. [B]
+        width: Bytes per element of the index queries. [B]
+        mask: As in `roofline.cost.attention.pairs`.
 
-    Examples
-    --------
-    >>> index_scores(
-    ...     1.0, 1.0, 10.0, heads=64, head_dim=128, bytes_per_token=132, width=1
-    ... ).flops
-    163840.0
+    Examples:
+        >>> index_scores(
+        ...     1.0, 1.0, 10.0, heads=64, head_dim=128, bytes_per_token=132, width=1
+        ... ).flops
+        163840.0
     """
     return Work(
         flops=(2.0 * heads * head_dim) * times(count, pairs(new, context, mask=mask)),

@@ -26,10 +26,9 @@ _FILLED: Final = re.compile(r"[\s×x*,+_-]+")
 class Layout:
     """Degrees of parallelism of one replica. Those of a stage may be arrays over the scenario axis.
 
-    Examples
-    --------
-    >>> Layout(tp=8, pp=2).devices, str(Layout(tp=2, dp=8, ep=16))
-    (16, 'TP 2 × DP 8 × EP 16')
+    Examples:
+        >>> Layout(tp=8, pp=2).devices, str(Layout(tp=2, dp=8, ep=16))
+        (16, 'TP 2 × DP 8 × EP 16')
     """
 
     tp: Number = 1
@@ -101,20 +100,15 @@ SINGLE: Final = Layout()
 def parse(text: str) -> Layout:
     """Read a layout: degrees with their names, in any order.
 
-    Parameters
-    ----------
-    text
-        ``"tp8-pp2"``, ``"dp16 ep16"``, ``"tp4 sp"``.
+    Args:
+        text: ``"tp8-pp2"``, ``"dp16 ep16"``, ``"tp4 sp"``.
 
-    Raises
-    ------
-    InputError
-        Something in it is no degree, or a degree is there twice.
+    Raises:
+        InputError: Something in it is no degree, or a degree is there twice.
 
-    Examples
-    --------
-    >>> parse("TP8 x PP2") == Layout(tp=8, pp=2)
-    True
+    Examples:
+        >>> parse("TP8 x PP2") == Layout(tp=8, pp=2)
+        True
     """
     degrees: dict[str, Any] = {}
     for word in filter(None, _FILLED.split(text.strip().lower()[:200])):
@@ -145,15 +139,12 @@ def parts(layers: int, stages: int) -> tuple[int, ...]:
     What is left over goes to the stages before the last one, which has the LM head, latest first.
     Source: the split that serving engines use by default.
 
-    Parameters
-    ----------
-    layers, stages
-        To be divided, and into how many. [1]
+    Args:
+        layers, stages: To be divided, and into how many. [1]
 
-    Examples
-    --------
-    >>> parts(61, 4)
-    (15, 15, 16, 15)
+    Examples:
+        >>> parts(61, 4)
+        (15, 15, 16, 15)
     """
     each, left = divmod(layers, stages)
     out = [each] * stages

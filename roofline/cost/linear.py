@@ -11,23 +11,17 @@ def gemm(m: Number, n: Number, k: Number, *, weight_width: float, width: float) 
 
     Source: Stanford CS336 (2025) lecture 10, intensity of a matrix product.
 
-    Parameters
-    ----------
-    m
-        Tokens. [token]
-    n, k
-        Output and input width. [1]
-    weight_width
-        Bytes per weight, scales and zero points included. [B]
-    width
-        Bytes per activation. [B]
+    Args:
+        m: Tokens. [token]
+        n, k: Output and input width. [1]
+        weight_width: Bytes per weight, scales and zero points included. [B]
+        width: Bytes per activation. [B]
 
-    Examples
-    --------
-    A square product of side n has intensity n/3 at two bytes an element:
+    Examples:
+        A square product of side n has intensity n/3 at two bytes an element:
 
-    >>> gemm(3072, 3072, 3072, weight_width=2, width=2).intensity
-    1024.0
+        >>> gemm(3072, 3072, 3072, weight_width=2, width=2).intensity
+        1024.0
     """
     return Work(
         flops=(2.0 * n * k) * m,
@@ -43,23 +37,17 @@ def pointwise(
 
     A few vector FLOP per element are left out. Source: every operand crosses memory once.
 
-    Parameters
-    ----------
-    m
-        Tokens. [token]
-    reads, writes
-        Elements per token that are read and written. [1]
-    width
-        Bytes per element, parameters included. [B]
-    parameters
-        Weights of the norm. [parameter]
+    Args:
+        m: Tokens. [token]
+        reads, writes: Elements per token that are read and written. [1]
+        width: Bytes per element, parameters included. [B]
+        parameters: Weights of the norm. [parameter]
 
-    Examples
-    --------
-    SiLU(gate)·up on a width of 4 reads 8 elements and writes 4, of 2 bytes:
+    Examples:
+        SiLU(gate)·up on a width of 4 reads 8 elements and writes 4, of 2 bytes:
 
-    >>> pointwise(1.0, reads=8, writes=4, width=2).hbm_bytes
-    24.0
+        >>> pointwise(1.0, reads=8, writes=4, width=2).hbm_bytes
+        24.0
     """
     return Work(weight_bytes=parameters * width, activation_bytes=((reads + writes) * width) * m)
 
@@ -72,20 +60,15 @@ def lookup(
     The matrix itself is not read. Source: definition of an embedding lookup; published closed
     forms that read the whole matrix are in `roofline.cost.textbook`.
 
-    Parameters
-    ----------
-    m
-        Tokens. [token]
-    d
-        Width of a row. [1]
-    weight_width, width
-        Bytes per table element and per activation. [B]
-    positions
-        Width of the row of a learned position embedding that is added; 0 without one. [1]
+    Args:
+        m: Tokens. [token]
+        d: Width of a row. [1]
+        weight_width, width: Bytes per table element and per activation. [B]
+        positions: Width of the row of a learned position embedding that is added; 0 without one.
+            [1]
 
-    Examples
-    --------
-    >>> lookup(10, 4096, weight_width=2, width=2).hbm_bytes == 10 * 4096 * 4
-    True
+    Examples:
+        >>> lookup(10, 4096, weight_width=2, width=2).hbm_bytes == 10 * 4096 * 4
+        True
     """
     return Work(weight_bytes=((d + positions) * weight_width) * m, activation_bytes=(d * width) * m)

@@ -91,17 +91,12 @@ def kv_bytes_per_sequence(
     a constant for recurrent layers. [B] Rounding up to pages is left out. Source: Pope et al. 2022
     (arXiv 2211.05102), section 2.
 
-    Parameters
-    ----------
-    deployment
-        Network, formats and layout.
-    context
-        Tokens of the sequence. [token]
-    one_page_table
-        Whether layers with a window or chunks keep every token, as engines do that manage all
-        layers with one table of pages.
-    stage
-        Stage of the pipeline; None for all layers.
+    Args:
+        deployment: Network, formats and layout.
+        context: Tokens of the sequence. [token]
+        one_page_table: Whether layers with a window or chunks keep every token, as engines do that
+            manage all layers with one table of pages.
+        stage: Stage of the pipeline; None for all layers.
     """
     layers = stage.layers if stage is not None else deployment.architecture.kinds.items()
     total: Number = 0.0
@@ -117,14 +112,10 @@ def kept_by_layer(
 
     Source: definitions of the kinds of layer in `roofline.model`.
 
-    Parameters
-    ----------
-    deployment, block
-        Network, formats and layout; the layer.
-    context
-        Tokens of the sequence. [token]
-    one_page_table
-        As in `kv_bytes_per_sequence`.
+    Args:
+        deployment, block: Network, formats and layout; the layer.
+        context: Tokens of the sequence. [token]
+        one_page_table: As in `kv_bytes_per_sequence`.
     """
     precision, tp, part = deployment.precision, deployment.tp, block.mixer
     if part is None:
@@ -165,14 +156,10 @@ def budget(
 
     Source: the sum of the parts of `held`; reserves are the engine's, from its file.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout and engine.
-    batch, context, step_tokens, step_rows, cached
-        As for `held`.
-    utilization
-        Share of the device that the engine takes; None for the engine's default. [1]
+    Args:
+        deployment: Network, node, formats, layout and engine.
+        batch, context, step_tokens, step_rows, cached: As for `held`.
+        utilization: Share of the device that the engine takes; None for the engine's default. [1]
     """
     parts = held(
         deployment,
@@ -204,14 +191,10 @@ def memory_budget(deployment: Deployment, parts: Held, utilization: float | None
     and u·C + F − W, C at most, where it is of weights and KV cache alone. Source: the settings that
     `roofline.interop.commands.memory` converts between.
 
-    Parameters
-    ----------
-    deployment
-        Device and engine.
-    parts
-        What a batch takes; its cache does not matter. [B]
-    utilization
-        Share of the device that the engine takes; None for the engine's default. [1]
+    Args:
+        deployment: Device and engine.
+        parts: What a batch takes; its cache does not matter. [B]
+        utilization: Share of the device that the engine takes; None for the engine's default. [1]
     """
     capacity, engine = deployment.node.gpu.memory_bytes, deployment.engine
     if utilization is not None:
@@ -249,18 +232,12 @@ def held(
     Offloaded shares are on the host; two of the layers that have to be loaded are under way.
     Source: the sum of the parts above.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout and what is offloaded.
-    batch
-        Sequences held at once. [1]
-    context
-        Their longest context. [token]
-    step_tokens, step_rows
-        New tokens and rows of logits in the largest step. [token]
-    cached
-        False where nothing is cached between steps.
+    Args:
+        deployment: Network, node, formats, layout and what is offloaded.
+        batch: Sequences held at once. [1]
+        context: Their longest context. [token]
+        step_tokens, step_rows: New tokens and rows of logits in the largest step. [token]
+        cached: False where nothing is cached between steps.
     """
     layout, offload = deployment.layout, deployment.offload
     mine = np.ceil(batch / layout.dp)

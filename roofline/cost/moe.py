@@ -39,24 +39,19 @@ def chances(experts: int, active: int, routing: Routing = UNIFORM) -> Array:
     k times the expert's share, and at most 1; what is above 1 goes to the others in proportion.
     The chances add up to k. Source: sampling with inclusion probabilities in proportion to size.
 
-    Parameters
-    ----------
-    experts, active
-        E and k. [1]
-    routing
-        How tokens spread.
+    Args:
+        experts, active: E and k. [1]
+        routing: How tokens spread.
 
-    Raises
-    ------
-    InputError
-        The loads are not one for each expert, or on fewer experts than a token is sent to.
+    Raises:
+        InputError: The loads are not one for each expert, or on fewer experts than a token is sent
+            to.
 
-    Examples
-    --------
-    >>> chances(4, 2).tolist()
-    [0.5, 0.5, 0.5, 0.5]
-    >>> chances(4, 2, Routing(loads=(9, 1, 1, 1))).round(3).tolist()
-    [1.0, 0.333, 0.333, 0.333]
+    Examples:
+        >>> chances(4, 2).tolist()
+        [0.5, 0.5, 0.5, 0.5]
+        >>> chances(4, 2, Routing(loads=(9, 1, 1, 1))).round(3).tolist()
+        [1.0, 0.333, 0.333, 0.333]
     """
     if routing.loads and len(routing.loads) != experts:
         raise InputError(
@@ -84,21 +79,16 @@ def touched(tokens: Number, experts: int, active: int, routing: Routing = UNIFOR
     Uniform: E·(1 − (1 − k/E)^t); in general the sum over experts of 1 − (1 − p)^t with p of
     `chances`. Tokens choose independently. Source: expected occupancy, linearity of expectation.
 
-    Parameters
-    ----------
-    tokens
-        Tokens t routed together, over the whole group of devices. [token]
-    experts, active
-        E and k. [1]
-    routing
-        How tokens spread.
+    Args:
+        tokens: Tokens t routed together, over the whole group of devices. [token]
+        experts, active: E and k. [1]
+        routing: How tokens spread.
 
-    Examples
-    --------
-    Two of eight experts for one token; nearly all of them for sixteen:
+    Examples:
+        Two of eight experts for one token; nearly all of them for sixteen:
 
-    >>> touched(1.0, 8, 2), round(touched(16.0, 8, 2), 2)
-    (2.0, 7.92)
+        >>> touched(1.0, 8, 2), round(touched(16.0, 8, 2), 2)
+        (2.0, 7.92)
     """
     if not routing.skew and not routing.loads:
         return experts * (1.0 - (1.0 - active / experts) ** tokens)
@@ -114,19 +104,14 @@ def padded_rows(rows: Number, experts: Number, tile: float = TILE) -> Number:
     Taken as spread evenly over the touched experts. Source: grouped-GEMM kernels work on whole
     tiles of one expert.
 
-    Parameters
-    ----------
-    rows
-        Rows of all experts together, t·k. [1]
-    experts
-        Experts touched. [1]
-    tile
-        Rows of a tile. [1]
+    Args:
+        rows: Rows of all experts together, t·k. [1]
+        experts: Experts touched. [1]
+        tile: Rows of a tile. [1]
 
-    Examples
-    --------
-    >>> float(padded_rows(100.0, 10.0, tile=16))
-    160.0
+    Examples:
+        >>> float(padded_rows(100.0, 10.0, tile=16))
+        160.0
     """
     # No rows touch no experts: nothing is divided by nothing.
     return experts * (np.ceil(rows / np.maximum(experts * tile, 1.0)) * tile)
@@ -140,24 +125,18 @@ def experts_gemm(
     Weights follow the experts touched, FLOPs the rows. Source: the grouped GEMM of fused MoE
     kernels, every operand crossing memory once.
 
-    Parameters
-    ----------
-    rows
-        t·k. [1]
-    experts
-        Experts touched, whose matrices are read. [1]
-    n, k
-        Output and input width of one expert's matrix. [1]
-    weight_width, width
-        Bytes per weight and per activation. [B]
+    Args:
+        rows: t·k. [1]
+        experts: Experts touched, whose matrices are read. [1]
+        n, k: Output and input width of one expert's matrix. [1]
+        weight_width, width: Bytes per weight and per activation. [B]
 
-    Examples
-    --------
-    A row through one of three touched experts of 4 × 2 weights:
+    Examples:
+        A row through one of three touched experts of 4 × 2 weights:
 
-    >>> work = experts_gemm(1.0, 3.0, 4, 2, weight_width=2, width=2)
-    >>> work.flops, work.weight_bytes
-    (16.0, 48.0)
+        >>> work = experts_gemm(1.0, 3.0, 4, 2, weight_width=2, width=2)
+        >>> work.flops, work.weight_bytes
+        (16.0, 48.0)
     """
     return Work(
         flops=(2.0 * n * k) * rows,

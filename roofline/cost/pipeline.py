@@ -18,10 +18,8 @@ def fill(stages: Sequence[Number]) -> Number:
 
     Source: the sum of the stages; a pipeline with one micro-batch is serial.
 
-    Parameters
-    ----------
-    stages
-        Time of each stage, with what it sends on. [s]
+    Args:
+        stages: Time of each stage, with what it sends on. [s]
     """
     return reduce(add, stages)
 
@@ -31,10 +29,8 @@ def pace(stages: Sequence[Number]) -> Number:
 
     Source: the slowest stage.
 
-    Parameters
-    ----------
-    stages
-        Time of each stage, with what it sends on. [s]
+    Args:
+        stages: Time of each stage, with what it sends on. [s]
     """
     slowest: Number = reduce(np.maximum, stages)
     return slowest
@@ -47,17 +43,13 @@ def finish(stages: Sequence[Number], number: Number) -> Number:
     the ideal time. Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; flow shop of
     equal jobs for stages that differ.
 
-    Parameters
-    ----------
-    stages
-        Time of each stage, with what it sends on. [s]
-    number
-        Micro-batches, one after the other. [1]
+    Args:
+        stages: Time of each stage, with what it sends on. [s]
+        number: Micro-batches, one after the other. [1]
 
-    Examples
-    --------
-    >>> float(finish([1.0, 1.0, 1.0, 1.0], 8)) / 8 - 1
-    0.375
+    Examples:
+        >>> float(finish([1.0, 1.0, 1.0, 1.0], 8)) / 8 - 1
+        0.375
     """
     return fill(stages) + (number - 1.0) * pace(stages)
 
@@ -68,19 +60,15 @@ def finish_with(stages: Sequence[Number], number: Number, last: Sequence[Number]
     At each stage it waits for itself from the stage before and for the one ahead.
     Source: recursion of the flow shop, C(j, s) = max(C(j, s − 1), C(j − 1, s)) + t(s).
 
-    Parameters
-    ----------
-    stages, last
-        Time of each stage, for the equal ones and for the last one. [s]
-    number
-        Equal micro-batches before it. [1]
+    Args:
+        stages, last: Time of each stage, for the equal ones and for the last one. [s]
+        number: Equal micro-batches before it. [1]
 
-    Examples
-    --------
-    Two of (2, 1), then one of (1, 1): 2, 4, 5 after the first stage, 3, 5, 6 after the second:
+    Examples:
+        Two of (2, 1), then one of (1, 1): 2, 4, 5 after the first stage, 3, 5, 6 after the second:
 
-    >>> float(finish_with([2.0, 1.0], 2, [1.0, 1.0]))
-    6.0
+        >>> float(finish_with([2.0, 1.0], 2, [1.0, 1.0]))
+        6.0
     """
     done: Number = 0.0
     for stage, each in enumerate(last):
@@ -95,16 +83,12 @@ def period(stages: Sequence[Number], number: Number) -> Number:
     A sequence's next token starts when its last one is out, and waits its turn: the larger of fill
     and m · pace. Source: cyclic flow shop of equal jobs.
 
-    Parameters
-    ----------
-    stages
-        Time of each stage for one micro-batch, with what it sends on. [s]
-    number
-        Micro-batches m. [1]
+    Args:
+        stages: Time of each stage for one micro-batch, with what it sends on. [s]
+        number: Micro-batches m. [1]
 
-    Examples
-    --------
-    >>> [float(period([1.0, 2.0], number)) for number in (1, 2)]
-    [3.0, 4.0]
+    Examples:
+        >>> [float(period([1.0, 2.0], number)) for number in (1, 2)]
+        [3.0, 4.0]
     """
     return np.maximum(fill(stages), number * pace(stages))

@@ -25,10 +25,8 @@ def check(architecture: Architecture, layout: Layout, node: Node) -> None:
     several devices where there are fewer of them than devices; the rows of the vocabulary and the
     experts are padded.
 
-    Raises
-    ------
-    LayoutError
-        Names the number that has to be divisible.
+    Raises:
+        LayoutError: Names the number that has to be divisible.
     """
     for name in ("tp", "cp", "dp", "ep", "pp"):
         degree = getattr(layout, name)
@@ -116,10 +114,8 @@ def _check_experts(architecture: Architecture, layout: Layout) -> None:
 def check_context(architecture: Architecture, layout: Layout) -> None:
     """Refuse context parallelism of layers that it is not priced for.
 
-    Raises
-    ------
-    LayoutError
-        Names what they have.
+    Raises:
+        LayoutError: Names what they have.
     """
     if layout.cp == 1:
         return
@@ -138,10 +134,8 @@ def check_context(architecture: Architecture, layout: Layout) -> None:
 def check_layer(architecture: Architecture, tp: int) -> None:
     """Refuse a tensor-parallel degree that heads and dense widths do not allow.
 
-    Raises
-    ------
-    LayoutError
-        Names the number that has to be divisible.
+    Raises:
+        LayoutError: Names the number that has to be divisible.
     """
     for block in architecture.kinds:
         _check_mixer(architecture, block, tp)
@@ -197,12 +191,9 @@ def kv_heads_per_device(attention: Attention, tp: Number) -> Number:
 
     max(K / TP, 1). Source: definition; engines repeat heads so that each device has one.
 
-    Parameters
-    ----------
-    attention
-        The layer.
-    tp
-        Devices that share it. [1]
+    Args:
+        attention: The layer.
+        tp: Devices that share it. [1]
     """
     return np.maximum(attention.kv_heads / tp, 1.0)
 
@@ -214,12 +205,9 @@ def qkv_biased_per_device(attention: Attention, tp: Number) -> Number:
 
     Source: biases go with the rows of the matrix that they are added to.
 
-    Parameters
-    ----------
-    attention
-        The layer.
-    tp
-        Devices that share it. [1]
+    Args:
+        attention: The layer.
+        tp: Devices that share it. [1]
     """
     queries = min(attention.qkv_biased, attention.query_width)
     repeated = kv_heads_per_device(attention, tp) / attention.kv_heads
@@ -231,16 +219,12 @@ def padded(rows: int, groups: Number) -> Number:
 
     Source: ⌈rows / groups⌉; engines pad to multiples that are larger still.
 
-    Parameters
-    ----------
-    rows
-        To be divided. [1]
-    groups
-        Groups of devices. [1]
+    Args:
+        rows: To be divided. [1]
+        groups: Groups of devices. [1]
 
-    Examples
-    --------
-    >>> float(padded(50257, 8)), float(padded(50257, 1))
-    (6283.0, 50257.0)
+    Examples:
+        >>> float(padded(50257, 8)), float(padded(50257, 1))
+        (6283.0, 50257.0)
     """
     return np.ceil(rows / groups)

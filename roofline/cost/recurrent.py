@@ -28,28 +28,21 @@ def recurrent_steps(
     The state is read and written once per call: on chip in between. Source: Gu and Dao 2023 (arXiv
     2312.00752), hardware-aware scan; Yang et al. 2024 (arXiv 2412.06464) for the delta rule.
 
-    Parameters
-    ----------
-    count
-        Sequences. [1]
-    new
-        New tokens T of each. [token]
-    heads, key_dim, value_dim, key_heads
-        h, R, P, and heads that q and k are made for. [1]
-    rule
-        ``"decay"`` or ``"delta"``.
-    width, state_width
-        Bytes per activation and per element of the state. [B]
+    Args:
+        count: Sequences. [1]
+        new: New tokens T of each. [token]
+        heads, key_dim, value_dim, key_heads: h, R, P, and heads that q and k are made for. [1]
+        rule: ``"decay"`` or ``"delta"``.
+        width, state_width: Bytes per activation and per element of the state. [B]
 
-    Examples
-    --------
-    A head of 2 × 3 does three multiply-adds on each of 6 elements:
+    Examples:
+        A head of 2 × 3 does three multiply-adds on each of 6 elements:
 
-    >>> recurrent_steps(
-    ...     1.0, 1.0, heads=1, key_dim=2, value_dim=3, key_heads=1, rule="decay", width=2,
-    ...     state_width=4,
-    ... ).flops
-    36.0
+        >>> recurrent_steps(
+        ...     1.0, 1.0, heads=1, key_dim=2, value_dim=3, key_heads=1, rule="decay", width=2,
+        ...     state_width=4,
+        ... ).flops
+        36.0
     """
     matrix = heads * key_dim * value_dim
     moved = 2.0 * key_heads * key_dim + 2.0 * heads * value_dim + heads
@@ -81,31 +74,23 @@ def chunked_scan(
     it with keys too. The last chunk may be shorter. Source: Dao and Gu 2024 (arXiv 2405.21060),
     section 6; Yang et al. 2024 (arXiv 2406.06484) for the delta rule.
 
-    Parameters
-    ----------
-    count
-        Sequences. [1]
-    new
-        New tokens T of each. [token]
-    heads, key_dim, value_dim, key_heads
-        h, R, P, and heads that q and k are made for. [1]
-    rule
-        ``"decay"`` or ``"delta"``.
-    chunk
-        Q. [token]
-    width, state_width
-        Bytes per activation and per element of the state. [B]
+    Args:
+        count: Sequences. [1]
+        new: New tokens T of each. [token]
+        heads, key_dim, value_dim, key_heads: h, R, P, and heads that q and k are made for. [1]
+        rule: ``"decay"`` or ``"delta"``.
+        chunk: Q. [token]
+        width, state_width: Bytes per activation and per element of the state. [B]
 
-    Examples
-    --------
-    With Q = 1 a token meets itself, and its state work is two multiply-adds an element:
+    Examples:
+        With Q = 1 a token meets itself, and its state work is two multiply-adds an element:
 
-    >>> work = chunked_scan(
-    ...     1.0, 1.0, heads=1, key_dim=2, value_dim=3, key_heads=1, rule="decay", chunk=1,
-    ...     width=2, state_width=4,
-    ... )
-    >>> float(work.flops)
-    34.0
+        >>> work = chunked_scan(
+        ...     1.0, 1.0, heads=1, key_dim=2, value_dim=3, key_heads=1, rule="decay", chunk=1,
+        ...     width=2, state_width=4,
+        ... )
+        >>> float(work.flops)
+        34.0
     """
     solves, reads = (2.0, 3.0) if rule == "delta" else (1.0, 2.0)
     each = 2.0 * solves * (key_heads * key_dim + heads * value_dim)

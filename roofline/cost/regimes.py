@@ -87,10 +87,8 @@ class Regime:
 class Constants:
     """Constants of one operation of one library on one machine.
 
-    Raises
-    ------
-    InputError
-        An unknown operation or algorithm, no algorithm, or a constant outside `BOUNDS`.
+    Raises:
+        InputError: An unknown operation or algorithm, no algorithm, or a constant outside `BOUNDS`.
     """
 
     op: str
@@ -188,26 +186,19 @@ def seconds(
     Contention with other traffic is left out. Source: start and slope per algorithm as in NCCL
     ``src/graph/tuning.cc``; the bytes of each algorithm as cited in `PATHS`.
 
-    Parameters
-    ----------
-    payload
-        Tensor, whole, as `PATHS` defines it. [B]
-    ranks
-        Devices n. One has nobody to talk to and takes no time. [1]
-    bytes_per_s
-        Published rate of a device's link in one direction. [B/s]
-    constants
-        Of the operation, library and machine.
-    in_switch
-        Whether the switch can add this type of number: floats on NVSwitch since Hopper.
+    Args:
+        payload: Tensor, whole, as `PATHS` defines it. [B]
+        ranks: Devices n. One has nobody to talk to and takes no time. [1]
+        bytes_per_s: Published rate of a device's link in one direction. [B/s]
+        constants: Of the operation, library and machine.
+        in_switch: Whether the switch can add this type of number: floats on NVSwitch since Hopper.
 
-    Examples
-    --------
-    One regime is plain alpha-beta: 4 µs, 6 messages of 1 µs, 1.5 tensors at half of 200 GB/s.
+    Examples:
+        One regime is plain alpha-beta: 4 µs, 6 messages of 1 µs, 1.5 tensors at half of 200 GB/s.
 
-    >>> ring = Constants("all_reduce", (Regime("ring", 4e-6, 1e-6, 0.5),))
-    >>> f"{float(seconds(2e6, 4.0, 2e11, ring)):.2e}"
-    '4.00e-05'
+        >>> ring = Constants("all_reduce", (Regime("ring", 4e-6, 1e-6, 0.5),))
+        >>> f"{float(seconds(2e6, 4.0, 2e11, ring)):.2e}"
+        '4.00e-05'
     """
     times = by_regime(payload, ranks, bytes_per_s, constants, in_switch=in_switch)
     return np.where(np.asarray(ranks) > 1, soft_minimum(times, constants.sharpness), 0.0)

@@ -102,19 +102,13 @@ def roof(op: Op, deployment: Deployment, executions: float = 1.0) -> Time:
     compute = F / P, memory = B / BW; wires as `roofline.cost.collectives` prices them.
     Source: Williams, Waterman and Patterson 2009, Roofline.
 
-    Parameters
-    ----------
-    op
-        Operator of a step.
-    deployment
-        Where it runs.
-    executions
-        How many, one after the other. [1]
+    Args:
+        op: Operator of a step.
+        deployment: Where it runs.
+        executions: How many, one after the other. [1]
 
-    Raises
-    ------
-    MissingRateError
-        The device lacks the arithmetic.
+    Raises:
+        MissingRateError: The device lacks the arithmetic.
     """
     (known,) = measured_each([op], deployment)
     return roofed(op, deployment.node.gpu, executions, known, deployment.kernel_gains)
@@ -134,14 +128,10 @@ def roofed(
 ) -> Time:
     """`roof` of an operator of which it is known already what measurements say of one execution.
 
-    Parameters
-    ----------
-    op, gpu, executions
-        What runs, where, and how often. [1]
-    known
-        Its time alone; None to take the datasheet's rates.
-    gains
-        Factors on it where an engine runs it.
+    Args:
+        op, gpu, executions: What runs, where, and how often. [1]
+        known: Its time alone; None to take the datasheet's rates.
+        gains: Factors on it where an engine runs it.
     """
     if op.arithmetic:
         gpu.rate(op.arithmetic)  # a device without it is refused whether or not anybody asks
@@ -252,12 +242,9 @@ def seconds(ops: Mapping[str, Op], deployment: Deployment) -> Number:
 
     Source: as `parts`, less what the deployment hides.
 
-    Parameters
-    ----------
-    ops
-        Operators of the step.
-    deployment
-        Where it runs.
+    Args:
+        ops: Operators of the step.
+        deployment: Where it runs.
     """
     gpu, gains = deployment.node.gpu, deployment.kernel_gains
     known = measured_each(list(ops.values()), deployment)

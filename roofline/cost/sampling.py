@@ -55,21 +55,16 @@ def over_logits(rows: Number, vocab: Number, name: str, *, times: Number = 1.0) 
 
     Source: beside each of them.
 
-    Parameters
-    ----------
-    rows, vocab
-        Sequences; vocabulary. [token]
-    name
-        Which pass.
-    times
-        How often: draws until one is kept, of the slowest sequence. [1]
+    Args:
+        rows, vocab: Sequences; vocabulary. [token]
+        name: Which pass.
+        times: How often: draws until one is kept, of the slowest sequence. [1]
 
-    Examples
-    --------
-    >>> over_logits(1.0, 1000.0, "softmax").hbm_bytes
-    12000.0
-    >>> over_logits(1.0, 1000.0, "sort").hbm_bytes  # 4 · (2 · 12 + 4) · 1000
-    112000.0
+    Examples:
+        >>> over_logits(1.0, 1000.0, "softmax").hbm_bytes
+        12000.0
+        >>> over_logits(1.0, 1000.0, "sort").hbm_bytes  # 4 · (2 · 12 + 4) · 1000
+        112000.0
     """
     flops, moved = PASSES[name]
     elements = rows * vocab
@@ -81,18 +76,13 @@ def converted(rows: Number, vocab: Number, *, width: Number) -> Work:
 
     Source: every operand crosses memory once.
 
-    Parameters
-    ----------
-    rows
-        Sequences. [1]
-    vocab
-        Vocabulary V. [token]
-    width
-        Bytes per logit before. [B]
+    Args:
+        rows: Sequences. [1]
+        vocab: Vocabulary V. [token]
+        width: Bytes per logit before. [B]
 
-    Examples
-    --------
-    >>> converted(1.0, 1000.0, width=2).hbm_bytes
-    6000.0
+    Examples:
+        >>> converted(1.0, 1000.0, width=2).hbm_bytes
+        6000.0
     """
     return Work(activation_bytes=rows * vocab * (width + SINGLE))

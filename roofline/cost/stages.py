@@ -61,10 +61,8 @@ def in_a_node(layout: Layout, node: Node) -> Number:
 
     Source: as few nodes as hold it, all alike.
 
-    Parameters
-    ----------
-    layout, node
-        The replica, and what it lies on.
+    Args:
+        layout, node: The replica, and what it lies on.
     """
     return layout.devices / np.ceil(layout.devices / node.gpus)
 
@@ -74,14 +72,10 @@ def group(layout: Layout, node: Node, size: Number, stride: Number = 1) -> Ranks
 
     Where a group straddles nodes unevenly, as many lie together as do in every node.
 
-    Parameters
-    ----------
-    layout, node
-        The replica, and what it lies on.
-    size
-        Devices of the group. [1]
-    stride
-        Distance between neighbours of the group in the numbering of ranks. [1]
+    Args:
+        layout, node: The replica, and what it lies on.
+        size: Devices of the group. [1]
+        stride: Distance between neighbours of the group in the numbering of ranks. [1]
     """
     local = np.asarray(in_a_node(layout, node)).astype(np.int64)
     reach = np.asarray(size * stride).astype(np.int64)

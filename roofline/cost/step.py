@@ -39,12 +39,9 @@ def prefill(batch: Number, prompt: Number, cached: Number = 0.0) -> Group:
 
     Source: T = prompt − cached and S = prompt, the conventions of `Group`.
 
-    Parameters
-    ----------
-    batch
-        Sequences. [1]
-    prompt, cached
-        Length, and how much of it is in the cache. [token]
+    Args:
+        batch: Sequences. [1]
+        prompt, cached: Length, and how much of it is in the cache. [token]
     """
     return Group(batch, prompt - cached, prompt)
 
@@ -54,17 +51,13 @@ def decode(batch: Number, cached: Number) -> Group:
 
     Source: T = 1 and S = cached + 1, the conventions of `Group`.
 
-    Parameters
-    ----------
-    batch
-        Sequences. [1]
-    cached
-        Tokens before the new one. [token]
+    Args:
+        batch: Sequences. [1]
+        cached: Tokens before the new one. [token]
 
-    Examples
-    --------
-    >>> decode(8, 512).context
-    513
+    Examples:
+        >>> decode(8, 512).context
+        513
     """
     return Group(batch, 1.0, cached + 1)
 
@@ -80,20 +73,16 @@ def step(
     Source: the layers of Vaswani et al. 2017 (arXiv 1706.03762), fused as serving engines do;
     Shoeybi et al. 2019 (arXiv 1909.08053) for how devices share a layer.
 
-    Parameters
-    ----------
-    deployment
-        Network, formats, layout and options.
-    groups
-        What each sequence of the replica does; numbers may be arrays over the scenario axis.
-    stage
-        Stage of the pipeline; None for all layers, as if there were one.
+    Args:
+        deployment: Network, formats, layout and options.
+        groups: What each sequence of the replica does; numbers may be arrays over the scenario
+            axis.
+        stage: Stage of the pipeline; None for all layers, as if there were one.
 
-    Returns
-    -------
-    dict
-        Operators by name. Layers whose operator is the same share one entry, with their number as
-        ``repeat``; entries that differ are told apart in the name (``attention-window-4096``).
+    Returns:
+        dict: Operators by name. Layers whose operator is the same share one entry, with their
+            number as ``repeat``; entries that differ are told apart in the name
+            (``attention-window-4096``).
     """
     pass_ = _pass(deployment, [groups] if isinstance(groups, Group) else groups)
     here = stage or Stage(tuple(deployment.architecture.kinds.items()), first=True, last=True)

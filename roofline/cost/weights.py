@@ -24,12 +24,9 @@ def weight_bytes(deployment: Deployment, stage: Stage | None = None) -> Number:
 
     Source: Shoeybi et al. 2019 (arXiv 1909.08053) for what is split.
 
-    Parameters
-    ----------
-    deployment
-        Network, formats and layout.
-    stage
-        Stage of the pipeline; None for all layers.
+    Args:
+        deployment: Network, formats and layout.
+        stage: Stage of the pipeline; None for all layers.
     """
     network = deployment.architecture
     here = stage or Stage(tuple(network.kinds.items()), first=True, last=True)
@@ -44,12 +41,9 @@ def outside_bytes(deployment: Deployment, first: bool, last: bool) -> Number:
 
     Source: as `weight_bytes`.
 
-    Parameters
-    ----------
-    deployment
-        Network, formats and layout.
-    first, last
-        Whether the stage has the embedding, and the LM head.
+    Args:
+        deployment: Network, formats and layout.
+        first, last: Whether the stage has the embedding, and the LM head.
     """
     network, width, tp = deployment.architecture, deployment.precision.head.width, deployment.tp
     table = padded(network.vocab, tp) * network.embedding_width
@@ -79,10 +73,8 @@ def layer_bytes(deployment: Deployment, block: Block) -> Number:
 
     Source: as `weight_bytes`.
 
-    Parameters
-    ----------
-    deployment, block
-        Network, formats and layout; the layer.
+    Args:
+        deployment, block: Network, formats and layout; the layer.
     """
     d, layout = deployment.architecture.d_model, deployment.layout
     alone = np.where(np.asarray(layout.apart) > 0, 1.0, layout.tp)[()]

@@ -70,11 +70,10 @@ class Work:
     Norms, softmax and activation functions do a few vector FLOP per element beside the matrix
     arithmetic; they are left out of ``flops`` and present in the bytes.
 
-    Examples
-    --------
-    >>> both = Work(flops=2.0) + 3 * Work(flops=1.0, kv_bytes=4.0)
-    >>> both.flops, both.hbm_bytes
-    (5.0, 12.0)
+    Examples:
+        >>> both = Work(flops=2.0) + 3 * Work(flops=1.0, kv_bytes=4.0)
+        >>> both.flops, both.hbm_bytes
+        (5.0, 12.0)
     """
 
     flops: Number = 0.0

@@ -26,13 +26,10 @@ class NodeEntry:
 def described(entry: NodeEntry, gpu: Gpu) -> Node | None:
     """Node of a file around a GPU; None if it is joined by a link without a rate.
 
-    Parameters
-    ----------
-    entry
-        The file.
-    gpu
-        What is in it. Figures of the link that the node's file leaves out are those of the GPU,
-        else those of the kind of link.
+    Args:
+        entry: The file.
+        gpu: What is in it. Figures of the link that the node's file leaves out are those of the
+            GPU, else those of the kind of link.
     """
     facts = entry.facts
     gpus = int(facts["gpus"].value)
@@ -48,14 +45,10 @@ def described(entry: NodeEntry, gpu: Gpu) -> Node | None:
 def improvised(gpu: Gpu, gpus: int, link: Link | None) -> Node:
     """Node that no file describes: so many GPUs on one of their links.
 
-    Parameters
-    ----------
-    gpu
-        What is in it.
-    gpus
-        How many. [1]
-    link
-        One of the GPU's. A mesh is wired for just so many.
+    Args:
+        gpu: What is in it.
+        gpus: How many. [1]
+        link: One of the GPU's. A mesh is wired for just so many.
     """
     by = f"joined by {link.title or link.kind}" if link else "without links"
     facts = {"gpus": Fact(str(gpus), gpus, "assumed", note=f"no file describes such a node; {by}")}

@@ -29,22 +29,17 @@ _CALLED: Final = re.compile(r"^(?:aliases|gpu):(?:.*\n)(?:[ \t\]-].*\n)*", re.MU
 def gpu(name_or_path: str) -> Gpu:
     """Find a GPU and read its file.
 
-    Parameters
-    ----------
-    name_or_path
-        Catalog name or alias, in any case and with any separators; or the path of a YAML file.
+    Args:
+        name_or_path: Catalog name or alias, in any case and with any separators; or the path of a
+            YAML file.
 
-    Raises
-    ------
-    UnknownNameError
-        No GPU is called that.
-    DocumentError
-        The file cannot be read, or a figure in it cannot be.
+    Raises:
+        UnknownNameError: No GPU is called that.
+        DocumentError: The file cannot be read, or a figure in it cannot be.
 
-    Examples
-    --------
-    >>> gpu("H100_SXM").title
-    'NVIDIA H100 SXM5 80GB'
+    Examples:
+        >>> gpu("H100_SXM").title
+        'NVIDIA H100 SXM5 80GB'
     """
     path = _path("gpus", name_or_path)
     return _shipped_gpu(path.stem) if path.parent == _folder("gpus") else _read_gpu(path)
@@ -58,22 +53,16 @@ def gpu_names() -> list[str]:
 def node(name_or_path: str) -> Node:
     """Find a node and read its file and that of its GPU.
 
-    Parameters
-    ----------
-    name_or_path
-        Catalog name, or the path of a YAML file.
+    Args:
+        name_or_path: Catalog name, or the path of a YAML file.
 
-    Raises
-    ------
-    UnknownNameError
-        No node is called that, or its GPU is unknown.
-    DocumentError
-        A file cannot be read, or a figure in it cannot be.
+    Raises:
+        UnknownNameError: No node is called that, or its GPU is unknown.
+        DocumentError: A file cannot be read, or a figure in it cannot be.
 
-    Examples
-    --------
-    >>> node("hgx-h100-8").gpus
-    8
+    Examples:
+        >>> node("hgx-h100-8").gpus
+        8
     """
     entry = _read_node(_path("nodes", name_or_path))
     found = gpu(entry.gpu)
@@ -99,25 +88,18 @@ def default_node(gpu: Gpu, gpus: int) -> Node:
     link joins, `USUAL_BOX` is assumed. If no link does, the largest node of the catalog with that
     GPU and a network is returned: it holds fewer than asked for, and several of them are needed.
 
-    Parameters
-    ----------
-    gpu
-        What is in it.
-    gpus
-        How many are needed. [1]
+    Args:
+        gpu: What is in it.
+        gpus: How many are needed. [1]
 
-    Raises
-    ------
-    InputError
-        Less than one.
-    LayoutError
-        No single node holds so many, and none of the catalog has a network.
+    Raises:
+        InputError: Less than one.
+        LayoutError: No single node holds so many, and none of the catalog has a network.
 
-    Examples
-    --------
-    >>> node = default_node(gpu("h100-sxm"), 1024)
-    >>> node.name, node.gpus, node.network.kind
-    ('hgx-h100-8', 8, 'infiniband')
+    Examples:
+        >>> node = default_node(gpu("h100-sxm"), 1024)
+        >>> node.name, node.gpus, node.network.kind
+        ('hgx-h100-8', 8, 'infiniband')
     """
     if gpus < 1:
         raise InputError(f"{gpus} GPUs cannot run anything", hint="ask for at least one")

@@ -42,11 +42,9 @@ LISTING_UNITS: Final = {
 def describe(gpu: Gpu) -> Table:
     """Every figure of a GPU with its source, as text.
 
-    Returns
-    -------
-    Table
-        ``figure``, ``value`` (with its unit), ``basis``, ``source``, ``where``, ``note``. Rates
-        are dense and links are per direction. Ridge points follow from the rates.
+    Returns:
+        Table: ``figure``, ``value`` (with its unit), ``basis``, ``source``, ``where``, ``note``.
+            Rates are dense and links are per direction. Ridge points follow from the rates.
     """
     rows = [_row(_label(name), fact) for name, fact in sorted(gpu.facts.items(), key=_position)]
     rows += [_ridge(gpu, arithmetic) for arithmetic in gpu.flops_per_s]
@@ -56,12 +54,10 @@ def describe(gpu: Gpu) -> Table:
 def listing() -> Table:
     """All GPUs of the catalog, one row each, in base units.
 
-    Returns
-    -------
-    Table
-        ``name``, ``memory`` (as sold) [B], ``bandwidth`` [B/s], dense rates ``dense16`` (bf16,
-        else fp16) and ``dense8`` (fp8, else int8) [FLOP/s], ``ridge`` of the former [FLOP/B],
-        ``power`` [W], ``price`` [$/h], ``confidence``. None where there is no figure.
+    Returns:
+        Table: ``name``, ``memory`` (as sold) [B], ``bandwidth`` [B/s], dense rates ``dense16``
+            (bf16, else fp16) and ``dense8`` (fp8, else int8) [FLOP/s], ``ridge`` of the former
+            [FLOP/B], ``power`` [W], ``price`` [$/h], ``confidence``. None where there is no figure.
     """
     rows = []
 

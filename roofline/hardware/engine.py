@@ -43,12 +43,11 @@ class DeviceRule:
 class DeviceDefault:
     """Default of an engine that may differ by device.
 
-    Examples
-    --------
-    >>> from roofline.hardware.catalog import gpu
-    >>> sequences = DeviceDefault(1024, (DeviceRule(256, title_has="A100"),))
-    >>> sequences.on(gpu("h100-sxm")), sequences.on(gpu("a100-sxm"))
-    (1024, 256)
+    Examples:
+        >>> from roofline.hardware.catalog import gpu
+        >>> sequences = DeviceDefault(1024, (DeviceRule(256, title_has="A100"),))
+        >>> sequences.on(gpu("h100-sxm")), sequences.on(gpu("a100-sxm"))
+        (1024, 256)
     """
 
     value: float
@@ -133,10 +132,8 @@ def _folder() -> Path:
 def engine_names(*, unlisted: bool = False) -> list[str]:
     """Engines of the catalog that users choose from, by name.
 
-    Parameters
-    ----------
-    unlisted
-        Whether older releases and engines of published measurements are named too.
+    Args:
+        unlisted: Whether older releases and engines of published measurements are named too.
     """
     folders = (_folder(), _folder() / _UNLISTED) if unlisted else (_folder(),)
     return sorted(path.stem for folder in folders for path in folder.glob("*.yaml"))
@@ -146,12 +143,9 @@ def engine_names(*, unlisted: bool = False) -> list[str]:
 def engine(name: str) -> Engine:
     """Read an engine of the catalog, listed or not.
 
-    Raises
-    ------
-    UnknownNameError
-        There is no such engine.
-    DocumentError
-        Its file has a mistake.
+    Raises:
+        UnknownNameError: There is no such engine.
+        DocumentError: Its file has a mistake.
     """
     plain = name.lower()
     if plain not in engine_names(unlisted=True):
@@ -174,10 +168,9 @@ def engine_of(name: str, version: str = "") -> Engine:
 
     A version decides; without one the spelling does, for sources of 2024 write "vLLM".
 
-    Examples
-    --------
-    >>> engine_of("vLLM", "0.15.1").name, engine_of("vLLM").name, engine_of("mlc").name
-    ('vllm', 'vllm-2024', 'unknown')
+    Examples:
+        >>> engine_of("vLLM", "0.15.1").name, engine_of("vLLM").name, engine_of("mlc").name
+        ('vllm', 'vllm-2024', 'unknown')
     """
     plain = name.lower().replace("-", "").replace("tensorrtllm", "trtllm")
     numbers = tuple(int(part) for part in version.split("-")[0].split(".")[:2] if part.isdigit())

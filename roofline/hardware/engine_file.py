@@ -77,10 +77,8 @@ class _EngineFile(schema.Strict):
 def read_engine(path: Path) -> Engine:
     """Read an engine.
 
-    Raises
-    ------
-    DocumentError
-        The file has a mistake.
+    Raises:
+        DocumentError: The file has a mistake.
     """
     document = schema.read(path)
     file = schema.validate(_EngineFile, document)

@@ -63,23 +63,16 @@ def facts_of(
 ) -> Iterator[tuple[str, Fact]]:
     """Every figure and claim below a part of a file, by its dotted path, in the model's order.
 
-    Parameters
-    ----------
-    document
-        What the file says, and where.
-    part
-        The validated file, or a part of it.
-    sources
-        Of the file.
-    path
-        Keys that lead to the part.
-    kinds
-        What figures must be: by path, else by the last step of it, else by the first.
+    Args:
+        document: What the file says, and where.
+        part: The validated file, or a part of it.
+        sources: Of the file.
+        path: Keys that lead to the part.
+        kinds: What figures must be: by path, else by the last step of it, else by the first.
 
-    Raises
-    ------
-    DocumentError
-        A figure has no such unit, cannot be, or does not say where in its source it is.
+    Raises:
+        DocumentError: A figure has no such unit, cannot be, or does not say where in its source it
+            is.
     """
     match part:
         case Sourced():

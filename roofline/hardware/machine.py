@@ -57,12 +57,11 @@ class Fact:
 class Link:
     """Wires of one device.
 
-    Examples
-    --------
-    >>> Link("xgmi", 448.0, devices=8).topology
-    'mesh'
-    >>> Link("infiniband", 50.0, oversubscription=2.0).rate_between_nodes
-    25.0
+    Examples:
+        >>> Link("xgmi", 448.0, devices=8).topology
+        'mesh'
+        >>> Link("infiniband", 50.0, oversubscription=2.0).rate_between_nodes
+        25.0
     """
 
     kind: str
@@ -146,10 +145,8 @@ class Gpu:
     def rate(self, arithmetic: str) -> float:
         """Dense rate of an arithmetic type; of ``"bf16-2:4"``, that on 2:4-sparse weights. [FLOP/s]
 
-        Raises
-        ------
-        MissingRateError
-            The device has no such arithmetic.
+        Raises:
+            MissingRateError: The device has no such arithmetic.
         """
         if arithmetic in self.flops_per_s:
             return self.flops_per_s[arithmetic]

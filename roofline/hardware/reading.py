@@ -17,15 +17,11 @@ from roofline.units import show
 def read_gpu(path: Path) -> Gpu:
     """Read one GPU.
 
-    Parameters
-    ----------
-    path
-        A YAML file with the shape of those in ``hwspecs/gpus/``.
+    Args:
+        path: A YAML file with the shape of those in ``hwspecs/gpus/``.
 
-    Raises
-    ------
-    DocumentError
-        The file cannot be read, a figure has no source, no such unit, or cannot be.
+    Raises:
+        DocumentError: The file cannot be read, a figure has no source, no such unit, or cannot be.
     """
     document = read(path)
     file = validate(GpuFile, document)
@@ -38,15 +34,11 @@ def read_gpu(path: Path) -> Gpu:
 def read_node(path: Path) -> NodeEntry:
     """Read one node.
 
-    Parameters
-    ----------
-    path
-        A YAML file with the shape of those in ``hwspecs/nodes/``.
+    Args:
+        path: A YAML file with the shape of those in ``hwspecs/nodes/``.
 
-    Raises
-    ------
-    DocumentError
-        As for `read_gpu`.
+    Raises:
+        DocumentError: As for `read_gpu`.
     """
     document = read(path)
     file = validate(NodeFile, document)
@@ -65,15 +57,11 @@ def read_node(path: Path) -> NodeEntry:
 def read_kind(path: Path) -> tuple[Link, Facts]:
     """Read a kind of link: one that has what all of them have, and its figures by name.
 
-    Parameters
-    ----------
-    path
-        A YAML file with the shape of those in ``hwspecs/links/``.
+    Args:
+        path: A YAML file with the shape of those in ``hwspecs/links/``.
 
-    Raises
-    ------
-    DocumentError
-        The file cannot be read, a figure has no source, no such unit, or cannot be.
+    Raises:
+        DocumentError: The file cannot be read, a figure has no source, no such unit, or cannot be.
     """
     document = read(path)
     file = validate(LinkKindFile, document)

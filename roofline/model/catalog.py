@@ -39,25 +39,18 @@ def patched() -> list[str]:
 def architecture(name_or_path: str) -> Architecture:
     """Find a network and read it.
 
-    Parameters
-    ----------
-    name_or_path
-        Name, alias or hub id in the catalog, in any case; or a JSON or YAML file, or a folder with
-        a ``config.json``. Names win: write ``./gpt2`` for a folder of that name.
+    Args:
+        name_or_path: Name, alias or hub id in the catalog, in any case; or a JSON or YAML file, or
+            a folder with a ``config.json``. Names win: write ``./gpt2`` for a folder of that name.
 
-    Raises
-    ------
-    UnknownNameError
-        Neither a name in the catalog nor a path.
-    DocumentError
-        The file cannot be read.
-    UnsupportedModelError
-        The network cannot be costed.
+    Raises:
+        UnknownNameError: Neither a name in the catalog nor a path.
+        DocumentError: The file cannot be read.
+        UnsupportedModelError: The network cannot be costed.
 
-    Examples
-    --------
-    >>> architecture("llama-3.1-8b").d_model
-    4096
+    Examples:
+        >>> architecture("llama-3.1-8b").d_model
+        4096
     """
     return _architecture(name_or_path, 0)
 
@@ -79,12 +72,9 @@ def _architecture(name_or_path: str, depth: int) -> Architecture:
 def entry(name: str) -> "tuple[ModelFile, schema.Document]":
     """One file of the catalog by short name, as written.
 
-    Raises
-    ------
-    UnknownNameError
-        There is none.
-    DocumentError
-        The file is not one of the catalog's.
+    Raises:
+        UnknownNameError: There is none.
+        DocumentError: The file is not one of the catalog's.
     """
     from roofline.model.patches import PatchFile
 

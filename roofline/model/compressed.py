@@ -14,9 +14,8 @@ class CompressedAttention:
     them, or the few that an index chooses. The key is also the value, and is cached once. Tokens
     of a group that is not complete yet are a few rows per sequence, and left out of the cache.
 
-    References
-    ----------
-    DeepSeek-AI (2026), "DeepSeek-V4", section 2.3.
+    References:
+        DeepSeek-AI (2026), "DeepSeek-V4", section 2.3.
     """
 
     heads: int

@@ -74,13 +74,12 @@ def projections(architecture: Architecture) -> tuple[Linear, ...]:
 def parts(architecture: Architecture) -> dict[str, int]:
     """Parameters of the text decoder by part, biases with their matrix. [parameter]
 
-    Examples
-    --------
-    >>> from roofline.model.architecture import Architecture, Attention, Block, Mlp
-    >>> block = Block(Attention(1, 1, 4), Mlp(8, gated=True), norms=2, norm_parameters=8)
-    >>> tiny = Architecture("tiny", "llama", 4, 10, (block,), True, 4, final_norm_parameters=4)
-    >>> parts(tiny)["mlp"]  # gate, up and down: 3 · 4 · 8
-    96
+    Examples:
+        >>> from roofline.model.architecture import Architecture, Attention, Block, Mlp
+        >>> block = Block(Attention(1, 1, 4), Mlp(8, gated=True), norms=2, norm_parameters=8)
+        >>> tiny = Architecture("tiny", "llama", 4, 10, (block,), True, 4, final_norm_parameters=4)
+        >>> parts(tiny)["mlp"]  # gate, up and down: 3 · 4 · 8
+        96
     """
     a = architecture
     out = dict.fromkeys(PARTS, 0)
@@ -153,12 +152,10 @@ def _idle(architecture: Architecture) -> int:
 def kv_elements_per_token(architecture: Architecture, *, beyond_window: bool = False) -> int:
     """Keys and values a token leaves in the cache, over all layers. [1]
 
-    Parameters
-    ----------
-    architecture
-        The network.
-    beyond_window
-        Count only layers that keep growing once the context is longer than every window.
+    Args:
+        architecture: The network.
+        beyond_window: Count only layers that keep growing once the context is longer than every
+            window.
     """
     return sum(
         layers * (_lasting(block.mixer) if beyond_window else block.mixer.kv_elements)

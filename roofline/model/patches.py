@@ -49,19 +49,13 @@ def apply_patch(
 ) -> Architecture:
     """The base with the changes, in the order of `NETWORK` whatever order they are written in.
 
-    Parameters
-    ----------
-    model, document
-        The file as read, and its places.
-    name
-        What the network is called.
-    find
-        Base by name or path.
+    Args:
+        model, document: The file as read, and its places.
+        name: What the network is called.
+        find: Base by name or path.
 
-    Raises
-    ------
-    DocumentError
-        At the base that is not found, or the change that has no meaning for it.
+    Raises:
+        DocumentError: At the base that is not found, or the change that has no meaning for it.
     """
     try:
         network = find(model.base)

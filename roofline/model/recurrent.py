@@ -72,17 +72,13 @@ def s4(d_model: int, states: int) -> Recurrent:
 
     Source: Gu et al. 2021 (arXiv 2111.00396): decays, inputs and outputs of the state are weights.
 
-    Parameters
-    ----------
-    d_model
-        Channels D. [1]
-    states
-        Real numbers of the state of a channel: twice the complex ones. [1]
+    Args:
+        d_model: Channels D. [1]
+        states: Real numbers of the state of a channel: twice the complex ones. [1]
 
-    Examples
-    --------
-    >>> s4(1024, 64).state_elements
-    65536
+    Examples:
+        >>> s4(1024, 64).state_elements
+        65536
     """
     return Recurrent(
         kind="s4",
@@ -104,19 +100,15 @@ def based(d_model: int, heads: int, feature_dim: int, head_dim: int) -> Recurren
 
     Source: Arora et al. 2024 (arXiv 2402.18668), section 4.
 
-    Parameters
-    ----------
-    d_model, heads
-        Model width and heads. [1]
-    feature_dim, head_dim
-        Width d of queries and keys, and of values. [1]
+    Args:
+        d_model, heads: Model width and heads. [1]
+        feature_dim, head_dim: Width d of queries and keys, and of values. [1]
 
-    Examples
-    --------
-    Sixteen features make 273; sixteen heads with values of 64:
+    Examples:
+        Sixteen features make 273; sixteen heads with values of 64:
 
-    >>> based(1024, 16, 16, 64).state_elements == 16 * 273 * 64
-    True
+        >>> based(1024, 16, 16, 64).state_elements == 16 * 273 * 64
+        True
     """
     projected = heads * (2 * feature_dim + head_dim)
     return Recurrent(

@@ -12,86 +12,57 @@ NO_UNIT: Final = "\N{NO-BREAK SPACE}"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An entry of a figure's legend.
-
-    Attributes
-    ----------
-    tint
-        Colour of the theme.
-    shape
-        ``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"``,
-        ``"diamond"``, ``"star"``, ``"cross"``, ``"x"``, ``"triangle-up"``, ``"band"``,
-        ``"stem"`` or ``"whisker"``.
-    """
+    """An entry of a figure's legend."""
 
     text: str
     tint: str
+    """Colour of the theme."""
     shape: str = "square"
+    """``"square"``, ``"hatched"``, ``"crossed"``, ``"dotted"``, ``"open"``, ``"circle"``,
+    ``"diamond"``, ``"star"``, ``"cross"``, ``"x"``, ``"triangle-up"``, ``"band"``,
+    ``"stem"`` or ``"whisker"``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plotly figure as plain data.
-
-    Attributes
-    ----------
-    key
-        Identifier on the page; letters and dashes.
-    title
-        What is shown, in a few words.
-    summary
-        What a reader who cannot see it should know.
-    spec
-        ``data`` and ``layout``; colours are names of the theme, see `roofline.report.figures`.
-    legend
-        Set in HTML above the figure, where it wraps as text does.
-    """
+    """A plotly figure as plain data."""
 
     key: str
+    """Identifier on the page; letters and dashes."""
     title: str
+    """What is shown, in a few words."""
     summary: str
+    """What a reader who cannot see it should know."""
     spec: Mapping[str, Any]
+    """``data`` and ``layout``; colours are names of the theme, see `roofline.report.figures`."""
     legend: tuple[Key, ...] = ()
+    """Set in HTML above the figure, where it wraps as text does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Head of a column.
-
-    Attributes
-    ----------
-    text
-        What the column holds.
-    numeric
-        Whether it is aligned as numbers.
-    minor
-        Whether paper can do without it.
-    wide
-        Whether it has sentences.
-    short
-        Whether it has names that stay on one line.
-    """
+    """Head of a column."""
 
     text: str
+    """What the column holds."""
     numeric: bool = False
+    """Whether it is aligned as numbers."""
     minor: bool = False
+    """Whether paper can do without it."""
     wide: bool = False
+    """Whether it has sentences."""
     short: bool = False
+    """Whether it has names that stay on one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: text, a unit that is aligned by itself, and how it is meant.
-
-    Attributes
-    ----------
-    tone
-        ``""``, ``"good"``, ``"bad"``, ``"muted"``, ``"code"`` or ``"badge"``.
-    """
+    """One cell: text, a unit that is aligned by itself, and how it is meant."""
 
     text: str
     unit: str = ""
     tone: str = ""
+    """``""``, ``"good"``, ``"bad"``, ``"muted"``, ``"code"`` or ``"badge"``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,31 +77,21 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One section of the page.
-
-    Attributes
-    ----------
-    key
-        Anchor; letters and dashes.
-    title
-        Heading, also in the list of contents.
-    template
-        File under ``reports/templates/sections``.
-    facts
-        What the template shows, all of it text by now.
-    figures, grids
-        Drawn and printed by the template, by key.
-    script
-        File under ``reports`` that its controls need; empty for none.
-    """
+    """One section of the page."""
 
     key: str
+    """Anchor; letters and dashes."""
     title: str
+    """Heading, also in the list of contents."""
     template: str
+    """File under ``reports/templates/sections``."""
     facts: Any = None
+    """What the template shows, all of it text by now."""
     figures: tuple[Figure, ...] = ()
     grids: tuple[Grid, ...] = ()
+    """Drawn and printed by the template, by key."""
     script: str = ""
+    """File under ``reports`` that its controls need; empty for none."""
 
 
 def cell(value: Amount, tone: str = "") -> Cell:

@@ -16,13 +16,7 @@ PANELS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One metric against batch.
-
-    Attributes
-    ----------
-    low, high
-        Ends of the central 80 %; empty at datasheet rates.
-    """
+    """One metric against batch."""
 
     name: str
     unit: str
@@ -30,6 +24,7 @@ class Panel:
     values: tuple[float, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    """Ends of the central 80 %; empty at datasheet rates."""
 
     @property
     def edges(self) -> tuple[float, float]:
@@ -39,23 +34,16 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """Curves over the batch.
-
-    Attributes
-    ----------
-    fits
-        Whether each batch fits in memory.
-    most
-        Largest batch that fits; 0 if none does, None if all shown do.
-    current
-        Batch asked for; None where it is not known.
-    """
+    """Curves over the batch."""
 
     batches: tuple[int, ...]
     panels: tuple[Panel, ...]
     fits: tuple[bool, ...]
+    """Whether each batch fits in memory."""
     most: int | None
+    """Largest batch that fits; 0 if none does, None if all shown do."""
     current: int | None
+    """Batch asked for; None where it is not known."""
     calibrated: bool
 
 

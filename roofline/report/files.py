@@ -19,19 +19,13 @@ def write(result: Result, path: Path) -> None:
 
     A reader of ``path`` finds the page that was there before or the new one, never a part.
 
-    Parameters
-    ----------
-    result
-        What to report.
-    path
-        File to write; one that exists is replaced.
+    Args:
+        result: What to report.
+        path: File to write; one that exists is replaced.
 
-    Raises
-    ------
-    InputError
-        The path is a folder, or its folder does not exist.
-    MissingEnvironmentError
-        The file cannot be written: no permission, no space.
+    Raises:
+        InputError: The path is a folder, or its folder does not exist.
+        MissingEnvironmentError: The file cannot be written: no permission, no space.
     """
     _check(path)
     page = render(result).encode()

@@ -78,29 +78,20 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Configurations of a page.
-
-    Attributes
-    ----------
-    axes, numbers
-        Names and numbers that differ between rows, with their values in order.
-    fixed
-        Those that are the same everywhere.
-    figures, words
-        Columns that are there.
-    rows
-        Configurations, the best first, bounds after forecasts; as many as a page has room for.
-    left_out
-        How many more there are. [1]
-    """
+    """Configurations of a page."""
 
     axes: tuple[Choice, ...]
     numbers: tuple[Choice, ...]
+    """Names and numbers that differ between rows, with their values in order."""
     fixed: tuple[tuple[str, Any], ...]
+    """Those that are the same everywhere."""
     figures: tuple[str, ...]
     words: tuple[str, ...]
+    """Columns that are there."""
     rows: tuple[Mapping[str, Any], ...]
+    """Configurations, the best first, bounds after forecasts; as many as a page has room for."""
     left_out: int
+    """How many more there are. [1]"""
 
     def label(self, row: Mapping[str, Any]) -> str:
         """Names of a row that tell it from others."""
@@ -136,14 +127,11 @@ def lanes_of(
 ) -> Lanes:
     """Configurations of a table.
 
-    Parameters
-    ----------
-    table
-        Of points.
-    objectives
-        Columns by which one is better than another, and whether more is better.
-    total
-        How many there are where the table has only the best; None for no more than it has. [1]
+    Args:
+        table: Of points.
+        objectives: Columns by which one is better than another, and whether more is better.
+        total: How many there are where the table has only the best; None for no more than it has.
+            [1]
     """
     every = [
         _completed(row) for row in table.rows() if any(is_number(row.get(name)) for name in FIGURES)

@@ -62,11 +62,9 @@ class Shown:
 def html(shown: Result | Table | Derivation) -> str:
     """Fragment of HTML: no script, no style sheet, and every text of the result escaped.
 
-    Parameters
-    ----------
-    shown
-        A result, with what it says above and its tables folded up after the first; a table, or a
-        derivation as the tree that it is.
+    Args:
+        shown: A result, with what it says above and its tables folded up after the first; a table,
+            or a derivation as the tree that it is.
     """
     template = environment().get_template("notebook.html")
     if isinstance(shown, Table):
@@ -87,19 +85,13 @@ def html(shown: Result | Table | Derivation) -> str:
 def plot(result: Result, name: str = "") -> "plotly.graph_objects.Figure":
     """A figure of the report as plotly's own object, in the report's light colours.
 
-    Parameters
-    ----------
-    result
-        What to draw.
-    name
-        Key of the figure: ``"roofline-chart"``; empty for the first.
+    Args:
+        result: What to draw.
+        name: Key of the figure: ``"roofline-chart"``; empty for the first.
 
-    Raises
-    ------
-    InputError
-        The report draws nothing of such results.
-    UnknownNameError
-        It draws no figure of that name.
+    Raises:
+        InputError: The report draws nothing of such results.
+        UnknownNameError: It draws no figure of that name.
     """
     drawn = _figures(result)
     if not drawn:

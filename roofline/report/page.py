@@ -23,28 +23,20 @@ from roofline.table import Result
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A script to be unpacked by the page.
-
-    Attributes
-    ----------
-    packed
-        Source as `pack` leaves it.
-    digest
-        ``sha256-…`` of the source: the page runs this script and no other.
-    """
+    """A script to be unpacked by the page."""
 
     packed: str
+    """Source as `pack` leaves it."""
     digest: str
+    """``sha256-…`` of the source: the page runs this script and no other."""
 
 
 @cache
 def library() -> Library:
     """Read and pack plotly.js; plotly itself is not imported, which would take a second.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        plotly is not installed, or without its script.
+    Raises:
+        MissingEnvironmentError: plotly is not installed, or without its script.
     """
     spec = find_spec("plotly")
     folders = list(spec.submodule_search_locations or ()) if spec else []
@@ -96,27 +88,20 @@ EMPTY: Final = digest(b"")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What names a page.
-
-    Attributes
-    ----------
-    steps
-        What the steps on it are of, where that is not the whole page's own question.
-    """
+    """What names a page."""
 
     title: str
     subtitle: str
     version: str
     steps: str = ""
+    """What the steps on it are of, where that is not the whole page's own question."""
 
 
 def render(result: Result) -> str:
     """Report of a result as HTML. The same result gives the same bytes.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        plotly.js is not installed.
+    Raises:
+        MissingEnvironmentError: plotly.js is not installed.
     """
     blocks = sections.blocks(result)
     folder = shipped("reports")

@@ -17,19 +17,7 @@ HEIGHT: Final = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An operator on the chart; amounts are of one step on one device.
-
-    Attributes
-    ----------
-    flops_per_s
-        At the predicted time, else at the datasheet's.
-    roof_flops_per_s
-        The most that datasheet rates allow.
-    interval
-        Central 80 % of the rate; None where nothing like it was measured. [FLOP/s]
-    basis
-        How the time is known; empty where all are datasheet bounds.
-    """
+    """An operator on the chart; amounts are of one step on one device."""
 
     phase: str
     op: str
@@ -41,9 +29,13 @@ class Point:
     share: float
     bound: str
     flops_per_s: float
+    """At the predicted time, else at the datasheet's."""
     roof_flops_per_s: float
+    """The most that datasheet rates allow."""
     interval: tuple[float, float] | None = None
+    """Central 80 % of the rate; None where nothing like it was measured. [FLOP/s]"""
     basis: str = ""
+    """How the time is known; empty where all are datasheet bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +67,18 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class RooflineFacts:
-    """The chart before it is drawn.
-
-    Attributes
-    ----------
-    ridge
-        Intensity at which the first arithmetic roof meets the first bandwidth roof. [FLOP/B]
-    x, y
-        Ranges of the axes: intensity [FLOP/B] and rate. [FLOP/s]
-    """
+    """The chart before it is drawn."""
 
     points: tuple[Point, ...]
     arithmetic: tuple[Roof, ...]
     bandwidth: tuple[Roof, ...]
     ridge: float
+    """Intensity at which the first arithmetic roof meets the first bandwidth roof. [FLOP/B]"""
     labels: tuple[Label, ...]
     left_out: tuple[LeftOut, ...]
     x: tuple[float, float]
     y: tuple[float, float]
+    """Ranges of the axes: intensity [FLOP/B] and rate. [FLOP/s]"""
     calibrated: bool
 
 

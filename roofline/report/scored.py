@@ -20,25 +20,18 @@ RATE: Final = "throughput_tok_s"
 
 @dataclass(frozen=True, slots=True)
 class ScoredFigure:
-    """A measured figure with its prediction, a throughput for each GPU.
-
-    Attributes
-    ----------
-    name
-        Row or published result.
-    inside
-        Whether it is in the central 80 %.
-    published
-        Whether it is a published result, not a row of the file.
-    """
+    """A measured figure with its prediction, a throughput for each GPU."""
 
     name: str
+    """Row or published result."""
     measured: float
     predicted: float
     low: float
     high: float
     inside: bool
+    """Whether it is in the central 80 %."""
     published: bool
+    """Whether it is a published result, not a row of the file."""
 
 
 def has_scores(result: Result) -> bool:

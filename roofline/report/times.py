@@ -12,47 +12,29 @@ MOST_BARS: Final = 15
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Time of an operator, all its executions in a step together.
-
-    Attributes
-    ----------
-    seconds, serial_s
-        As predicted, else with perfect overlap at datasheet rates; there, with none. [s]
-    bound
-        ``"compute"``, ``"memory"``, ``"wire"``, ``"host"``, ``"engine"``; empty for
-        several together.
-    interval
-        Ends of the central 80 %; None where nothing like it was measured. [s]
-    within_s
-        Part of the time that datasheet rates ask for. [s]
-    roof
-        The least at datasheet rates over the time; None where part of it is hidden. [1]
-    basis
-        How the time is known; empty for several together, and where all are datasheet bounds.
-    """
+    """Time of an operator, all its executions in a step together."""
 
     op: str
     seconds: float
     serial_s: float
+    """As predicted, else with perfect overlap at datasheet rates; there, with none. [s]"""
     share: float
     bound: str
+    """``"compute"``, ``"memory"``, ``"wire"``, ``"host"``, ``"engine"``; empty for
+    several together."""
     interval: tuple[float, float] | None
+    """Ends of the central 80 %; None where nothing like it was measured. [s]"""
     within_s: float
+    """Part of the time that datasheet rates ask for. [s]"""
     roof: float | None
+    """The least at datasheet rates over the time; None where part of it is hidden. [1]"""
     basis: str
+    """How the time is known; empty for several together, and where all are datasheet bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseTimes:
-    """A step of one phase, longest operator first.
-
-    Attributes
-    ----------
-    inside
-        Operators whose time is in the kernel of another.
-    calibrated
-        Whether times are predicted from measured kernels.
-    """
+    """A step of one phase, longest operator first."""
 
     phase: str
     bars: tuple[Bar, ...]
@@ -61,7 +43,9 @@ class PhaseTimes:
     within_s: float
     by_bound: Mapping[str, float]
     inside: tuple[str, ...]
+    """Operators whose time is in the kernel of another."""
     calibrated: bool
+    """Whether times are predicted from measured kernels."""
 
 
 def time_facts(result: Result) -> tuple[PhaseTimes, ...]:

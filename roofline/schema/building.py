@@ -116,10 +116,8 @@ def admit(content: str, source: str) -> Text:
 
     A byte order mark at the start is dropped.
 
-    Raises
-    ------
-    DocumentError
-        At the character, or at the start of a text that is too large.
+    Raises:
+        DocumentError: At the character, or at the start of a text that is too large.
     """
     text = Text(content.removeprefix("\ufeff"), source)
     if len(content) > MAX_BYTES or (

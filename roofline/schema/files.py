@@ -16,17 +16,12 @@ _PARSERS = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
 def read(path: Path, *, infinity: bool = False) -> Document:
     """Read a file: ``.json`` by the rules of JSON, ``.yaml`` and ``.yml`` by those of YAML.
 
-    Parameters
-    ----------
-    path
-        A regular file in UTF-8 of at most 1 MiB.
-    infinity
-        Whether JSON may say Infinity; see `parse_json`.
+    Args:
+        path: A regular file in UTF-8 of at most 1 MiB.
+        infinity: Whether JSON may say Infinity; see `parse_json`.
 
-    Raises
-    ------
-    DocumentError
-        It cannot be read, or says something that is not allowed.
+    Raises:
+        DocumentError: It cannot be read, or says something that is not allowed.
     """
     # A name that is not UTF-8 must not break the message about it.
     source = label(path).encode("utf-8", "backslashreplace").decode("utf-8")
@@ -65,10 +60,8 @@ def read(path: Path, *, infinity: bool = False) -> Document:
 def decode(content: bytes, source: str) -> str:
     """Text of UTF-8 bytes.
 
-    Raises
-    ------
-    DocumentError
-        At the first byte that is not UTF-8.
+    Raises:
+        DocumentError: At the first byte that is not UTF-8.
     """
     try:
         return content.decode("utf-8")

@@ -59,26 +59,19 @@ def parse_json(text: str, source: str, *, infinity: bool = False) -> Document:
     NaN and Infinity, numbers that overflow, duplicate keys and control characters are refused, the
     last also when they are written as escapes.
 
-    Parameters
-    ----------
-    text
-        At most 1 MiB, 32 levels, 100,000 keys and values, 64 digits per number.
-    source
-        Path, as shown to the user.
-    infinity
-        Whether the word Infinity is a value, as in files that Python's ``json`` has written;
-        whoever allows it has to look for it.
+    Args:
+        text: At most 1 MiB, 32 levels, 100,000 keys and values, 64 digits per number.
+        source: Path, as shown to the user.
+        infinity: Whether the word Infinity is a value, as in files that Python's ``json`` has
+            written; whoever allows it has to look for it.
 
-    Raises
-    ------
-    DocumentError
-        At the place that is refused.
+    Raises:
+        DocumentError: At the place that is refused.
 
-    Examples
-    --------
-    >>> document = parse_json('{"hidden_size": 4096}', "config.json")
-    >>> document.data, document.where("hidden_size")
-    ({'hidden_size': 4096}, 'config.json:1:17')
+    Examples:
+        >>> document = parse_json('{"hidden_size": 4096}', "config.json")
+        >>> document.data, document.where("hidden_size")
+        ({'hidden_size': 4096}, 'config.json:1:17')
     """
     content = admit(text, source)
     with collector_paused():

@@ -51,17 +51,12 @@ def check_sources(document: Document, listed: str = "sources") -> None:
     Every mapping with the key ``source`` counts as a figure, wherever it is. A source ``assumed``
     needs no entry, but a ``note``.
 
-    Parameters
-    ----------
-    document
-        Whose top level has the entries under one key.
-    listed
-        That key.
+    Args:
+        document: Whose top level has the entries under one key.
+        listed: That key.
 
-    Raises
-    ------
-    DocumentError
-        At the figure without an entry or note, or at the entry that nothing uses.
+    Raises:
+        DocumentError: At the figure without an entry or note, or at the entry that nothing uses.
     """
     data = document.data if isinstance(document.data, dict) else {}
     entries = data.get(listed)
@@ -111,24 +106,17 @@ def _check_figure(
 def quantity(document: Document, unit: str, *path: str | int) -> float:
     """Value at a path in base units.
 
-    Parameters
-    ----------
-    document
-        What the value is read from.
-    unit
-        Base unit it must have: ``"B/s"``; empty for a plain number.
-    path
-        Keys and indices that lead to a text or a number.
+    Args:
+        document: What the value is read from.
+        unit: Base unit it must have: ``"B/s"``; empty for a plain number.
+        path: Keys and indices that lead to a text or a number.
 
-    Raises
-    ------
-    QuantityError
-        At the value, if it is not in that unit or not finite.
+    Raises:
+        QuantityError: At the value, if it is not in that unit or not finite.
 
-    Examples
-    --------
-    >>> quantity(Document({"hbm": "3.35 TB/s"}, "x.yaml"), "B/s", "hbm")
-    3350000000000.0
+    Examples:
+        >>> quantity(Document({"hbm": "3.35 TB/s"}, "x.yaml"), "B/s", "hbm")
+        3350000000000.0
     """
     value = document.data
     for step in path:

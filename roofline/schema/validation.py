@@ -20,18 +20,13 @@ _MAX_FINDINGS: Final = 100
 def validate(model: type[Model], document: Document) -> Model:
     """Make a model of a document, taking values as they are written.
 
-    Parameters
-    ----------
-    model
-        What the document should be. Numbers in quotes are text, whole numbers are numbers too,
-        lists are good for tuples, and text for literals and enumerations.
-    document
-        What was read.
+    Args:
+        model: What the document should be. Numbers in quotes are text, whole numbers are numbers
+            too, lists are good for tuples, and text for literals and enumerations.
+        document: What was read.
 
-    Raises
-    ------
-    DocumentError
-        At the first value, in the order of the document, that does not fit.
+    Raises:
+        DocumentError: At the first value, in the order of the document, that does not fit.
     """
     # JSON rules: Python's would refuse a list for a tuple, and text for an enumeration.
     try:

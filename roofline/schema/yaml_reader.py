@@ -67,22 +67,16 @@ def parse_yaml(text: str, source: str) -> Document:
     dates are text; ``010`` is ten. Tags, anchors, aliases, merge keys, directives, further
     documents, duplicate keys, keys that are not text, and numbers that are not finite are refused.
 
-    Parameters
-    ----------
-    text
-        At most 1 MiB, 32 levels, 100,000 keys and values, 64 digits per number.
-    source
-        Path, as shown to the user.
+    Args:
+        text: At most 1 MiB, 32 levels, 100,000 keys and values, 64 digits per number.
+        source: Path, as shown to the user.
 
-    Raises
-    ------
-    DocumentError
-        At the place that is refused.
+    Raises:
+        DocumentError: At the place that is refused.
 
-    Examples
-    --------
-    >>> parse_yaml("{rate: 1e9, country: no, version: '1.0'}", "x.yaml").data
-    {'rate': 1000000000.0, 'country': 'no', 'version': '1.0'}
+    Examples:
+        >>> parse_yaml("{rate: 1e9, country: no, version: '1.0'}", "x.yaml").data
+        {'rate': 1000000000.0, 'country': 'no', 'version': '1.0'}
     """
     content = admit(text, source)
     if found := _AMBIGUOUS.search(content.content):

@@ -18,18 +18,12 @@ _HINT: Final = (
 class Acceptance:
     """Probability that the target accepts a drafted token when it has accepted those before it.
 
-    Attributes
-    ----------
-    positions
-        For each position after the last token, the probability of the draft's best token, of its
-        second best, and so on: at most one of them is accepted. [1]
-
-    Notes
-    -----
     A single position stands for all: tokens are then accepted alike and independently.
     """
 
     positions: tuple[tuple[float, ...], ...]
+    """For each position after the last token, the probability of the draft's best token, of its
+    second best, and so on: at most one of them is accepted. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what are no probabilities."""
@@ -57,10 +51,8 @@ class Acceptance:
     def ranks(self, position: int) -> tuple[float, ...]:
         """Probabilities at a position, the first being 1.
 
-        Raises
-        ------
-        InputError
-            It is not known so far ahead.
+        Raises:
+            InputError: It is not known so far ahead.
         """
         if self.deepest is None:
             return self.positions[0]
@@ -75,15 +67,12 @@ class Acceptance:
     def refused(self, factor: float) -> "Acceptance":
         """As of text of which so many times as much is refused, alternatives in proportion.
 
-        Parameters
-        ----------
-        factor
-            On the share that is refused; all of it at most. [1]
+        Args:
+            factor: On the share that is refused; all of it at most. [1]
 
-        Examples
-        --------
-        >>> str(parse("0.75,0.5").refused(1.2))
-        '0.7,0.4'
+        Examples:
+            >>> str(parse("0.75,0.5").refused(1.2))
+            '0.7,0.4'
         """
 
         def scaled(ranks: tuple[float, ...]) -> tuple[float, ...]:
@@ -108,17 +97,14 @@ def _spelled(ranks: Sequence[float]) -> str:
 def parse(text: str) -> Acceptance:
     """Read an acceptance as people write it.
 
-    Raises
-    ------
-    InputError
-        It is none.
+    Raises:
+        InputError: It is none.
 
-    Examples
-    --------
-    >>> parse("0.7").positions
-    ((0.7,),)
-    >>> parse("0.6+0.1, 0.5").positions
-    ((0.6, 0.1), (0.5,))
+    Examples:
+        >>> parse("0.7").positions
+        ((0.7,),)
+        >>> parse("0.6+0.1, 0.5").positions
+        ((0.6, 0.1), (0.5,))
     """
     try:
         positions = tuple(
@@ -131,24 +117,17 @@ def parse(text: str) -> Acceptance:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Acceptance that somebody measured.
-
-    Attributes
-    ----------
-    target, draft, text
-        What was verified, what drafted, and on which text.
-    acceptance
-        Of each position, those before accepted. [1]
-    source, where
-        Document, and the place in it.
-    """
+    """Acceptance that somebody measured."""
 
     target: str
     draft: str
     text: str
+    """What was verified, what drafted, and on which text."""
     acceptance: Acceptance
+    """Of each position, those before accepted. [1]"""
     source: str
     where: str
+    """Document, and the place in it."""
 
     @property
     def rounded(self) -> str:
@@ -159,15 +138,12 @@ class Published:
 def conditional(reached: Sequence[float]) -> Acceptance:
     """Acceptance of each position from the shares of drafts that were accepted up to it.
 
-    Parameters
-    ----------
-    reached
-        Share of all drafts whose first i tokens were accepted, for i = 1, 2, … [1]
+    Args:
+        reached: Share of all drafts whose first i tokens were accepted, for i = 1, 2, … [1]
 
-    Examples
-    --------
-    >>> conditional([0.8, 0.4]).positions
-    ((0.8,), (0.5,))
+    Examples:
+        >>> conditional([0.8, 0.4]).positions
+        ((0.8,), (0.5,))
     """
     before = (1.0, *reached)
     return Acceptance(tuple((after / first,) for first, after in pairwise(before)))

@@ -28,37 +28,26 @@ SHOWN: Final = {"wires": "interconnect", "engine": "the engine"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change and what it does, as factors on the figures of the original.
-
-    Attributes
-    ----------
-    name
-        What is changed: ``"fp8 weights"``.
-    option
-        How to ask for it on the command line; empty for a change of hardware.
-    ttft, tpot, throughput
-        New over old; throughput is that of each GPU. [1]
-    fits
-        Whether it fits in memory.
-    """
+    """One change and what it does, as factors on the figures of the original."""
 
     name: str
+    """What is changed: ``"fp8 weights"``."""
     option: str
+    """How to ask for it on the command line; empty for a change of hardware."""
     ttft: float
     tpot: float
     throughput: float
+    """New over old; throughput is that of each GPU. [1]"""
     fits: bool
+    """Whether it fits in memory."""
 
 
 def changes(batch: StaticBatch, beside: Sequence[GridStep] = ()) -> tuple[Change, ...]:
     """Price each change that applies; those that cannot be asked for are left out.
 
-    Parameters
-    ----------
-    batch
-        The original.
-    beside
-        Steps whose kernels are looked up with those of the changes.
+    Args:
+        batch: The original.
+        beside: Steps whose kernels are looked up with those of the changes.
     """
     made: list[tuple[str, str, Phases]] = []
     for name, option, changed, workload in _candidates(batch):
@@ -156,14 +145,10 @@ def sentences(
 ) -> tuple[str, ...]:
     """What a reader should take away: whether it fits, what binds, what would help most.
 
-    Parameters
-    ----------
-    batch, changed
-        What was asked, and changes of it.
-    most
-        Sequences of the largest batch that fits. [1]
-    reason
-        Why the layout was taken, where it was chosen.
+    Args:
+        batch, changed: What was asked, and changes of it.
+        most: Sequences of the largest batch that fits. [1]
+        reason: Why the layout was taken, where it was chosen.
     """
     out = [*([reason] if reason else []), _memory_sentence(batch, most)]
     for phase, ops in (("Prefill", batch.prefill), ("Decode", batch.decode)):

@@ -23,17 +23,12 @@ def one_of(name: str, value: object, allowed: Collection[str]) -> None:
 def refuse_unused(question: str, given: Mapping[str, bool]) -> None:
     """Refuse options that would change nothing about a question.
 
-    Parameters
-    ----------
-    question
-        What is asked: ``"--convention textbook"``.
-    given
-        Options by name, and whether they were given.
+    Args:
+        question: What is asked: ``"--convention textbook"``.
+        given: Options by name, and whether they were given.
 
-    Raises
-    ------
-    InputError
-        Names those that were.
+    Raises:
+        InputError: Names those that were.
     """
     unused = [option for option, there in given.items() if there]
     if unused:

@@ -26,46 +26,33 @@ class Denoising:
     """A batch of answers filled in by steps, beside the same network used token by token.
 
     Times at datasheet rates are the least the hardware allows.
-
-    Attributes
-    ----------
-    deployment
-        What it runs on; the network sees both ways.
-    batch, prompt, output, steps, block, cached
-        As asked of `denoise`.
-    memory
-        Budget of one device.
-    prefill_s
-        Computing keys and values of the prompt; 0 without a cache. [s]
-    step_s
-        Mean denoising step. [s]
-    first_block_s
-        Arrival to the end of the first block, whose tokens are there all at once. [s]
-    latency_s
-        Arrival to the end of the last block. [s]
-    token_s
-        Mean decode step of the autoregressive equivalent. [s]
-    autoregressive_s
-        Its latency: a prefill, and a decode step for every token but the first. [s]
-    causal
-        Whether the network is made to see one way only.
     """
 
     deployment: Deployment = field(repr=False)
+    """What it runs on; the network sees both ways."""
     batch: int
     prompt: int
     output: int
     steps: int
     block: int
     cached: bool
+    """As asked of `denoise`."""
     memory: Memory = field(repr=False)
+    """Budget of one device."""
     prefill_s: float
+    """Computing keys and values of the prompt; 0 without a cache. [s]"""
     step_s: float
+    """Mean denoising step. [s]"""
     first_block_s: float
+    """Arrival to the end of the first block, whose tokens are there all at once. [s]"""
     latency_s: float
+    """Arrival to the end of the last block. [s]"""
     token_s: float
+    """Mean decode step of the autoregressive equivalent. [s]"""
     autoregressive_s: float
+    """Its latency: a prefill, and a decode step for every token but the first. [s]"""
     causal: bool = False
+    """Whether the network is made to see one way only."""
 
     @property
     def blocks(self) -> int:
@@ -111,31 +98,6 @@ def denoise(
 ) -> Denoising:
     """Price the parallel denoising of answers at datasheet rates.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout. A causal network is priced as if it saw both ways.
-    batch
-        Sequences B. [1]
-    prompt, output
-        Tokens of each prompt, P, and of each answer, O. [token]
-    steps
-        Denoising steps for the whole answer, n. [1]
-    block
-        Tokens b that are denoised together, block after block; None for the whole answer. [token]
-    cached
-        Whether keys and values of prompt and finished blocks are kept.
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
-
-    Raises
-    ------
-    InputError
-        The answer is not whole blocks, steps are not the same for each of them or more than there
-        are tokens, the network cannot see both ways, or the context is longer than it is made for.
-
-    Notes
-    -----
     Without a cache every step computes prompt and answer, finished or not: n·t(P + O, P + O).
 
     With one, the prompt is computed once and a step computes the tokens of one block, which see
@@ -149,6 +111,22 @@ def denoise(
     Block Diffusion, Arriola et al. 2025 (arXiv 2503.09573), section 3, for blocks with one;
     Fast-dLLM, Wu et al. 2025 (arXiv 2505.22618), section 3, for a cache beside a network that was
     trained without, which is where it is an approximation.
+
+    Args:
+        deployment: Network, node, formats, layout. A causal network is priced as if it saw both
+            ways.
+        batch: Sequences B. [1]
+        prompt, output: Tokens of each prompt, P, and of each answer, O. [token]
+        steps: Denoising steps for the whole answer, n. [1]
+        block: Tokens b that are denoised together, block after block; None for the whole answer.
+            [token]
+        cached: Whether keys and values of prompt and finished blocks are kept.
+        utilization: Share of device memory the engine takes; None for its default. [1]
+
+    Raises:
+        InputError: The answer is not whole blocks, steps are not the same for each of them or more
+            than there are tokens, the network cannot see both ways, or the context is longer than
+            it is made for.
     """
     workload = Workload(batch, prompt, output)
     check_context(deployment, workload)
@@ -206,28 +184,20 @@ def denoising_step(
 ) -> list[Group]:
     """Groups of one denoising step with a cache.
 
-    Parameters
-    ----------
-    batch
-        Sequences. [1]
-    block
-        Tokens that are denoised. [token]
-    before
-        Tokens of the prompt and of finished blocks. [token]
-    finished
-        Those of them whose keys and values are not cached yet. [token]
-
-    Notes
-    -----
     Source: T = block and S = before + block, the conventions of `Group`; finished tokens see
     themselves and all before them.
 
-    Examples
-    --------
-    A block of 32 after 100 tokens, of which the last 32 have just been finished:
+    Args:
+        batch: Sequences. [1]
+        block: Tokens that are denoised. [token]
+        before: Tokens of the prompt and of finished blocks. [token]
+        finished: Those of them whose keys and values are not cached yet. [token]
 
-    >>> [(group.new, group.context) for group in denoising_step(1, 32, 100, finished=32)]
-    [(32, 132), (32, 100)]
+    Examples:
+        A block of 32 after 100 tokens, of which the last 32 have just been finished:
+
+        >>> [(group.new, group.context) for group in denoising_step(1, 32, 100, finished=32)]
+        [(32, 132), (32, 100)]
     """
     groups = [Group(batch, block, before + block, "block")]
     if isinstance(finished, np.ndarray) or finished:

@@ -25,48 +25,34 @@ from roofline.units import MILLION, SECONDS_PER_HOUR
 
 @dataclass(frozen=True, slots=True)
 class Disaggregated:
-    """Two pools and what comes of them. Times at datasheet rates are the least there can be.
-
-    Attributes
-    ----------
-    prefill
-        A prefill instance: a step of its prompts, which answers with one token.
-    decode
-        A decode instance's batch. With its own prefill it is what the decode layout does alone.
-    transfer
-        Hand-over of the cache.
-    overlapped
-        Whether layers are sent as they are computed.
-    overlap, serial
-        Times as predicted, at datasheet rates with perfect overlap; and without any.
-    fast, slow
-        Times at either end of the central 80 %, errors of both pools taken to go together; None at
-        datasheet rates.
-    split
-        Instances of each kind.
-    gpus
-        Devices that were given; those of the split where none were. [1]
-    prefill_memory, decode_memory
-        Of a device of each pool.
-    in_flight, arriving
-        Prompts that a prefill instance holds until their cache is sent, and caches on their way
-        to a decode instance. [1]
-    """
+    """Two pools and what comes of them. Times at datasheet rates are the least there can be."""
 
     prefill: StaticBatch
+    """A prefill instance: a step of its prompts, which answers with one token."""
     decode: StaticBatch
+    """A decode instance's batch. With its own prefill it is what the decode layout does alone."""
     transfer: Transfer
+    """Hand-over of the cache."""
     overlapped: bool
+    """Whether layers are sent as they are computed."""
     overlap: Phases
     serial: Phases
+    """Times as predicted, at datasheet rates with perfect overlap; and without any."""
     split: Split
+    """Instances of each kind."""
     gpus: int
+    """Devices that were given; those of the split where none were. [1]"""
     prefill_memory: Memory
     decode_memory: Memory
+    """Of a device of each pool."""
     in_flight: int
     arriving: int
+    """Prompts that a prefill instance holds until their cache is sent, and caches on their way
+    to a decode instance. [1]"""
     fast: Phases | None = None
     slow: Phases | None = None
+    """Times at either end of the central 80 %, errors of both pools taken to go together; None at
+    datasheet rates."""
 
     @property
     def used(self) -> int:
@@ -133,29 +119,20 @@ def disaggregated(
 ) -> Disaggregated:
     """Price prefill and decode pools.
 
-    Parameters
-    ----------
-    prefill, decode
-        An instance of each kind, with its own layout and devices.
-    workload
-        Lengths, and the batch of a decode instance.
-    prefill_batch
-        Prompts in a step of a prefill instance; 0 for one in each of its groups that have
-        sequences of their own. [1]
-    gpus
-        Devices in all; None for the fewest instances near the ratio that balances, or for those
-        of the node where both pools are in one. [1]
-    wires
-        What the cache goes over: ``"network"``, or ``"link"`` inside one node.
-    overlapped
-        Whether layers are sent as they are computed; the bound without overlap never does.
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
+    Args:
+        prefill, decode: An instance of each kind, with its own layout and devices.
+        workload: Lengths, and the batch of a decode instance.
+        prefill_batch: Prompts in a step of a prefill instance; 0 for one in each of its groups that
+            have sequences of their own. [1]
+        gpus: Devices in all; None for the fewest instances near the ratio that balances, or for
+            those of the node where both pools are in one. [1]
+        wires: What the cache goes over: ``"network"``, or ``"link"`` inside one node.
+        overlapped: Whether layers are sent as they are computed; the bound without overlap never
+            does.
+        utilization: Share of device memory the engine takes; None for its default. [1]
 
-    Raises
-    ------
-    InputError, LayoutError
-        Nothing to decode, too few devices, no wires between the pools.
+    Raises:
+        InputError, LayoutError: Nothing to decode, too few devices, no wires between the pools.
     """
     _check(prefill, decode, workload)
     together = prefill_batch or int(prefill.layout.dp)

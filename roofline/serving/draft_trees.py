@@ -20,24 +20,16 @@ LONGEST: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The nodes at one position after the last token.
-
-    Attributes
-    ----------
-    nodes
-        Tokens drafted for it. [token]
-    inner
-        Those of them that have children. [token]
-    reached
-        Probability that one of them is accepted. [1]
-    ended
-        Probability that it is one without children. [1]
-    """
+    """The nodes at one position after the last token."""
 
     nodes: int
+    """Tokens drafted for it. [token]"""
     inner: int
+    """Those of them that have children. [token]"""
     reached: float
+    """Probability that one of them is accepted. [1]"""
     ended: float
+    """Probability that it is one without children. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +78,14 @@ class Tree:
 def chain(acceptance: Acceptance, length: int) -> Tree:
     """Tokens in a row, without alternatives.
 
-    Parameters
-    ----------
-    acceptance
-        How often they are accepted.
-    length
-        Tokens γ. [token]
+    Args:
+        acceptance: How often they are accepted.
+        length: Tokens γ. [token]
 
-    Examples
-    --------
-    >>> from roofline.serving.acceptance import parse
-    >>> chain(parse("0.5"), 2).tokens  # 1 + 1/2 + 1/4
-    1.75
+    Examples:
+        >>> from roofline.serving.acceptance import parse
+        >>> chain(parse("0.5"), 2).tokens  # 1 + 1/2 + 1/4
+        1.75
     """
     _check_depth(length)
     return full(acceptance, (1,) * length)
@@ -106,24 +94,18 @@ def chain(acceptance: Acceptance, length: int) -> Tree:
 def full(acceptance: Acceptance, widths: tuple[int, ...]) -> Tree:
     """Every token of a position is followed by as many alternatives.
 
-    Parameters
-    ----------
-    acceptance
-        How often each alternative is accepted.
-    widths
-        Alternatives after each token of the position before. [token]
+    Args:
+        acceptance: How often each alternative is accepted.
+        widths: Alternatives after each token of the position before. [token]
 
-    Raises
-    ------
-    InputError
-        The tree is too large, or the acceptance of its alternatives is not known.
+    Raises:
+        InputError: The tree is too large, or the acceptance of its alternatives is not known.
 
-    Examples
-    --------
-    >>> from roofline.serving.acceptance import parse
-    >>> tree = full(parse("0.5+0.25"), (2, 2))
-    >>> tree.nodes, tree.tokens  # 1 + 3/4 + (3/4)²
-    (6, 2.3125)
+    Examples:
+        >>> from roofline.serving.acceptance import parse
+        >>> tree = full(parse("0.5+0.25"), (2, 2))
+        >>> tree.nodes, tree.tokens  # 1 + 3/4 + (3/4)²
+        (6, 2.3125)
     """
     _check_depth(len(widths))
     if any(width < 1 for width in widths):
@@ -153,32 +135,23 @@ def full(acceptance: Acceptance, widths: tuple[int, ...]) -> Tree:
 def best(acceptance: Acceptance, nodes: int, depth: int = LONGEST) -> Tree:
     """The tree of so many tokens that is expected to yield most.
 
-    Parameters
-    ----------
-    acceptance
-        How often each alternative is accepted.
-    nodes
-        Tokens drafted; fewer where there are not so many alternatives. [token]
-    depth
-        Longest path. [token]
-
-    Raises
-    ------
-    InputError
-        A number has no meaning.
-
-    Notes
-    -----
     The likeliest path that is not in the tree is added, one after the other: a path is never
     likelier than the one it extends, nor than that of the better alternative, so the tree stays
     one, and no other of its size has more. Source: Cai et al. 2024 (Medusa, arXiv 2401.10774),
     section 2.3.3.
 
-    Examples
-    --------
-    >>> from roofline.serving.acceptance import parse
-    >>> best(parse("0.5+0.3"), 3).levels[0].nodes  # 0.5, 0.3, then 0.5 · 0.5
-    2
+    Args:
+        acceptance: How often each alternative is accepted.
+        nodes: Tokens drafted; fewer where there are not so many alternatives. [token]
+        depth: Longest path. [token]
+
+    Raises:
+        InputError: A number has no meaning.
+
+    Examples:
+        >>> from roofline.serving.acceptance import parse
+        >>> best(parse("0.5+0.3"), 3).levels[0].nodes  # 0.5, 0.3, then 0.5 · 0.5
+        2
     """
     if not 1 <= nodes <= MOST_NODES:
         raise InputError(f"{nodes} tokens in a tree", hint=f"give 1 to {MOST_NODES:,}")

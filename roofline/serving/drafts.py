@@ -29,24 +29,17 @@ MTP: Final = "multi-token prediction"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What drafts, and on what.
-
-    Attributes
-    ----------
-    kind
-        ``"model"``: a network of its own. ``"mtp"``, ``"eagle"``: a layer that takes the target's
-        last hidden state and the token after it; embedding and LM head are the target's.
-        ``"medusa"``: heads on that state, one for each position. ``"ngram"``: what followed the
-        last tokens where they stood before.
-    title
-        As people call it.
-    deployment
-        One drafting pass, or one head; None where the device does nothing.
-    """
+    """What drafts, and on what."""
 
     kind: Kind
+    """``"model"``: a network of its own. ``"mtp"``, ``"eagle"``: a layer that takes the target's
+    last hidden state and the token after it; embedding and LM head are the target's.
+    ``"medusa"``: heads on that state, one for each position. ``"ngram"``: what followed the
+    last tokens where they stood before."""
     title: str
+    """As people call it."""
     deployment: Deployment | None = field(default=None, repr=False)
+    """One drafting pass, or one head; None where the device does nothing."""
 
     @property
     def sequential(self) -> bool:
@@ -75,15 +68,11 @@ def model(deployment: Deployment) -> Draft:
 def mtp(target: Deployment) -> Draft:
     """The target's layer that predicts further tokens, used again for each of them.
 
-    Raises
-    ------
-    InputError
-        The network has none, or one that is not like its other layers.
-
-    Notes
-    -----
     Norms of state and embedding, a projection of both to one width, a layer, a norm.
     Source: DeepSeek-V3 technical report (2024), section 2.2.
+
+    Raises:
+        InputError: The network has none, or one that is not like its other layers.
     """
     network = target.architecture
     counted = network.other_parameters.get(MTP)
@@ -105,16 +94,12 @@ def mtp(target: Deployment) -> Draft:
 def eagle(target: Deployment) -> Draft:
     """A layer like the target's last that goes on with its hidden states.
 
-    Raises
-    ------
-    InputError
-        The target has experts or a state: a head for it has a shape of its own.
-
-    Notes
-    -----
     A projection of state and embedding to one width, and a layer, not quantised. Source: Li et al.
     2024 (EAGLE, arXiv 2401.15077), section 3.1. EAGLE-3 takes states of three layers and may have a
     smaller vocabulary.
+
+    Raises:
+        InputError: The target has experts or a state: a head for it has a shape of its own.
     """
     last = _last(target.architecture)
     if not isinstance(last.feedforward, Mlp) or last.mixer is None:
@@ -136,8 +121,6 @@ def _plain(head: Deployment) -> Deployment:
 def medusa(target: Deployment) -> Draft:
     """Heads that each predict a further token from the target's last hidden state.
 
-    Notes
-    -----
     A D×D layer with a residual, and an LM head of its own, not quantised. Source: Cai et al. 2024
     (Medusa, arXiv 2401.10774), section 2.1.1.
     """
@@ -198,14 +181,10 @@ def pass_(
 ) -> Parts:
     """Time of a drafting pass, or of one head.
 
-    Parameters
-    ----------
-    draft, target
-        What drafts, for what.
-    group
-        Sequences of the target's replica, with the tokens that go through the pass.
-    rows
-        Whether only the last of them, or each, predicts.
+    Args:
+        draft, target: What drafts, for what.
+        group: Sequences of the target's replica, with the tokens that go through the pass.
+        rows: Whether only the last of them, or each, predicts.
     """
     deployment = draft.deployment
     assert deployment is not None, "what costs nothing has no pass"
@@ -228,16 +207,11 @@ def held(
 
     Its activations are taken to fit where the target's are while that runs.
 
-    Parameters
-    ----------
-    draft, target
-        What drafts, for what.
-    batch
-        Sequences of the target's replica. [1]
-    context
-        Of each. [token]
-    heads
-        Tokens drafted in a row: as many Medusa heads. [1]
+    Args:
+        draft, target: What drafts, for what.
+        batch: Sequences of the target's replica. [1]
+        context: Of each. [token]
+        heads: Tokens drafted in a row: as many Medusa heads. [1]
     """
     deployment = draft.deployment
     if deployment is None:

@@ -23,25 +23,17 @@ WIRES: Final[tuple[Wires, ...]] = ("network", "link")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The wires of one instance, and what a prompt sends over them.
-
-    Attributes
-    ----------
-    sharing
-        Devices that each send or receive a part of a prompt's cache. [1]
-    groups
-        Groups of them that do so with prompts of their own. [1]
-    busiest_bytes
-        Part of a prompt's cache that passes the busiest of them. [B]
-    bytes_per_s, latency_s
-        Wires of a device, in one direction. [B/s] [s]
-    """
+    """The wires of one instance, and what a prompt sends over them."""
 
     sharing: int
+    """Devices that each send or receive a part of a prompt's cache. [1]"""
     groups: int
+    """Groups of them that do so with prompts of their own. [1]"""
     busiest_bytes: float
+    """Part of a prompt's cache that passes the busiest of them. [B]"""
     bytes_per_s: float
     latency_s: float
+    """Wires of a device, in one direction. [B/s] [s]"""
 
     def seconds(self, prompts: int) -> float:
         """Caches of prompts that are handed over together: ⌈prompts / groups⌉ · M / W. [s]"""
@@ -55,28 +47,19 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """From a prefill instance to a decode instance.
-
-    Attributes
-    ----------
-    prompt_bytes
-        Cache of a prompt, all layers, each part once. [B]
-    together
-        Prompts of a prefill step, which are handed over together to one instance. [1]
-    layers
-        Layers of a stage of the prefill instance that keep something. [1]
-    send, receive
-        The two ends.
-    wires
-        ``"network"``, or ``"link"`` inside a node.
-    """
+    """From a prefill instance to a decode instance."""
 
     prompt_bytes: float
+    """Cache of a prompt, all layers, each part once. [B]"""
     together: int
+    """Prompts of a prefill step, which are handed over together to one instance. [1]"""
     layers: float
+    """Layers of a stage of the prefill instance that keep something. [1]"""
     send: Side
     receive: Side
+    """The two ends."""
     wires: Wires
+    """``"network"``, or ``"link"`` inside a node."""
 
     @property
     def latency_s(self) -> float:
@@ -92,16 +75,12 @@ class Transfer:
     def exposed(self, stage_s: float) -> float:
         """What is left to wait for where every layer is sent as soon as it is computed. [s]
 
-        Parameters
-        ----------
-        stage_s
-            Prefill of a stage, during which its layers are sent. [s]
-
-        Notes
-        -----
         With c seconds to compute and x to send each of L layers: α + x + (L − 1)·max(x − c, 0).
         Source: flow shop of two machines and equal jobs; Splitwise, Patel et al. 2024
         (arXiv 2311.18677), for sending by layer.
+
+        Args:
+            stage_s: Prefill of a stage, during which its layers are sent. [s]
         """
         sent = (self.seconds - self.latency_s) / self.layers
         computed = stage_s / self.layers
@@ -111,20 +90,14 @@ class Transfer:
 def prompt_bytes(deployment: Deployment, prompt: float, stage: Stage | None = None) -> float:
     """What is kept of a prompt, each part once, on however many devices it lies. [B]
 
-    Parameters
-    ----------
-    deployment
-        Network and formats.
-    prompt
-        Tokens, those of a cached prefix included: the other side may not have it. [token]
-    stage
-        Stage of the pipeline; None for all layers.
-
-    Notes
-    -----
     Keys, values, latents, indices, and the states of recurrent layers; of a window what it still
     sees. Source: `kv_bytes_per_sequence` on a single device; DistServe, Zhong et al. 2024
     (arXiv 2401.09670), communication overhead: 1.13 GB for 512 tokens of OPT-66B.
+
+    Args:
+        deployment: Network and formats.
+        prompt: Tokens, those of a cached prefix included: the other side may not have it. [token]
+        stage: Stage of the pipeline; None for all layers.
     """
     alone = replace(deployment, layout=SINGLE)
     return float(kv_bytes_per_sequence(alone, prompt, stage=stage))
@@ -135,21 +108,14 @@ def transfer(
 ) -> Transfer:
     """Hand-over between instances of two layouts.
 
-    Parameters
-    ----------
-    prefill, decode
-        The two instances.
-    prompt
-        Tokens of each prompt. [token]
-    together
-        Prompts of a prefill step. [1]
-    wires
-        What they go over.
+    Args:
+        prefill, decode: The two instances.
+        prompt: Tokens of each prompt. [token]
+        together: Prompts of a prefill step. [1]
+        wires: What they go over.
 
-    Raises
-    ------
-    LayoutError
-        The node has no such wires.
+    Raises:
+        LayoutError: The node has no such wires.
     """
     alone = replace(prefill, layout=SINGLE)
     kinds = prefill.architecture.kinds.items()

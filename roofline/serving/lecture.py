@@ -24,23 +24,15 @@ def analyze(
 ) -> Result:
     """Memory, latency of a decode step and throughput as the lecture computes them.
 
-    Parameters
-    ----------
-    network
-        Equal layers of attention and a gated feed-forward part.
-    gpu
-        Whose bandwidth and arithmetic rate.
-    workload
-        Batch B [1]; the prompt is the context S. [token]
-    stored, cache
-        Formats of weights and cache.
-    devices
-        Devices that share the memory traffic evenly. [1]
+    Args:
+        network: Equal layers of attention and a gated feed-forward part.
+        gpu: Whose bandwidth and arithmetic rate.
+        workload: Batch B [1]; the prompt is the context S. [token]
+        stored, cache: Formats of weights and cache.
+        devices: Devices that share the memory traffic evenly. [1]
 
-    Raises
-    ------
-    InputError
-        The closed forms do not describe the network.
+    Raises:
+        InputError: The closed forms do not describe the network.
     """
     attention, mlp = _shape(network)
     count = parameters.lecture_parameters(

@@ -23,22 +23,16 @@ _PROMISE: Final = re.compile(r"(\w+?)(?:_(mean|p[0-9]{1,2}(?:\.[0-9]{1,3})?))?")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Requests that were served, one row each, in order of arrival.
-
-    Attributes
-    ----------
-    arrival, admitted, first_token, finish
-        When each came, was first worked on, and had its first and its last token. [s]
-    prompt, output
-        Tokens. [token]
-    """
+    """Requests that were served, one row each, in order of arrival."""
 
     arrival: Array
     admitted: Array
     first_token: Array
     finish: Array
+    """When each came, was first worked on, and had its first and its last token. [s]"""
     prompt: NDArray[np.int64]
     output: NDArray[np.int64]
+    """Tokens. [token]"""
 
     def __len__(self) -> int:
         """Requests."""
@@ -71,17 +65,12 @@ class Finished:
 def counted(served: Finished, warmup: int) -> Finished:
     """The requests that count: all but the first ones to arrive.
 
-    Parameters
-    ----------
-    served
-        All requests.
-    warmup
-        How many are left out. [1]
+    Args:
+        served: All requests.
+        warmup: How many are left out. [1]
 
-    Raises
-    ------
-    InputError
-        None would be left.
+    Raises:
+        InputError: None would be left.
     """
     if not 0 <= warmup < len(served):
         raise InputError(
@@ -93,36 +82,27 @@ def counted(served: Finished, warmup: int) -> Finished:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a latency spreads over requests. Percentiles between two requests are interpolated.
-
-    Attributes
-    ----------
-    mean, p50, p90, p95, p99
-        Of the requests that have it. [s]
-    requests
-        How many have it. [1]
-    """
+    """How a latency spreads over requests. Percentiles between two requests are interpolated."""
 
     mean: float
     p50: float
     p90: float
     p95: float
     p99: float
+    """Of the requests that have it. [s]"""
     requests: int
+    """How many have it. [1]"""
 
 
 def spread(seconds: Array) -> Spread | None:
     """Mean and percentiles; NaN is a request that has none. None where no request has one.
 
-    Parameters
-    ----------
-    seconds
-        One for each request. [s]
+    Args:
+        seconds: One for each request. [s]
 
-    Examples
-    --------
-    >>> spread(np.array([1.0, 2.0, 3.0, np.nan])).p50
-    2.0
+    Examples:
+        >>> spread(np.array([1.0, 2.0, 3.0, np.nan])).p50
+        2.0
     """
     have = seconds[~np.isnan(seconds)]
     if not len(have):
@@ -133,21 +113,14 @@ def spread(seconds: Array) -> Spread | None:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A promise about one latency.
-
-    Attributes
-    ----------
-    metric
-        ``"ttft"``, ``"tpot"`` or ``"e2e"``.
-    limit_s
-        What it may be at most. [s]
-    percentile
-        Share of the requests that must keep to it, in percent; None for their mean. [1]
-    """
+    """A promise about one latency."""
 
     metric: Metric
+    """``"ttft"``, ``"tpot"`` or ``"e2e"``."""
     limit_s: float
+    """What it may be at most. [s]"""
     percentile: float | None = 99.0
+    """Share of the requests that must keep to it, in percent; None for their mean. [1]"""
 
     @property
     def name(self) -> str:
@@ -159,15 +132,12 @@ class Objective:
 def parse_slo(text: str) -> tuple[Objective, ...]:
     """Read promises: ``ttft=500ms,tpot_p90=50ms,e2e_mean=10s``; without a percentile it is p99.
 
-    Raises
-    ------
-    InputError
-        It is not like that, or says something twice.
+    Raises:
+        InputError: It is not like that, or says something twice.
 
-    Examples
-    --------
-    >>> [(promise.name, promise.limit_s) for promise in parse_slo("ttft=500ms,tpot_p90=50ms")]
-    [('ttft_p99', 0.5), ('tpot_p90', 0.05)]
+    Examples:
+        >>> [(promise.name, promise.limit_s) for promise in parse_slo("ttft=500ms,tpot_p90=50ms")]
+        [('ttft_p99', 0.5), ('tpot_p90', 0.05)]
     """
     out: list[Objective] = []
     for words in text.split(",") if text.strip() else ():
@@ -211,24 +181,16 @@ def _percentile(said: str | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """How a promise was kept.
-
-    Attributes
-    ----------
-    objective
-        The promise.
-    value_s
-        The percentile, or mean, that it is about; 0 where no request has the latency. [s]
-    attainment
-        Share of the requests within the limit; those without the latency are. [1]
-    met
-        Whether the promise holds.
-    """
+    """How a promise was kept."""
 
     objective: Objective
+    """The promise."""
     value_s: float
+    """The percentile, or mean, that it is about; 0 where no request has the latency. [s]"""
     attainment: float
+    """Share of the requests within the limit; those without the latency are. [1]"""
     met: bool
+    """Whether the promise holds."""
 
 
 def kept(served: Finished, objectives: Sequence[Objective]) -> tuple[Kept, ...]:
@@ -271,8 +233,6 @@ def window(served: Finished) -> float:
 def goodput(served: Finished, objectives: Sequence[Objective]) -> float:
     """Requests a second that are within the limits of all promises. [1/s]
 
-    Notes
-    -----
     Source: DistServe (arXiv 2401.09670), section 1, here without a target for the share.
     """
     return float(good(served, objectives).sum()) / window(served)

@@ -22,69 +22,48 @@ from roofline.serving.workload import MOST_SEQUENCES, Workload
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A way to give the answers to a prompt room.
-
-    Attributes
-    ----------
-    name, title
-        ``"paged"``, and what it does.
-    slots
-        Of all answers to a prompt, when they are at their longest. [token]
-    mean_slots
-        Mean while they grow. [token]
-    waiting
-        Of the mean, reserved for tokens to come. [token]
-    requests
-        Prompts whose answers fit at their longest. [1]
-    steady
-        Prompts whose answers fit on average, where they are anywhere in their growth. [1]
-    tok_s, log_sd
-        Output tokens of as many as fit on average, while they decode [token/s]; standard deviation
-        of its logarithm, 0 at datasheet rates. [1]
-    """
+    """A way to give the answers to a prompt room."""
 
     name: str
     title: str
+    """``"paged"``, and what it does."""
     slots: float
+    """Of all answers to a prompt, when they are at their longest. [token]"""
     mean_slots: float
+    """Mean while they grow. [token]"""
     waiting: float
+    """Of the mean, reserved for tokens to come. [token]"""
     requests: int = 0
+    """Prompts whose answers fit at their longest. [1]"""
     steady: int = 0
+    """Prompts whose answers fit on average, where they are anywhere in their growth. [1]"""
     tok_s: float = 0.0
     log_sd: float = 0.0
+    """Output tokens of as many as fit on average, while they decode [token/s]; standard deviation
+    of its logarithm, 0 at datasheet rates. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Paged:
-    """Schemes side by side.
-
-    Attributes
-    ----------
-    deployment, workload, samples, page, reserved
-        What was asked: answers to each prompt, tokens of a page, and of what is reserved. [token]
-    memory
-        Budget of one device.
-    token_bytes, state_bytes
-        Of one cached token, and of what a sequence keeps whatever its length, on a device. [B]
-    mean_tokens
-        Different tokens that the answers to a prompt have cached, mean while they grow. [token]
-    copied
-        Pages copied on write for each prompt. [1]
-    schemes
-        Largest room first.
-    """
+    """Schemes side by side."""
 
     deployment: Deployment
     workload: Workload
     samples: int
     page: int
     reserved: int
+    """What was asked: answers to each prompt, tokens of a page, and of what is reserved. [token]"""
     memory: Memory
+    """Budget of one device."""
     token_bytes: float
     state_bytes: float
+    """Of one cached token, and of what a sequence keeps whatever its length, on a device. [B]"""
     mean_tokens: float
+    """Different tokens that the answers to a prompt have cached, mean while they grow. [token]"""
     copied: float
+    """Pages copied on write for each prompt. [1]"""
     schemes: tuple[Scheme, ...]
+    """Largest room first."""
 
     def states(self, scheme: Scheme) -> float:
         """Part of the mean room that holds tokens; what is shared counts once. [1]"""
@@ -108,31 +87,20 @@ def paged(
 ) -> Paged:
     """Price schemes for the caches of answers of one length.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout, engine.
-    workload
-        Lengths; its batch is the sequences that a step keeps activations for.
-    samples
-        Answers to each prompt. [1]
-    page
-        Tokens of a page; 0 for the engine's. [token]
-    reserved
-        Longest sequence that room is reserved for; 0 for the network's. [token]
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
-
-    Raises
-    ------
-    InputError
-        Numbers without a meaning, or a cache that does not grow by tokens.
-
-    Notes
-    -----
     Answers grow from P + 1 to P + O − 1 cached tokens, and all have the same length: what is left
     between reservations of different sizes is not in it. Source: Kwon et al. 2023 (arXiv
     2309.06180), section 3.1 and figure 2.
+
+    Args:
+        deployment: Network, node, formats, layout, engine.
+        workload: Lengths; its batch is the sequences that a step keeps activations for.
+        samples: Answers to each prompt. [1]
+        page: Tokens of a page; 0 for the engine's. [token]
+        reserved: Longest sequence that room is reserved for; 0 for the network's. [token]
+        utilization: Share of device memory the engine takes; None for its default. [1]
+
+    Raises:
+        InputError: Numbers without a meaning, or a cache that does not grow by tokens.
     """
     size = page or max(int(deployment.engine.block_tokens), 1)
     most = reserved or deployment.architecture.max_context or workload.longest

@@ -13,19 +13,14 @@ from roofline.cost.work import Number
 def power_of_two(tokens: Number) -> Number:
     """The next power of two, which a buddy allocator reserves. [token]
 
-    Parameters
-    ----------
-    tokens
-        At least 1. [token]
-
-    Notes
-    -----
     Source: Kwon et al. 2023 (arXiv 2309.06180), section 6.1, Orca (Pow2): 25 tokens reserve 32.
 
-    Examples
-    --------
-    >>> float(power_of_two(25)), float(power_of_two(32))
-    (32.0, 32.0)
+    Args:
+        tokens: At least 1. [token]
+
+    Examples:
+        >>> float(power_of_two(25)), float(power_of_two(32))
+        (32.0, 32.0)
     """
     return 2.0 ** np.ceil(np.log2(tokens))
 
@@ -33,21 +28,15 @@ def power_of_two(tokens: Number) -> Number:
 def paged_slots(tokens: Number, page: Number) -> Number:
     """Slots of the pages that hold so many tokens: ⌈S/g⌉·g. [token]
 
-    Parameters
-    ----------
-    tokens
-        Of a sequence, S. [token]
-    page
-        Tokens of a page. [token]
-
-    Notes
-    -----
     Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.3.
 
-    Examples
-    --------
-    >>> float(paged_slots(33, page=16))
-    48.0
+    Args:
+        tokens: Of a sequence, S. [token]
+        page: Tokens of a page. [token]
+
+    Examples:
+        >>> float(paged_slots(33, page=16))
+        48.0
     """
     return np.ceil(tokens / page) * page
 
@@ -58,23 +47,16 @@ def shared_slots(samples: Number, prompt: Number, answer: Number, page: Number) 
     ⌊P/g⌋·g once; then each its own, the rest of the prompt included: that page is shared until an
     answer writes to it, and copied then.
 
-    Parameters
-    ----------
-    samples
-        Answers n, at least 1. [1]
-    prompt, answer
-        Tokens P of the prompt and t of each answer. [token]
-    page
-        Tokens of a page. [token]
-
-    Notes
-    -----
     Source: Kwon et al. 2023 (arXiv 2309.06180), section 4.4, parallel sampling.
 
-    Examples
-    --------
-    >>> float(shared_slots(2, prompt=40, answer=10, page=16))  # 2 pages, and 2 each
-    96.0
+    Args:
+        samples: Answers n, at least 1. [1]
+        prompt, answer: Tokens P of the prompt and t of each answer. [token]
+        page: Tokens of a page. [token]
+
+    Examples:
+        >>> float(shared_slots(2, prompt=40, answer=10, page=16))  # 2 pages, and 2 each
+        96.0
     """
     return samples_held(samples, prompt, answer, page=page)
 
@@ -82,24 +64,17 @@ def shared_slots(samples: Number, prompt: Number, answer: Number, page: Number) 
 def copied_pages(samples: Number, prompt: Number, page: Number) -> Number:
     """Pages that are copied on write: n − 1 where the prompt ends inside a page. [1]
 
-    Parameters
-    ----------
-    samples
-        Answers n, at least 1. [1]
-    prompt
-        Tokens P. [token]
-    page
-        Tokens of a page. [token]
-
-    Notes
-    -----
     The answer that writes last has the page to itself. Source: Kwon et al. 2023 (arXiv 2309.06180),
     section 4.4.
 
-    Examples
-    --------
-    >>> float(copied_pages(4, prompt=40, page=16)), float(copied_pages(4, prompt=32, page=16))
-    (3.0, 0.0)
+    Args:
+        samples: Answers n, at least 1. [1]
+        prompt: Tokens P. [token]
+        page: Tokens of a page. [token]
+
+    Examples:
+        >>> float(copied_pages(4, prompt=40, page=16)), float(copied_pages(4, prompt=32, page=16))
+        (3.0, 0.0)
     """
     return np.where(prompt % page > 0, samples - 1.0, 0.0)[()]
 
@@ -107,23 +82,17 @@ def copied_pages(samples: Number, prompt: Number, page: Number) -> Number:
 def mean_paged_slots(first: Number, last: Number, page: Number) -> Number:
     """Mean of ⌈S/g⌉·g over the lengths S from first to last. [token]
 
-    Parameters
-    ----------
-    first, last
-        Whole numbers, both included. [token]
-    page
-        Tokens of a page. [token]
-
-    Notes
-    -----
     Of the lengths 1 … S, each full page q = ⌊S/g⌋ holds g, and S mod g more are in one further:
     g·q(q + 1)/2 + (S mod g)(q + 1) pages in all. Where every remainder of a length is as likely,
     (g − 1)/2 slots are empty. Source: counting.
 
-    Examples
-    --------
-    >>> float(mean_paged_slots(1, 16, page=16)), float(mean_paged_slots(16, 17, page=16))
-    (16.0, 24.0)
+    Args:
+        first, last: Whole numbers, both included. [token]
+        page: Tokens of a page. [token]
+
+    Examples:
+        >>> float(mean_paged_slots(1, 16, page=16)), float(mean_paged_slots(16, 17, page=16))
+        (16.0, 24.0)
     """
 
     def up_to(tokens: Number) -> Number:

@@ -47,18 +47,14 @@ BY_GROUP: Final = frozenset(
 def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
     """Micro-batches that take turns in a pipeline, and sequences of each; one without it. [1]
 
-    Parameters
-    ----------
-    batch
-        Sequences. [1]
-    layout
-        Stages, and micro-batches if they were asked for.
+    Args:
+        batch: Sequences. [1]
+        layout: Stages, and micro-batches if they were asked for.
 
-    Examples
-    --------
-    >>> number, size = turns(10.0, Layout(pp=4))
-    >>> float(number), float(size)
-    (4.0, 3.0)
+    Examples:
+        >>> number, size = turns(10.0, Layout(pp=4))
+        >>> float(number), float(size)
+        (4.0, 3.0)
     """
     if layout.pp == 1:
         return 1.0, batch
@@ -69,16 +65,11 @@ def turns(batch: Number, layout: Layout) -> tuple[Number, Number]:
 def together(deployment: Deployment, batch: Number, new: Number, prefill_batch: int = 0) -> Number:
     """Prompts prefilled in one step: as asked, else all; in a pipeline, what a step holds. [1]
 
-    Parameters
-    ----------
-    deployment
-        Layout and engine.
-    batch
-        Sequences. [1]
-    new
-        Tokens of each prompt that are not cached. [token]
-    prefill_batch
-        Prompts in one step if they were asked for, else 0. [1]
+    Args:
+        deployment: Layout and engine.
+        batch: Sequences. [1]
+        new: Tokens of each prompt that are not cached. [token]
+        prefill_batch: Prompts in one step if they were asked for, else 0. [1]
     """
     if prefill_batch:
         return np.minimum(batch, float(prefill_batch))
@@ -92,15 +83,12 @@ def together(deployment: Deployment, batch: Number, new: Number, prefill_batch: 
 def left_over(batch: Number, prompts: Number) -> Number | None:
     """Prompts of the step after the full ones, 1 where there is no such step; None without any.
 
-    Parameters
-    ----------
-    batch, prompts
-        Sequences, and how many are prefilled in one step. [1]
+    Args:
+        batch, prompts: Sequences, and how many are prefilled in one step. [1]
 
-    Examples
-    --------
-    >>> left_over(10.0, 4.0), left_over(8.0, 4.0)
-    (np.float64(2.0), None)
+    Examples:
+        >>> left_over(10.0, 4.0), left_over(8.0, 4.0)
+        (np.float64(2.0), None)
     """
     left = batch - np.floor(batch / prompts) * prompts
     return np.where(left > 0, left, 1.0)[()] if np.any(left) else None
@@ -111,12 +99,10 @@ def last_of(
 ) -> Number:
     """When the last prompt of a batch has its first token. [s]
 
-    Parameters
-    ----------
-    stages, last
-        Time of each stage in a full prefill step, and in one of those that are `left_over`. [s]
-    batch, prompts
-        Sequences, and how many are prefilled in one step. [1]
+    Args:
+        stages, last: Time of each stage in a full prefill step, and in one of those that are
+            `left_over`. [s]
+        batch, prompts: Sequences, and how many are prefilled in one step. [1]
     """
     full = np.floor(batch / prompts)
     if last is None:
@@ -127,21 +113,14 @@ def last_of(
 
 @dataclass(eq=False)
 class GridStep:
-    """Step over a grid, priced when it is first asked about.
-
-    Attributes
-    ----------
-    laid
-        Its operators on the stages of a pipeline.
-    shape
-        Rows and columns of the grid; empty for one step.
-    known
-        What measurements say of the operators; None where they were not asked yet.
-    """
+    """Step over a grid, priced when it is first asked about."""
 
     laid: LaidOut
+    """Its operators on the stages of a pipeline."""
     shape: tuple[int, ...]
+    """Rows and columns of the grid; empty for one step."""
     known: Sequence[Measured | None] | None = None
+    """What measurements say of the operators; None where they were not asked yet."""
 
     @cached_property
     def stages(self) -> tuple[Priced, ...]:
@@ -212,12 +191,10 @@ def _largest(values: Sequence[Number]) -> NDArray[np.intp]:
 def grid_step(deployment: Deployment, count: Number, new: Number, context: Number) -> GridStep:
     """Operators of a step over a grid.
 
-    Parameters
-    ----------
-    deployment
-        What runs; the degrees of its layout may be a column of the grid.
-    count, new, context
-        As of `Group`: numbers, or arrays of shape (rows, 1), (1, columns) or both.
+    Args:
+        deployment: What runs; the degrees of its layout may be a column of the grid.
+        count, new, context: As of `Group`: numbers, or arrays of shape (rows, 1), (1, columns) or
+            both.
     """
     numbers = (count, new, context, deployment.layout.tp)
     shape = np.broadcast_shapes(*map(np.shape, numbers))
@@ -253,23 +230,16 @@ def ask_together(steps: Sequence[GridStep]) -> None:
 
 @dataclass(eq=False)
 class FirstTokens:
-    """Prefill of batches in as many steps as it takes.
-
-    Attributes
-    ----------
-    costs
-        What the engine's software adds.
-    batch, prompts
-        Sequences, and how many are prefilled in one step. [1]
-    full, rest
-        A step of as many, and of those that are left over; None where none ever are.
-    """
+    """Prefill of batches in as many steps as it takes."""
 
     costs: EngineCosts
+    """What the engine's software adds."""
     batch: Number
     prompts: Number
+    """Sequences, and how many are prefilled in one step. [1]"""
     full: GridStep
     rest: GridStep | None
+    """A step of as many, and of those that are left over; None where none ever are."""
 
     @property
     def steps(self) -> list[GridStep]:
@@ -342,16 +312,11 @@ def first_tokens(
 ) -> FirstTokens:
     """Prefill of batches of prompts, which all have several tokens to compute or all of them one.
 
-    Parameters
-    ----------
-    deployment
-        What runs.
-    batch
-        Sequences. [1]
-    prompt, cached
-        Tokens of each prompt, and how many of them are cached. [token]
-    prefill_batch
-        Prompts in one step if they were asked for, else 0. [1]
+    Args:
+        deployment: What runs.
+        batch: Sequences. [1]
+        prompt, cached: Tokens of each prompt, and how many of them are cached. [token]
+        prefill_batch: Prompts in one step if they were asked for, else 0. [1]
     """
     new = prompt - cached
     prompts = together(deployment, batch, new, prefill_batch)
@@ -365,24 +330,16 @@ def first_tokens(
 
 @dataclass(eq=False)
 class DecodeSteps:
-    """Decode steps of batches at contexts between which time is linear.
-
-    Attributes
-    ----------
-    costs
-        What the engine's software adds.
-    contexts
-        As `roofline.serving.quadrature.context_nodes` has them. [token]
-    number
-        Micro-batches that take turns, for each row. [1]
-    step
-        Of one micro-batch.
-    """
+    """Decode steps of batches at contexts between which time is linear."""
 
     costs: EngineCosts
+    """What the engine's software adds."""
     contexts: Array
+    """As `roofline.serving.quadrature.context_nodes` has them. [token]"""
     number: Number
+    """Micro-batches that take turns, for each row. [1]"""
     step: GridStep
+    """Of one micro-batch."""
     _sums: dict[str, ContextSums | None] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -425,13 +382,10 @@ class DecodeSteps:
     def mean(self, name: str, answers: Answers, rows: NDArray[np.intp]) -> Array | float:
         """Mean over the steps of answers.
 
-        Parameters
-        ----------
-        name
-            ``"seconds"``, ``"log_sd"``, ``"serial"``, ``"wires"``, or one of `BOUNDS` for the time
-            that it binds.
-        answers, rows
-            Which contexts of which rows.
+        Args:
+            name: ``"seconds"``, ``"log_sd"``, ``"serial"``, ``"wires"``, or one of `BOUNDS` for the
+                time that it binds.
+            answers, rows: Which contexts of which rows.
         """
         if name not in self._sums:
             if name in BOUNDS:
@@ -448,12 +402,9 @@ class DecodeSteps:
     def bound(self, answers: Answers, rows: NDArray[np.intp], software_s: Array) -> Array:
         """Place in `LIMITS` of what takes most of the mean step.
 
-        Parameters
-        ----------
-        answers, rows
-            As for `mean`.
-        software_s
-            What the engine adds to it. [s]
+        Args:
+            answers, rows: As for `mean`.
+            software_s: What the engine adds to it. [s]
         """
         found = np.zeros(len(rows))
         most = self.costs.decode_gain * self.mean(BOUNDS[0], answers, rows) + found
@@ -489,21 +440,14 @@ def decode_between(
 ) -> DecodeSteps:
     """Decode steps of batches from one context to another.
 
-    Parameters
-    ----------
-    deployment
-        What runs.
-    batch
-        Sequences: a number, or an array of shape (rows, 1). [1]
-    low, high
-        The shortest prompt, and the longest context of a step. [token]
-    kv_cache
-        False to compute the whole context again for every token.
-
-    Notes
-    -----
     A window that no step fills is as long as the next node: it bends no time and adds no node, so
     that a window as long as the context is none, to the last bit.
+
+    Args:
+        deployment: What runs.
+        batch: Sequences: a number, or an array of shape (rows, 1). [1]
+        low, high: The shortest prompt, and the longest context of a step. [token]
+        kv_cache: False to compute the whole context again for every token.
     """
     network = deployment.architecture
     unfilled = [window for window in between_nodes(network) if window >= high]
@@ -533,16 +477,11 @@ def decode_steps(
 ) -> DecodeSteps:
     """Decode steps of batches at some contexts.
 
-    Parameters
-    ----------
-    deployment
-        What runs.
-    batch
-        Sequences: a number, or an array of shape (rows, 1). [1]
-    contexts
-        Nodes. [token]
-    kv_cache
-        False to compute the whole context again for every token.
+    Args:
+        deployment: What runs.
+        batch: Sequences: a number, or an array of shape (rows, 1). [1]
+        contexts: Nodes. [token]
+        kv_cache: False to compute the whole context again for every token.
     """
     number, size = turns(batch, deployment.layout)
     rows = max(np.ndim(size), np.ndim(deployment.layout.tp))
@@ -554,10 +493,8 @@ def decode_steps(
 def wires(step: GridStep) -> Number:
     """Share of the time of all stages that collectives take. [1]
 
-    Parameters
-    ----------
-    step
-        Which one.
+    Args:
+        step: Which one.
     """
     wired: Number = sum((stage.parts.wire for stage in step.stages), 0.0)
     whole: Number = sum(step.seconds(), 0.0)

@@ -15,33 +15,23 @@ from roofline.errors import LayoutError
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Times of a prefill and a decode instance, at one bound of the roofline.
-
-    Attributes
-    ----------
-    output
-        Tokens of an answer. [token]
-    prefill_s
-        A prefill step, from its start to the first tokens. [s]
-    transfer_s
-        What decode waits for the cache. [s]
-    step_s
-        A decode step, mean over the answer. [s]
-    prompt_s, answer_s
-        Of a prefill instance for each prompt of a steady stream, of a decode instance for each
-        answer; their wires apart. [s]
-    send_s, receive_s
-        Of their wires for each cache. [s]
-    """
+    """Times of a prefill and a decode instance, at one bound of the roofline."""
 
     output: int
+    """Tokens of an answer. [token]"""
     prefill_s: float
+    """A prefill step, from its start to the first tokens. [s]"""
     transfer_s: float
+    """What decode waits for the cache. [s]"""
     step_s: float
+    """A decode step, mean over the answer. [s]"""
     prompt_s: float
     answer_s: float
+    """Of a prefill instance for each prompt of a steady stream, of a decode instance for each
+    answer; their wires apart. [s]"""
     send_s: float
     receive_s: float
+    """Of their wires for each cache. [s]"""
 
     @property
     def ttft_s(self) -> float:
@@ -112,25 +102,17 @@ class Split:
 def divide(phases: Phases, prefill_gpus: int, decode_gpus: int, gpus: int | None) -> Split:
     """Instances of each kind that serve most requests, the fewest that do.
 
-    Parameters
-    ----------
-    phases
-        Times of an instance of each kind.
-    prefill_gpus, decode_gpus
-        Devices of an instance of each kind. [1]
-    gpus
-        Devices in all. None for a single instance of the kind of which fewer are needed, and as
-        many of the other kind as serve most for each device. [1]
-
-    Raises
-    ------
-    LayoutError
-        They do not hold one instance of each kind.
-
-    Notes
-    -----
     Every number of prefill instances is tried, the other devices decode. Source: of two stages in a
     row, the slower sets the pace.
+
+    Args:
+        phases: Times of an instance of each kind.
+        prefill_gpus, decode_gpus: Devices of an instance of each kind. [1]
+        gpus: Devices in all. None for a single instance of the kind of which fewer are needed, and
+            as many of the other kind as serve most for each device. [1]
+
+    Raises:
+        LayoutError: They do not hold one instance of each kind.
     """
     if gpus is None:
         return _near(phases, prefill_gpus, decode_gpus)

@@ -36,18 +36,14 @@ def nodes(first: int, last: int, most: int = NODES) -> tuple[Array, Array]:
     The function is taken as linear between neighbouring nodes, and that is summed over every
     integer exactly; up to ``most`` integers there is nothing between the nodes.
 
-    Parameters
-    ----------
-    first, last
-        Ends of the range, both included. [token]
-    most
-        Nodes at most, at least 2. [1]
+    Args:
+        first, last: Ends of the range, both included. [token]
+        most: Nodes at most, at least 2. [1]
 
-    Examples
-    --------
-    >>> x, w = nodes(1, 10_000)
-    >>> len(x), round(float(w @ x), 9)
-    (1025, 5000.5)
+    Examples:
+        >>> x, w = nodes(1, 10_000)
+        >>> len(x), round(float(w @ x), 9)
+        (1025, 5000.5)
     """
     assert last >= first, "an empty range has no mean"
     steps = last - first + 1
@@ -81,14 +77,10 @@ def context_nodes(
     Time is taken as linear between them, so that an answer costs the same whatever it is priced
     beside. Where a window is full, or attention starts on another chunk, there is one more.
 
-    Parameters
-    ----------
-    network
-        Whose windows and chunks; None for one without.
-    low, high
-        Contexts that are to lie between the first node and the last. [token]
-    cached
-        False where every step computes the whole context again.
+    Args:
+        network: Whose windows and chunks; None for one without.
+        low, high: Contexts that are to lie between the first node and the last. [token]
+        cached: False where every step computes the whole context again.
     """
     base = _octaves(PER_OCTAVE if cached else PER_OCTAVE_COMPUTED)
     first = int(np.searchsorted(base, low, side="right")) - 1
@@ -113,14 +105,10 @@ def answer_nodes(
 ) -> tuple[Array, Array]:
     """Contexts at which the decode steps of an answer are priced, and their weights in the mean.
 
-    Parameters
-    ----------
-    network
-        Whose windows and chunks.
-    prompt, output
-        Tokens of the prompt and of the answer, 2 or more. [token]
-    cached
-        False where every step computes the whole context again.
+    Args:
+        network: Whose windows and chunks.
+        prompt, output: Tokens of the prompt and of the answer, 2 or more. [token]
+        cached: False where every step computes the whole context again.
     """
     contexts = context_nodes(network, prompt, prompt + output - 1.0, cached=cached)
     answer = Answers.of(contexts, np.array([prompt]), np.array([output]))
@@ -139,23 +127,16 @@ def _octaves(each: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Steps of answers among contexts that are priced: the cells that they begin and end in.
-
-    Attributes
-    ----------
-    first, last
-        Cell between two nodes in which the prompt ends, and the answer. [1]
-    before, beyond
-        Tokens of each beyond the lower node of its cell. [token]
-    steps
-        Decode steps of the answer, 1 where there is none. [1]
-    """
+    """Steps of answers among contexts that are priced: the cells that they begin and end in."""
 
     first: NDArray[np.intp]
     last: NDArray[np.intp]
+    """Cell between two nodes in which the prompt ends, and the answer. [1]"""
     before: Array
     beyond: Array
+    """Tokens of each beyond the lower node of its cell. [token]"""
     steps: Array
+    """Decode steps of the answer, 1 where there is none. [1]"""
 
     @classmethod
     def of(cls, nodes: Array, prompt: Array, output: Array) -> "Answers":
@@ -182,29 +163,23 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class ContextSums:
-    """Sums over whole contexts of values that are linear between nodes.
-
-    Attributes
-    ----------
-    start, slope, bend
-        For each row and node but the last: up to d tokens beyond the node the sum is
-        start + d · (slope + d · bend).
-    """
+    """Sums over whole contexts of values that are linear between nodes."""
 
     start: Array
     slope: Array
     bend: Array
+    """For each row and node but the last: up to d tokens beyond the node the sum is
+    start + d · (slope + d · bend)."""
 
     @classmethod
     def of(cls, nodes: Array, values: Array) -> "ContextSums":
         """Sums of values of shape (rows, nodes).
 
-        Examples
-        --------
-        >>> nodes = np.array([4.0, 8.0])
-        >>> answers = Answers.of(nodes, np.array([4.0]), np.array([4.0]))
-        >>> ContextSums.of(nodes, nodes[None]).mean(answers, np.array([0])).tolist()  # 5, 6 and 7
-        [6.0]
+        Examples:
+            >>> nodes = np.array([4.0, 8.0])
+            >>> answers = Answers.of(nodes, np.array([4.0]), np.array([4.0]))
+            >>> ContextSums.of(nodes, nodes[None]).mean(answers, np.array([0])).tolist()  # 5, 6, 7
+            [6.0]
         """
         gaps = np.diff(nodes)
         rise = np.diff(values, axis=1) / gaps

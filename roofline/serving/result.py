@@ -144,12 +144,9 @@ def _curve(batch: StaticBatch, most: int, found: StaticBatches) -> Table:
 def result_of(batch: StaticBatch, replicas: int, reason: str = "") -> Result:
     """Tables, derivations, notes and inputs of a static batch.
 
-    Parameters
-    ----------
-    batch, replicas
-        What one replica does, and how many there are. [1]
-    reason
-        Why the layout was taken, where it was chosen.
+    Args:
+        batch, replicas: What one replica does, and how many there are. [1]
+        reason: Why the layout was taken, where it was chosen.
     """
     deployment, work = batch.deployment, batch.workload
     steady, no_steady = None, ""

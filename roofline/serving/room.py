@@ -20,14 +20,10 @@ def memory_of(deployment: Deployment, workload: Workload, utilization: float | N
     The largest step is the prefill, as far as the engine does not cut it into chunks, or the decode
     step; without a cache it is the last step, which computes the whole context.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout, engine.
-    workload
-        Batch and lengths.
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
+    Args:
+        deployment: Network, node, formats, layout, engine.
+        workload: Batch and lengths.
+        utilization: Share of device memory the engine takes; None for its default. [1]
     """
     tokens = float(step_tokens(deployment, workload))
     return budget(
@@ -48,14 +44,10 @@ def step_tokens(
 
     The limit of the engine holds for each group of devices that has sequences of its own.
 
-    Parameters
-    ----------
-    deployment
-        Engine and layout.
-    workload
-        Batch and lengths.
-    together
-        Prompts prefilled in one step, where not as the workload says. [1]
+    Args:
+        deployment: Engine and layout.
+        workload: Batch and lengths.
+        together: Prompts prefilled in one step, where not as the workload says. [1]
     """
     if not workload.kv_cache:
         return float(workload.batch * workload.longest)
@@ -69,12 +61,9 @@ def step_tokens(
 def prompts_in_a_step(deployment: Deployment, new: Number) -> Number:
     """Whole prompts that a step of the engine has room for; at least one. [1]
 
-    Parameters
-    ----------
-    deployment
-        Engine and layout.
-    new
-        Tokens of each prompt that are not cached. [token]
+    Args:
+        deployment: Engine and layout.
+        new: Tokens of each prompt that are not cached. [token]
     """
     if not deployment.step_tokens:
         return float(MOST_SEQUENCES)
@@ -85,19 +74,13 @@ def prompts_in_a_step(deployment: Deployment, new: Number) -> Number:
 def enough(deployment: Deployment, workload: Workload, utilization: float | None) -> Deployment:
     """The deployment with the least share of its weights on the host that makes it fit.
 
-    Parameters
-    ----------
-    deployment
-        What is to fit; its offload says where to.
-    workload
-        Batch and lengths.
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
+    Args:
+        deployment: What is to fit; its offload says where to.
+        workload: Batch and lengths.
+        utilization: Share of device memory the engine takes; None for its default. [1]
 
-    Raises
-    ------
-    LayoutError
-        It does not fit even with every layer on the host.
+    Raises:
+        LayoutError: It does not fit even with every layer on the host.
     """
 
     def keeping(share: float) -> Deployment:
@@ -156,12 +139,9 @@ def host_memory(deployment: Deployment) -> float | None:
 def on_a_host(deployment: Deployment, memory: Memory, replicas: int = 1) -> float:
     """What all devices of a node keep on its host. [B]
 
-    Parameters
-    ----------
-    deployment, memory
-        What is kept where, and what the batch takes of a device.
-    replicas
-        Replicas, which share nodes as far as they fit. [1]
+    Args:
+        deployment, memory: What is kept where, and what the batch takes of a device.
+        replicas: Replicas, which share nodes as far as they fit. [1]
     """
     return memory.host * min(deployment.devices * replicas, deployment.node.gpus)
 
@@ -169,14 +149,10 @@ def on_a_host(deployment: Deployment, memory: Memory, replicas: int = 1) -> floa
 def fits(deployment: Deployment, memory: Memory, replicas: int = 1) -> bool:
     """Whether a batch fits on its devices and, as far as is known, on their host.
 
-    Parameters
-    ----------
-    deployment
-        What is kept where.
-    memory
-        What the batch takes of a device.
-    replicas
-        How many of them there are. [1]
+    Args:
+        deployment: What is kept where.
+        memory: What the batch takes of a device.
+        replicas: How many of them there are. [1]
     """
     room = host_memory(deployment)
     return memory.fits and (room is None or on_a_host(deployment, memory, replicas) <= room)

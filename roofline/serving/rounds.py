@@ -40,22 +40,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Times of a round at one bound of the roofline, mean over the answer.
-
-    Attributes
-    ----------
-    tokens
-        Expected of each sequence. [token]
-    draft_s, verify_s
-        Drafting, and the target's step. [s]
-    step_s
-        A decode step without drafts. [s]
-    """
+    """Times of a round at one bound of the roofline, mean over the answer."""
 
     tokens: float
+    """Expected of each sequence. [token]"""
     draft_s: float
     verify_s: float
+    """Drafting, and the target's step. [s]"""
     step_s: float
+    """A decode step without drafts. [s]"""
 
     @property
     def round_s(self) -> float:
@@ -81,22 +74,15 @@ def verifying(target: Deployment) -> Deployment:
 def verification(target: Deployment, tree: Tree, batch: Number, cached: Number) -> Priced:
     """The target's step over the last token and all that was drafted after it.
 
-    Parameters
-    ----------
-    target
-        What verifies, on one stage.
-    tree
-        What was drafted.
-    batch
-        Sequences. [1]
-    cached
-        Tokens of each in the cache. [token]
-
-    Notes
-    -----
     T = n + 1 and S = c + n + 1. The tokens of a tree are in a row and masked: attention is counted
     as over a chain of n, of which a path needs less. Source: Leviathan et al. 2023 (arXiv
     2211.17192), algorithm 1; Miao et al. 2024 (SpecInfer, arXiv 2305.09781), section 4.2.
+
+    Args:
+        target: What verifies, on one stage.
+        tree: What was drafted.
+        batch: Sequences. [1]
+        cached: Tokens of each in the cache. [token]
     """
     new = 1.0 + tree.nodes
     (priced,) = through(verifying(target), Group(batch, new, cached + new))
@@ -108,17 +94,6 @@ def drafter(
 ) -> Callable[[Tree], tuple[Span, ...]]:
     """What each pass that drafts a tree takes; what trees have in common is priced once.
 
-    Parameters
-    ----------
-    draft, target
-        What drafts, for what.
-    batch
-        Sequences. [1]
-    cached
-        Tokens of each in the target's cache. [token]
-
-    Notes
-    -----
     Sequential drafts take a pass for each position. The first takes in what the draft has not in
     its cache yet: a model of its own the last token, and the one before where all that it drafted
     was accepted; a layer on the target's states all tokens of the last round. Each further pass
@@ -126,6 +101,11 @@ def drafter(
     the last token. Counts are expectations, where a batch has some of each. Left out: sampling from
     the draft, and looking n-grams up. Source: Leviathan et al. 2023 (arXiv 2211.17192), algorithm
     1; Li et al. 2024 (EAGLE, arXiv 2401.15077), section 3.1.
+
+    Args:
+        draft, target: What drafts, for what.
+        batch: Sequences. [1]
+        cached: Tokens of each in the target's cache. [token]
     """
     known: dict[tuple[float, int, str], Span] = {}
 
@@ -157,24 +137,16 @@ def _span(parts: Parts, deployment: Deployment) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Mean times over the answer, of several trees at several batches.
-
-    Attributes
-    ----------
-    trees
-        What is drafted.
-    passes
-        Of what drafts each tree, one after the other, at each batch. [s]
-    verify
-        Of each tree, at each batch. [s]
-    step
-        A decode step without drafts, at each batch. [s]
-    """
+    """Mean times over the answer, of several trees at several batches."""
 
     trees: tuple[Tree, ...]
+    """What is drafted."""
     passes: tuple[tuple[Span, ...], ...]
+    """Of what drafts each tree, one after the other, at each batch. [s]"""
     verify: tuple[Span, ...]
+    """Of each tree, at each batch. [s]"""
     step: Span
+    """A decode step without drafts, at each batch. [s]"""
 
     def round(
         self, tree: int = 0, batch: int = 0, *, serial: bool = False, deviations: float = 0.0
@@ -205,8 +177,6 @@ def sheet(
 ) -> Sheet:
     """Price trees at batches.
 
-    Notes
-    -----
     A round is one step of the engine: the verification is scheduled, sampled and sent out once,
     and drafting runs inside the same step, as vLLM's proposers and SGLang's draft workers do. So
     passes of the draft have the engine's factor on kernels and nothing of its software; all tokens

@@ -18,24 +18,17 @@ def power(
 ) -> Number:
     """Mean power of a device that works part of the time. [W]
 
-    Parameters
-    ----------
-    tdp_w
-        Board power. [W]
-    utilization
-        Share of the time in which a step runs. [1]
-    idle, busy
-        Power between steps and in them, over the board power. [1]
-
-    Notes
-    -----
     P = TDP·(idle + (busy − idle)·u), linear in the load. Source: Barroso and Hölzle 2007, The Case
     for Energy-Proportional Computing; both shares are assumed.
 
-    Examples
-    --------
-    >>> power(800.0, 0.5, idle=0.25, busy=0.75)
-    400.0
+    Args:
+        tdp_w: Board power. [W]
+        utilization: Share of the time in which a step runs. [1]
+        idle, busy: Power between steps and in them, over the board power. [1]
+
+    Examples:
+        >>> power(800.0, 0.5, idle=0.25, busy=0.75)
+        400.0
     """
     if not 0 <= idle <= busy <= 1:
         raise InputError(
@@ -48,23 +41,16 @@ def power(
 def joule_per_token(watts: Number, seconds: Number, tokens: Number) -> Number:
     """Energy of a token. [J]
 
-    Parameters
-    ----------
-    watts
-        Mean power of all devices. [W]
-    seconds
-        Time of the run. [s]
-    tokens
-        Output tokens of it. [token]
-
-    Notes
-    -----
     Source: energy is power × time; hosts and cooling are left out.
 
-    Examples
-    --------
-    >>> joule_per_token(700.0, 10.0, 1000.0)
-    7.0
+    Args:
+        watts: Mean power of all devices. [W]
+        seconds: Time of the run. [s]
+        tokens: Output tokens of it. [token]
+
+    Examples:
+        >>> joule_per_token(700.0, 10.0, 1000.0)
+        7.0
     """
     return watts * seconds / tokens
 
@@ -72,23 +58,16 @@ def joule_per_token(watts: Number, seconds: Number, tokens: Number) -> Number:
 def usd_per_mtok(usd_per_hour: Number, seconds: Number, tokens: Number) -> Number:
     """Price of a million tokens, idle time included. [$]
 
-    Parameters
-    ----------
-    usd_per_hour
-        Of all devices. [$/h]
-    seconds
-        Time of the run. [s]
-    tokens
-        Output tokens of it. [token]
-
-    Notes
-    -----
     Source: devices are paid by the hour, whether they work or not.
 
-    Examples
-    --------
-    >>> usd_per_mtok(3.6, 1000.0, 1e6)
-    1.0
+    Args:
+        usd_per_hour: Of all devices. [$/h]
+        seconds: Time of the run. [s]
+        tokens: Output tokens of it. [token]
+
+    Examples:
+        >>> usd_per_mtok(3.6, 1000.0, 1e6)
+        1.0
     """
     return usd_per_hour * seconds / SECONDS_PER_HOUR / tokens * MILLION
 
@@ -96,18 +75,13 @@ def usd_per_mtok(usd_per_hour: Number, seconds: Number, tokens: Number) -> Numbe
 def tokens_per_usd(usd_per_hour: Number, seconds: Number, tokens: Number) -> Number:
     """Tokens for a dollar. [token/$]
 
-    Parameters
-    ----------
-    usd_per_hour, seconds, tokens
-        As in `usd_per_mtok`.
-
-    Notes
-    -----
     Source: the inverse of `usd_per_mtok`.
 
-    Examples
-    --------
-    >>> tokens_per_usd(3.6, 1000.0, 1e6)
-    1000000.0
+    Args:
+        usd_per_hour, seconds, tokens: As in `usd_per_mtok`.
+
+    Examples:
+        >>> tokens_per_usd(3.6, 1000.0, 1e6)
+        1000000.0
     """
     return tokens * SECONDS_PER_HOUR / (usd_per_hour * seconds)

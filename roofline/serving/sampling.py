@@ -11,27 +11,18 @@ from roofline.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is chosen.
-
-    Attributes
-    ----------
-    temperature
-        0 takes the likeliest token. [1]
-    top_k
-        Only the k likeliest; 0 for all. [1]
-    top_p
-        Only the likeliest that together have this probability; 1 for all. [1]
-    method
-        How top-k and top-p are done: ``"sort"``, or ``"rejection"`` of draws.
-    rounds
-        Draws until one is kept; assumed. [1]
-    """
+    """How the next token is chosen."""
 
     temperature: float = 0.0
+    """0 takes the likeliest token. [1]"""
     top_k: int = 0
+    """Only the k likeliest; 0 for all. [1]"""
     top_p: float = 1.0
+    """Only the likeliest that together have this probability; 1 for all. [1]"""
     method: Literal["sort", "rejection"] = "sort"
+    """How top-k and top-p are done: ``"sort"``, or ``"rejection"`` of draws."""
     rounds: float = 2.0
+    """Draws until one is kept; assumed. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -58,23 +49,17 @@ def sampling_ops(
 ) -> dict[str, Op]:
     """Passes over the logits of a step, in order, by name.
 
-    Parameters
-    ----------
-    sampling
-        How the next token is chosen.
-    rows
-        Sequences that get a token. [1]
-    vocab
-        Vocabulary V. [token]
-    width
-        Bytes per logit as the LM head writes it. [B]
+    Args:
+        sampling: How the next token is chosen.
+        rows: Sequences that get a token. [1]
+        vocab: Vocabulary V. [token]
+        width: Bytes per logit as the LM head writes it. [B]
 
-    Examples
-    --------
-    >>> list(sampling_ops(Sampling(), 1.0, 1000.0))
-    ['logits-to-single', 'argmax']
-    >>> list(sampling_ops(Sampling(0.7, top_p=0.9), 1.0, 1000.0))
-    ['logits-to-single', 'temperature', 'sort', 'softmax', 'top-p', 'softmax-2', 'draw']
+    Examples:
+        >>> list(sampling_ops(Sampling(), 1.0, 1000.0))
+        ['logits-to-single', 'argmax']
+        >>> list(sampling_ops(Sampling(0.7, top_p=0.9), 1.0, 1000.0))
+        ['logits-to-single', 'temperature', 'sort', 'softmax', 'top-p', 'softmax-2', 'draw']
     """
     made = {"logits-to-single": converted(rows, vocab, width=width)}
     passed = partial(over_logits, rows, vocab)

@@ -17,21 +17,16 @@ MOST: Final = 4096
 def spaced(low: int, high: int, per_octave: int, whole: int = 0) -> Array:
     """Integers from one to another: every one up to ``whole``, then so many to the octave.
 
-    Parameters
-    ----------
-    low, high
-        Ends, both included. [1]
-    per_octave
-        Points between a number and twice that number. [1]
-    whole
-        Up to where every integer is a point. [1]
+    Args:
+        low, high: Ends, both included. [1]
+        per_octave: Points between a number and twice that number. [1]
+        whole: Up to where every integer is a point. [1]
 
-    Examples
-    --------
-    >>> spaced(1, 32, 1, 4).tolist()
-    [1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0]
-    >>> spaced(1, 3, 1, 4).tolist()
-    [1.0, 2.0, 3.0]
+    Examples:
+        >>> spaced(1, 32, 1, 4).tolist()
+        [1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0]
+        >>> spaced(1, 3, 1, 4).tolist()
+        [1.0, 2.0, 3.0]
     """
     dense = np.arange(low, min(whole, high) + 1, dtype=float)
     start = min(max(low, whole, 1), high)
@@ -53,24 +48,17 @@ def refined(
     An interval is halved, at an integer, until the line between its ends meets the function in its
     middle.
 
-    Parameters
-    ----------
-    value
-        Function of an axis of integers; further axes of its result are looked at together.
-    points
-        Integers to begin with, in order.
-    tolerance
-        Of the function's value. [1]
-    most
-        Points at which refining ends. [1]
-    rounds
-        Halvings at most. [1]
+    Args:
+        value: Function of an axis of integers; further axes of its result are looked at together.
+        points: Integers to begin with, in order.
+        tolerance: Of the function's value. [1]
+        most: Points at which refining ends. [1]
+        rounds: Halvings at most. [1]
 
-    Examples
-    --------
-    >>> bend = lambda x: np.maximum(x, 10.0)
-    >>> refined(bend, np.array([1.0, 64.0])).tolist()
-    [1.0, 8.0, 10.0, 12.0, 16.0, 32.0, 64.0]
+    Examples:
+        >>> bend = lambda x: np.maximum(x, 10.0)
+        >>> refined(bend, np.array([1.0, 64.0])).tolist()
+        [1.0, 8.0, 10.0, 12.0, 16.0, 32.0, 64.0]
     """
     values = value(points)
     open_ = np.diff(points) > 1
@@ -99,19 +87,14 @@ def refined(
 def halved(points: Array, new: Array, rounds: int) -> Array:
     """Some points with all that `refined` may ask about after them.
 
-    Parameters
-    ----------
-    points
-        All points so far, in order.
-    new
-        Those of them on whose both sides intervals are halved.
-    rounds
-        Halvings. [1]
+    Args:
+        points: All points so far, in order.
+        new: Those of them on whose both sides intervals are halved.
+        rounds: Halvings. [1]
 
-    Examples
-    --------
-    >>> halved(np.array([0.0, 8.0, 16.0]), np.array([16.0]), 2).tolist()
-    [10.0, 12.0, 14.0, 16.0]
+    Examples:
+        >>> halved(np.array([0.0, 8.0, 16.0]), np.array([16.0]), 2).tolist()
+        [10.0, 12.0, 14.0, 16.0]
     """
     for _ in range(rounds):
         middle = np.rint((points[:-1] + points[1:]) / 2.0)

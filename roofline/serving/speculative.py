@@ -41,59 +41,42 @@ BUDGETS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """Speculative decoding of a static batch. Times at datasheet rates are the least possible.
-
-    Attributes
-    ----------
-    draft, acceptance, tree
-        What drafts, how often it is right, and what it drafts.
-    plain
-        The same batch without drafts.
-    round, serial
-        A round as predicted, at datasheet rates with perfect overlap; and without any. Mean over
-        the answer.
-    fast, slow
-        A round at either end of the central 80 %; as ``round`` at datasheet rates.
-    passes
-        Of what drafts, one after the other, with perfect overlap. [s]
-    verify
-        Operators of the verification, mean over the answer.
-    prefill
-        What drafts takes in the prompt. [s]
-    memory
-        Budget of one device, without what drafts.
-    draft_weights, draft_kv
-        What drafts takes of each device beside that. [B]
-    choices
-        Other lengths or trees at this batch.
-    batches, turns
-        Other batches, and where a gain becomes a loss.
-    most
-        Largest batch that fits. [1]
-    least_acceptance
-        Acceptance from which a chain gains at this batch; None where none does, or where it is not
-        the same at every position. [1]
-    """
+    """Speculative decoding of a static batch. Times at datasheet rates are the least possible."""
 
     draft: Draft
     acceptance: Acceptance
     tree: Tree
+    """What drafts, how often it is right, and what it drafts."""
     plain: StaticBatch = field(repr=False)
+    """The same batch without drafts."""
     round: Round
     serial: Round
+    """A round as predicted, at datasheet rates with perfect overlap; and without any. Mean over
+    the answer."""
     fast: Round
     slow: Round
+    """A round at either end of the central 80 %; as ``round`` at datasheet rates."""
     passes: tuple[float, ...]
+    """Of what drafts, one after the other, with perfect overlap. [s]"""
     verify: dict[str, OpTime] = field(repr=False)
+    """Operators of the verification, mean over the answer."""
     prefill: Span
+    """What drafts takes in the prompt. [s]"""
     memory: Memory = field(repr=False)
+    """Budget of one device, without what drafts."""
     draft_weights: float
     draft_kv: float
+    """What drafts takes of each device beside that. [B]"""
     choices: tuple[Choice, ...] = field(repr=False)
+    """Other lengths or trees at this batch."""
     batches: tuple[AtBatch, ...] = field(repr=False)
     turns: tuple[Turn, ...]
+    """Other batches, and where a gain becomes a loss."""
     most: int
+    """Largest batch that fits. [1]"""
     least_acceptance: float | None
+    """Acceptance from which a chain gains at this batch; None where none does, or where it is not
+    the same at every position. [1]"""
 
     @property
     def target(self) -> Deployment:
@@ -146,26 +129,18 @@ def speculate(
 ) -> Speculation:
     """Price speculative decoding.
 
-    Parameters
-    ----------
-    target, draft
-        What verifies, and what drafts; both on the same devices, one after the other.
-    acceptance
-        How often a drafted token is accepted.
-    workload
-        Batch and lengths.
-    length
-        Tokens in a row. [token]
-    widths, tokens
-        In place of a row, a tree of so many alternatives at each position, or the best one of so
-        many tokens. [token]
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
+    Args:
+        target, draft: What verifies, and what drafts; both on the same devices, one after the
+            other.
+        acceptance: How often a drafted token is accepted.
+        workload: Batch and lengths.
+        length: Tokens in a row. [token]
+        widths, tokens: In place of a row, a tree of so many alternatives at each position, or the
+            best one of so many tokens. [token]
+        utilization: Share of device memory the engine takes; None for its default. [1]
 
-    Raises
-    ------
-    InputError
-        Nothing to verify, a network or a layout that this is not priced for.
+    Raises:
+        InputError: Nothing to verify, a network or a layout that this is not priced for.
     """
     check(target, draft, workload)
     tree, others = _trees(acceptance, length, widths, tokens)

@@ -15,22 +15,15 @@ from roofline.cost.work import Number, Op
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A stage of a step.
-
-    Attributes
-    ----------
-    deployment, stage
-        What runs, and which layers of it.
-    ops
-        Operators by name, with what each limit takes of all executions.
-    parts
-        Their time by what can be hidden behind what.
-    """
+    """A stage of a step."""
 
     deployment: Deployment
     stage: Stage
+    """What runs, and which layers of it."""
     ops: Mapping[str, tuple[Op, Time]]
+    """Operators by name, with what each limit takes of all executions."""
     parts: Parts
+    """Their time by what can be hidden behind what."""
 
     def seconds(self, serial: bool = False) -> Number:
         """Time of the stage, or what it would be if nothing overlapped. [s]"""
@@ -51,21 +44,14 @@ class Priced:
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
-    """Operators of a step on the stages of a pipeline, before they are priced.
-
-    Attributes
-    ----------
-    deployment
-        What runs.
-    stages
-        Different ones, with their operators by name.
-    order
-        Which of these each stage of the pipeline is.
-    """
+    """Operators of a step on the stages of a pipeline, before they are priced."""
 
     deployment: Deployment
+    """What runs."""
     stages: tuple[tuple[Stage, Mapping[str, Op]], ...]
+    """Different ones, with their operators by name."""
     order: tuple[int, ...]
+    """Which of these each stage of the pipeline is."""
 
     @property
     def ops(self) -> list[Op]:
@@ -86,15 +72,12 @@ class LaidOut:
     def priced(self, known: Sequence[Measured | None] | None = None) -> tuple[Priced, ...]:
         """Price every stage, in order; equal stages are priced once.
 
-        Parameters
-        ----------
-        known
-            What measurements say of `ops`, each of one execution; None to ask the calibration.
+        Args:
+            known: What measurements say of `ops`, each of one execution; None to ask the
+                calibration.
 
-        Raises
-        ------
-        MissingRateError
-            The device lacks the arithmetic.
+        Raises:
+            MissingRateError: The device lacks the arithmetic.
         """
         told = iter(measured_each(self.ops, self.deployment) if known is None else known)
         each = [_price(self.deployment, stage, ops, told) for stage, ops in self.stages]
@@ -104,12 +87,10 @@ class LaidOut:
 def laid_out(deployment: Deployment, group: Group | Sequence[Group]) -> LaidOut:
     """Operators of a step on every stage.
 
-    Parameters
-    ----------
-    deployment
-        What runs.
-    group
-        One micro-batch, or the groups of a mixed one; numbers may be arrays over the scenario axis.
+    Args:
+        deployment: What runs.
+        group: One micro-batch, or the groups of a mixed one; numbers may be arrays over the
+            scenario axis.
     """
     stages = pipeline(deployment.architecture, deployment.layout, deployment.node)
     keys = [

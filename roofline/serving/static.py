@@ -35,28 +35,20 @@ CENTRAL: Final = 1.2815515655446008
 
 @dataclass(frozen=True, slots=True)
 class OpTime:
-    """An operator's share of a phase, all its executions together, on one device.
-
-    Attributes
-    ----------
-    op
-        At the prefill step, or the mean of the decode steps.
-    seconds
-        Time, without what is hidden behind other operators; for decode the mean over the answer,
-        as all others here. [s]
-    compute, memory, wire, host
-        What each limit alone would take. [s]
-    measured
-        What measurements say of it; None where they say nothing.
-    """
+    """An operator's share of a phase, all its executions together, on one device."""
 
     op: Op
+    """At the prefill step, or the mean of the decode steps."""
     seconds: float
+    """Time, without what is hidden behind other operators; for decode the mean over the answer,
+    as all others here. [s]"""
     compute: float
     memory: float
     wire: float
     host: float = 0.0
+    """What each limit alone would take. [s]"""
     measured: Measured | None = None
+    """What measurements say of it; None where they say nothing."""
 
     @property
     def bound(self) -> str:
@@ -89,50 +81,36 @@ class OpTime:
 
 @dataclass(frozen=True, slots=True)
 class StaticBatch:
-    """What users feel. Times at datasheet rates are the least the hardware allows.
-
-    Attributes
-    ----------
-    deployment, workload, memory
-        What was asked.
-    prefill, decode
-        Operators of the prefill step and of the mean decode step, by name: of the slowest stage
-        where there are several.
-    prefill_stages, decode_stages
-        Time of each stage of the pipeline for one micro-batch. [s]
-    ttft_s
-        Arrival to first token of the prompt that is prefilled last. [s]
-    ttft_mean_s
-        The same, mean over the batch. [s]
-    tpot_s
-        (latency − TTFT) / (tokens − 1); 0 for a single token. [s]
-    latency_s
-        Arrival to last token. [s]
-    ttft_serial_s, tpot_serial_s
-        TTFT and TPOT if nothing overlapped. [s]
-    ttft_log_sd, tpot_log_sd
-        Standard deviation of their logarithms, as far as operators were measured; 0 at datasheet
-        rates. [1]
-    utilization
-        Share of device memory that was asked for; None for the engine's default. [1]
-    """
+    """What users feel. Times at datasheet rates are the least the hardware allows."""
 
     deployment: Deployment
     workload: Workload
     memory: Memory
+    """What was asked."""
     prefill: dict[str, OpTime] = field(repr=False)
     decode: dict[str, OpTime] = field(repr=False)
+    """Operators of the prefill step and of the mean decode step, by name: of the slowest stage
+    where there are several."""
     prefill_stages: tuple[float, ...]
     decode_stages: tuple[float, ...]
+    """Time of each stage of the pipeline for one micro-batch. [s]"""
     ttft_s: float
+    """Arrival to first token of the prompt that is prefilled last. [s]"""
     ttft_mean_s: float
+    """The same, mean over the batch. [s]"""
     tpot_s: float
+    """(latency − TTFT) / (tokens − 1); 0 for a single token. [s]"""
     latency_s: float
+    """Arrival to last token. [s]"""
     ttft_serial_s: float
     tpot_serial_s: float
+    """TTFT and TPOT if nothing overlapped. [s]"""
     utilization: float | None = None
+    """Share of device memory that was asked for; None for the engine's default. [1]"""
     ttft_log_sd: float = 0.0
     tpot_log_sd: float = 0.0
+    """Standard deviation of their logarithms, as far as operators were measured; 0 at datasheet
+    rates. [1]"""
 
     @property
     def calibrated(self) -> bool:
@@ -185,22 +163,15 @@ class StaticBatch:
 
 @dataclass(eq=False)
 class Phases:
-    """Steps of a static batch before they are priced.
-
-    Attributes
-    ----------
-    deployment, workload
-        What runs, and its prompts in as many steps as it takes.
-    first
-        Prefill.
-    decode
-        Decode steps; None for answers of one token.
-    """
+    """Steps of a static batch before they are priced."""
 
     deployment: Deployment
     workload: Workload
+    """What runs, and its prompts in as many steps as it takes."""
     first: FirstTokens
+    """Prefill."""
     decode: DecodeSteps | None
+    """Decode steps; None for answers of one token."""
 
     @property
     def steps(self) -> list[GridStep]:
@@ -211,17 +182,12 @@ class Phases:
 def phases(deployment: Deployment, workload: Workload) -> Phases:
     """Steps of a static batch before they are priced.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout, engine.
-    workload
-        Batch and lengths.
+    Args:
+        deployment: Network, node, formats, layout, engine.
+        workload: Batch and lengths.
 
-    Raises
-    ------
-    InputError
-        The context is longer than the network is made for.
+    Raises:
+        InputError: The context is longer than the network is made for.
     """
     check_context(deployment, workload)
     work = micro(deployment, workload)
@@ -243,21 +209,14 @@ def static_batch(
 ) -> StaticBatch:
     """Price a static batch, each operator by itself.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout, engine.
-    workload
-        Batch and lengths.
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
-    operators
-        Whether it says what each operator takes, too.
+    Args:
+        deployment: Network, node, formats, layout, engine.
+        workload: Batch and lengths.
+        utilization: Share of device memory the engine takes; None for its default. [1]
+        operators: Whether it says what each operator takes, too.
 
-    Raises
-    ------
-    InputError
-        The context is longer than the network is made for.
+    Raises:
+        InputError: The context is longer than the network is made for.
     """
     return priced(phases(deployment, workload), utilization=utilization, operators=operators)
 
@@ -267,12 +226,9 @@ def priced(
 ) -> StaticBatch:
     """Static batch of some phases, whose kernels may be looked up already.
 
-    Parameters
-    ----------
-    asked
-        Its steps.
-    utilization, operators
-        As of `static_batch`.
+    Args:
+        asked: Its steps.
+        utilization, operators: As of `static_batch`.
     """
     deployment, work, first, steps = asked.deployment, asked.workload, asked.first, asked.decode
     costs, prompt = deployment.engine_costs, float(work.prompt)
@@ -367,12 +323,9 @@ def _mean(value: Number, weights: Array | None) -> float:
 def engine_time(seconds: float, costs: EngineCosts) -> dict[str, OpTime]:
     """Time that an engine adds to the kernels of a step, as one more operator; none if ideal.
 
-    Parameters
-    ----------
-    seconds
-        That is added. [s]
-    costs
-        Overheads of the engine.
+    Args:
+        seconds: That is added. [s]
+        costs: Overheads of the engine.
     """
     if not costs.step_s:
         return {}
@@ -386,14 +339,10 @@ def operator_times(
 ) -> dict[str, OpTime]:
     """Operators of a stage; with weights, their mean over the scenario axis.
 
-    Parameters
-    ----------
-    stage
-        Priced.
-    weights
-        Of the rows of the scenario axis. [1]
-    gain
-        Factor on measured kernels in this phase. [1]
+    Args:
+        stage: Priced.
+        weights: Of the rows of the scenario axis. [1]
+        gain: Factor on measured kernels in this phase. [1]
     """
 
     def shown(op: Op, time: Time) -> OpTime:

@@ -28,33 +28,22 @@ compared are within 4.7 %, half within 0.5 %. [1]"""
 
 @dataclass(frozen=True, slots=True)
 class SteadyColumns:
-    """Approximate steady state of many batches or layouts, an entry for each.
-
-    Attributes
-    ----------
-    ttft_idle_s, tpot_s
-        TTFT of one prompt on an idle server; time between tokens with the batch kept full. [s]
-    output_tok_s
-        Output tokens of a replica. [token/s]
-    """
+    """Approximate steady state of many batches or layouts, an entry for each."""
 
     ttft_idle_s: Number
     tpot_s: Number
+    """TTFT of one prompt on an idle server; time between tokens with the batch kept full. [s]"""
     output_tok_s: Number
+    """Output tokens of a replica. [token/s]"""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTimes:
-    """Time that prompts add to the step that they join, an entry for each batch or layout.
-
-    Attributes
-    ----------
-    first_s, further_s
-        Of the first prompt in a step, and of each further one. [s]
-    """
+    """Time that prompts add to the step that they join, an entry for each batch or layout."""
 
     first_s: Array
     further_s: Array
+    """Of the first prompt in a step, and of each further one. [s]"""
 
 
 def prompt_times(
@@ -76,24 +65,16 @@ def prompt_times(
     started once. R is the time of one prompt more, R/p that of one token more, and Q what the
     first prompt adds to a step in which all other clients decode.
 
-    Parameters
-    ----------
-    deployment
-        What runs; degrees of its layout may be columns.
-    alone_s, all_s
-        T and T_C: `FirstTokens.busy_s`. [s]
-    batch
-        C, as a column. [1]
-    new
-        p: tokens of a prompt that are not cached. [token]
-    decode
-        Decode steps of the batches; None where nothing decodes, or nothing is cached.
-
-    Notes
-    -----
     Nothing is shared where prompts have steps of their own. Groups with sequences of their own
     have a prompt each at once: Q and R are T_C / C there, and without decode.
     Source: the sum over the operators of a mixed step, taken as a straight line of its tokens.
+
+    Args:
+        deployment: What runs; degrees of its layout may be columns.
+        alone_s, all_s: T and T_C: `FirstTokens.busy_s`. [s]
+        batch: C, as a column. [1]
+        new: p: tokens of a prompt that are not cached. [token]
+        decode: Decode steps of the batches; None where nothing decodes, or nothing is cached.
     """
     mean = all_s / batch
     if decode is None:
@@ -119,17 +100,6 @@ def steady_tpot(*, decode_s: Number, prompts: PromptTimes, batch: Number, output
     with D the decode step of C sequences, n tokens of an answer, and Q and R what the first prompt
     of a step adds to it, and each further one.
 
-    Parameters
-    ----------
-    decode_s
-        D. [s]
-    prompts
-        Q and R.
-    batch, output
-        C and n. [1] [token]
-
-    Notes
-    -----
     Every other client sends a prompt in n steps; how many come in one step is a Poisson number of
     mean λ. Off the closed form of the simulator, `roofline.serving.steady.steady_state`, by
     0.5 % in the median and by 4.7 % or less in nine of ten cases: 18 deployments of 10 networks
@@ -138,6 +108,11 @@ def steady_tpot(*, decode_s: Number, prompts: PromptTimes, batch: Number, output
     hundred tokens, since steps of a few hundred tokens take as long as the weights are read; and up
     to 40 % where more prompts come than steps have room for, which wait then.
     Source: Little's law, in steps.
+
+    Args:
+        decode_s: D. [s]
+        prompts: Q and R.
+        batch, output: C and n. [1] [token]
     """
     others = (batch - 1.0) / output
     again = -np.expm1(-others) * (prompts.first_s - prompts.further_s)
@@ -161,25 +136,17 @@ def steady_columns(
     with the terms of `steady_tpot`, a the front end and m = n − 1 steps after the first token: the
     prompts of others go through the step of one's own, too.
 
-    Parameters
-    ----------
-    decode_s
-        D. [s]
-    first_s
-        TTFT of one prompt on an idle server. [s]
-    prompts
-        Q and R.
-    arrival_s
-        a. [s]
-    batch, output
-        C and n. [1] [token]
-
-    Notes
-    -----
     Off the closed form by 0.5 % in the median and by 4.2 % or less in nine of ten cases, those of
     `steady_tpot`. Memory, the most sequences of an engine and the most tokens of a step are not
     looked at: what is beyond them would wait.
     Source: Little's law.
+
+    Args:
+        decode_s: D. [s]
+        first_s: TTFT of one prompt on an idle server. [s]
+        prompts: Q and R.
+        arrival_s: a. [s]
+        batch, output: C and n. [1] [token]
     """
     each = steady_tpot(decode_s=decode_s, prompts=prompts, batch=batch, output=output)
     steps = np.maximum(output - 1.0, 0.0)
@@ -192,28 +159,19 @@ def steady_columns(
 
 @dataclass(eq=False)
 class StaticBatches:
-    """Static batches of the same lengths, an entry of every array for each, priced when asked for.
-
-    Attributes
-    ----------
-    deployment, work
-        What runs, its layouts as a column, and lengths.
-    costs
-        What the engine's software adds to each.
-    batch
-        Sequences of each. [1]
-    first
-        Their prefill.
-    decode
-        Their decode steps; None for answers of one token.
-    """
+    """Static batches of the same lengths, an entry of every array for each, priced on demand."""
 
     deployment: Deployment
     work: Workload
+    """What runs, its layouts as a column, and lengths."""
     costs: EngineCosts
+    """What the engine's software adds to each."""
     batch: Array
+    """Sequences of each. [1]"""
     first: FirstTokens
+    """Their prefill."""
     decode: DecodeSteps | None
+    """Their decode steps; None for answers of one token."""
 
     @cached_property
     def idle(self) -> FirstTokens:
@@ -316,22 +274,15 @@ def static_batches(
 ) -> StaticBatches:
     """Static batches of several sizes, or on several layouts, each priced as it is alone.
 
-    Parameters
-    ----------
-    deployment
-        What runs; degrees of its layout may be arrays.
-    work
-        Lengths.
-    batch
-        Sequences of each. [1]
-    prefill_batch
-        Prompts prefilled in one step, 0 for as many as go together; None for what the workload
-        says. [1]
-
-    Notes
-    -----
     Batches are the rows of a grid whose columns are contexts: what does not depend on the context
     is priced once for each. Each is what `roofline.serving.static.static_batch` says of it.
+
+    Args:
+        deployment: What runs; degrees of its layout may be arrays.
+        work: Lengths.
+        batch: Sequences of each. [1]
+        prefill_batch: Prompts prefilled in one step, 0 for as many as go together; None for what
+            the workload says. [1]
     """
     costs, layout = deployment.engine_costs, deployment.layout
     if layout.is_axis:

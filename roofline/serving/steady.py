@@ -33,60 +33,44 @@ SAMPLE: Final = len(ORDER)
 
 @dataclass(frozen=True, slots=True)
 class SteadyState:
-    """Means of a replica whose batch is kept full, and of one prompt while it is idle.
-
-    Attributes
-    ----------
-    clients, at_once
-        Sequences that are there, and those of them that have room to run. [1]
-    ttft_idle_s
-        Arrival to first token of one prompt on an idle server. [s]
-    ttft_s, tpot_s, latency_s
-        Arrival to first token; between tokens; to the last one: means. [s]
-    output_tok_s
-        Output tokens of the replica. [token/s]
-    wave
-        Prompts that come, and are prefilled, together where all lengths are equal. [1]
-    wave_chance
-        Share of the steps that carry such a wave. [1]
-    ttft_wave_s, ttft_waves_s
-        Mean TTFT of such a wave alone, and where all clients have become one. [s]
-    ttft_log_sd, tpot_log_sd, rate_log_sd
-        Standard deviations of the logarithms of TTFT, TPOT and throughput, with what the closed
-        form is off the simulator; 0 at datasheet rates. [1]
-    """
+    """Means of a replica whose batch is kept full, and of one prompt while it is idle."""
 
     clients: int
     at_once: int
+    """Sequences that are there, and those of them that have room to run. [1]"""
     ttft_idle_s: float
+    """Arrival to first token of one prompt on an idle server. [s]"""
     ttft_s: float
     tpot_s: float
     latency_s: float
+    """Arrival to first token; between tokens; to the last one: means. [s]"""
     output_tok_s: float
+    """Output tokens of the replica. [token/s]"""
     wave: int
+    """Prompts that come, and are prefilled, together where all lengths are equal. [1]"""
     wave_chance: float
+    """Share of the steps that carry such a wave. [1]"""
     ttft_wave_s: float
     ttft_waves_s: float
+    """Mean TTFT of such a wave alone, and where all clients have become one. [s]"""
     ttft_log_sd: float = 0.0
     tpot_log_sd: float = 0.0
     rate_log_sd: float = 0.0
+    """Standard deviations of the logarithms of TTFT, TPOT and throughput, with what the closed
+    form is off the simulator; 0 at datasheet rates. [1]"""
 
 
 def steady_state(batch: StaticBatch, costs: EngineCosts | None = None) -> SteadyState:
     """Steady state of a replica with as many clients as the static batch has sequences.
 
-    Raises
-    ------
-    RooflineError
-        There is no closed form: the network does not decode token by token, nothing is cached,
-        loads from the host are hidden behind steps, or there is no room for a cache.
-
-    Notes
-    -----
     The closed form of the simulator's closed loop (`roofline.serving.simulate.steady.closed`), of
     requests whose lengths are `SPREAD` about those asked for. Spreads: errors of prefill and decode
     are taken to go together. In a pipeline the closed form has the pace of full stages; a prompt
     goes through all of them, one after the other, and TTFT is longer by the difference.
+
+    Raises:
+        RooflineError: There is no closed form: the network does not decode token by token, nothing
+            is cached, loads from the host are hidden behind steps, or there is no room for a cache.
     """
     deployment, work = batch.deployment, batch.workload
     if not work.kv_cache:

@@ -56,14 +56,10 @@ def static_table(
 ) -> Table:
     """Metrics of the static batch, all of whose prompts arrive at once; columns as `headline`.
 
-    Parameters
-    ----------
-    batch, replicas, derivations
-        What was priced, and how each figure came about.
-    prefix
-        Before the names of derivations of rates, which may be those of the steady state.
-    least
-        The batch `at_published_rates`, if it is there.
+    Args:
+        batch, replicas, derivations: What was priced, and how each figure came about.
+        prefix: Before the names of derivations of rates, which may be those of the steady state.
+        least: The batch `at_published_rates`, if it is there.
     """
     rows = [
         replace(row, explained=prefix + row.explained) if row.explained in RATES else row

@@ -25,40 +25,26 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class AtBatch:
-    """Another batch: the round there, and what would be best to draft.
-
-    Attributes
-    ----------
-    batch
-        Sequences. [1]
-    round
-        With the same draft.
-    best
-        With what takes least there.
-    fits
-        Whether it fits in memory, with what drafts.
-    """
+    """Another batch: the round there, and what would be best to draft."""
 
     batch: int
+    """Sequences. [1]"""
     round: Round
+    """With the same draft."""
     best: Choice
+    """With what takes least there."""
     fits: bool
+    """Whether it fits in memory, with what drafts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Where a gain becomes a loss as the batch grows, or a loss a gain.
-
-    Attributes
-    ----------
-    batch
-        The first that is otherwise. [1]
-    gains
-        Whether it gains from there on.
-    """
+    """Where a gain becomes a loss as the batch grows, or a loss a gain."""
 
     batch: int
+    """The first that is otherwise. [1]"""
     gains: bool
+    """Whether it gains from there on."""
 
 
 def at_batch(many: Sheet, place: int, batch: int, most: int) -> AtBatch:

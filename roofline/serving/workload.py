@@ -16,28 +16,19 @@ MOST_SEQUENCES: Final = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a static batch is asked to do.
-
-    Attributes
-    ----------
-    batch
-        Sequences decoded together. [1]
-    prompt, output
-        Tokens of each prompt and of each answer. [token]
-    prefill_batch
-        Prompts prefilled in one step; 0 for the whole batch. [1]
-    prefix_hit
-        Share of the prompt that is cached already. [1]
-    kv_cache
-        False to compute the whole context again for every token.
-    """
+    """What a static batch is asked to do."""
 
     batch: int = 16
+    """Sequences decoded together. [1]"""
     prompt: int = 2048
     output: int = 256
+    """Tokens of each prompt and of each answer. [token]"""
     prefill_batch: int = 0
+    """Prompts prefilled in one step; 0 for the whole batch. [1]"""
     prefix_hit: float = 0.0
+    """Share of the prompt that is cached already. [1]"""
     kv_cache: bool = True
+    """False to compute the whole context again for every token."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

@@ -26,12 +26,9 @@ def order(
 
     Those that miss something are last.
 
-    Parameters
-    ----------
-    rows, path
-        The table, or the file that has it: of which only the columns wanted are read.
-    wanted
-        Objectives in their order.
+    Args:
+        rows, path: The table, or the file that has it: of which only the columns wanted are read.
+        wanted: Objectives in their order.
     """
     import pyarrow.parquet as pq
 
@@ -67,22 +64,15 @@ def taken(rows: "pa.Table | None", path: Path | None, places: NDArray[np.intp]) 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Keeps rows as `roofline.study.sweep.keep.Kept` keeps points.
-
-    Attributes
-    ----------
-    keep
-        ``"pareto"`` or ``"top-K"``.
-    objectives
-        In their order.
-    each
-        Columns of names: of each combination of them the best are kept, and of bounds among them
-        the best bounds: what was not measured beats no forecast.
-    """
+    """Keeps rows as `roofline.study.sweep.keep.Kept` keeps points."""
 
     keep: str
+    """``"pareto"`` or ``"top-K"``."""
     objectives: tuple[Objective, ...]
+    """In their order."""
     each: tuple[str, ...] = ()
+    """Columns of names: of each combination of them the best are kept, and of bounds among them
+    the best bounds: what was not measured beats no forecast."""
 
     def __call__(self, table: "pa.Table") -> "pa.Table":
         """The rows that are kept, in their order."""

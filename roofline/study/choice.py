@@ -27,14 +27,11 @@ class Choice:
 def ranked(priced: Layouts, objective: Objective) -> NDArray[np.intp]:
     """Layouts that fit, best first; among equals the simplest.
 
-    Parameters
-    ----------
-    priced
-        Figures; filled for all but ``"latency"``.
-    objective
-        ``"latency"``: arrival to last token of the batch that was asked for. ``"throughput"``: of
-        all GPUs, each replica with as many sequences as fit. ``"cost"``: that of the devices in
-        use.
+    Args:
+        priced: Figures; filled for all but ``"latency"``.
+        objective: ``"latency"``: arrival to last token of the batch that was asked for.
+            ``"throughput"``: of all GPUs, each replica with as many sequences as fit. ``"cost"``:
+            that of the devices in use.
     """
     one_of("objective", objective, OBJECTIVES)
     with np.errstate(divide="ignore"):
@@ -66,10 +63,8 @@ def choose(
 ) -> Choice:
     """The best layout of a network on up to a number of GPUs.
 
-    Raises
-    ------
-    LayoutError
-        No layout is possible, or none fits.
+    Raises:
+        LayoutError: No layout is possible, or none fits.
     """
     one_of("objective", objective, OBJECTIVES)
     priced = price(base, workload, gpus, utilization)
@@ -96,12 +91,9 @@ def reason(
 ) -> str:
     """Why the first of some layouts is the best one, in a sentence or two.
 
-    Parameters
-    ----------
-    priced, order, objective
-        As `ranked` takes and gives them.
-    usd_per_hour
-        Price of a device; 0 where none is assumed. [$/h]
+    Args:
+        priced, order, objective: As `ranked` takes and gives them.
+        usd_per_hour: Price of a device; 0 where none is assumed. [$/h]
     """
     best = int(order[0])
     layout, replicas = priced.layout(best), int(priced.replicas[best])

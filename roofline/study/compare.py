@@ -73,25 +73,17 @@ UNITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One column of the comparison.
-
-    Attributes
-    ----------
-    label
-        As asked for; the name of the network for the base.
-    changes
-        Names and values; empty for the base.
-    setup, figures
-        What runs, and what it comes to.
-    reasons
-        What each change did, a few words.
-    """
+    """One column of the comparison."""
 
     label: str
+    """As asked for; the name of the network for the base."""
     changes: tuple[tuple[str, str], ...]
+    """Names and values; empty for the base."""
     setup: Setup
     figures: Figures
+    """What runs, and what it comes to."""
     reasons: tuple[str, ...] = ()
+    """What each change did, a few words."""
 
 
 def compare(
@@ -104,28 +96,19 @@ def compare(
 ) -> Result:
     """Price a base and variants of it.
 
-    Parameters
-    ----------
-    base
-        What runs on what.
-    changes
-        One text for each variant: ``"gqa=8"``, ``"window=1024,weights=int4"``.
-    conditions
-        What all have in common.
-    training_tokens
-        Tokens that variants which need training are trained on; None to leave that out. [token]
-    version
-        Of the program, for the record.
+    Args:
+        base: What runs on what.
+        changes: One text for each variant: ``"gqa=8"``, ``"window=1024,weights=int4"``.
+        conditions: What all have in common.
+        training_tokens: Tokens that variants which need training are trained on; None to leave that
+            out. [token]
+        version: Of the program, for the record.
 
-    Returns
-    -------
-    Result
-        Tables ``variants``, ``factors``, ``why``, and ``training`` if tokens are given.
+    Returns:
+        Result: Tables ``variants``, ``factors``, ``why``, and ``training`` if tokens are given.
 
-    Raises
-    ------
-    RooflineError
-        A change is not known or has no meaning; the message names the variant.
+    Raises:
+        RooflineError: A change is not known or has no meaning; the message names the variant.
     """
     if not changes:
         raise InputError(

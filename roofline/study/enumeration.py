@@ -35,19 +35,13 @@ def candidates(
 ) -> Iterator[Layout]:
     """Layouts of up to a number of GPUs, together where they have their stages in common.
 
-    Parameters
-    ----------
-    architecture, node
-        What is laid out, on which nodes.
-    gpus
-        Devices in all. [1]
-    options
-        How the network is run; scores in memory rule context parallelism out.
-
-    Notes
-    -----
     A replica must not leave more devices idle than another replica would take, and spread evenly
     over its nodes.
+
+    Args:
+        architecture, node: What is laid out, on which nodes.
+        gpus: Devices in all. [1]
+        options: How the network is run; scores in memory rule context parallelism out.
     """
     tried = degrees(gpus)
     if node.network is None:

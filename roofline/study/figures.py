@@ -25,66 +25,46 @@ from roofline.units import MILLION, SECONDS_PER_HOUR
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What all variants have in common.
-
-    Attributes
-    ----------
-    workload
-        Lengths; the batch is the variant's own.
-    engine, options
-        Whose memory policy; how the network is run and counted.
-    gpus
-        Devices in all, replicas beyond tensor parallelism; None for one replica. [1]
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
-    convention
-        What an engine does, or published closed forms.
-    calibrate
-        Measured kernels of a device; none for the datasheet's rates.
-    rank
-        Whether variants are compared in the steady state, where they have one, or by the static
-        batch.
-    """
+    """What all variants have in common."""
 
     workload: Workload
+    """Lengths; the batch is the variant's own."""
     engine: Engine
     options: Options
+    """Whose memory policy; how the network is run and counted."""
     gpus: int | None = None
+    """Devices in all, replicas beyond tensor parallelism; None for one replica. [1]"""
     utilization: float | None = None
+    """Share of device memory the engine takes; None for its default. [1]"""
     convention: Literal["engine", "textbook"] = "engine"
+    """What an engine does, or published closed forms."""
     calibrate: Callable[[Gpu], Calibration | None] = lambda _: None
+    """Measured kernels of a device; none for the datasheet's rates."""
     rank: Literal["steady", "static"] = "steady"
+    """Whether variants are compared in the steady state, where they have one, or by the static
+    batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """One variant. Memory is that of each device, throughput that of all.
 
-    Attributes
-    ----------
-    parameters, active
-        Of the network; those a token meets. [parameter]
-    weight_bytes, kv_bytes, memory_bytes
-        Weights, cache of the batch at its longest context, all that is in use. [B]
-    kv_bytes_per_token
-        Growth of the cache of a sequence over all layers, inside every window. [B]
-    largest_batch
-        Most sequences that fit at these lengths. [1]
-    gpus
-        Devices in all. [1]
-    ttft_s, tpot_s, throughput_tok_s, usd_per_mtok
-        As of `roofline.serving.static.StaticBatch`; 0 $ where no price is assumed.
-    fits
-        Whether the batch fits.
-    ttft_log_sd, tpot_log_sd, latency_log_sd
-        Standard deviation of the logarithms of TTFT, TPOT and, of throughput and price, latency; 0
-        at datasheet rates. [1]
-    prefill, decode
-        TTFT and TPOT of the static batch by what binds them. [s]
-    steady
-        Of a replica that is kept full; None where there is none, or nobody asked.
-    notes
-        What must be known to read the figures right.
+    Attributes:
+        parameters, active: Of the network; those a token meets. [parameter]
+        weight_bytes, kv_bytes, memory_bytes: Weights, cache of the batch at its longest context,
+            all that is in use. [B]
+        kv_bytes_per_token: Growth of the cache of a sequence over all layers, inside every window.
+            [B]
+        largest_batch: Most sequences that fit at these lengths. [1]
+        gpus: Devices in all. [1]
+        ttft_s, tpot_s, throughput_tok_s, usd_per_mtok: As of `roofline.serving.static.StaticBatch`;
+            0 $ where no price is assumed.
+        fits: Whether the batch fits.
+        ttft_log_sd, tpot_log_sd, latency_log_sd: Standard deviation of the logarithms of TTFT, TPOT
+            and, of throughput and price, latency; 0 at datasheet rates. [1]
+        prefill, decode: TTFT and TPOT of the static batch by what binds them. [s]
+        steady: Of a replica that is kept full; None where there is none, or nobody asked.
+        notes: What must be known to read the figures right.
     """
 
     parameters: float
@@ -112,10 +92,8 @@ class Figures:
 def figures(setup: Setup, conditions: Conditions) -> Figures:
     """Price a variant.
 
-    Raises
-    ------
-    RooflineError
-        The variant cannot be laid out, multiplied, or described by the convention.
+    Raises:
+        RooflineError: The variant cannot be laid out, multiplied, or described by the convention.
     """
     priced = _textbook if conditions.convention == "textbook" else _engine
     return priced(setup, conditions)

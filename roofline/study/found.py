@@ -29,19 +29,13 @@ SHOWN: Final = 10_000
 class Sweep:
     """What a sweep found.
 
-    Attributes
-    ----------
-    scenario
-        What was asked.
-    configurations, rows
-        Priced, and kept. [1]
-    counts
-        Of the priced ones, by the first thing that each misses; those that miss nothing as
-        ``"feasible"``.
-    reasons
-        Why some lanes cannot be, a sentence each.
-    path
-        Of the result, where one was asked for.
+    Attributes:
+        scenario: What was asked.
+        configurations, rows: Priced, and kept. [1]
+        counts: Of the priced ones, by the first thing that each misses; those that miss nothing as
+            ``"feasible"``.
+        reasons: Why some lanes cannot be, a sentence each.
+        path: Of the result, where one was asked for.
     """
 
     scenario: Scenario
@@ -73,10 +67,8 @@ class Sweep:
 
         Bounds at published rates come after what was measured; what misses something comes last.
 
-        Parameters
-        ----------
-        most
-            How many of them, of which alone all columns are read; 0 for all. [1]
+        Args:
+            most: How many of them, of which alone all columns are read; 0 for all. [1]
         """
         return self._frame(self._best(most or None))
 
@@ -107,15 +99,11 @@ class Sweep:
 
         Where very many rows were kept, the best of them are drawn.
 
-        Parameters
-        ----------
-        name
-            Which: ``"pareto"``; empty for the first.
+        Args:
+            name: Which: ``"pareto"``; empty for the first.
 
-        Raises
-        ------
-        InputError
-            No figure is drawn of so few rows, or none has that name.
+        Raises:
+            InputError: No figure is drawn of so few rows, or none has that name.
         """
         return self.shown().plot(name)
 

@@ -26,18 +26,12 @@ MOST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """An axis of names, or several that go together.
-
-    Attributes
-    ----------
-    names
-        What they are called.
-    rows
-        Values of all of them, place by place.
-    """
+    """An axis of names, or several that go together."""
 
     names: tuple[str, ...]
+    """What they are called."""
     rows: tuple[tuple[Name, ...], ...]
+    """Values of all of them, place by place."""
 
     def __len__(self) -> int:
         """Places."""
@@ -94,29 +88,21 @@ class Numbers:
 class Grid:
     """Every combination of some names with every combination of some numbers.
 
-    Attributes
-    ----------
-    blocks
-        Axes of names, the last one fastest; the lanes of a block follow those of the one before.
-        More than one where names depend on each other: layouts of a network on a GPU.
-    axes
-        Axes of numbers, the last one fastest.
+    Raises:
+        InputError: There is nothing in it, or more than can be numbered.
 
-    Raises
-    ------
-    InputError
-        There is nothing in it, or more than can be numbered.
-
-    Examples
-    --------
-    >>> two = Names(("gpu",), (("a100",), ("h100",)))
-    >>> grid = Grid(((two,),), (Numbers({"batch": Steps(1, 1, 3)}),))
-    >>> len(grid), grid.lane(1), grid.numbers(1, 3)["batch"].tolist()
-    (6, {'gpu': 'h100'}, [2.0, 3.0])
+    Examples:
+        >>> two = Names(("gpu",), (("a100",), ("h100",)))
+        >>> grid = Grid(((two,),), (Numbers({"batch": Steps(1, 1, 3)}),))
+        >>> len(grid), grid.lane(1), grid.numbers(1, 3)["batch"].tolist()
+        (6, {'gpu': 'h100'}, [2.0, 3.0])
     """
 
     blocks: tuple[tuple[Names, ...], ...]
+    """Axes of names, the last one fastest; the lanes of a block follow those of the one before.
+    More than one where names depend on each other: layouts of a network on a GPU."""
     axes: tuple[Numbers, ...]
+    """Axes of numbers, the last one fastest."""
     points: int = field(init=False)
     _ends: tuple[int, ...] = field(init=False, repr=False)
 
@@ -147,10 +133,8 @@ class Grid:
     def lane(self, number: int) -> dict[str, Name]:
         """Names of a lane, which is counted from 0.
 
-        Raises
-        ------
-        IndexError
-            There is no such lane.
+        Raises:
+            IndexError: There is no such lane.
         """
         if not 0 <= number < self.lanes:
             raise IndexError(f"lane {number} of {self.lanes}")
@@ -165,10 +149,8 @@ class Grid:
     def numbers(self, start: int, stop: int) -> dict[str, Array]:
         """Numbers of the points of a lane from one up to before another.
 
-        Raises
-        ------
-        IndexError
-            There are no such points.
+        Raises:
+            IndexError: There are no such points.
         """
         if not 0 <= start <= stop <= self.points:
             raise IndexError(f"points {start} to {stop} of {self.points}")

@@ -33,12 +33,9 @@ PARTLY: Final = (
 def notes(rows: "pa.Table", about: Mapping[str, Any]) -> tuple[str, ...]:
     """What figures rest on, and what is left out of them.
 
-    Parameters
-    ----------
-    rows
-        Those that were kept, with at least the `COLUMNS` that they have.
-    about
-        What the sweep says of itself in its metadata.
+    Args:
+        rows: Those that were kept, with at least the `COLUMNS` that they have.
+        about: What the sweep says of itself in its metadata.
     """
     out = [*_bounds(rows)]
     if about.get("of") == "traffic":

@@ -44,20 +44,14 @@ def layouts(
 ) -> Result:
     """Tables of all layouts, best first.
 
-    Parameters
-    ----------
-    base, workload, gpus, utilization
-        As for `roofline.study.layouts.price`.
-    objective
-        What the order is by.
-    rank
-        Whether figures of a replica that is kept full are beside those of static batches. The
-        order is that of static batches either way.
+    Args:
+        base, workload, gpus, utilization: As for `roofline.study.layouts.price`.
+        objective: What the order is by.
+        rank: Whether figures of a replica that is kept full are beside those of static batches. The
+            order is that of static batches either way.
 
-    Raises
-    ------
-    LayoutError
-        No layout is possible.
+    Raises:
+        LayoutError: No layout is possible.
     """
     priced = price(base, workload, gpus, utilization)
     if objective != "latency" or len(priced) <= MANY:

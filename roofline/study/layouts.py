@@ -24,33 +24,7 @@ MANY: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Layouts:
-    """Figures of layouts, one entry of every array for each.
-
-    Attributes
-    ----------
-    tp, cp, dp, ep, pp, sequence_parallel
-        Degrees of parallelism. [1]
-    devices, replicas
-        Devices of a replica; replicas that the GPUs are enough for. [1]
-    weights, kv, taken, free
-        On the fullest device: weights, cache, all that is in use, what the engine has left. [B]
-    ttft_s, tpot_s, latency_s
-        Of a replica's batch. [s]
-    throughput_tok_s
-        Output tokens of all replicas. [token/s]
-    ttft_log_sd, tpot_log_sd
-        Standard deviation of their logarithms; 0 at datasheet rates. [1]
-    wires
-        Share of the time of a decode step, or of the only step, that collectives take. [1]
-    ttft_idle_s, tpot_steady_s
-        TTFT of one prompt on an idle server; time between tokens with the batch kept full. [s]
-    steady_tok_s
-        Output tokens of all replicas, their batches kept full. [token/s]
-    largest
-        Most sequences of a replica that fit; nan where nobody asked. [1]
-    filled_tok_s
-        Output tokens of all replicas, each with as many; nan where nobody asked. [token/s]
-    """
+    """Figures of layouts, one entry of every array for each."""
 
     tp: Array
     cp: Array
@@ -58,24 +32,35 @@ class Layouts:
     ep: Array
     pp: Array
     sequence_parallel: Array
+    """Degrees of parallelism. [1]"""
     devices: Array
     replicas: Array
+    """Devices of a replica; replicas that the GPUs are enough for. [1]"""
     weights: Array
     kv: Array
     taken: Array
     free: Array
+    """On the fullest device: weights, cache, all that is in use, what the engine has left. [B]"""
     ttft_s: Array
     tpot_s: Array
     latency_s: Array
+    """Of a replica's batch. [s]"""
     throughput_tok_s: Array
+    """Output tokens of all replicas. [token/s]"""
     ttft_log_sd: Array
     tpot_log_sd: Array
+    """Standard deviation of their logarithms; 0 at datasheet rates. [1]"""
     wires: Array
+    """Share of the time of a decode step, or of the only step, that collectives take. [1]"""
     ttft_idle_s: Array
     tpot_steady_s: Array
+    """TTFT of one prompt on an idle server; time between tokens with the batch kept full. [s]"""
     steady_tok_s: Array
+    """Output tokens of all replicas, their batches kept full. [token/s]"""
     largest: Array
+    """Most sequences of a replica that fit; nan where nobody asked. [1]"""
     filled_tok_s: Array
+    """Output tokens of all replicas, each with as many; nan where nobody asked. [token/s]"""
 
     def __len__(self) -> int:
         """Layouts."""
@@ -115,21 +100,14 @@ def price(
 ) -> Layouts:
     """Price every layout of a network on up to a number of GPUs.
 
-    Parameters
-    ----------
-    base
-        What runs on which node; its own layout is not used.
-    workload
-        Batch of one replica, and lengths.
-    gpus
-        Devices in all. [1]
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
+    Args:
+        base: What runs on which node; its own layout is not used.
+        workload: Batch of one replica, and lengths.
+        gpus: Devices in all. [1]
+        utilization: Share of device memory the engine takes; None for its default. [1]
 
-    Raises
-    ------
-    LayoutError
-        No layout is possible.
+    Raises:
+        LayoutError: No layout is possible.
     """
     check_context(base, workload)
     groups = list(candidates(base.architecture, base.node, gpus, base.options))
@@ -224,12 +202,9 @@ def filled(
 ) -> Layouts:
     """The layouts with their largest batch, and the throughput of all replicas at it.
 
-    Parameters
-    ----------
-    base, work, utilization
-        As for `price`; the lengths count, not the batch.
-    priced
-        The layouts.
+    Args:
+        base, work, utilization: As for `price`; the lengths count, not the batch.
+        priced: The layouts.
     """
     batches, rates = np.zeros(len(priced)), np.zeros(len(priced))
     kinds = np.stack([priced.pp, priced.sequence_parallel])

@@ -21,19 +21,13 @@ SAID: Final = ("counts", "engine_costs")
 def result_of(found: "pa.Table", source: str = "the table", rows: int | None = None) -> Result:
     """Rows of a sweep as what a page is made of.
 
-    Parameters
-    ----------
-    found
-        As a sweep gives them, with what it says of itself in the metadata of the schema.
-    source
-        Name of where it was read.
-    rows
-        How many there are, where these are only some of them; None for all. [1]
+    Args:
+        found: As a sweep gives them, with what it says of itself in the metadata of the schema.
+        source: Name of where it was read.
+        rows: How many there are, where these are only some of them; None for all. [1]
 
-    Raises
-    ------
-    DocumentError
-        It is something else.
+    Raises:
+        DocumentError: It is something else.
     """
     about = _about(found.schema, source)
     points = {
@@ -58,10 +52,8 @@ def result_of(found: "pa.Table", source: str = "the table", rows: int | None = N
 def objectives_of(schema: "pa.Schema", source: str) -> tuple[Objective, ...]:
     """What a sweep wanted, as its file says.
 
-    Raises
-    ------
-    DocumentError
-        It is the file of something else.
+    Raises:
+        DocumentError: It is the file of something else.
     """
     said = _objectives(_about(schema, source).get("objectives", ()))
     return tuple(Objective(name, most) for name, most in said if name in schema.names)

@@ -29,18 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listed:
-    """Columns of points, as `roofline.study.sweep.columns.Columns` has them.
-
-    Attributes
-    ----------
-    names
-        What tells the lane from other lanes, by column.
-    columns
-        Figures, ``index`` and ``fits`` among them.
-    """
+    """Columns of points, as `roofline.study.sweep.columns.Columns` has them."""
 
     names: Mapping[str, str | int]
+    """What tells the lane from other lanes, by column."""
     columns: Mapping[str, NDArray[Any]]
+    """Figures, ``index`` and ``fits`` among them."""
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Values of one column; of one that is not there, none."""
@@ -93,19 +87,13 @@ def chunk_size(scenario: Scenario, grid: Grid) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """Prices the configurations of a chunk; can be sent to another process.
-
-    Attributes
-    ----------
-    scenario, grid
-        What was asked.
-    lanes
-        From the names of a lane to what is priced.
-    """
+    """Prices the configurations of a chunk; can be sent to another process."""
 
     scenario: Scenario
     grid: Grid
+    """What was asked."""
     lanes: Callable[[Mapping[str, Name]], Lane]
+    """From the names of a lane to what is priced."""
     _last: dict[int, tuple[Lane, Prices | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

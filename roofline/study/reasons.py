@@ -24,39 +24,28 @@ _DOING: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Where a phase gained or lost most.
-
-    Attributes
-    ----------
-    part
-        ``"KV cache"``, ``"arithmetic"``…
-    share
-        Of the phase in the base. [1]
-    seconds
-        Now less before. [s]
-    leading
-        Whether it is what binds the phase in the base.
-    """
+    """Where a phase gained or lost most."""
 
     part: str
+    """``"KV cache"``, ``"arithmetic"``…"""
     share: float
+    """Of the phase in the base. [1]"""
     seconds: float
+    """Now less before. [s]"""
     leading: bool
+    """Whether it is what binds the phase in the base."""
 
 
 def cause(before: Mapping[str, float], after: Mapping[str, float]) -> Cause | None:
     """Part of a phase that changed most in the direction of the whole; None if it stayed.
 
-    Parameters
-    ----------
-    before, after
-        Time of the phase by what binds it. [s]
+    Args:
+        before, after: Time of the phase by what binds it. [s]
 
-    Examples
-    --------
-    >>> found = cause({"weights": 1.0, "KV cache": 3.0}, {"weights": 1.1, "KV cache": 1.0})
-    >>> found.part, found.share, found.seconds, found.leading
-    ('KV cache', 0.75, -2.0, True)
+    Examples:
+        >>> found = cause({"weights": 1.0, "KV cache": 3.0}, {"weights": 1.1, "KV cache": 1.0})
+        >>> found.part, found.share, found.seconds, found.leading
+        ('KV cache', 0.75, -2.0, True)
     """
     whole, now = sum(before.values()), sum(after.values())
     if not whole or abs(now / whole - 1) < STILL:
@@ -73,14 +62,11 @@ def sentence(
 ) -> str:
     """What moved, why, and what came of it.
 
-    Parameters
-    ----------
-    base, other
-        Figures without and with the changes.
-    reasons
-        What each change did, a few words.
-    static
-        Whether TTFT and TPOT of the static batch are shown beside it, whose steps these are.
+    Args:
+        base, other: Figures without and with the changes.
+        reasons: What each change did, a few words.
+        static: Whether TTFT and TPOT of the static batch are shown beside it, whose steps these
+            are.
     """
     step, prompts = ("TPOT", "TTFT") if static else ("decode step", "prefill of the batch")
     moved = [text for _, text in sorted(_memory(base, other), reverse=True)]

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 def numbers(values: NDArray[Any]) -> "pa.Array":
     """Column of integers, or of floating-point numbers of which nan is missing.
 
-    Examples
-    --------
-    >>> numbers(np.array([1.0, np.nan])).to_pylist()
-    [1.0, None]
+    Examples:
+        >>> numbers(np.array([1.0, np.nan])).to_pylist()
+        [1.0, None]
     """
     import pyarrow as pa
 
@@ -41,10 +40,9 @@ def numbers(values: NDArray[Any]) -> "pa.Array":
 def truths(values: NDArray[np.bool_]) -> "pa.Array":
     """Column of booleans.
 
-    Examples
-    --------
-    >>> truths(np.array([True, False])).to_pylist()
-    [True, False]
+    Examples:
+        >>> truths(np.array([True, False])).to_pylist()
+        [True, False]
     """
     import pyarrow as pa
 
@@ -54,10 +52,9 @@ def truths(values: NDArray[np.bool_]) -> "pa.Array":
 def words(codes: NDArray[Any], names: Sequence[str]) -> "pa.DictionaryArray":
     """Column of words by their places in a list.
 
-    Examples
-    --------
-    >>> words(np.array([1, 0, 1]), ["", "vllm"]).to_pylist()
-    ['vllm', '', 'vllm']
+    Examples:
+        >>> words(np.array([1, 0, 1]), ["", "vllm"]).to_pylist()
+        ['vllm', '', 'vllm']
     """
     import pyarrow as pa
 
@@ -107,14 +104,10 @@ def _unit(figure: Figure) -> str:
 def rows(scenario: Scenario, points: Rows, limit: str = "") -> "pa.Table":
     """Table of some points of a lane.
 
-    Parameters
-    ----------
-    scenario
-        What was asked.
-    points
-        What comes of it.
-    limit
-        What rules all of them out; empty for whether they fit and what limits they miss.
+    Args:
+        scenario: What was asked.
+        points: What comes of it.
+        limit: What rules all of them out; empty for whether they fit and what limits they miss.
     """
     import pyarrow as pa
 

@@ -110,14 +110,10 @@ def counted(
 ) -> tuple[str, ...]:
     """How many configurations there are, how many keep to all limits, what the others miss.
 
-    Parameters
-    ----------
-    counts
-        By what is missed first. [1]
-    limits
-        By column: ``"<= 0.06"``.
-    units
-        By column.
+    Args:
+        counts: By what is missed first. [1]
+        limits: By column: ``"<= 0.06"``.
+        units: By column.
     """
     every, good = sum(counts.values()), counts.get(FEASIBLE, 0)
     plural = "" if every == 1 else "s"

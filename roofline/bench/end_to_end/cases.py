@@ -72,100 +72,71 @@ have sequences of their own."""
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What ran. Rows of one case are priced together.
-
-    Attributes
-    ----------
-    network, gpu
-        Names in the catalogs.
-    weights, experts, kv
-        Number formats of the linear layers, of routed experts where they differ, of the cache.
-    layout
-        Of a replica.
-    engine
-        Name in the catalog of engines.
-    """
+    """What ran. Rows of one case are priced together."""
 
     network: str
     gpu: str
+    """Names in the catalogs."""
     weights: str
     experts: str
     kv: str
+    """Number formats of the linear layers, of routed experts where they differ, of the cache."""
     layout: Layout
+    """Of a replica."""
     engine: str
+    """Name in the catalog of engines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measured row as it is predicted.
-
-    Attributes
-    ----------
-    place
-        In the file, from 0. [1]
-    case
-        What ran.
-    mode, engine, version, family
-        As the source says.
-    batch
-        Sequences together, of a replica; or clients. 0 where an engine takes what fits. [1]
-    isl, osl
-        Prompt and answer. [token]
-    replicas, devices
-        Copies of the deployment, and devices of all of them. [1]
-    measured
-        Metrics that the row has, in SI units, by name.
-    counts, scope
-        Tokens that the throughput counts, and whose it is: ``"per_gpu"`` or ``"total"``.
-    requests
-        Answered by a replica; 0 where it is not known. [1]
-    rate, cv
-        Requests a second of a replica, and the standard deviation of their gaps over the mean.
-        [1/s]
-    spread
-        Half of the range of lengths over the mean; None where it is not known. [1]
-    lengths
-        Shortest and longest of prompts and answers over the nominal length, uniform in between;
-        None where it is not known. [1]
-    max_sequences, token_budget
-        Of the server, as its flags say; 0 for the engine's default. [1] [token]
-    memory_share
-        The same of memory; None for the engine's default. [1]
-    recv_interval, stream_interval
-        Decode steps between looks at new requests; tokens that are sent together. [1] [token]
-    median
-        Whether TTFT, TPOT and latency are medians over the requests, and not their means.
-    dp_timeout_iters
-        Steps that prompts wait at most until every copy of attention has one; 0 where they do not.
-        [1]
-    """
+    """A measured row as it is predicted."""
 
     place: int
+    """In the file, from 0. [1]"""
     case: Case
+    """What ran."""
     mode: str
     engine: str
     version: str
     family: str
+    """As the source says."""
     batch: float
+    """Sequences together, of a replica; or clients. 0 where an engine takes what fits. [1]"""
     isl: float
     osl: float
+    """Prompt and answer. [token]"""
     replicas: float
     devices: float
+    """Copies of the deployment, and devices of all of them. [1]"""
     measured: Mapping[str, float]
+    """Metrics that the row has, in SI units, by name."""
     counts: str = "output"
     scope: str = "total"
+    """Tokens that the throughput counts, and whose it is: ``"per_gpu"`` or ``"total"``."""
     requests: float = 0.0
+    """Answered by a replica; 0 where it is not known. [1]"""
     rate: float = 0.0
     cv: float = 1.0
+    """Requests a second of a replica, and the standard deviation of their gaps over the mean.
+    [1/s]"""
     spread: float | None = None
+    """Half of the range of lengths over the mean; None where it is not known. [1]"""
     lengths: tuple[float, float] | None = None
+    """Shortest and longest of prompts and answers over the nominal length, uniform in between;
+    None where it is not known. [1]"""
     max_sequences: int = 0
     token_budget: int = 0
+    """Of the server, as its flags say; 0 for the engine's default. [1] [token]"""
     memory_share: float | None = None
+    """The same of memory; None for the engine's default. [1]"""
     recv_interval: int = 1
     stream_interval: int = 1
+    """Decode steps between looks at new requests; tokens that are sent together. [1] [token]"""
     median: bool = False
+    """Whether TTFT, TPOT and latency are medians over the requests, and not their means."""
     dp_timeout_iters: int = 0
+    """Steps that prompts wait at most until every copy of attention has one; 0 where they do not.
+    [1]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +150,11 @@ class Unread:
 def read(frame: "pandas.DataFrame") -> tuple[list[Row], list[Unread]]:
     """Rows of a table of measurements, and those that cannot be read.
 
-    Parameters
-    ----------
-    frame
-        Columns of the shared measurements; `NEEDED` must be there.
+    Args:
+        frame: Columns of the shared measurements; `NEEDED` must be there.
 
-    Raises
-    ------
-    InputError
-        A needed column is missing.
+    Raises:
+        InputError: A needed column is missing.
     """
     for column in NEEDED:
         if column not in frame:
@@ -221,17 +188,13 @@ def contradicted(row: Row) -> str:
 def row_of(place: int, record: Mapping[str, Any]) -> Row:
     """A row of a table of measurements.
 
-    Parameters
-    ----------
-    place
-        In the file, from 0. [1]
-    record
-        Its columns.
+    Args:
+        place: In the file, from 0. [1]
+        record: Its columns.
 
-    Raises
-    ------
-    InputError, UnknownNameError, ValueError
-        It cannot be read, or it has several tokens of a step.
+    Raises:
+        InputError, UnknownNameError, ValueError: It cannot be read, or it has several tokens of a
+            step.
     """
     mode = said(record, "mode")
     if mode not in MODES:

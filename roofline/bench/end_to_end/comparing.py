@@ -45,23 +45,16 @@ CENTRAL: Final = ("mean", "p50")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured figure and its prediction.
-
-    Attributes
-    ----------
-    metric, statistic
-        A name of `SPREAD_OF`; ``"mean"``, ``"p50"``, ``"p99"``.
-    measured, predicted
-        In SI units.
-    log_sd
-        Of the logarithm of the prediction; None where there is no interval. [1]
-    """
+    """One measured figure and its prediction."""
 
     metric: str
     statistic: str
+    """A name of `SPREAD_OF`; ``"mean"``, ``"p50"``, ``"p99"``."""
     measured: float
     predicted: float
+    """In SI units."""
     log_sd: float | None
+    """Of the logarithm of the prediction; None where there is no interval. [1]"""
 
     @property
     def ratio(self) -> float:
@@ -88,21 +81,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A run with its figures.
-
-    Attributes
-    ----------
-    known
-        The run as it was priced; ``known.row.place`` says which it is.
-    figures
-        In the order asked for.
-    alone
-        TTFT that is predicted of one of its prompts with nothing beside it. [s]
-    """
+    """A run with its figures."""
 
     known: Known
+    """The run as it was priced; ``known.row.place`` says which it is."""
     figures: tuple[Figure, ...]
+    """In the order asked for."""
     alone: float
+    """TTFT that is predicted of one of its prompts with nothing beside it. [s]"""
 
     def get(self, metric: str) -> Figure | None:
         """The mean or median of a metric, where it was measured."""
@@ -117,25 +103,17 @@ def compare(
 ) -> tuple[list[Compared], list[Unread]]:
     """Predict each run by the shipped profiles.
 
-    Parameters
-    ----------
-    frame
-        One run a row, as for `roofline.bench.end_to_end.end_to_end`, with at least one metric of
-        `roofline.bench.end_to_end.cases.METRICS`.
-    measured
-        Of each run its figures.
-    profile
-        File of an engine's constants that goes before the shipped ones.
+    Args:
+        frame: One run a row, as for `roofline.bench.end_to_end.end_to_end`, with at least one
+            metric of `roofline.bench.end_to_end.cases.METRICS`.
+        measured: Of each run its figures.
+        profile: File of an engine's constants that goes before the shipped ones.
 
-    Returns
-    -------
-    tuple
-        Runs in order, and those that cannot be predicted with the reason.
+    Returns:
+        tuple: Runs in order, and those that cannot be predicted with the reason.
 
-    Raises
-    ------
-    InputError
-        A needed column is missing.
+    Raises:
+        InputError: A needed column is missing.
     """
     rows, unread = read(frame)
     found, unpriced = prepared(rows)
@@ -168,12 +146,9 @@ def _log_sd(each: Known, key: Key, spreads: Spreads) -> float | None:
 def statistics(each: Known, logs: Array, wanted: Sequence[Key]) -> dict[Key, float]:
     """Figures that are predicted of a run, those of them that can be.
 
-    Parameters
-    ----------
-    each, logs
-        The run, and the logarithms of all constants.
-    wanted
-        Metrics and statistics.
+    Args:
+        each, logs: The run, and the logarithms of all constants.
+        wanted: Metrics and statistics.
     """
     row, profile = each.row, profile_of(each, logs)
     if row.mode not in SINGLE or (row.mode in FULL and not row.requests):

@@ -19,10 +19,9 @@ from roofline.model.architecture import Architecture, Block, Moe
 def deployment(case: Case) -> Deployment:
     """Deployment of a case, priced by measured kernels, else by what such kernels usually take.
 
-    Raises
-    ------
-    RooflineError
-        The layout does not fit the network or the machine, or a format has no arithmetic there.
+    Raises:
+        RooflineError: The layout does not fit the network or the machine, or a format has no
+            arithmetic there.
     """
     network = _stored(catalog.architecture(case.network), case)
     device = gpu_named(case.gpu)

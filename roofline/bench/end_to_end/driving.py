@@ -16,23 +16,16 @@ from roofline.serving.traffic.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Reading of how a closed loop of clients was driven.
-
-    Attributes
-    ----------
-    rounds
-        Requests of each client. [1]
-    shortest, longest
-        Lengths of prompts and answers over the nominal one, uniform in between. [1]
-    pool
-        Different prompts, asked again in turn, so that later ones find their KV cache; 0 where
-        every prompt is its own. [1]
-    """
+    """Reading of how a closed loop of clients was driven."""
 
     rounds: float = 4.0
+    """Requests of each client. [1]"""
     shortest: float = 1.0
     longest: float = 1.0
+    """Lengths of prompts and answers over the nominal one, uniform in between. [1]"""
     pool: int = 0
+    """Different prompts, asked again in turn, so that later ones find their KV cache; 0 where
+    every prompt is its own. [1]"""
 
 
 MOST_ROUNDS: Final = 20.0

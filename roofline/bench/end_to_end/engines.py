@@ -20,22 +20,15 @@ SHARED: Final = "kernels"
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A fitted constant and what was believed before.
-
-    Attributes
-    ----------
-    prior, log_sd
-        Value before any row was seen, and the standard deviation of its logarithm.
-    unit
-        ``"s"`` or ``"1"``.
-    meaning
-        One phrase.
-    """
+    """A fitted constant and what was believed before."""
 
     prior: float
     log_sd: float
+    """Value before any row was seen, and the standard deviation of its logarithm."""
     unit: str
+    """``"s"`` or ``"1"``."""
     meaning: str
+    """One phrase."""
 
 
 CONSTANTS: Final[Mapping[str, Constant]] = {

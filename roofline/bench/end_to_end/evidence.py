@@ -21,21 +21,14 @@ POOR: Final = BASES.index("extrapolated")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Least times at datasheet rates, with everything hidden behind the slowest.
-
-    Attributes
-    ----------
-    prompt
-        Of one prompt. [s]
-    token
-        Of a step that decodes one sequence at its mean context. [s]
-    together
-        Of a step that decodes all sequences of the run. [s]
-    """
+    """Least times at datasheet rates, with everything hidden behind the slowest."""
 
     prompt: float
+    """Of one prompt. [s]"""
     token: float
+    """Of a step that decodes one sequence at its mean context. [s]"""
     together: float
+    """Of a step that decodes all sequences of the run. [s]"""
 
 
 def bounds(each: Known) -> Bounds:
@@ -61,30 +54,22 @@ _LIMITS: Final = ("compute", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Poor:
-    """Part of a step's time that no measurement at its shapes on its device stands behind.
-
-    Attributes
-    ----------
-    share
-        Share of the step's time. [1]
-    kind, basis
-        Kind of operator that takes most of that time, and the basis of its price.
-    """
+    """Part of a step's time that no measurement at its shapes on its device stands behind."""
 
     share: float
+    """Share of the step's time. [1]"""
     kind: str
     basis: str
+    """Kind of operator that takes most of that time, and the basis of its price."""
 
 
 def poor(each: Known, *, prefill: bool) -> Poor:
     """Part of a run's step that is priced by kernels of other devices or by assumed ones.
 
-    Parameters
-    ----------
-    each
-        The run.
-    prefill
-        Whether the step computes one prompt; otherwise it decodes all sequences of the run.
+    Args:
+        each: The run.
+        prefill: Whether the step computes one prompt; otherwise it decodes all sequences of the
+            run.
     """
     row = each.row
     found = each.deployment
@@ -119,19 +104,13 @@ GAPS: Final = ("tpot_s", "itl_s")
 
 @dataclass(frozen=True)
 class Context:
-    """A figure that is outside, and what the rules may look at.
-
-    Attributes
-    ----------
-    figure, run
-        The figure, and its run.
-    series
-        Runs of the same deployment and lengths, one of each load, by load; the run among them.
-    """
+    """A figure that is outside, and what the rules may look at."""
 
     figure: Figure
     run: Compared
+    """The figure, and its run."""
     series: Sequence[Compared]
+    """Runs of the same deployment and lengths, one of each load, by load; the run among them."""
 
     @cached_property
     def bounds(self) -> Bounds:

@@ -49,26 +49,18 @@ def priors() -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Measured metrics of rows, one after the other.
-
-    Attributes
-    ----------
-    row, metric
-        Which row [1] and which metric each cell is.
-    measured
-        Logarithms.
-    group
-        Number of the (device, engine, network, metric) it belongs to. [1]
-    row_sd, group_sd
-        Log standard deviations. [1]
-    """
+    """Measured metrics of rows, one after the other."""
 
     row: Integers
     metric: tuple[str, ...]
+    """Which row [1] and which metric each cell is."""
     measured: Array
+    """Logarithms."""
     group: Integers
+    """Number of the (device, engine, network, metric) it belongs to. [1]"""
     row_sd: Array
     group_sd: Array
+    """Log standard deviations. [1]"""
 
 
 def cells(rows: Sequence[Known]) -> Cells:
@@ -103,12 +95,9 @@ def residuals_at(
 ) -> Array:
     """Logarithm of predicted over measured at several constants, of shape (vectors, cells).
 
-    Parameters
-    ----------
-    rows, has
-        Rows and their cells.
-    logs, wanted
-        As of `predictions_at`; the cells of rows that are not wanted are 0.
+    Args:
+        rows, has: Rows and their cells.
+        logs, wanted: As of `predictions_at`; the cells of rows that are not wanted are 0.
     """
     found = predictions_at(rows, logs, wanted)
     out = np.zeros((len(logs), len(has.row)))
@@ -132,19 +121,13 @@ def improved(
 ) -> tuple[Array, Array]:
     """Constants that agree best with cells, as far as these are linear in them.
 
-    Parameters
-    ----------
-    has, at, slopes
-        Cells, their residuals at ``logs`` and the derivatives.
-    logs
-        Where the search begins.
-    believed
-        Logarithms before these cells and their standard deviations; None for `priors`.
+    Args:
+        has, at, slopes: Cells, their residuals at ``logs`` and the derivatives.
+        logs: Where the search begins.
+        believed: Logarithms before these cells and their standard deviations; None for `priors`.
 
-    Returns
-    -------
-    tuple
-        Logarithms, and their covariance.
+    Returns:
+        tuple: Logarithms, and their covariance.
     """
     center, spread = priors() if believed is None else believed
     moved = logs.copy()
@@ -172,19 +155,13 @@ def improved(
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Cells around some constants, where a search begins.
-
-    Attributes
-    ----------
-    start
-        Logarithms of the constants.
-    at, slopes
-        Residuals there, and their derivatives by the logarithm of each constant.
-    """
+    """Cells around some constants, where a search begins."""
 
     start: Array
+    """Logarithms of the constants."""
     at: Array
     slopes: Array
+    """Residuals there, and their derivatives by the logarithm of each constant."""
 
 
 def linear(
@@ -195,14 +172,10 @@ def linear(
 ) -> Linear:
     """Residuals of cells and their derivatives; engines are nudged all at once.
 
-    Parameters
-    ----------
-    rows, has
-        Rows and their cells.
-    start
-        Logarithms of the constants there; None for the priors.
-    constants
-        By which ones; it is 0 by the others, which a fit then leaves where they are.
+    Args:
+        rows, has: Rows and their cells.
+        start: Logarithms of the constants there; None for the priors.
+        constants: By which ones; it is 0 by the others, which a fit then leaves where they are.
     """
     start = priors()[0] if start is None else start
     engine = [rows[row].engine.profile for row in has.row]
@@ -223,17 +196,12 @@ def linear(
 def loss(has: Cells, at: Array, logs: Array, believed: tuple[Array, Array] | None = None) -> float:
     """Misfit of cells and of their groups, and of the constants to the priors. [1]
 
-    Parameters
-    ----------
-    has, at, logs
-        Cells, their residuals, and the constants that have them.
-    believed
-        As of `improved`.
-
-    Notes
-    -----
     Σ log(1 + (r − u)² / σ²) + Σ u² / τ² + Σ (θ − θ₀)² / s², u what the cells of a group share: the
     weights of `improved` are those of this logarithm.
+
+    Args:
+        has, at, logs: Cells, their residuals, and the constants that have them.
+        believed: As of `improved`.
     """
     center, spread = priors() if believed is None else believed
     weight = 1.0 / (1.0 + (at / has.row_sd) ** 2) / has.row_sd**2
@@ -256,16 +224,12 @@ def shortened(
 ) -> tuple[Array, Array]:
     """Constants on the way to others where cells fit best, and the residuals there.
 
-    Parameters
-    ----------
-    has, near
-        Cells around the constants that the way begins at; these are returned if none is better.
-    logs
-        Where it leads.
-    again
-        Residuals of the cells at several vectors of constants.
-    believed
-        As of `improved`.
+    Args:
+        has, near: Cells around the constants that the way begins at; these are returned if none is
+            better.
+        logs: Where it leads.
+        again: Residuals of the cells at several vectors of constants.
+        believed: As of `improved`.
     """
     tried = near.start + SHARES[:, None] * (logs - near.start)
     found = [(near.start, near.at), *zip(tried, again(tried), strict=True)]
@@ -275,13 +239,10 @@ def shortened(
 def fit(rows: Sequence[Known], near: Linear) -> tuple[Linear, Array]:
     """Cells around the constants fitted to rows, and the standard deviations of their logarithms.
 
-    Parameters
-    ----------
-    rows
-        To be fitted to.
-    near
-        Their cells around the constants that the search begins at: none that fit worse are
-        returned.
+    Args:
+        rows: To be fitted to.
+        near: Their cells around the constants that the search begins at: none that fit worse are
+            returned.
     """
     has, covariance = cells(rows), np.zeros(0)
     for _ in range(STEPS):

@@ -50,18 +50,12 @@ def folds(rows: Sequence[Known], number: int = FOLDS) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Predictions of rows by constants that saw nothing of their group.
-
-    Attributes
-    ----------
-    metrics
-        Every metric of each row.
-    log_sd
-        Of the logarithm of each measured metric of each row.
-    """
+    """Predictions of rows by constants that saw nothing of their group."""
 
     metrics: list[Mapping[str, float]]
+    """Every metric of each row."""
     log_sd: list[Mapping[str, float]]
+    """Of the logarithm of each measured metric of each row."""
 
 
 def cross_validate(
@@ -69,20 +63,14 @@ def cross_validate(
 ) -> HeldOut:
     """Predict each row by constants fitted to other groups.
 
-    Parameters
-    ----------
-    rows
-        To be predicted.
-    fits
-        Which of them may be fitted to; None for all.
-    near
-        Their cells around the constants that searches begin at; None for the priors.
-
-    Notes
-    -----
     The constants of every fold are where the rows of the others have them, as far as cells go
     straight from the constants that all have in common. Its spread comes from the other folds,
     each by constants that saw neither.
+
+    Args:
+        rows: To be predicted.
+        fits: Which of them may be fitted to; None for all.
+        near: Their cells around the constants that searches begin at; None for the priors.
     """
     has, label = cells(rows), folds(rows)
     where = label[has.row]

@@ -51,80 +51,55 @@ MOST_STEPS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A constant before and after.
-
-    Attributes
-    ----------
-    name, unit, meaning
-        Of `roofline.bench.end_to_end.engines.CONSTANTS`.
-    before, after
-        Shipped, and learnt.
-    low, high
-        Central 80 % of what it may be now.
-    learnt
-        Share of what was not known before that the runs told: 0 where it stays as shipped. [1]
-    """
+    """A constant before and after."""
 
     name: str
     unit: str
     meaning: str
+    """Of `roofline.bench.end_to_end.engines.CONSTANTS`."""
     before: float
     after: float
+    """Shipped, and learnt."""
     low: float
     high: float
+    """Central 80 % of what it may be now."""
     learnt: float
+    """Share of what was not known before that the runs told: 0 where it stays as shipped. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Median absolute errors of a metric.
-
-    Attributes
-    ----------
-    metric
-        Of the rows.
-    figures
-        How many. [1]
-    shipped, held, fitted
-        By the shipped constants, by those learnt from other runs, by those learnt from all. [1]
-    """
+    """Median absolute errors of a metric."""
 
     metric: str
+    """Of the rows."""
     figures: int
+    """How many. [1]"""
     shipped: float
     held: float
     fitted: float
+    """By the shipped constants, by those learnt from other runs, by those learnt from all. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What a user's runs say of an engine.
-
-    Attributes
-    ----------
-    engine
-        Its profile.
-    runs, deployments
-        How many there were. [1]
-    apart
-        What was held out at a time: ``"run"`` or ``"deployment"``.
-    moved, scores
-        Each constant, and each metric; the last score is of all figures.
-    logs, sd
-        Logarithms of all constants and their standard deviations.
-    spreads
-        Of the runs' metrics, shrunk towards those shipped.
-    """
+    """What a user's runs say of an engine."""
 
     engine: Engine
+    """Its profile."""
     runs: int
     deployments: int
+    """How many there were. [1]"""
     apart: str
+    """What was held out at a time: ``"run"`` or ``"deployment"``."""
     moved: tuple[Moved, ...]
     scores: tuple[Scored, ...]
+    """Each constant, and each metric; the last score is of all figures."""
     logs: Array
     sd: Array
+    """Logarithms of all constants and their standard deviations."""
     spreads: Spreads
+    """Of the runs' metrics, shrunk towards those shipped."""
 
     @property
     def better(self) -> bool:
@@ -135,15 +110,11 @@ class Learnt:
 def learn(rows: Sequence[Known]) -> Learnt:
     """Learn the constants of an engine.
 
-    Parameters
-    ----------
-    rows
-        Runs of one profile, with prices.
+    Args:
+        rows: Runs of one profile, with prices.
 
-    Raises
-    ------
-    InputError
-        There are too few of them, or of several engines.
+    Raises:
+        InputError: There are too few of them, or of several engines.
     """
     names = sorted({each.engine.profile for each in rows})
     if len(names) > 1:

@@ -32,13 +32,10 @@ NOTHING: Final = "no measured row: priors of an engine that runs CUDA graphs"
 def made(frame: "pandas.DataFrame", source: str) -> Mapping[str, tuple[Array, Array, Told]]:
     """Constants, their spread and what they rest on, for each engine and the kernels they share.
 
-    Parameters
-    ----------
-    frame
-        Measurements; rows of a quality that is not in `FITTED` are left out, and those that nobody
-        knows how to read.
-    source
-        Which file, in words.
+    Args:
+        frame: Measurements; rows of a quality that is not in `FITTED` are left out, and those that
+            nobody knows how to read.
+        source: Which file, in words.
     """
     rows, _ = read(frame[frame["quality"].isin(FITTED)].reset_index(drop=True))
     found, _ = prepared([row for row in rows if not unsure(row)])

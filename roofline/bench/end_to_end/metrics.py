@@ -35,12 +35,9 @@ _JOB: list[tuple[Sequence[Known], Array, NDArray[np.bool_]]] = []
 def profile_of(each: Known, logs: Array) -> EngineProfile:
     """Constants of a row's engine.
 
-    Parameters
-    ----------
-    each
-        The row.
-    logs
-        Logarithms in the order of `NAMES`.
+    Args:
+        each: The row.
+        logs: Logarithms in the order of `NAMES`.
     """
     return assembled(logs, each.engine)
 
@@ -50,14 +47,11 @@ def assembled(
 ) -> EngineProfile:
     """Constants of an engine as one record.
 
-    Parameters
-    ----------
-    logs
-        Logarithms of all constants.
-    engine
-        Whose. One that runs no CUDA graphs has kernels as they were believed to be before any row.
-    misses
-        Spreads by kind of network, as in `EngineProfile`.
+    Args:
+        logs: Logarithms of all constants.
+        engine: Whose. One that runs no CUDA graphs has kernels as they were believed to be before
+            any row.
+        misses: Spreads by kind of network, as in `EngineProfile`.
     """
     own = {name: float(np.exp(logs[PLACE[f"{engine.profile}.{name}"]])) for name in CONSTANTS}
     kernels = {
@@ -78,19 +72,14 @@ def predictions_at(
 ) -> list[list[Metrics]]:
     """Every metric of each row, at several vectors of constants.
 
-    Parameters
-    ----------
-    rows
-        To be predicted.
-    logs
-        Logarithms of all constants, of shape (vectors, constants).
-    wanted
-        Which rows are predicted at which constants, of shape (vectors, rows); None for all at all.
+    Args:
+        rows: To be predicted.
+        logs: Logarithms of all constants, of shape (vectors, constants).
+        wanted: Which rows are predicted at which constants, of shape (vectors, rows); None for all
+            at all.
 
-    Returns
-    -------
-    list
-        For each row its metrics at each vector; empty where they are not wanted.
+    Returns:
+        list: For each row its metrics at each vector; empty where they are not wanted.
     """
     every = np.ones((len(logs), len(rows)), dtype=np.bool_) if wanted is None else wanted
     deployments: dict[int, list[int]] = {}

@@ -61,15 +61,12 @@ WEIGHT_ONLY: Final = frozenset({"gpt-fast", "llama.cpp", "exllamav2", "ctranslat
 def network(name: str) -> Architecture:
     """Network by hub id or as people write it.
 
-    Raises
-    ------
-    UnknownNameError
-        The catalog has none of that shape.
+    Raises:
+        UnknownNameError: The catalog has none of that shape.
 
-    Examples
-    --------
-    >>> network("LLaMA v2 70B").name, network("nvidia/Qwen3-32B-NVFP4").name
-    ('llama-2-70b', 'qwen3-32b')
+    Examples:
+        >>> network("LLaMA v2 70B").name, network("nvidia/Qwen3-32B-NVFP4").name
+        ('llama-2-70b', 'qwen3-32b')
     """
     return _network(str(name).strip())
 
@@ -129,10 +126,8 @@ def _without_edition(name: str) -> str:
 def device(name: str) -> tuple[Gpu, str]:
     """GPU of a source's name, and what was assumed about it.
 
-    Raises
-    ------
-    UnknownNameError
-        The catalog has none of that name.
+    Raises:
+        UnknownNameError: The catalog has none of that name.
     """
     known, note = DEVICES.get(str(name).strip().lower(), (str(name), ""))
     return gpu(known), note
@@ -151,15 +146,12 @@ def stored(name: str) -> str:
 def number_format(name: str, engine: str = "") -> str:
     """Number format of the cost model by the name of a source.
 
-    Raises
-    ------
-    UnknownNameError
-        There is none.
+    Raises:
+        UnknownNameError: There is none.
 
-    Examples
-    --------
-    >>> number_format("fp8_block"), number_format("F16"), number_format("int8", "gpt-fast")
-    ('fp8-block', 'fp16', 'int8-wo')
+    Examples:
+        >>> number_format("fp8_block"), number_format("F16"), number_format("int8", "gpt-fast")
+        ('fp8-block', 'fp16', 'int8-wo')
     """
     text = name.strip().lower().partition("(")[0].strip()
     text = FORMATS.get(text, text)

@@ -35,19 +35,14 @@ FEWEST: Final = 5
 def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
     """Predict every metric of every row.
 
-    Parameters
-    ----------
-    frame
-        Columns of the shared measurements: ``engine``, ``gpu``, ``model``, ``mode`` and at least
-        one metric; others take defaults, see `roofline.bench.end_to_end.cases`.
-    cross_validate
-        Whether the constants of each row come from rows of other (engine, network), where
-        ``quality`` is ok if the file has that column; else from the shipped profiles.
+    Args:
+        frame: Columns of the shared measurements: ``engine``, ``gpu``, ``model``, ``mode`` and at
+            least one metric; others take defaults, see `roofline.bench.end_to_end.cases`.
+        cross_validate: Whether the constants of each row come from rows of other (engine, network),
+            where ``quality`` is ok if the file has that column; else from the shipped profiles.
 
-    Raises
-    ------
-    InputError
-        A needed column is missing, or there are too few groups to leave one out.
+    Raises:
+        InputError: A needed column is missing, or there are too few groups to leave one out.
     """
     # The constants of each row that is predicted apart are those that are shipped.
     from roofline.bench.end_to_end.kinds.row_kinds import READERS, kinds, predicted_apart
@@ -61,33 +56,23 @@ def end_to_end(frame: "pandas.DataFrame", *, cross_validate: bool) -> EndToEnd:
 
 @dataclass(frozen=True, slots=True)
 class PredictedRows:
-    """Rows as they are served, with their predictions.
-
-    Attributes
-    ----------
-    known
-        Rows that are predicted.
-    metrics
-        Predicted metrics of each of them, in SI units.
-    log_sd
-        Log standard deviation of each of these. [1]
-    refused
-        Rows that are not predicted.
-    """
+    """Rows as they are served, with their predictions."""
 
     known: Sequence[Known]
+    """Rows that are predicted."""
     metrics: Sequence[Mapping[str, float]]
+    """Predicted metrics of each of them, in SI units."""
     log_sd: Sequence[Mapping[str, float]]
+    """Log standard deviation of each of these. [1]"""
     refused: Sequence[Unread]
+    """Rows that are not predicted."""
 
 
 def predict_rows(frame: "pandas.DataFrame", *, cross_validate: bool) -> PredictedRows:
     """Predict every row of a table, which is served again.
 
-    Parameters
-    ----------
-    frame, cross_validate
-        As for `end_to_end`.
+    Args:
+        frame, cross_validate: As for `end_to_end`.
     """
     rows, unread = read(frame)
     found, unpriced = prepared(rows)

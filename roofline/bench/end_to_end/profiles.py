@@ -78,50 +78,34 @@ class EngineFile(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How a profile does on groups left out.
-
-    Attributes
-    ----------
-    mode, metric
-        Of the rows.
-    rows
-        How many. [1]
-    median, mean, p90
-        Absolute errors, as shares. [1]
-    inside
-        Share of the rows in their central 80 %. [1]
-    """
+    """How a profile does on groups left out."""
 
     mode: str
     metric: str
+    """Of the rows."""
     rows: int
+    """How many. [1]"""
     median: float
     mean: float
     p90: float
+    """Absolute errors, as shares. [1]"""
     inside: float
+    """Share of the rows in their central 80 %. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a file says beside its constants.
-
-    Attributes
-    ----------
-    rows
-        It was fitted to. [1]
-    digest, source
-        Fingerprint of them, and where they are from.
-    errors
-        On groups left out.
-    spreads
-        Log standard deviations by what rows are.
-    """
+    """What a file says beside its constants."""
 
     rows: int
+    """It was fitted to. [1]"""
     digest: str
     source: str
+    """Fingerprint of them, and where they are from."""
     errors: tuple[Held, ...]
+    """On groups left out."""
     spreads: Spreads
+    """Log standard deviations by what rows are."""
 
 
 def path_of(name: str) -> Path:
@@ -132,15 +116,11 @@ def path_of(name: str) -> Path:
 def load(own: Path | None = None) -> tuple[Array, Spreads]:
     """Logarithms of all constants, and spreads.
 
-    Parameters
-    ----------
-    own
-        File of one engine that goes before the shipped one; None for those that are shipped.
+    Args:
+        own: File of one engine that goes before the shipped one; None for those that are shipped.
 
-    Raises
-    ------
-    DocumentError
-        A file is missing or has a mistake.
+    Raises:
+        DocumentError: A file is missing or has a mistake.
     """
     logs, spreads = shipped_profiles()
     if own is None:
@@ -161,10 +141,8 @@ def load(own: Path | None = None) -> tuple[Array, Spreads]:
 def shipped_profiles() -> tuple[Array, Spreads]:
     """Logarithms of all constants, and spreads, as they are shipped.
 
-    Raises
-    ------
-    DocumentError
-        A file is missing or has a mistake.
+    Raises:
+        DocumentError: A file is missing or has a mistake.
     """
     logs = np.full(len(NAMES), np.nan)
     spreads: dict[Key, float] = {}
@@ -204,16 +182,11 @@ def _value(document: Document, file: EngineFile, name: str, known: Constant) -> 
 def write(name: str, logs: Array, sd: Array, told: Told, path: Path | None = None) -> Path:
     """Write a profile, whole or not at all.
 
-    Parameters
-    ----------
-    name
-        Of an engine, or `SHARED`.
-    logs, sd
-        Logarithms of all constants and their standard deviations.
-    told
-        What it rests on.
-    path
-        Where to; None for its place.
+    Args:
+        name: Of an engine, or `SHARED`.
+        logs, sd: Logarithms of all constants and their standard deviations.
+        told: What it rests on.
+        path: Where to; None for its place.
     """
     import yaml
 
@@ -274,12 +247,9 @@ def _short(value: float) -> float:
 def profile_of(name: str, own: Path | None = None) -> EngineProfile:
     """Constants of an engine, as they were fitted; none of one without a file.
 
-    Parameters
-    ----------
-    name
-        As of the catalog of engines: ``"vllm"``.
-    own
-        As for `load`.
+    Args:
+        name: As of the catalog of engines: ``"vllm"``.
+        own: As for `load`.
     """
     known = engine(name)
     if known.profile not in PROFILES:

@@ -129,44 +129,31 @@ class PublishedSource:
 
 @dataclass(frozen=True, slots=True)
 class PublishedResult:
-    """A published result.
-
-    Attributes
-    ----------
-    name, title
-        Identifier, and a few words for tables.
-    ran, load
-        What ran and what was asked of it, by the keys of the file; what is not stated is left out.
-    measured
-        Figures in base units, by metric. [s] or [token/s]
-    counts
-        Tokens that a throughput counts: ``"output"``, ``"input"`` or both.
-    per
-        Devices that a throughput is of. [1]
-    fitted
-        Whether the engine's shipped constants were fitted to it.
-    source
-        Where it is published.
-    note
-        Assumptions, and what a reader should know.
-    cause
-        What the source itself says that explains a prediction outside its interval.
-    unpredicted
-        Why it cannot be predicted; empty where it can be tried.
-    """
+    """A published result."""
 
     name: str
     title: str
+    """Identifier, and a few words for tables."""
     ran: Mapping[str, Any]
     load: Mapping[str, Any]
+    """What ran and what was asked of it, by the keys of the file; what is not stated is left
+    out."""
     measured: Mapping[str, float]
+    """Figures in base units, by metric. [s] or [token/s]"""
     counts: str
+    """Tokens that a throughput counts: ``"output"``, ``"input"`` or both."""
     per: int
+    """Devices that a throughput is of. [1]"""
     fitted: bool
+    """Whether the engine's shipped constants were fitted to it."""
     source: PublishedSource
+    """Where it is published."""
     note: str = ""
+    """Assumptions, and what a reader should know."""
     cause: str = ""
+    """What the source itself says that explains a prediction outside its interval."""
     unpredicted: str = ""
+    """Why it cannot be predicted; empty where it can be tried."""
 
     @property
     def pool(self) -> str:
@@ -186,15 +173,11 @@ class PublishedResult:
 def published_results(folder: Path | None = None) -> list[PublishedResult]:
     """Results of all files, in the order of the files' names.
 
-    Parameters
-    ----------
-    folder
-        Of YAML files; None for the shipped ones.
+    Args:
+        folder: Of YAML files; None for the shipped ones.
 
-    Raises
-    ------
-    DocumentError
-        A file cannot be read, has a figure without a source, or a name twice.
+    Raises:
+        DocumentError: A file cannot be read, has a figure without a source, or a name twice.
     """
     found: dict[str, PublishedResult] = {}
     for path in sorted((folder or shipped("hwspecs") / FOLDER).glob("*.yaml")):
@@ -212,15 +195,11 @@ def published_results(folder: Path | None = None) -> list[PublishedResult]:
 def read_published(path: Path) -> list[PublishedResult]:
     """Results of one file.
 
-    Parameters
-    ----------
-    path
-        A YAML file with the shape of those in ``hwspecs/published/``.
+    Args:
+        path: A YAML file with the shape of those in ``hwspecs/published/``.
 
-    Raises
-    ------
-    DocumentError
-        The file cannot be read, a result has no source, or a figure no such unit.
+    Raises:
+        DocumentError: The file cannot be read, a result has no source, or a figure no such unit.
     """
     document = schema.read(path)
     file = schema.validate(_PublishedFile, document)
@@ -287,10 +266,8 @@ _COLUMNS: Final[Mapping[str, str]] = {
 def row_of(result: PublishedResult) -> dict[str, Any]:
     """Result as a measured row, its throughput that of all devices.
 
-    Parameters
-    ----------
-    result
-        Of a whole server: a pool has no row.
+    Args:
+        result: Of a whole server: a pool has no row.
     """
     assert result.load["mode"] in MODES, result.name
     said = {**result.ran, **result.load}

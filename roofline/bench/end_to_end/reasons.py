@@ -10,29 +10,20 @@ from roofline.bench.end_to_end.rules import RULES
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a figure is outside.
-
-    Attributes
-    ----------
-    name
-        Of the rule.
-    text
-        One sentence, with the figures that it rests on.
-    """
+    """Why a figure is outside."""
 
     name: str
+    """Of the rule."""
     text: str
+    """One sentence, with the figures that it rests on."""
 
 
 def reason(figure: Figure, run: Compared, runs: Sequence[Compared]) -> Reason | None:
     """The likeliest reason, None for a figure that is inside or has no interval.
 
-    Parameters
-    ----------
-    figure
-        Of the run.
-    run, runs
-        Its run, and all of them.
+    Args:
+        figure: Of the run.
+        run, runs: Its run, and all of them.
     """
     if figure.inside is not False:
         return None

@@ -17,10 +17,8 @@ def said(record: Mapping[str, Any], name: str) -> str:
 def word(record: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
     """One of some words, the first where there is none.
 
-    Raises
-    ------
-    InputError
-        It is another.
+    Raises:
+        InputError: It is another.
     """
     found = said(record, name) or allowed[0]
     if found not in allowed:
@@ -31,10 +29,8 @@ def word(record: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str:
 def number(record: Mapping[str, Any], name: str, default: float) -> float:
     """A number of 0 or more.
 
-    Raises
-    ------
-    InputError, ValueError
-        It is below 0 or endless, or no number.
+    Raises:
+        InputError, ValueError: It is below 0 or endless, or no number.
     """
     text = said(record, name)
     if not text:

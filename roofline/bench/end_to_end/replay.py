@@ -49,25 +49,17 @@ SEED: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A row with what its prediction needs.
-
-    Attributes
-    ----------
-    row
-        What was asked.
-    deployment
-        What served it.
-    requests, server
-        What came, and how steps are filled.
-    utilization
-        Share of device memory that was given to the engine; None for its default. [1]
-    """
+    """A row with what its prediction needs."""
 
     row: Row
+    """What was asked."""
     deployment: Deployment
+    """What served it."""
     requests: Requests
     server: Server
+    """What came, and how steps are filled."""
     utilization: float | None = None
+    """Share of device memory that was given to the engine; None for its default. [1]"""
 
     @property
     def engine(self) -> Engine:
@@ -151,11 +143,9 @@ SAME: Final[Mapping[str, str]] = {"deepseek-r1": "deepseek-v3"}
 def known(row: Row) -> Known:
     """A row with what serves it.
 
-    Raises
-    ------
-    RooflineError
-        The layout does not fit the network or the machine, a format has no arithmetic there, or
-        nothing is left for a cache.
+    Raises:
+        RooflineError: The layout does not fit the network or the machine, a format has no
+            arithmetic there, or nothing is left for a cache.
     """
     found = deployment(row.case)
     traffic = traffic_of(row)
@@ -230,14 +220,10 @@ def with_profile(found: Deployment, profile: EngineProfile) -> Deployment:
 def request_metrics(row: Row, served: Served | Pooled, makespan_s: float) -> Mapping[str, float]:
     """Every metric of a row whose requests are measured one by one.
 
-    Parameters
-    ----------
-    row
-        Says what its figures are: means or medians, of which tokens and devices.
-    served
-        Its requests.
-    makespan_s
-        From the first arrival to the last answer. [s]
+    Args:
+        row: Says what its figures are: means or medians, of which tokens and devices.
+        served: Its requests.
+        makespan_s: From the first arrival to the last answer. [s]
     """
     tpot = tpot_of(served)
     middle = np.median if row.median else np.mean
@@ -276,14 +262,10 @@ def _batch(row: Row, ttft: float, latency: float) -> Mapping[str, float]:
 def throughput(row: Row, prompts: float, answers: float, seconds: float) -> float:
     """Tokens that a row counts, of all replicas or of one device, each second. [token/s]
 
-    Parameters
-    ----------
-    row
-        Says which are counted, and whose.
-    prompts, answers
-        Tokens of all replicas. [token]
-    seconds
-        In which they were done. [s]
+    Args:
+        row: Says which are counted, and whose.
+        prompts, answers: Tokens of all replicas. [token]
+        seconds: In which they were done. [s]
     """
     counted = {"input": prompts, "output": answers, "input+output": prompts + answers}
     whole = float(counted[row.counts]) / seconds

@@ -16,19 +16,13 @@ DEVIATIONS: Final = 1.2815515655446004
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of every row of a file; NaN where it was not measured or not predicted.
-
-    Attributes
-    ----------
-    measured, predicted
-        In SI units.
-    log_sd
-        Of the logarithm of the prediction. [1]
-    """
+    """One metric of every row of a file; NaN where it was not measured or not predicted."""
 
     measured: Array
     predicted: Array
+    """In SI units."""
     log_sd: Array
+    """Of the logarithm of the prediction. [1]"""
 
     @property
     def low(self) -> Array:
@@ -68,37 +62,25 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class EndToEnd:
-    """What was predicted of a file of end-to-end measurements.
-
-    Attributes
-    ----------
-    rows
-        In the file. [1]
-    metrics
-        By name: `roofline.bench.end_to_end.cases.METRICS`.
-    predicted
-        Whether a row was predicted.
-    profile
-        Engine profile of each row; empty where it was not predicted.
-    kind
-        ``"dense"``, ``"mixture"`` or ``"latent"``, of each row.
-    basis
-        How each row is known, one sentence; why it is not, for the others.
-    refused
-        Rows that were not predicted, and single metrics of others, with the reason.
-    row_kind
-        What each row is: ``"disagg"``, ``"speculative"``, ``"mlperf_offline"``, … of those that
-        no plain server served, else its quality.
-    """
+    """What was predicted of a file of end-to-end measurements."""
 
     rows: int
+    """In the file. [1]"""
     metrics: Mapping[str, Metric]
+    """By name: `roofline.bench.end_to_end.cases.METRICS`."""
     predicted: Mask
+    """Whether a row was predicted."""
     profile: tuple[str, ...]
+    """Engine profile of each row; empty where it was not predicted."""
     kind: tuple[str, ...]
+    """``"dense"``, ``"mixture"`` or ``"latent"``, of each row."""
     basis: tuple[str, ...]
+    """How each row is known, one sentence; why it is not, for the others."""
     refused: tuple[Unread, ...]
+    """Rows that were not predicted, and single metrics of others, with the reason."""
     row_kind: tuple[str, ...]
+    """What each row is: ``"disagg"``, ``"speculative"``, ``"mlperf_offline"``, … of those that
+    no plain server served, else its quality."""
 
     def of_kind(self, *names: str) -> Mask:
         """Rows of some kinds."""
@@ -107,10 +89,8 @@ class EndToEnd:
     def figures(self, rows: Mask | None = None) -> dict[str, Any]:
         """Rows, those predicted, and each metric's errors in percent.
 
-        Parameters
-        ----------
-        rows
-            Which of the file's; None for all.
+        Args:
+            rows: Which of the file's; None for all.
         """
         chosen = np.ones(self.rows, dtype=np.bool_) if rows is None else rows
         total, number = int(chosen.sum()), int((self.predicted & chosen).sum())
@@ -126,12 +106,9 @@ class EndToEnd:
     ) -> list[tuple[dict[str, str], dict[str, Any]]]:
         """Figures of rows that agree in some columns, in order of their names.
 
-        Parameters
-        ----------
-        columns
-            Of the file, as text; ``kind`` and ``profile`` may be among them.
-        within
-            Which rows of the file; None for all.
+        Args:
+            columns: Of the file, as text; ``kind`` and ``profile`` may be among them.
+            within: Which rows of the file; None for all.
         """
         if not columns:
             return []

@@ -28,18 +28,12 @@ COUNTED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ScoredRows:
-    """Rows beside their predictions.
-
-    Attributes
-    ----------
-    runs
-        Rows that are predicted, with their figures; throughputs are those of all devices.
-    refused
-        Rows that are not predicted, and why.
-    """
+    """Rows beside their predictions."""
 
     runs: tuple[Compared, ...]
+    """Rows that are predicted, with their figures; throughputs are those of all devices."""
     refused: tuple[Unread, ...]
+    """Rows that are not predicted, and why."""
 
     def reasons(self) -> Iterator[tuple[Compared, Figure, Reason | None]]:
         """Every figure, with the likeliest reason where it is outside its interval."""
@@ -55,10 +49,8 @@ class ScoredRows:
 def score(frame: "pandas.DataFrame", *, cross_validate: bool = False) -> ScoredRows:
     """Predict every figure of every row, as `roofline validate --kind e2e` does.
 
-    Parameters
-    ----------
-    frame, cross_validate
-        As for `roofline.bench.end_to_end.end_to_end`.
+    Args:
+        frame, cross_validate: As for `roofline.bench.end_to_end.end_to_end`.
     """
     found = predict_rows(frame, cross_validate=cross_validate)
     logs, _ = profiles.load()

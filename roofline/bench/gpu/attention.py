@@ -34,24 +34,16 @@ def decode_attention(
 ) -> tuple[Launch, ...]:
     """Launches for one or a few new tokens per sequence over a paged KV cache.
 
-    Parameters
-    ----------
-    query, output
-        Of shape [batch, new tokens, query heads, head width].
-    keys, values
-        Of shape [pages, tokens per page, kv heads, head width].
-    block_table
-        Pages of each sequence, int32, of shape [batch, most pages of a sequence].
-    contexts
-        Keys that the last new token of each sequence sees, int32. [token]
-    partial_output, partial_log_sum
-        Room for the splits of the context, as `decode_workspace` says; without it the context is
-        not split.
+    Args:
+        query, output: Of shape [batch, new tokens, query heads, head width].
+        keys, values: Of shape [pages, tokens per page, kv heads, head width].
+        block_table: Pages of each sequence, int32, of shape [batch, most pages of a sequence].
+        contexts: Keys that the last new token of each sequence sees, int32. [token]
+        partial_output, partial_log_sum: Room for the splits of the context, as `decode_workspace`
+            says; without it the context is not split.
 
-    Raises
-    ------
-    InputError
-        If the kernel does not serve the shape.
+    Raises:
+        InputError: If the kernel does not serve the shape.
     """
     batch, new_tokens, query_heads, head_dim = query.shape
     _, page_tokens, kv_heads, _ = keys.shape
@@ -128,23 +120,18 @@ def decode_splits(
 
     No part is shorter than one tile for each warp.
 
-    Parameters
-    ----------
-    batch
-        Sequences. [sequence]
-    kv_heads
-        Key and value heads of a layer. [head]
-    context
-        Cached tokens per sequence. [token]
-    multiprocessors
-        Of the device. [1]
-    most
-        Parts that are worth combining. [1]
+    Args:
+        batch: Sequences. [sequence]
+        kv_heads: Key and value heads of a layer. [head]
+        context: Cached tokens per sequence. [token]
+        multiprocessors: Of the device. [1]
+        most: Parts that are worth combining. [1]
 
-    >>> decode_splits(1, 8, 4096, 132)
-    33
-    >>> decode_splits(64, 8, 4096, 132), decode_splits(1, 8, 100, 132)
-    (1, 2)
+    Examples:
+        >>> decode_splits(1, 8, 4096, 132)
+        33
+        >>> decode_splits(64, 8, 4096, 132), decode_splits(1, 8, 100, 132)
+        (1, 2)
     """
     wanted = 2 * multiprocessors // (batch * kv_heads)
     longest = ceil_div(int(context), DECODE_KEYS * WARPS)
@@ -162,20 +149,14 @@ def prefill_attention(
 ) -> tuple[Launch, ...]:
     """Launch for many new tokens per sequence.
 
-    Parameters
-    ----------
-    query, output
-        Of shape [batch, new tokens, query heads, head width].
-    keys, values
-        Of shape [batch, context, kv heads, head width]; the new tokens are the last of the
-        context, so a longer context is a chunk of a prompt.
-    causal
-        Whether a token sees only itself and those before it.
+    Args:
+        query, output: Of shape [batch, new tokens, query heads, head width].
+        keys, values: Of shape [batch, context, kv heads, head width]; the new tokens are the last
+            of the context, so a longer context is a chunk of a prompt.
+        causal: Whether a token sees only itself and those before it.
 
-    Raises
-    ------
-    InputError
-        If the kernel does not serve the shape.
+    Raises:
+        InputError: If the kernel does not serve the shape.
     """
     batch, new_tokens, query_heads, head_dim = query.shape
     _, context, kv_heads, _ = keys.shape

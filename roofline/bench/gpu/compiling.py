@@ -26,14 +26,10 @@ _REGISTERS: Final = re.compile(r"Used (\d+) registers")
 class Resources:
     """What a thread of a kernel takes.
 
-    Parameters
-    ----------
-    registers
-        Of 4 bytes. [1]
-    stack_bytes
-        Local memory. [B]
-    spill_bytes
-        Stores and loads of what did not fit into registers. [B]
+    Args:
+        registers: Of 4 bytes. [1]
+        stack_bytes: Local memory. [B]
+        spill_bytes: Stores and loads of what did not fit into registers. [B]
     """
 
     registers: int
@@ -53,17 +49,13 @@ class Compiled:
 def compiled(program: Program, architecture: int) -> Compiled:
     """Compile a program, once per process.
 
-    Parameters
-    ----------
-    program
-        What to compile.
-    architecture
-        Ten times the compute capability: 90 for an H100. [1]
+    Args:
+        program: What to compile.
+        architecture: Ten times the compute capability: 90 for an H100. [1]
 
-    Raises
-    ------
-    MissingEnvironmentError
-        If there is no CuPy with NVRTC, or it does not know the architecture.
+    Raises:
+        MissingEnvironmentError: If there is no CuPy with NVRTC, or it does not know the
+            architecture.
     """
     nvrtc = _require_nvrtc()
     code = sources()

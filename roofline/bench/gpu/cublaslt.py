@@ -91,10 +91,8 @@ _SIGNATURES: Final[dict[str, list[Any]]] = {
 def library() -> ctypes.CDLL:
     """cuBLASLt, as CuPy's wheels or the system bring it.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        If it is not installed.
+    Raises:
+        MissingEnvironmentError: If it is not installed.
     """
     loaded = _loaded()
     if loaded is None:
@@ -112,10 +110,8 @@ def library() -> ctypes.CDLL:
 def version() -> str:
     """Version of the library.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        If it is not installed.
+    Raises:
+        MissingEnvironmentError: If it is not installed.
     """
     number: int = library().cublasLtGetVersion()
     return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"
@@ -156,12 +152,9 @@ class Product:
     the only order that fp8 and int8 have. fp8 accumulates fast, as engines ask for. A batch of
     products lies one after the other.
 
-    Raises
-    ------
-    InputError
-        If the type cannot have the shape.
-    MissingEnvironmentError
-        If the library is not installed.
+    Raises:
+        InputError: If the type cannot have the shape.
+        MissingEnvironmentError: If the library is not installed.
     """
 
     def __init__(self, arithmetic: Arithmetic, m: int, n: int, k: int, *, batch: int = 1) -> None:

@@ -20,16 +20,11 @@ from roofline.bench.gpu.nvml import Board
 class Sku:
     """What tells one product from another, whatever it is called.
 
-    Parameters
-    ----------
-    architecture
-        Ten times the compute capability. [1]
-    multiprocessors
-        That are enabled. [1]
-    memory_bytes
-        Visible. [B]
-    l2_bytes
-        Last-level cache. [B]
+    Args:
+        architecture: Ten times the compute capability. [1]
+        multiprocessors: That are enabled. [1]
+        memory_bytes: Visible. [B]
+        l2_bytes: Last-level cache. [B]
     """
 
     architecture: int
@@ -83,10 +78,8 @@ class Device:
 def device(index: int = 0) -> Device:
     """That device, made current.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        If there is none, or nothing to reach it with.
+    Raises:
+        MissingEnvironmentError: If there is none, or nothing to reach it with.
     """
     cupy = require_device(index)
     found = cupy.cuda.Device(index)
@@ -105,12 +98,10 @@ def device(index: int = 0) -> Device:
 def describe(found: Device, board: Board, machine: str, datasheet: str) -> dict[str, str]:
     """What measurements on a GPU depend on besides the probe, as text that goes beside them.
 
-    Parameters
-    ----------
-    found, board
-        The device, and as its driver describes it.
-    machine, datasheet
-        Name for files; whose published rates apply, as `roofline.hardware.catalog.gpu` finds them.
+    Args:
+        found, board: The device, and as its driver describes it.
+        machine, datasheet: Name for files; whose published rates apply, as
+            `roofline.hardware.catalog.gpu` finds them.
     """
     runtime = found.cupy.cuda.runtime
     return {

@@ -21,10 +21,8 @@ def installed(name: str) -> str:
 def require_cupy() -> Any:
     """CuPy.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        If it is missing, there twice, or does not load.
+    Raises:
+        MissingEnvironmentError: If it is missing, there twice, or does not load.
     """
     if all(map(installed, WHEELS)):
         raise MissingEnvironmentError(
@@ -48,10 +46,8 @@ def require_cupy() -> Any:
 def require_device(index: int = 0) -> Any:
     """CuPy, with that device current.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        If there is no CuPy, no driver that it can use, or no such device.
+    Raises:
+        MissingEnvironmentError: If there is no CuPy, no driver that it can use, or no such device.
     """
     cupy = require_cupy()
     runtime = cupy.cuda.runtime

@@ -48,16 +48,11 @@ class Program:
 class Launch:
     """One kernel call.
 
-    Parameters
-    ----------
-    grid
-        Blocks in each direction.
-    threads
-        Threads per block. [thread]
-    shared_bytes
-        Shared memory that a block asks for at launch. [B]
-    arguments
-        Arrays of the device and NumPy scalars, in the order of the kernel's parameters.
+    Args:
+        grid: Blocks in each direction.
+        threads: Threads per block. [thread]
+        shared_bytes: Shared memory that a block asks for at launch. [B]
+        arguments: Arrays of the device and NumPy scalars, in the order of the kernel's parameters.
     """
 
     program: Program

@@ -48,12 +48,9 @@ def linear(name: str, arithmetic: Arithmetic) -> Probe:
 
     Activations stay in the cache, as an engine leaves them there; weights are new every time.
 
-    Parameters
-    ----------
-    name
-        As its file is called.
-    arithmetic
-        A key of `roofline.bench.gpu.cublaslt.TYPES`.
+    Args:
+        name: As its file is called.
+        arithmetic: A key of `roofline.bench.gpu.cublaslt.TYPES`.
     """
     types = TYPES[arithmetic]
     operand = "fp32" if arithmetic == "tf32" else arithmetic

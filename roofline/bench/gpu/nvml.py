@@ -27,16 +27,11 @@ SLOWED: Final = {
 class Clocks:
     """A GPU at one moment.
 
-    Parameters
-    ----------
-    sm_hz, memory_hz
-        Of the multiprocessors and of the memory. [Hz]
-    power_w
-        Drawn. [W]
-    temperature_c
-        Of the chip, in degrees Celsius.
-    slowed
-        Why the clock is held down, most often nothing.
+    Args:
+        sm_hz, memory_hz: Of the multiprocessors and of the memory. [Hz]
+        power_w: Drawn. [W]
+        temperature_c: Of the chip, in degrees Celsius.
+        slowed: Why the clock is held down, most often nothing.
     """
 
     sm_hz: float
@@ -50,20 +45,13 @@ class Clocks:
 class Board:
     """A GPU as it is set up: two of equal fields may be measured as one.
 
-    Parameters
-    ----------
-    title
-        Name that the driver gives it.
-    memory_bytes
-        All of it. [B]
-    power_limit_w
-        Enforced. [W]
-    most_sm_hz
-        Highest clock that it may have. [Hz]
-    ecc, mig
-        ``"on"``, ``"off"``, or ``"unknown"`` where the board does not tell.
-    driver
-        Version.
+    Args:
+        title: Name that the driver gives it.
+        memory_bytes: All of it. [B]
+        power_limit_w: Enforced. [W]
+        most_sm_hz: Highest clock that it may have. [Hz]
+        ecc, mig: ``"on"``, ``"off"``, or ``"unknown"`` where the board does not tell.
+        driver: Version.
     """
 
     title: str
@@ -157,10 +145,8 @@ def reasons(bits: int) -> tuple[str, ...]:
 def library() -> Iterator[Any]:
     """The driver's management library; closed again at the end.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        There is no driver, or it does not answer.
+    Raises:
+        MissingEnvironmentError: There is no driver, or it does not answer.
     """
     import pynvml
 
@@ -183,10 +169,8 @@ def monitor(bus_id: str | None = None) -> Iterator[Monitor]:
 
     CUDA and the driver count devices differently: CuPy's ``Device.pci_bus_id`` names the same.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        If the driver's library is missing or knows no such GPU.
+    Raises:
+        MissingEnvironmentError: If the driver's library is missing or knows no such GPU.
     """
     with library() as nvml:
         try:
@@ -205,10 +189,8 @@ def monitor(bus_id: str | None = None) -> Iterator[Monitor]:
 def boards() -> tuple[tuple[Board, ...], int]:
     """All GPUs that the driver shows, and the newest CUDA that it runs: 13000 is 13.0.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        There is no driver, or it does not answer.
+    Raises:
+        MissingEnvironmentError: There is no driver, or it does not answer.
     """
     with library() as nvml:
         handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))

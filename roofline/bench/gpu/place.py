@@ -69,12 +69,9 @@ class Calm:
 def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECONDS) -> Calm:
     """Copy memory for some time, block by block; the first half only warms up.
 
-    Parameters
-    ----------
-    device, graphs, monitor
-        The GPU, its stream and its driver.
-    seconds
-        How long, by the device's own clock. [s]
+    Args:
+        device, graphs, monitor: The GPU, its stream and its driver.
+        seconds: How long, by the device's own clock. [s]
     """
     cupy, words = device.cupy, int(BEYOND * device.sku.l2_bytes) // 16 * 4
     arrays = cupy.ones((2, words), dtype=cupy.uint32)
@@ -99,19 +96,14 @@ def look(device: Device, graphs: Graphs, monitor: Monitor, seconds: float = SECO
 def cupy_place(name: str = "", index: int = 0) -> Iterator[Place]:
     """That GPU, with all that measuring on it needs; everything is given back at the end.
 
-    Parameters
-    ----------
-    name
-        Whose published rates apply, a name or path; those of the product that it is, if empty.
-    index
-        Of the device, as CUDA counts.
+    Args:
+        name: Whose published rates apply, a name or path; those of the product that it is, if
+            empty.
+        index: Of the device, as CUDA counts.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        There is no GPU, or something to reach it with is missing.
-    UnknownNameError
-        No product of the catalog is like it, or several are.
+    Raises:
+        MissingEnvironmentError: There is no GPU, or something to reach it with is missing.
+        UnknownNameError: No product of the catalog is like it, or several are.
     """
     found = device(index)
     if found.sku.architecture < OLDEST:

@@ -20,10 +20,8 @@ def rms_norm(
 ) -> tuple[Launch, ...]:
     """Launch for ``values / sqrt(mean(values²) + ε) · weight`` by rows of [rows, width].
 
-    Raises
-    ------
-    InputError
-        If the width is no multiple of 8, or wider than a block holds.
+    Raises:
+        InputError: If the width is no multiple of 8, or wider than a block holds.
     """
     rows, width = values.shape
     _divides(CHUNK, width)
@@ -47,17 +45,12 @@ def rms_norm(
 def rope(heads: Array, cos_sin: Array, positions: Array, *, element: Element) -> tuple[Launch, ...]:
     """Launch that turns [tokens, heads, head width] in place.
 
-    Parameters
-    ----------
-    cos_sin
-        Cosines, then sines, of each position: [positions, head width].
-    positions
-        Of each token, int32. [token]
+    Args:
+        cos_sin: Cosines, then sines, of each position: [positions, head width].
+        positions: Of each token, int32. [token]
 
-    Raises
-    ------
-    InputError
-        If half a head is no multiple of 8.
+    Raises:
+        InputError: If half a head is no multiple of 8.
     """
     tokens, count, head_dim = heads.shape
     _divides(2 * CHUNK, head_dim)
@@ -76,10 +69,8 @@ def rope(heads: Array, cos_sin: Array, positions: Array, *, element: Element) ->
 def silu_mul(gate_up: Array, output: Array, *, element: Element) -> tuple[Launch, ...]:
     """Launch for ``silu(gate) · up``: [rows, 2 · width] to [rows, width].
 
-    Raises
-    ------
-    InputError
-        If the width is no multiple of 8.
+    Raises:
+        InputError: If the width is no multiple of 8.
     """
     rows, width = output.shape
     _divides(CHUNK, width)
@@ -98,10 +89,8 @@ def silu_mul(gate_up: Array, output: Array, *, element: Element) -> tuple[Launch
 def softmax(logits: Array, output: Array) -> tuple[Launch, ...]:
     """Launch for the softmax of float32 rows of [rows, width].
 
-    Raises
-    ------
-    InputError
-        If the width is no multiple of 4.
+    Raises:
+        InputError: If the width is no multiple of 4.
     """
     rows, width = logits.shape
     _divides(4, width)

@@ -30,10 +30,8 @@ class Products:
 
         The first of the library's proposals is taken, as engines do.
 
-        Raises
-        ------
-        InputError
-            The library has no such product on this device.
+        Raises:
+            InputError: The library has no such product on this device.
         """
         product = self._product(call)
         arrays = (call.values, call.weight, call.output, self._workspace)
@@ -78,10 +76,8 @@ def _absent(call: Multiply) -> InputError:
 def products(cupy: Any) -> Iterator[Products]:
     """Products on the current device; everything is given back at the end.
 
-    Raises
-    ------
-    MissingEnvironmentError
-        cuBLASLt is not installed.
+    Raises:
+        MissingEnvironmentError: cuBLASLt is not installed.
     """
     with handle() as library:
         found = Products(cupy, library)

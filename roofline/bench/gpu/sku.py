@@ -32,10 +32,8 @@ UNKNOWN: Final = "unknown"
 def recognised(sku: Sku, board: Board) -> Gpu:
     """The product of the catalog that a device is.
 
-    Raises
-    ------
-    UnknownNameError
-        It is none of them, or could be several.
+    Raises:
+        UnknownNameError: It is none of them, or could be several.
     """
     alike = candidates(sku)
     named = called(board.title, alike)

@@ -28,16 +28,11 @@ MILLISECOND: Final = parse("1 ms", "s")
 class Timing:
     """Samples of one launch.
 
-    Parameters
-    ----------
-    samples
-        Each the mean time of a launch over `runs` launches. [s]
-    runs, sets
-        Launches in a sample, and argument sets that they rotate over. [1]
-    stopped
-        Why there are no more, as of `roofline.bench.stopping.Samples`.
-    dropped
-        Samples that do not count, by the reason for which the clock was held down. [1]
+    Args:
+        samples: Each the mean time of a launch over `runs` launches. [s]
+        runs, sets: Launches in a sample, and argument sets that they rotate over. [1]
+        stopped: Why there are no more, as of `roofline.bench.stopping.Samples`.
+        dropped: Samples that do not count, by the reason for which the clock was held down. [1]
     """
 
     samples: tuple[float, ...]
@@ -55,15 +50,13 @@ class Timing:
 def argument_sets(cache_bytes: float, set_bytes: float) -> int:
     """Sets of arguments that a cold launch needs.
 
-    Parameters
-    ----------
-    cache_bytes
-        Last-level cache. [B]
-    set_bytes
-        What one launch reads and writes. [B]
+    Args:
+        cache_bytes: Last-level cache. [B]
+        set_bytes: What one launch reads and writes. [B]
 
-    >>> argument_sets(50.0, 40.0), argument_sets(50.0, 200.0)
-    (4, 1)
+    Examples:
+        >>> argument_sets(50.0, 40.0), argument_sets(50.0, 200.0)
+        (4, 1)
     """
     return max(1, math.ceil(COLD * cache_bytes / set_bytes))
 
@@ -121,19 +114,13 @@ def measure(
 ) -> Timing:
     """Time launches in rotation, one for each argument set.
 
-    Parameters
-    ----------
-    graphs
-        Of the device.
-    launches
-        Each puts its kernels on CuPy's current stream and allocates nothing; one is timed warm,
-        `argument_sets` of them cold.
-    slowed
-        Why the clock is held down, as `roofline.bench.gpu.nvml.Monitor.slowed` says.
-    stop
-        When the median is known well enough.
-    span_s
-        Least time between two events. [s]
+    Args:
+        graphs: Of the device.
+        launches: Each puts its kernels on CuPy's current stream and allocates nothing; one is timed
+            warm, `argument_sets` of them cold.
+        slowed: Why the clock is held down, as `roofline.bench.gpu.nvml.Monitor.slowed` says.
+        stop: When the median is known well enough.
+        span_s: Least time between two events. [s]
     """
     with graphs.stream:
         for launch in launches:

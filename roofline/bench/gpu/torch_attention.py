@@ -66,12 +66,9 @@ LENGTHS: Final = (256, 512, 1024, 2048, 4096, 8192, 16384)
 def sdpa(name: str, kernel: str) -> Probe:
     """Probe of ``scaled_dot_product_attention`` with one of its kernels.
 
-    Parameters
-    ----------
-    name
-        As its file is called.
-    kernel
-        A member of ``torch.nn.attention.SDPBackend``.
+    Args:
+        name: As its file is called.
+        kernel: A member of ``torch.nn.attention.SDPBackend``.
     """
     return Probe(
         name=name,

@@ -20,19 +20,13 @@ def w4a16_gemv(
 ) -> tuple[Launch, ...]:
     """Launch for ``values @ ((weight - zero) · scale).T``.
 
-    Parameters
-    ----------
-    weight
-        Eight 4-bit weights per uint32, the first in the lowest bits: [outputs, depth / 8].
-    scale, zero
-        Of each group of 128 weights: [outputs, depth / 128].
-    values, output
-        Of shape [rows, depth] and [rows, outputs], at most 4 rows.
+    Args:
+        weight: Eight 4-bit weights per uint32, the first in the lowest bits: [outputs, depth / 8].
+        scale, zero: Of each group of 128 weights: [outputs, depth / 128].
+        values, output: Of shape [rows, depth] and [rows, outputs], at most 4 rows.
 
-    Raises
-    ------
-    InputError
-        If the kernel does not serve the shape.
+    Raises:
+        InputError: If the kernel does not serve the shape.
     """
     rows, depth = values.shape
     outputs = output.shape[1]

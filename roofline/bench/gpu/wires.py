@@ -22,14 +22,11 @@ RANKS: Final = (2, 4, 8)
 def collective(name: str, operation: Operation, way: str, ranks: Sequence[int] = RANKS) -> Probe:
     """Probe of an operation of NCCL on the first GPUs of a machine, in half precision.
 
-    Parameters
-    ----------
-    name
-        As its file is called.
-    operation, way
-        Keys of `roofline.cost.regimes.PATHS`; the way says what the wires are counted to carry.
-    ranks
-        GPUs that take part. [1]
+    Args:
+        name: As its file is called.
+        operation, way: Keys of `roofline.cost.regimes.PATHS`; the way says what the wires are
+            counted to carry.
+        ranks: GPUs that take part. [1]
     """
 
     def arguments(make: Maker, at: Shape) -> dict[str, object]:

@@ -59,10 +59,8 @@ def pack(kernel: Kernel) -> bytes:
 def unpack(label: Label, stored: bytes) -> Kernel:
     """The fit that bytes are of.
 
-    Raises
-    ------
-    ValueError, KeyError, TypeError
-        They are not what `pack` made.
+    Raises:
+        ValueError, KeyError, TypeError: They are not what `pack` made.
     """
     start = 4 + int.from_bytes(stored[:4], "little")
     head: dict[str, Any] = json.loads(stored[4:start])

@@ -32,23 +32,16 @@ ENGINE: Final = "another engine"
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A group of measured rows as the nearest fit that is not its own predicts them.
-
-    Attributes
-    ----------
-    kind, device, over
-        Of kernel; where the rows were measured; what the fit was carried over.
-    off
-        Logarithm of measured over predicted. [1]
-    log_sd
-        The fit's own spread. [1]
-    """
+    """A group of measured rows as the nearest fit that is not its own predicts them."""
 
     kind: str
     device: str
     over: str
+    """Of kernel; where the rows were measured; what the fit was carried over."""
     off: Array
+    """Logarithm of measured over predicted. [1]"""
     log_sd: Array
+    """The fit's own spread. [1]"""
 
     @property
     def added(self) -> float:

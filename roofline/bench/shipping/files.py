@@ -28,36 +28,26 @@ LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Row of the index: a fit's label, its kernel and its errors.
-
-    Attributes
-    ----------
-    device, provider, kind, variant
-        Parts of the fit's label.
-    kernel, version
-        Name of the measured kernel in its source, and the release it belongs to.
-    rows
-        Number of measurements that the fit was made from. [1]
-    median, mean, p90
-        Absolute errors on families of shapes left out, as shares of the measured time. [1]
-    inside
-        Share of those rows within their central 80 % interval. [1]
-    datasheet
-        Median error of the roofline at published rates. [1]
-    """
+    """Row of the index: a fit's label, its kernel and its errors."""
 
     device: str
     provider: str
     kind: str
     variant: str
+    """Parts of the fit's label."""
     kernel: str
     version: str
+    """Name of the measured kernel in its source, and the release it belongs to."""
     rows: int
+    """Number of measurements that the fit was made from. [1]"""
     median: float
     mean: float
     p90: float
+    """Absolute errors on families of shapes left out, as shares of the measured time. [1]"""
     inside: float
+    """Share of those rows within their central 80 % interval. [1]"""
     datasheet: float
+    """Median error of the roofline at published rates. [1]"""
 
     @property
     def label(self) -> Label:
@@ -84,10 +74,8 @@ def path_of(label: Label) -> Path:
 def entries() -> Mapping[Label, Entry]:
     """The index, by label.
 
-    Raises
-    ------
-    DocumentError
-        It is damaged.
+    Raises:
+        DocumentError: It is damaged.
     """
     found = {}
     with _index() as rows:
@@ -107,10 +95,8 @@ def entries() -> Mapping[Label, Entry]:
 def labels() -> tuple[Label, ...]:
     """Labels of all shipped fits, from the index alone: no archive is opened.
 
-    Raises
-    ------
-    DocumentError
-        The index is damaged.
+    Raises:
+        DocumentError: The index is damaged.
     """
     with _index() as rows:
         places = list(map(next(rows).index, WORDS[:4]))
@@ -136,10 +122,8 @@ def _index() -> Iterator[Iterator[list[str]]]:
 def fit_of(label: Label) -> Kernel:
     """A shipped fit.
 
-    Raises
-    ------
-    DocumentError
-        Its archive is damaged.
+    Raises:
+        DocumentError: Its archive is damaged.
     """
     path = path_of(label)
     try:
@@ -166,12 +150,9 @@ def _archive(path: Path) -> zipfile.ZipFile:
 def write(fits: Iterable[tuple[Entry, bytes]], into: Path) -> None:
     """Write an index and its archives; the same fits make the same bytes.
 
-    Parameters
-    ----------
-    fits
-        All of them, packed.
-    into
-        Folder, as `folder` is.
+    Args:
+        fits: All of them, packed.
+        into: Folder, as `folder` is.
     """
     ordered = sorted(fits, key=lambda fit: _order(fit[0]))
     archives: dict[tuple[str, str], list[tuple[Entry, bytes]]] = {}

@@ -71,12 +71,9 @@ side, and more threads would make other bytes."""
 def jobs_of(folder: Path, kinds: Iterable[str]) -> Iterator[tuple[Label, Group]]:
     """Groups of the newest release of each kernel, by what a fit of them is called.
 
-    Parameters
-    ----------
-    folder
-        Of measurements.
-    kinds
-        Keys of `FILES`.
+    Args:
+        folder: Of measurements.
+        kinds: Keys of `FILES`.
     """
     import pandas as pd
 

@@ -15,17 +15,12 @@ from roofline.hardware.catalog import gpu
 def predicted(kind: str, group: Group) -> Predicted:
     """Times of a group of rows by the shipped fit that is nearest to it.
 
-    Parameters
-    ----------
-    kind
-        Of measurements.
-    group
-        Rows of one device, library and format.
+    Args:
+        kind: Of measurements.
+        group: Rows of one device, library and format.
 
-    Raises
-    ------
-    MissingRateError
-        No kernel of that format was measured on a device like it.
+    Raises:
+        MissingRateError: No kernel of that format was measured on a device like it.
     """
     wanted = label_of(kind, group.name)
     device = gpu(group.name["gpu"])

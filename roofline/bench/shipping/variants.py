@@ -193,17 +193,13 @@ def _kernel(kind: str, name: Name) -> str:
 def label_of(kind: str, name: Name) -> Label:
     """Label of a group of measured rows.
 
-    Parameters
-    ----------
-    kind
-        Of measurements, a key of `KINDS`.
-    name
-        What the rows of the group have in common.
+    Args:
+        kind: Of measurements, a key of `KINDS`.
+        name: What the rows of the group have in common.
 
-    Examples
-    --------
-    >>> label_of("gemm", {"gpu": "h100_sxm", "backend": "trtllm", "dtype": "fp8"}).variant
-    'fp8'
+    Examples:
+        >>> label_of("gemm", {"gpu": "h100_sxm", "backend": "trtllm", "dtype": "fp8"}).variant
+        'fp8'
     """
     backend = name.get("backend") or "vidur"
     provider = PROVIDERS.get(backend, backend)

@@ -40,10 +40,8 @@ def taken(op: Op, rows: Any) -> Op:
 def joined(ops: Sequence[Op], rows: Sequence[int]) -> Op:
     """Lines of several operators, one after the other; a number that all have stays one.
 
-    Parameters
-    ----------
-    ops, rows
-        With dimensions of the same names, and how many rows each has. [1]
+    Args:
+        ops, rows: With dimensions of the same names, and how many rows each has. [1]
     """
     if len(ops) == 1:
         return ops[0]

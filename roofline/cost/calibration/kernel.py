@@ -184,16 +184,12 @@ def nearest(
     engine's own kernels before those of others. Kernels that are not an engine's are the user's own
     first, and those are also the first to stand for what an engine has no kernel of.
 
-    Parameters
-    ----------
-    labels, load
-        Of all fits there are, and how to get one.
-    gpu, provider
-        Device and engine that are asked about.
-    kind, variants
-        Of kernel; formats in the order in which they would do.
-    in_steps
-        Whether kernels that are `passed_over` in steps are only taken where there is no other.
+    Args:
+        labels, load: Of all fits there are, and how to get one.
+        gpu, provider: Device and engine that are asked about.
+        kind, variants: Of kernel; formats in the order in which they would do.
+        in_steps: Whether kernels that are `passed_over` in steps are only taken where there is no
+            other.
     """
     places: dict[tuple[str, str], list[Label]] = {}
     for label in labels:

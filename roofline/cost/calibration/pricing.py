@@ -342,14 +342,10 @@ def of_part(part: str, time: Array, model: Calibrated, dims: Dims, device: Machi
     out as the terms of `roofline.cost.kernels.experts` exceed it, with half of the launches each.
     Source: arithmetic; terms of a fit that are alike in shape trade places, their sum does not.
 
-    Parameters
-    ----------
-    part
-        ``"first"`` or ``"second"`` matrix, ``"around"`` them, or ``"none"``.
-    time
-        Of the whole. [s]
-    model, dims, device
-        Fit, columns and device.
+    Args:
+        part: ``"first"`` or ``"second"`` matrix, ``"around"`` them, or ``"none"``.
+        time: Of the whole. [s]
+        model, dims, device: Fit, columns and device.
     """
     if part == "none":
         return np.zeros(len(dims["rows"]))

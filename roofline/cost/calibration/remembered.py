@@ -165,10 +165,8 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
     thousand rows takes a few times as long as that of ten. Which fit it is from is not told: nobody
     asks that of a point among thousands.
 
-    Parameters
-    ----------
-    asked
-        Operators and who is asked.
+    Args:
+        asked: Operators and who is asked.
     """
     places: dict[Hashable, Hashable] = {}
     waiting: set[Hashable] = set()
@@ -206,17 +204,13 @@ def together(asked: Sequence[tuple[Remembered, Op]]) -> list[Told]:
 def at_once(calibration: Calibration, gpu: Gpu, ops: Sequence[Op]) -> list[Measured | None]:
     """Prices of operators of a step, with the fits that they are from.
 
-    Parameters
-    ----------
-    calibration, gpu
-        Who is asked, about which device. Only what was `Remembered` before is remembered.
-    ops
-        Any number; those that one kernel does are looked up at once.
+    Args:
+        calibration, gpu: Who is asked, about which device. Only what was `Remembered` before is
+            remembered.
+        ops: Any number; those that one kernel does are looked up at once.
 
-    Raises
-    ------
-    RooflineError
-        The device lacks the arithmetic of one of them.
+    Raises:
+        RooflineError: The device lacks the arithmetic of one of them.
     """
     if isinstance(calibration, Remembered):
         told = together([(calibration, op) for op in ops])
@@ -240,10 +234,8 @@ def _looked_up(
 ) -> list[Measured | None]:
     """Prices of operators of one sort; a memory knows which rows of their grids repeat.
 
-    Raises
-    ------
-    RooflineError
-        The device lacks their arithmetic.
+    Raises:
+        RooflineError: The device lacks their arithmetic.
     """
     wide = [grids.shape(each) for each in ops]
     if len(ops) == 1 and len(wide[0]) < 2:

@@ -28,10 +28,8 @@ FEW_TOKENS: Final = 128.0
 def sorted_out(op: Op) -> Iterator[tuple[Rows, Op]]:
     """Places of the rows of each sort, and the operator on them; nothing where all are of one.
 
-    Parameters
-    ----------
-    op
-        Of a step, over a scenario axis or of a single scenario.
+    Args:
+        op: Of a step, over a scenario axis or of a single scenario.
     """
     routed = "touched" in op.dims
     questions = _experts if routed else _QUESTIONS.get(op.kind)

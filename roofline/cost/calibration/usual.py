@@ -59,12 +59,9 @@ LOG_SD: Final = 0.2
 def usual(op: Op, gpu: Gpu, *, switched: bool = True) -> Measured | None:
     """Time of one execution of an operator as such kernels usually take; None for host loads.
 
-    Parameters
-    ----------
-    op, gpu
-        What runs on which device.
-    switched
-        Whether the devices of a node are joined by more than the host's PCIe.
+    Args:
+        op, gpu: What runs on which device.
+        switched: Whether the devices of a node are joined by more than the host's PCIe.
     """
     if op.kind == "collective":
         share = INTERCONNECT.memory if switched else THROUGH_HOST

@@ -82,16 +82,11 @@ def library(payload: Payload, engine: str) -> Iterator[tuple[str, str, float]]:
 def wire_seconds(payload: Payload, gpu: Gpu, found: Found, most: float) -> Measured | None:
     """Time of a collective over the links of a node; None where there are no such links.
 
-    Parameters
-    ----------
-    payload
-        What is moved.
-    gpu
-        The device.
-    found
-        The fit of the operation.
-    most
-        Largest tensor that the library takes. [B]
+    Args:
+        payload: What is moved.
+        gpu: The device.
+        found: The fit of the operation.
+        most: Largest tensor that the library takes. [B]
     """
     link = gpu.links.get("nvlink")
     if link is None:
@@ -115,14 +110,10 @@ def alltoall_of(
     The one-sided kind comes first, as in ``CommunicationFactory`` of TensorRT-LLM; the other
     prepares a dispatch by a kernel of its own. None for an exchange that leaves the switch.
 
-    Parameters
-    ----------
-    op
-        ``"dispatch"`` or ``"combine"``.
-    gpu
-        The device.
-    made
-        Format that the experts compute in: ``"nvfp4"``, ``"fp8"``, ``"bfloat16"``.
+    Args:
+        op: ``"dispatch"`` or ``"combine"``.
+        gpu: The device.
+        made: Format that the experts compute in: ``"nvfp4"``, ``"fp8"``, ``"bfloat16"``.
     """
     d, link = op.dims, gpu.links.get("nvlink")
     inside = op.name in ("dispatch", "combine") and not np.any(np.asarray(d["nodes"]) > 1)
@@ -147,12 +138,9 @@ def alltoall_of(
 def exchange_of(op: Op, gpu: Gpu) -> tuple[str, dict[str, Array]] | None:
     """Variant and columns of an exchange of tokens inside a node; None for one that leaves it.
 
-    Parameters
-    ----------
-    op
-        ``"dispatch"`` or ``"combine"``.
-    gpu
-        The device.
+    Args:
+        op: ``"dispatch"`` or ``"combine"``.
+        gpu: The device.
     """
     d, link = op.dims, gpu.links.get("nvlink")
     inside = op.name in ("dispatch", "combine") and not np.any(np.asarray(d["nodes"]) > 1)

@@ -91,14 +91,10 @@ def waves_of(form: Form, dims: Dims, machine: Machine) -> Array | None:
 def seconds(model: Calibrated, dims: Dims, machine: Machine) -> Array:
     """Time of each row. [s]
 
-    Parameters
-    ----------
-    model
-        Of the provider, kind, type and device.
-    dims
-        Columns of equal length.
-    machine
-        The device, at published rates.
+    Args:
+        model: Of the provider, kind, type and device.
+        dims: Columns of equal length.
+        machine: The device, at published rates.
     """
     out = np.empty(_length(dims))
     for rows in _chunks(len(out)):
@@ -160,11 +156,10 @@ def distinct(dims: Dims) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
     Of a step of many batches and contexts most operators see the batch only.
 
-    Examples
-    --------
-    >>> first, place = distinct({"m": np.array([8.0, 4.0, 8.0]), "n": np.array([1.0, 1.0, 1.0])})
-    >>> first.tolist(), place.tolist()
-    ([1, 0], [1, 0, 1])
+    Examples:
+        >>> first, place = distinct({"m": np.array([8.0, 4.0, 8.0]), "n": np.ones(3)})
+        >>> first.tolist(), place.tolist()
+        ([1, 0], [1, 0, 1])
     """
     columns = {id(column): column for column in dims.values()}.values()
     varying = [column for column in columns if (column != column[0]).any()]

@@ -54,16 +54,11 @@ def blocks(dims: Dims) -> tuple[Array, Array]:
 def row(scores: Array, fewer: Array, missed: Array, constants: Values) -> Array:
     """A block that chooses among some scores. [s]
 
-    Parameters
-    ----------
-    scores
-        Of a query. [1]
-    fewer
-        `THREADS` over those of the block. [1]
-    missed
-        Share of second readings that the cache does not have. [1]
-    constants
-        ``row``, ``lane``, ``refine``, ``far`` and ``narrow``.
+    Args:
+        scores: Of a query. [1]
+        fewer: `THREADS` over those of the block. [1]
+        missed: Share of second readings that the cache does not have. [1]
+        constants: ``row``, ``lane``, ``refine``, ``far`` and ``narrow``.
     """
     walked = constants["lane"] * scores + constants["refine"] * np.minimum(scores, HELD)
     far = constants["far"] * missed * scores * fewer

@@ -55,14 +55,10 @@ MEANINGS: Final[Mapping[str, str]] = {
 def prior(what: str, place: int, path: str) -> float:
     """Value of a constant where the rows cannot tell; seconds, or a share.
 
-    Parameters
-    ----------
-    what
-        ``"start"``, ``"message"`` or ``"efficiency"``.
-    place
-        Of the algorithm, from the shortest way to the widest. [1]
-    path
-        The algorithm.
+    Args:
+        what: ``"start"``, ``"message"`` or ``"efficiency"``.
+        place: Of the algorithm, from the shortest way to the widest. [1]
+        path: The algorithm.
     """
     order = min(place, len(STARTS_S) - 1)
     if what == "message":
@@ -87,16 +83,12 @@ def collective_dims(
 ) -> dict[str, Array]:
     """Columns of the form.
 
-    Parameters
-    ----------
-    payload
-        Tensor, whole, as `roofline.cost.regimes.PATHS` defines it. [B]
-    ranks
-        Devices. [1]
-    bytes_per_s
-        Published rate of a device's link, or of a node's network, in one direction. [B/s]
-    in_switch
-        1 where the switch can add this type of number, else 0. [1]
+    Args:
+        payload: Tensor, whole, as `roofline.cost.regimes.PATHS` defines it. [B]
+        ranks: Devices. [1]
+        bytes_per_s: Published rate of a device's link, or of a node's network, in one direction.
+            [B/s]
+        in_switch: 1 where the switch can add this type of number, else 0. [1]
     """
     return {
         "payload": payload,
@@ -111,10 +103,8 @@ def form(op: str, paths: Sequence[str]) -> Form:
 
     Source: start and slope per algorithm as in NCCL ``src/graph/tuning.cc``.
 
-    Parameters
-    ----------
-    op, paths
-        Keys of `roofline.cost.regimes.PATHS`.
+    Args:
+        op, paths: Keys of `roofline.cost.regimes.PATHS`.
     """
     units = {"start": "s", "message": "s", "efficiency": "1"}
     constants = [

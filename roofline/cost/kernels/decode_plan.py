@@ -27,7 +27,7 @@ MARGIN: Final = 1.1
 ``hopper/flash_prepare_scheduler.cu``)."""
 WIDE: Final = 256.0
 """Head width from which FlashInfer's blocks have 64 query rows at most."""
-ALWAYS: Final = 1e9
+ALWAYS: Final = 10.0**9
 """Batch of kernels that launch the reduction whatever the batch is."""
 LIGHT: Final = 4.0
 """Blocks per SM of its kernel without tensor cores, which is planned by its occupancy; assumed."""

@@ -70,14 +70,10 @@ def encoder_dims(
     A kernel is compiled for each head width: ``compiled`` sets widths apart in a residual table,
     four times as far as they are.
 
-    Parameters
-    ----------
-    batch, seq
-        Sequences and their tokens, all of which see each other. [1]
-    heads, head_dim
-        Heads of queries, as many of keys, and their width. [1]
-    kernel, generation
-        Family of the kernel, and of the device.
+    Args:
+        batch, seq: Sequences and their tokens, all of which see each other. [1]
+        heads, head_dim: Heads of queries, as many of keys, and their width. [1]
+        kernel, generation: Family of the kernel, and of the device.
     """
     triton = kernel == "triton"
     deep = np.ceil(head_dim / DEEP) * DEEP

@@ -26,25 +26,16 @@ def exchange_dims(
 ) -> dict[str, Array]:
     """Columns of the form.
 
-    Parameters
-    ----------
-    tokens
-        Of one device. [token]
-    hidden
-        Numbers of a token. [1]
-    copies
-        Times a token is sent: its experts, or the devices that they are on. [1]
-    experts
-        Of all devices. [1]
-    sms
-        Set aside for the exchange; 0 in the low-latency mode. [1]
-    width
-        Bytes per number: 1 where dispatch quantises to fp8, 2 of what is combined. [B]
-    bytes_per_s
-        Published rate of a device's link in one direction. [B/s]
-    crossing
-        Copies of a token that take the link: all of them if not stated, of an exchange between
-        nodes those that leave the node. [1]
+    Args:
+        tokens: Of one device. [token]
+        hidden: Numbers of a token. [1]
+        copies: Times a token is sent: its experts, or the devices that they are on. [1]
+        experts: Of all devices. [1]
+        sms: Set aside for the exchange; 0 in the low-latency mode. [1]
+        width: Bytes per number: 1 where dispatch quantises to fp8, 2 of what is combined. [B]
+        bytes_per_s: Published rate of a device's link in one direction. [B/s]
+        crossing: Copies of a token that take the link: all of them if not stated, of an exchange
+            between nodes those that leave the node. [1]
     """
     return {
         "tokens": tokens,

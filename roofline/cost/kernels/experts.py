@@ -75,24 +75,15 @@ def expert_dims(
     ``computeSelectedTileN`` of TensorRT-LLM and ``calculate_tile_tokens_dim`` of FlashInfer
     (``num_tokens * top_k / num_local_experts``); Marlin and Triton's matmul_ogs do alike.
 
-    Parameters
-    ----------
-    tokens
-        Of all groups of devices: each sorts what its experts take from them. [token]
-    hidden, inter
-        D, and F of one device. [1]
-    active, local
-        Experts of a token, and those on the device. [1]
-    matrices
-        Of an expert, 3 where it is gated. [1]
-    weight_width, width
-        Bytes per weight and activation. [B]
-    highest
-        Rows of the highest tile of the kernel, as `tallest`. [1]
-    rows, touched
-        Of the device's experts, as `roofline.cost.kernels.routing.Loads`. [1]
-    tiles
-        Tiles of each of `HEIGHTS`, the last one of each expert part full. [1]
+    Args:
+        tokens: Of all groups of devices: each sorts what its experts take from them. [token]
+        hidden, inter: D, and F of one device. [1]
+        active, local: Experts of a token, and those on the device. [1]
+        matrices: Of an expert, 3 where it is gated. [1]
+        weight_width, width: Bytes per weight and activation. [B]
+        highest: Rows of the highest tile of the kernel, as `tallest`. [1]
+        rows, touched: Of the device's experts, as `roofline.cost.kernels.routing.Loads`. [1]
+        tiles: Tiles of each of `HEIGHTS`, the last one of each expert part full. [1]
     """
     expected = np.maximum(tokens * active / local, 1.0)
     height = np.clip(2.0 ** np.ceil(np.log2(expected)), HEIGHTS[0], highest)

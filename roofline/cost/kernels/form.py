@@ -39,10 +39,8 @@ class Machine:
 def machine(gpu: Gpu, arithmetic: str) -> Machine:
     """What forms need of a device that computes in that type.
 
-    Raises
-    ------
-    MissingRateError
-        The device has no such arithmetic.
+    Raises:
+        MissingRateError: The device has no such arithmetic.
     """
     return Machine(
         gpu.rate(arithmetic),

@@ -101,16 +101,11 @@ def linear(
 
     Source: Williams, Waterman and Patterson 2009, Roofline, with a smooth knee (p-norm).
 
-    Parameters
-    ----------
-    width
-        Bytes per element of X as it is multiplied. [B]
-    stored
-        The same of W as it is stored, scales included; as X if not stated. [B]
-    quantised
-        Whether the time includes bringing 16-bit activations to that width.
-    output
-        Bytes per element of Y. [B]
+    Args:
+        width: Bytes per element of X as it is multiplied. [B]
+        stored: The same of W as it is stored, scales included; as X if not stated. [B]
+        quantised: Whether the time includes bringing 16-bit activations to that width.
+        output: Bytes per element of Y. [B]
     """
     weight = width if stored is None else stored
 

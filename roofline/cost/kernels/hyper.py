@@ -21,12 +21,9 @@ WIDTH: Final = 2.0
 def hyper_dims(tokens: Array, hidden: Array, streams: Array, sites: Array) -> dict[str, Array]:
     """Columns of the forms.
 
-    Parameters
-    ----------
-    tokens, hidden, streams
-        Tokens, model width and residual streams. [1]
-    sites
-        Parts of a layer that the time is of: two for a layer. [1]
+    Args:
+        tokens, hidden, streams: Tokens, model width and residual streams. [1]
+        sites: Parts of a layer that the time is of: two for a layer. [1]
     """
     return {"tokens": tokens, "hidden": hidden, "streams": streams, "sites": sites}
 

@@ -44,16 +44,11 @@ def with_projections(
 ) -> dict[str, Array]:
     """Columns of `ABSORBED`.
 
-    Parameters
-    ----------
-    dims
-        Of the attention in it: `roofline.cost.kernels.latent_schedule.latent_dims`.
-    heads
-        On the device. [1]
-    weight_width
-        Bytes per weight of a projection. [B]
-    faster
-        Rate of the projections' arithmetic over that of the attention. [1]
+    Args:
+        dims: Of the attention in it: `roofline.cost.kernels.latent_schedule.latent_dims`.
+        heads: On the device. [1]
+        weight_width: Bytes per weight of a projection. [B]
+        faster: Rate of the projections' arithmetic over that of the attention. [1]
     """
     return {**dims, "heads": heads, "weight_width": weight_width, "faster": faster}
 
@@ -72,16 +67,11 @@ def expanded_dims(
 
     Keys and values are made of every token of the context, as many as are new or more.
 
-    Parameters
-    ----------
-    batch, new, context
-        Sequences [1], new tokens and context [token].
-    heads
-        On the device. [1]
-    width, weight_width
-        Bytes per element of activations, and per weight of a projection. [B]
-    faster
-        Rate of the projections' arithmetic over that of the attention. [1]
+    Args:
+        batch, new, context: Sequences [1], new tokens and context [token].
+        heads: On the device. [1]
+        width, weight_width: Bytes per element of activations, and per weight of a projection. [B]
+        faster: Rate of the projections' arithmetic over that of the attention. [1]
     """
     own = sparse_columns.tokens(batch, new, context, 2.0)
     down, query, (up, depth), out = projections(heads, absorbed=False)

@@ -20,19 +20,15 @@ def padding(rows: Array, touched: Array) -> dict[int, Array]:
     The rows of an expert are taken as Poisson: as many tokens choose it, one by one, with a small
     chance. Source: the Poisson limit of the binomial distribution.
 
-    Parameters
-    ----------
-    rows
-        Of all experts of a device. [1]
-    touched
-        Experts that have any. [1]
+    Args:
+        rows: Of all experts of a device. [1]
+        touched: Experts that have any. [1]
 
-    Examples
-    --------
-    One row each: every expert has one tile, however small.
+    Examples:
+        One row each: every expert has one tile, however small.
 
-    >>> {height: float(tiles) for height, tiles in padding(np.array(8.0), np.array(8.0)).items()}
-    {8: 8.0, 16: 8.0, 32: 8.0, 64: 8.0, 128: 8.0, 256: 8.0}
+        >>> {rows: float(tiles) for rows, tiles in padding(np.array(8.0), np.array(8.0)).items()}
+        {8: 8.0, 16: 8.0, 32: 8.0, 64: 8.0, 128: 8.0, 256: 8.0}
     """
     each = rows / np.maximum(touched, TINY)
     return {height: touched * _tiles(each, height) for height in HEIGHTS}

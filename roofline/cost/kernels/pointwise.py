@@ -41,12 +41,9 @@ def stream(kind: str, traffic: float) -> Form:
 
     Source: every operand crosses memory once, as in `roofline.cost.linear.pointwise`.
 
-    Parameters
-    ----------
-    kind
-        ``"pointwise"`` or ``"quantize"``.
-    traffic
-        Read and written per element of the width. [B]
+    Args:
+        kind: ``"pointwise"`` or ``"quantize"``.
+        traffic: Read and written per element of the width. [B]
     """
 
     def seconds(dims: Dims, machine: Machine, constants: Mapping[str, float]) -> Array:

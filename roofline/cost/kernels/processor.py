@@ -190,12 +190,9 @@ def roofed_regime(dims: Dims, machine: Machine, constants: Values) -> Regimes:
 def missed(reuse: Array, capacity: float) -> Array:
     """Share of accesses that miss a cache, from none far below its capacity to all far above.
 
-    Parameters
-    ----------
-    reuse
-        Touched between two uses of what is accessed. [B]
-    capacity
-        Of the cache. [B]
+    Args:
+        reuse: Touched between two uses of what is accessed. [B]
+        capacity: Of the cache. [B]
     """
     share: Array = 1.0 / (1.0 + (capacity / reuse) ** SHARPNESS)
     return share

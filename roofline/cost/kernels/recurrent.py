@@ -139,18 +139,12 @@ def state_dims(
 ) -> dict[str, Array]:
     """Columns of the scan and of the steps.
 
-    Parameters
-    ----------
-    batch, new
-        B and T. [1]
-    key_heads, heads, key_dim, value_dim
-        k, h, R and P on the device. [1]
-    chunk
-        Q; 0 where it is not stated. [token]
-    alone
-        Whether one kernel does the whole scan with a state on each multiprocessor.
-    solved
-        Whether values are solved for first, as the delta rule does.
+    Args:
+        batch, new: B and T. [1]
+        key_heads, heads, key_dim, value_dim: k, h, R and P on the device. [1]
+        chunk: Q; 0 where it is not stated. [token]
+        alone: Whether one kernel does the whole scan with a state on each multiprocessor.
+        solved: Whether values are solved for first, as the delta rule does.
     """
     return {
         "batch": batch,

@@ -281,12 +281,9 @@ def beyond(hull: Hull, at: Array, apart: Array) -> Array:
 def with_waves(apart: Array, waves: Array | None, points: Array | None) -> Array:
     """Distances of the surface: those in the coordinates, and in `Form.waves` of rows and points.
 
-    Parameters
-    ----------
-    apart
-        `separation` of the rows. [octave]
-    waves, points
-        One row each; None where the form has none. [octave]
+    Args:
+        apart: `separation` of the rows. [octave]
+        waves, points: One row each; None where the form has none. [octave]
     """
     if waves is None or points is None:
         return apart

@@ -156,16 +156,11 @@ def busiest(
 ) -> Loads:
     """Mean over the draws of what decides the time of the busiest group; balanced if a is 0.
 
-    Parameters
-    ----------
-    tokens
-        Routed together, over all groups. [token]
-    experts, active, groups
-        E, k, and the groups of devices that experts are spread over. [1]
-    exponent
-        a of the power law, 0 for balanced loads. [1]
-    gate
-        `FREE`, `LIMITED` or `ALONE`.
+    Args:
+        tokens: Routed together, over all groups. [token]
+        experts, active, groups: E, k, and the groups of devices that experts are spread over. [1]
+        exponent: a of the power law, 0 for balanced loads. [1]
+        gate: `FREE`, `LIMITED` or `ALONE`.
     """
     held = ceil(experts / groups)
     found = []

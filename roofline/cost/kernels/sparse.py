@@ -59,16 +59,11 @@ def projections(
 ) -> dict[str, Array]:
     """Columns of the matrices that every new token is multiplied with.
 
-    Parameters
-    ----------
-    matrices
-        Outputs and depth of each on this device. [1]
-    like
-        A column of as many rows.
-    weight_width
-        Bytes per weight. [B]
-    faster
-        Rate of their arithmetic over that of the machine. [1]
+    Args:
+        matrices: Outputs and depth of each on this device. [1]
+        like: A column of as many rows.
+        weight_width: Bytes per weight. [B]
+        faster: Rate of their arithmetic over that of the machine. [1]
     """
     assert len(matrices) <= MOST, "a module of more matrices"
     zero = np.zeros_like(like)

@@ -16,12 +16,9 @@ BLOCK: Final = 128.0
 def tokens(batch: Array, new: Array, context: Array, width: float = 2.0) -> dict[str, Array]:
     """Sequences, new tokens of each, and its context with them; no projections, index, attention.
 
-    Parameters
-    ----------
-    batch, new, context
-        Sequences [1], new tokens and context [token].
-    width
-        Bytes per element of activations. [B]
+    Args:
+        batch, new, context: Sequences [1], new tokens and context [token].
+        width: Bytes per element of activations. [B]
     """
     batch, new, context = np.broadcast_arrays(batch, new, context)
     zero, one = np.zeros(batch.shape), np.ones(batch.shape)
@@ -65,24 +62,15 @@ def index(
 ) -> dict[str, Array]:
     """Columns of scores of all entries, and of the choice among them.
 
-    Parameters
-    ----------
-    dims
-        Of `tokens`.
-    heads, head_dim
-        Of the index, on the device. [1]
-    entry_bytes
-        Of the index key of an entry. [B]
-    top_k
-        Entries that a query attends to at most. [1]
-    ratio
-        Tokens of an entry. [token]
-    blocks
-        Entries that are chosen together. [1]
-    faster
-        Rate of the index's arithmetic over that of the machine. [1]
-    rows
-        Choices for each query: one, or one for each head of the index. [1]
+    Args:
+        dims: Of `tokens`.
+        heads, head_dim: Of the index, on the device. [1]
+        entry_bytes: Of the index key of an entry. [B]
+        top_k: Entries that a query attends to at most. [1]
+        ratio: Tokens of an entry. [token]
+        blocks: Entries that are chosen together. [1]
+        faster: Rate of the index's arithmetic over that of the machine. [1]
+        rows: Choices for each query: one, or one for each head of the index. [1]
     """
     new, context = dims["new"], dims["context"]
     one = np.ones_like(new)
@@ -115,18 +103,12 @@ def latent(
 ) -> dict[str, Array]:
     """Columns of attention to the best few of a latent cache, which all heads share.
 
-    Parameters
-    ----------
-    dims
-        Of `tokens`.
-    heads
-        On the device. [1]
-    latent, rope
-        Widths of the latent and of the rotated key. [1]
-    top_k
-        Tokens that a query attends to at most. [token]
-    kv_width
-        Bytes per element of the cache. [B]
+    Args:
+        dims: Of `tokens`.
+        heads: On the device. [1]
+        latent, rope: Widths of the latent and of the rotated key. [1]
+        top_k: Tokens that a query attends to at most. [token]
+        kv_width: Bytes per element of the cache. [B]
     """
     new, context = dims["new"], dims["context"]
     one = np.ones_like(new)
@@ -152,20 +134,13 @@ def compressed(
 ) -> dict[str, Array]:
     """Columns of attention to a window and to entries, or the best few of them.
 
-    Parameters
-    ----------
-    dims
-        Of `tokens`.
-    heads
-        On the device. [1]
-    head_dim
-        Width of the one key, which is the value too. [1]
-    window, ratio
-        Tokens seen as they are, and tokens of an entry; 0 without entries. [token]
-    top_k
-        Entries that a query attends to at most; None for all. [1]
-    kv_width
-        Bytes per element of the cache. [B]
+    Args:
+        dims: Of `tokens`.
+        heads: On the device. [1]
+        head_dim: Width of the one key, which is the value too. [1]
+        window, ratio: Tokens seen as they are, and tokens of an entry; 0 without entries. [token]
+        top_k: Entries that a query attends to at most; None for all. [1]
+        kv_width: Bytes per element of the cache. [B]
     """
     new, context = dims["new"], dims["context"]
     one = np.ones_like(new)
@@ -197,18 +172,12 @@ def grouped(
 ) -> dict[str, Array]:
     """Columns of attention to chosen keys, of which a group of heads has its own.
 
-    Parameters
-    ----------
-    dims
-        Of `tokens`.
-    heads, kv_heads
-        On the device. [1]
-    head_dim
-        Width of a head. [1]
-    top_k
-        Tokens that a query attends to at most. [token]
-    kv_width
-        Bytes per element of the cache. [B]
+    Args:
+        dims: Of `tokens`.
+        heads, kv_heads: On the device. [1]
+        head_dim: Width of a head. [1]
+        top_k: Tokens that a query attends to at most. [token]
+        kv_width: Bytes per element of the cache. [B]
     """
     new, context = dims["new"], dims["context"]
     one = np.ones_like(new)
@@ -231,16 +200,11 @@ def dense(
 ) -> dict[str, Array]:
     """Columns of attention to all keys, made of the latent for each head.
 
-    Parameters
-    ----------
-    dims
-        Of `tokens`.
-    heads
-        On the device. [1]
-    key, value
-        Widths of a key and a value. [1]
-    width
-        Bytes per element of keys and values. [B]
+    Args:
+        dims: Of `tokens`.
+        heads: On the device. [1]
+        key, value: Widths of a key and a value. [1]
+        width: Bytes per element of keys and values. [B]
     """
     new, context = dims["new"], dims["context"]
     one = np.ones_like(new)

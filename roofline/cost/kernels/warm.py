@@ -31,22 +31,17 @@ def warm_seconds(traffic: Array, machine: Machine, cache: float, memory: float) 
     What exceeds the cache's capacity goes through device memory. Source: roofline per level of
     the memory, Ilic, Pratas and Sousa 2014, Cache-aware Roofline.
 
-    Parameters
-    ----------
-    traffic
-        Read and written. [B]
-    machine
-        The device, at published rates.
-    cache, memory
-        Shares of the rates of cache and device memory that are reached. [1]
+    Args:
+        traffic: Read and written. [B]
+        machine: The device, at published rates.
+        cache, memory: Shares of the rates of cache and device memory that are reached. [1]
 
-    Examples
-    --------
-    Half of 100 MB fits in a cache of 50 MB and 10 TB/s; the rest takes 2 TB/s:
+    Examples:
+        Half of 100 MB fits in a cache of 50 MB and 10 TB/s; the rest takes 2 TB/s:
 
-    >>> gpu = Machine(1e15, 2e12, 5e7, 1e13, 132)
-    >>> float(warm_seconds(np.array(1e8), gpu, 1.0, 1.0)) == 5e-6 + 25e-6
-    True
+        >>> gpu = Machine(1e15, 2e12, 5e7, 1e13, 132)
+        >>> float(warm_seconds(np.array(1e8), gpu, 1.0, 1.0)) == 5e-6 + 25e-6
+        True
     """
     kept = np.minimum(traffic, machine.l2_bytes)
     found: Array = kept / (cache * cache_bytes_per_s(machine))
@@ -59,18 +54,13 @@ def through(traffic: Array, footprint: Array, machine: Machine, constants: Value
     Source: roofline per level of the memory, Ilic, Pratas and Sousa 2014, Cache-aware Roofline; a
     set that is used in a cycle is evicted as a whole, Belady 1966.
 
-    Parameters
-    ----------
-    traffic
-        Read and written. [B]
-    footprint
-        Different bytes that are touched: more than the cache holds are evicted before they are
-        used again. [B]
-    machine
-        The device.
-    constants
-        ``cache`` and ``memory``, shares of the rates; ``held``, the share of the cache's capacity
-        that holds a working set.
+    Args:
+        traffic: Read and written. [B]
+        footprint: Different bytes that are touched: more than the cache holds are evicted before
+            they are used again. [B]
+        machine: The device.
+        constants: ``cache`` and ``memory``, shares of the rates; ``held``, the share of the cache's
+            capacity that holds a working set.
     """
     kept: Array | float = 0.0
     if machine.l2_bytes:

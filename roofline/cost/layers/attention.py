@@ -132,12 +132,9 @@ def mask_of(p: Pass) -> Mask:
 def index(p: Pass, part: Indexer, layers: int, **attention: Number) -> Iterator[Op]:
     """Projections of the indexer, and the scores it gives to every cached token.
 
-    Parameters
-    ----------
-    p, part, layers
-        Step, indexer, and layers that have it.
-    attention
-        Dimensions of the attention that it chooses for, by which kernels are told apart.
+    Args:
+        p, part, layers: Step, indexer, and layers that have it.
+        attention: Dimensions of the attention that it chooses for, by which kernels are told apart.
     """
     if not part.computes:
         return

@@ -59,20 +59,13 @@ def product(
 ) -> Iterator[Op]:
     """Matrix product with its bias, after the conversion of activations that its format wants.
 
-    Parameters
-    ----------
-    p
-        The step.
-    name, role
-        Of the operator; of the matrix, where that is not the same.
-    n, k
-        Output and input width on this device. [1]
-    layers
-        How often. [1]
-    biased
-        Outputs with a bias. [1]
-    tokens
-        Rows, if not all new tokens. [token]
+    Args:
+        p: The step.
+        name, role: Of the operator; of the matrix, where that is not the same.
+        n, k: Output and input width on this device. [1]
+        layers: How often. [1]
+        biased: Outputs with a bias. [1]
+        tokens: Rows, if not all new tokens. [token]
     """
     made = p.made(role or name)
     m = p.tokens if tokens is None else tokens

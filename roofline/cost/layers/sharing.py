@@ -13,14 +13,10 @@ from roofline.cost.work import Number, Op
 def gathered(p: Pass, new: Number, cache: Number, layers: int) -> Iterator[Op]:
     """Keys and values of the whole context on every device that shares it, before prefill attends.
 
-    Parameters
-    ----------
-    p, layers
-        The step; how often.
-    new
-        New tokens of each sequence. [token]
-    cache
-        Keys and values of the whole context that one device attends to. [B]
+    Args:
+        p, layers: The step; how often.
+        new: New tokens of each sequence. [token]
+        cache: Keys and values of the whole context that one device attends to. [B]
     """
     cp = p.deployment.layout.cp
     if np.all(np.asarray(cp) == 1) or is_one(new) or p.deployment.options.ring_attention:
@@ -37,14 +33,10 @@ def shared(p: Pass, op: Op, *, cache: Number, out: Number) -> Iterator[Op]:
     ring while it attends. Decode: each device attends to 1/c of the cache, and outputs are added
     up with the weights of their softmax.
 
-    Parameters
-    ----------
-    p, op
-        The step; attention as if there were no group.
-    cache
-        Keys and values of the whole context that one device attends to. [B]
-    out
-        Width of a query's output on one device, with its two 16-bit softmax sums. [1]
+    Args:
+        p, op: The step; attention as if there were no group.
+        cache: Keys and values of the whole context that one device attends to. [B]
+        out: Width of a query's output on one device, with its two 16-bit softmax sums. [1]
     """
     cp = p.deployment.layout.cp
     if np.all(np.asarray(cp) == 1):

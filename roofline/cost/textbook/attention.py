@@ -12,19 +12,14 @@ def attention_flops(batch: Number, context: Number, new: Number, d_model: Number
 
     Source: Stanford CS336 (2025) lecture 10, attention layers.
 
-    Parameters
-    ----------
-    batch
-        Sequences B. [1]
-    context, new
-        S keys and T queries of each. [token]
-    d_model
-        D = N·H. [1]
+    Args:
+        batch: Sequences B. [1]
+        context, new: S keys and T queries of each. [token]
+        d_model: D = N·H. [1]
 
-    Examples
-    --------
-    >>> attention_flops(1, context=3, new=2, d_model=5)
-    120.0
+    Examples:
+        >>> attention_flops(1, context=3, new=2, d_model=5)
+        120.0
     """
     return 4.0 * batch * context * new * d_model
 
@@ -36,21 +31,15 @@ def attention_bytes(
 
     Source: Stanford CS336 (2025) lecture 10, attention layers.
 
-    Parameters
-    ----------
-    batch
-        Sequences B. [1]
-    context, new
-        S keys and T queries of each. [token]
-    d_model
-        D = N·H. [1]
-    width
-        Bytes per element. [B]
+    Args:
+        batch: Sequences B. [1]
+        context, new: S keys and T queries of each. [token]
+        d_model: D = N·H. [1]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> attention_bytes(1, context=3, new=2, d_model=5)
-    100.0
+    Examples:
+        >>> attention_bytes(1, context=3, new=2, d_model=5)
+        100.0
     """
     return width * (2.0 * batch * context * d_model + 2.0 * batch * new * d_model)
 
@@ -63,17 +52,13 @@ def attention_intensity(context: Number, new: Number, group: Number = 1.0) -> Nu
     Source: Stanford CS336 (2025) lecture 10 for MHA; How to Scale Your Model (2025),
     "Transformers", question 4, for GQA.
 
-    Parameters
-    ----------
-    context, new
-        S keys and T queries. [token]
-    group
-        Query heads per key/value head G; 1 is MHA. [1]
+    Args:
+        context, new: S keys and T queries. [token]
+        group: Query heads per key/value head G; 1 is MHA. [1]
 
-    Examples
-    --------
-    >>> attention_intensity(4096, 4096), attention_intensity(7, 1, group=7)
-    (2048.0, 3.5)
+    Examples:
+        >>> attention_intensity(4096, 4096), attention_intensity(7, 1, group=7)
+        (2048.0, 3.5)
     """
     return 1.0 * context * new * group / (context + new * group)
 
@@ -85,19 +70,14 @@ def attention_to_matmul_flops(tokens: Number, d_model: Number, ff_multiple: Numb
 
     Source: How to Scale Your Model (2025), "Transformers", cost of attention.
 
-    Parameters
-    ----------
-    tokens
-        Sequence length T. [token]
-    d_model
-        D = N·H. [1]
-    ff_multiple
-        F / D. [1]
+    Args:
+        tokens: Sequence length T. [token]
+        d_model: D = N·H. [1]
+        ff_multiple: F / D. [1]
 
-    Examples
-    --------
-    >>> attention_to_matmul_flops(8192, d_model=1024)
-    1.0
+    Examples:
+        >>> attention_to_matmul_flops(8192, d_model=1024)
+        1.0
     """
     return 4.0 * tokens * d_model / (2.0 * (4.0 + 3.0 * ff_multiple) * d_model**2)
 
@@ -107,16 +87,12 @@ def equal_flops_tokens(d_model: Number, ff_multiple: Number = 4.0) -> Number:
 
     Source: How to Scale Your Model (2025), "Transformers", cost of attention and question 5.
 
-    Parameters
-    ----------
-    d_model
-        D = N·H. [1]
-    ff_multiple
-        F / D; 0 compares with the attention projections alone. [1]
+    Args:
+        d_model: D = N·H. [1]
+        ff_multiple: F / D; 0 compares with the attention projections alone. [1]
 
-    Examples
-    --------
-    >>> equal_flops_tokens(1024), equal_flops_tokens(1024, ff_multiple=0)
-    (8192.0, 2048.0)
+    Examples:
+        >>> equal_flops_tokens(1024), equal_flops_tokens(1024, ff_multiple=0)
+        (8192.0, 2048.0)
     """
     return d_model * (4.0 + 3.0 * ff_multiple) / 2.0

@@ -11,17 +11,13 @@ def ridge(flops_per_s: Number, bytes_per_s: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "Rooflines".
 
-    Parameters
-    ----------
-    flops_per_s
-        Peak arithmetic. [FLOP/s]
-    bytes_per_s
-        Memory rate. [B/s]
+    Args:
+        flops_per_s: Peak arithmetic. [FLOP/s]
+        bytes_per_s: Memory rate. [B/s]
 
-    Examples
-    --------
-    >>> ridge(312e12, 1.5e12)
-    208.0
+    Examples:
+        >>> ridge(312e12, 1.5e12)
+        208.0
     """
     return flops_per_s / bytes_per_s
 
@@ -34,17 +30,13 @@ def critical_batch(ridge_point: Number, weight_width: Number = 2.0) -> Number:
     Source: How to Scale Your Model (2025), "Rooflines"; kipply (2022), Transformer Inference
     Arithmetic, "batch size".
 
-    Parameters
-    ----------
-    ridge_point
-        Peak arithmetic over memory rate. [FLOP/B]
-    weight_width
-        Bytes per weight. [B]
+    Args:
+        ridge_point: Peak arithmetic over memory rate. [FLOP/B]
+        weight_width: Bytes per weight. [B]
 
-    Examples
-    --------
-    >>> critical_batch(240), critical_batch(240, weight_width=1)
-    (240.0, 120.0)
+    Examples:
+        >>> critical_batch(240), critical_batch(240, weight_width=1)
+        (240.0, 120.0)
     """
     return ridge_point * weight_width / 2.0
 
@@ -54,21 +46,15 @@ def math_time(flops: Number, flops_per_s: Number, chips: Number = 1.0, mfu: Numb
 
     Source: How to Scale Your Model (2025), "Rooflines".
 
-    Parameters
-    ----------
-    flops
-        Arithmetic of all chips together. [FLOP]
-    flops_per_s
-        Peak of one chip. [FLOP/s]
-    chips
-        Chips that share it evenly. [1]
-    mfu
-        Part of the peak that is reached. [1]
+    Args:
+        flops: Arithmetic of all chips together. [FLOP]
+        flops_per_s: Peak of one chip. [FLOP/s]
+        chips: Chips that share it evenly. [1]
+        mfu: Part of the peak that is reached. [1]
 
-    Examples
-    --------
-    >>> math_time(1e15, 1e15), math_time(1e15, 1e15, chips=4, mfu=0.5)
-    (1.0, 0.5)
+    Examples:
+        >>> math_time(1e15, 1e15), math_time(1e15, 1e15, chips=4, mfu=0.5)
+        (1.0, 0.5)
     """
     return flops / (chips * flops_per_s * mfu)
 
@@ -78,19 +64,14 @@ def memory_time(moved_bytes: Number, bytes_per_s: Number, chips: Number = 1.0) -
 
     Source: How to Scale Your Model (2025), "Rooflines".
 
-    Parameters
-    ----------
-    moved_bytes
-        Traffic of all chips together. [B]
-    bytes_per_s
-        Rate of one chip. [B/s]
-    chips
-        Chips that share it evenly. [1]
+    Args:
+        moved_bytes: Traffic of all chips together. [B]
+        bytes_per_s: Rate of one chip. [B/s]
+        chips: Chips that share it evenly. [1]
 
-    Examples
-    --------
-    >>> memory_time(6e12, 1e12, chips=3)
-    2.0
+    Examples:
+        >>> memory_time(6e12, 1e12, chips=3)
+        2.0
     """
     return moved_bytes / (chips * bytes_per_s)
 
@@ -104,19 +85,14 @@ def two_chip_threshold(
 
     Source: How to Scale Your Model (2025), "Rooflines", network communication.
 
-    Parameters
-    ----------
-    flops_per_s
-        Peak of one chip. [FLOP/s]
-    link_bytes_per_s
-        Link between them, in one direction. [B/s]
-    width
-        Bytes per partial sum. [B]
+    Args:
+        flops_per_s: Peak of one chip. [FLOP/s]
+        link_bytes_per_s: Link between them, in one direction. [B/s]
+        width: Bytes per partial sum. [B]
 
-    Examples
-    --------
-    >>> two_chip_threshold(100e12, 50e9)
-    4000.0
+    Examples:
+        >>> two_chip_threshold(100e12, 50e9)
+        4000.0
     """
     return width * flops_per_s / link_bytes_per_s
 
@@ -126,15 +102,12 @@ def ratio(before: Number, after: Number) -> Number:
 
     Source: definition.
 
-    Parameters
-    ----------
-    before, after
-        Same quantity, same unit. [1]
+    Args:
+        before, after: Same quantity, same unit. [1]
 
-    Examples
-    --------
-    >>> ratio(3.0, 2.0)
-    1.5
+    Examples:
+        >>> ratio(3.0, 2.0)
+        1.5
     """
     return before / after
 
@@ -144,14 +117,11 @@ def saving(before: Number, after: Number) -> Number:
 
     Source: definition.
 
-    Parameters
-    ----------
-    before, after
-        Same quantity, same unit. [1]
+    Args:
+        before, after: Same quantity, same unit. [1]
 
-    Examples
-    --------
-    >>> saving(4.0, 1.0)
-    0.75
+    Examples:
+        >>> saving(4.0, 1.0)
+        0.75
     """
     return 1.0 - after / before

@@ -16,19 +16,14 @@ def all_gather_time(payload: Number, bytes_per_s: Number, ranks: Number = math.i
 
     Source: How to Scale Your Model (2025), "GPUs", intra-node collectives.
 
-    Parameters
-    ----------
-    payload
-        Whole tensor V, of which each device holds 1/N. [B]
-    bytes_per_s
-        Rate out of a device W, in one direction. [B/s]
-    ranks
-        Devices N; without it, the limit of many. [1]
+    Args:
+        payload: Whole tensor V, of which each device holds 1/N. [B]
+        bytes_per_s: Rate out of a device W, in one direction. [B/s]
+        ranks: Devices N; without it, the limit of many. [1]
 
-    Examples
-    --------
-    >>> all_gather_time(8e9, 1e9, ranks=4), all_gather_time(8e9, 1e9)
-    (6.0, 8.0)
+    Examples:
+        >>> all_gather_time(8e9, 1e9, ranks=4), all_gather_time(8e9, 1e9)
+        (6.0, 8.0)
     """
     return payload * (1.0 - 1.0 / ranks) / bytes_per_s
 
@@ -40,17 +35,13 @@ def all_gather_rate(bytes_per_s: Number, ranks: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "GPUs", cross-node collectives.
 
-    Parameters
-    ----------
-    bytes_per_s
-        Link from each child W, in one direction. [B/s]
-    ranks
-        Children of the level N. [1]
+    Args:
+        bytes_per_s: Link from each child W, in one direction. [B/s]
+        ranks: Children of the level N. [1]
 
-    Examples
-    --------
-    >>> all_gather_rate(300e9, ranks=4)
-    400000000000.0
+    Examples:
+        >>> all_gather_rate(300e9, ranks=4)
+        400000000000.0
     """
     return bytes_per_s * ranks / (ranks - 1.0)
 
@@ -62,19 +53,14 @@ def all_reduce_time(payload: Number, bytes_per_s: Number, ranks: Number = math.i
 
     Source: How to Scale Your Model (2025), "GPUs", intra-node collectives.
 
-    Parameters
-    ----------
-    payload
-        Tensor V on each device. [B]
-    bytes_per_s
-        Rate out of a device W, in one direction. [B/s]
-    ranks
-        Devices N; without it, the limit of many. [1]
+    Args:
+        payload: Tensor V on each device. [B]
+        bytes_per_s: Rate out of a device W, in one direction. [B/s]
+        ranks: Devices N; without it, the limit of many. [1]
 
-    Examples
-    --------
-    >>> all_reduce_time(8e9, 1e9, ranks=4)
-    12.0
+    Examples:
+        >>> all_reduce_time(8e9, 1e9, ranks=4)
+        12.0
     """
     return 2.0 * all_gather_time(payload, bytes_per_s, ranks)
 
@@ -87,17 +73,13 @@ def switch_all_reduce_time(payload: Number, bytes_per_s: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "GPUs", in network reductions.
 
-    Parameters
-    ----------
-    payload
-        Tensor V on each device. [B]
-    bytes_per_s
-        Rate out of a device W, in one direction. [B/s]
+    Args:
+        payload: Tensor V on each device. [B]
+        bytes_per_s: Rate out of a device W, in one direction. [B/s]
 
-    Examples
-    --------
-    >>> switch_all_reduce_time(8e9, 1e9)
-    8.0
+    Examples:
+        >>> switch_all_reduce_time(8e9, 1e9)
+        8.0
     """
     return payload / bytes_per_s
 
@@ -110,19 +92,14 @@ def all_to_all_time(payload: Number, bytes_per_s: Number, ranks: Number) -> Numb
 
     Source: How to Scale Your Model (2025), "GPUs", intra-node collectives.
 
-    Parameters
-    ----------
-    payload
-        Tensor of all devices together V. [B]
-    bytes_per_s
-        Rate out of a device W, in one direction. [B/s]
-    ranks
-        Devices N. [1]
+    Args:
+        payload: Tensor of all devices together V. [B]
+        bytes_per_s: Rate out of a device W, in one direction. [B/s]
+        ranks: Devices N. [1]
 
-    Examples
-    --------
-    >>> all_to_all_time(16e9, 1e9, ranks=4)
-    3.0
+    Examples:
+        >>> all_to_all_time(16e9, 1e9, ranks=4)
+        3.0
     """
     return all_gather_time(payload, bytes_per_s, ranks) / ranks
 
@@ -132,19 +109,14 @@ def latency_bound_bytes(bytes_per_s: Number, hop_seconds: Number, ranks: Number)
 
     Source: How to Scale Your Model (2025), "Inference", appendix C.
 
-    Parameters
-    ----------
-    bytes_per_s
-        Rate out of a device W, in one direction. [B/s]
-    hop_seconds
-        Fixed time of a message to the neighbour. [s]
-    ranks
-        Devices N. [1]
+    Args:
+        bytes_per_s: Rate out of a device W, in one direction. [B/s]
+        hop_seconds: Fixed time of a message to the neighbour. [s]
+        ranks: Devices N. [1]
 
-    Examples
-    --------
-    >>> latency_bound_bytes(50e9, hop_seconds=2e-6, ranks=4)
-    400000.0
+    Examples:
+        >>> latency_bound_bytes(50e9, hop_seconds=2e-6, ranks=4)
+        400000.0
     """
     return ranks * bytes_per_s * hop_seconds
 
@@ -154,17 +126,13 @@ def node_rate(ranks: Number, bytes_per_s: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "GPUs", quiz 2.
 
-    Parameters
-    ----------
-    ranks
-        Devices of the node N. [1]
-    bytes_per_s
-        Rate out of a device W, in one direction. [B/s]
+    Args:
+        ranks: Devices of the node N. [1]
+        bytes_per_s: Rate out of a device W, in one direction. [B/s]
 
-    Examples
-    --------
-    >>> node_rate(4, 300e9)
-    1200000000000.0
+    Examples:
+        >>> node_rate(4, 300e9)
+        1200000000000.0
     """
     return 1.0 * ranks * bytes_per_s
 
@@ -185,25 +153,17 @@ def tensor_parallel_time(
     Source: kipply (2022), Transformer Inference Arithmetic, Gopher at a batch of 512, which leaves
     the width out.
 
-    Parameters
-    ----------
-    batch
-        Tokens B. [token]
-    d_model
-        D. [1]
-    layers
-        L. [1]
-    bytes_per_s
-        Rate out of a device W, in one direction. [B/s]
-    width
-        Bytes per element; 1 counts elements. [B]
-    ranks
-        Devices N; without it, the limit of many. [1]
+    Args:
+        batch: Tokens B. [token]
+        d_model: D. [1]
+        layers: L. [1]
+        bytes_per_s: Rate out of a device W, in one direction. [B/s]
+        width: Bytes per element; 1 counts elements. [B]
+        ranks: Devices N; without it, the limit of many. [1]
 
-    Examples
-    --------
-    >>> tensor_parallel_time(10, d_model=1000, layers=25, bytes_per_s=1e6)
-    2.0
+    Examples:
+        >>> tensor_parallel_time(10, d_model=1000, layers=25, bytes_per_s=1e6)
+        2.0
     """
     payload = tensor_bytes(batch, d_model, width)
     return 2.0 * layers * all_reduce_time(payload, bytes_per_s, ranks)
@@ -214,18 +174,13 @@ def tensor_parallel_latency(layers: Number, hop_seconds: Number, steps: Number =
 
     Source: kipply (2022), Transformer Inference Arithmetic, Gopher at a small batch.
 
-    Parameters
-    ----------
-    layers
-        L. [1]
-    hop_seconds
-        Fixed time of a step of communication. [s]
-    steps
-        Steps of a layer: two all-reduces of two halves. [1]
+    Args:
+        layers: L. [1]
+        hop_seconds: Fixed time of a step of communication. [s]
+        steps: Steps of a layer: two all-reduces of two halves. [1]
 
-    Examples
-    --------
-    >>> tensor_parallel_latency(50, hop_seconds=0.01)
-    2.0
+    Examples:
+        >>> tensor_parallel_latency(50, hop_seconds=0.01)
+        2.0
     """
     return 1.0 * layers * steps * hop_seconds

@@ -23,17 +23,13 @@ def calibration_flops(parameters: Number, tokens: Number = CALIBRATION_TOKENS) -
     Source: Frantar et al. 2022 (arXiv 2210.17323), section 4, for what is computed; 2 FLOP per
     parameter and token.
 
-    Parameters
-    ----------
-    parameters
-        N. [parameter]
-    tokens
-        D of the calibration set. [token]
+    Args:
+        parameters: N. [parameter]
+        tokens: D of the calibration set. [token]
 
-    Examples
-    --------
-    >>> calibration_flops(7e9, tokens=1000)
-    14000000000000.0
+    Examples:
+        >>> calibration_flops(7e9, tokens=1000)
+        14000000000000.0
     """
     return matmul_flops(tokens, parameters, 1.0)
 
@@ -46,17 +42,13 @@ def qat_flops(parameters: Number, tokens: Number) -> Number:
     Source: Liu et al. 2023 (arXiv 2305.17888, LLM-QAT) and Ainslie et al. 2023 (arXiv 2305.13245,
     uptraining to GQA) for what is trained; 6 FLOP per parameter and token.
 
-    Parameters
-    ----------
-    parameters
-        N. [parameter]
-    tokens
-        D trained on. [token]
+    Args:
+        parameters: N. [parameter]
+        tokens: D trained on. [token]
 
-    Examples
-    --------
-    >>> qat_flops(7e9, tokens=1000)
-    42000000000000.0
+    Examples:
+        >>> qat_flops(7e9, tokens=1000)
+        42000000000000.0
     """
     return training_flops(parameters, tokens)
 
@@ -69,18 +61,14 @@ def distillation_flops(student: Number, teacher: Number, tokens: Number) -> Numb
     Source: Muralidharan et al. 2024 (arXiv 2407.14679, Minitron), section 3, retraining on the
     logits of the unpruned network.
 
-    Parameters
-    ----------
-    student, teacher
-        N of each. [parameter]
-    tokens
-        D trained on. [token]
+    Args:
+        student, teacher: N of each. [parameter]
+        tokens: D trained on. [token]
 
-    Examples
-    --------
-    A student half as large costs 5/6 of training the teacher on as many tokens:
+    Examples:
+        A student half as large costs 5/6 of training the teacher on as many tokens:
 
-    >>> distillation_flops(1.0, 2.0, tokens=6.0) / training_flops(2.0, 6.0)
-    0.8333333333333334
+        >>> distillation_flops(1.0, 2.0, tokens=6.0) / training_flops(2.0, 6.0)
+        0.8333333333333334
     """
     return training_flops(student, tokens) + calibration_flops(teacher, tokens)

@@ -11,17 +11,13 @@ def matmul_flops(batch: Number, d_in: Number, d_out: Number) -> Number:
 
     Source: Stanford CS336 (2025) lecture 10, "arithmetic intensity".
 
-    Parameters
-    ----------
-    batch
-        Rows B. [token]
-    d_in, d_out
-        D and F. [1]
+    Args:
+        batch: Rows B. [token]
+        d_in, d_out: D and F. [1]
 
-    Examples
-    --------
-    >>> matmul_flops(2, 3, 5)
-    60.0
+    Examples:
+        >>> matmul_flops(2, 3, 5)
+        60.0
     """
     return 2.0 * batch * d_in * d_out
 
@@ -31,19 +27,14 @@ def matmul_bytes(batch: Number, d_in: Number, d_out: Number, width: Number = 2.0
 
     Source: Stanford CS336 (2025) lecture 10, "arithmetic intensity".
 
-    Parameters
-    ----------
-    batch
-        Rows B. [token]
-    d_in, d_out
-        D and F. [1]
-    width
-        Bytes per element. [B]
+    Args:
+        batch: Rows B. [token]
+        d_in, d_out: D and F. [1]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> matmul_bytes(2, 3, 5)
-    62.0
+    Examples:
+        >>> matmul_bytes(2, 3, 5)
+        62.0
     """
     return width * (batch * d_in + d_in * d_out + batch * d_out)
 
@@ -53,19 +44,14 @@ def matmul_intensity(batch: Number, d_in: Number, d_out: Number, width: Number =
 
     Source: Stanford CS336 (2025) lecture 10, "arithmetic intensity".
 
-    Parameters
-    ----------
-    batch
-        Rows B. [token]
-    d_in, d_out
-        D and F. [1]
-    width
-        Bytes per element. [B]
+    Args:
+        batch: Rows B. [token]
+        d_in, d_out: D and F. [1]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> matmul_intensity(3, 3, 3)
-    1.0
+    Examples:
+        >>> matmul_intensity(3, 3, 3)
+        1.0
     """
     return matmul_flops(batch, d_in, d_out) / matmul_bytes(batch, d_in, d_out, width)
 
@@ -75,17 +61,13 @@ def per_example_matmul_intensity(d_in: Number, d_out: Number, width: Number) -> 
 
     Source: How to Scale Your Model (2025), "Rooflines", question on batched weights.
 
-    Parameters
-    ----------
-    d_in, d_out
-        D and F. [1]
-    width
-        Bytes per element. [B]
+    Args:
+        d_in, d_out: D and F. [1]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> per_example_matmul_intensity(4, 4, width=1)
-    1.3333333333333333
+    Examples:
+        >>> per_example_matmul_intensity(4, 4, width=1)
+        1.3333333333333333
     """
     return 2.0 * d_in * d_out / (width * (d_in + d_in * d_out + d_out))
 
@@ -95,19 +77,14 @@ def mlp_flops(batch: Number, tokens: Number, d_model: Number, d_ff: Number) -> N
 
     Source: Stanford CS336 (2025) lecture 10, MLP layers.
 
-    Parameters
-    ----------
-    batch
-        Sequences B. [1]
-    tokens
-        New tokens T of each. [token]
-    d_model, d_ff
-        D and F. [1]
+    Args:
+        batch: Sequences B. [1]
+        tokens: New tokens T of each. [token]
+        d_model, d_ff: D and F. [1]
 
-    Examples
-    --------
-    >>> mlp_flops(1, 1, d_model=2, d_ff=5)
-    60.0
+    Examples:
+        >>> mlp_flops(1, 1, d_model=2, d_ff=5)
+        60.0
     """
     return 6.0 * batch * tokens * d_model * d_ff
 
@@ -122,21 +99,15 @@ def mlp_bytes(
 
     Source: Stanford CS336 (2025) lecture 10, MLP layers.
 
-    Parameters
-    ----------
-    batch
-        Sequences B. [1]
-    tokens
-        New tokens T of each. [token]
-    d_model, d_ff
-        D and F. [1]
-    width
-        Bytes per element. [B]
+    Args:
+        batch: Sequences B. [1]
+        tokens: New tokens T of each. [token]
+        d_model, d_ff: D and F. [1]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> mlp_bytes(1, 1, d_model=2, d_ff=5)
-    88.0
+    Examples:
+        >>> mlp_bytes(1, 1, d_model=2, d_ff=5)
+        88.0
     """
     moved = 2.0 * batch * tokens * d_model + 2.0 * batch * tokens * d_ff + 3.0 * d_model * d_ff
     return width * moved
@@ -149,21 +120,15 @@ def mlp_intensity(
 
     Source: Stanford CS336 (2025) lecture 10, MLP layers.
 
-    Parameters
-    ----------
-    batch
-        Sequences B. [1]
-    tokens
-        New tokens T of each. [token]
-    d_model, d_ff
-        D and F. [1]
-    width
-        Bytes per element. [B]
+    Args:
+        batch: Sequences B. [1]
+        tokens: New tokens T of each. [token]
+        d_model, d_ff: D and F. [1]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> mlp_intensity(1, 1, d_model=1, d_ff=1)
-    0.42857142857142855
+    Examples:
+        >>> mlp_intensity(1, 1, d_model=1, d_ff=1)
+        0.42857142857142855
     """
     flops = mlp_flops(batch, tokens, d_model, d_ff)
     return flops / mlp_bytes(batch, tokens, d_model, d_ff, width)
@@ -174,17 +139,13 @@ def dot_product_intensity(n: Number, width: Number = 2.0) -> Number:
 
     Source: How to Scale Your Model (2025), "Rooflines", dot product.
 
-    Parameters
-    ----------
-    n
-        Elements of a vector. [1]
-    width
-        Bytes per element. [B]
+    Args:
+        n: Elements of a vector. [1]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> dot_product_intensity(2)
-    0.3
+    Examples:
+        >>> dot_product_intensity(2)
+        0.3
     """
     return (2.0 * n - 1.0) / (width * (2.0 * n + 1.0))
 
@@ -194,17 +155,13 @@ def vector_add_bytes(n: Number, width: Number = 4.0) -> Number:
 
     Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
-    Parameters
-    ----------
-    n
-        Elements of a vector. [1]
-    width
-        Bytes per element. [B]
+    Args:
+        n: Elements of a vector. [1]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> vector_add_bytes(10)
-    120.0
+    Examples:
+        >>> vector_add_bytes(10)
+        120.0
     """
     return 3.0 * n * width
 
@@ -214,14 +171,11 @@ def vector_add_intensity(width: Number = 4.0) -> Number:
 
     Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
-    Parameters
-    ----------
-    width
-        Bytes per element. [B]
+    Args:
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> vector_add_intensity(2) == 1 / 6
-    True
+    Examples:
+        >>> vector_add_intensity(2) == 1 / 6
+        True
     """
     return 1.0 / (3.0 * width)

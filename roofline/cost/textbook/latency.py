@@ -18,21 +18,15 @@ def kv_projection_time(
 
     Source: kipply (2022), Transformer Inference Arithmetic, "kv cache".
 
-    Parameters
-    ----------
-    d_model
-        D = N·H. [1]
-    layers
-        L. [1]
-    bytes_per_s
-        Memory rate. [B/s]
-    width
-        Bytes per weight. [B]
+    Args:
+        d_model: D = N·H. [1]
+        layers: L. [1]
+        bytes_per_s: Memory rate. [B/s]
+        width: Bytes per weight. [B]
 
-    Examples
-    --------
-    >>> kv_projection_time(1000, layers=10, bytes_per_s=1e9)
-    0.04
+    Examples:
+        >>> kv_projection_time(1000, layers=10, bytes_per_s=1e9)
+        0.04
     """
     return 2.0 * d_model**2 * layers * width / bytes_per_s
 
@@ -51,23 +45,16 @@ def prefill_latency(
     Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs"; kipply (2022),
     Transformer Inference Arithmetic, "flops counting".
 
-    Parameters
-    ----------
-    parameters
-        P. [parameter]
-    tokens
-        Of all sequences. [token]
-    flops_per_s
-        Peak of one chip. [FLOP/s]
-    chips
-        Chips that share it evenly. [1]
-    mfu
-        Part of the peak that is reached. [1]
+    Args:
+        parameters: P. [parameter]
+        tokens: Of all sequences. [token]
+        flops_per_s: Peak of one chip. [FLOP/s]
+        chips: Chips that share it evenly. [1]
+        mfu: Part of the peak that is reached. [1]
 
-    Examples
-    --------
-    >>> prefill_latency(1e9, tokens=1000, flops_per_s=1e12, mfu=0.5)
-    4.0
+    Examples:
+        >>> prefill_latency(1e9, tokens=1000, flops_per_s=1e12, mfu=0.5)
+        4.0
     """
     return math_time(matmul_flops(tokens, parameters, 1.0), flops_per_s, chips, mfu)
 
@@ -79,19 +66,14 @@ def decode_latency(memory_bytes: Number, bytes_per_s: Number, chips: Number = 1.
 
     Source: Stanford CS336 (2025) lecture 10, latency and throughput.
 
-    Parameters
-    ----------
-    memory_bytes
-        Weights and caches, as `decode_memory` gives them. [B]
-    bytes_per_s
-        Memory rate of one chip. [B/s]
-    chips
-        Chips they are spread over. [1]
+    Args:
+        memory_bytes: Weights and caches, as `decode_memory` gives them. [B]
+        bytes_per_s: Memory rate of one chip. [B/s]
+        chips: Chips they are spread over. [1]
 
-    Examples
-    --------
-    >>> decode_latency(26e9, 2e12)
-    0.013
+    Examples:
+        >>> decode_latency(26e9, 2e12)
+        0.013
     """
     return memory_time(memory_bytes, bytes_per_s, chips)
 
@@ -111,27 +93,18 @@ def decode_step_time(
 
     Source: How to Scale Your Model (2025), "Inference", theoretical step time.
 
-    Parameters
-    ----------
-    batch
-        Sequences B. [1]
-    kv_bytes_per_sequence
-        Cache of one. [B]
-    parameters
-        P. [parameter]
-    flops_per_s
-        Peak of one chip. [FLOP/s]
-    bytes_per_s
-        Memory rate of one chip. [B/s]
-    chips
-        Chips that share it evenly. [1]
-    weight_width
-        Bytes per weight. [B]
+    Args:
+        batch: Sequences B. [1]
+        kv_bytes_per_sequence: Cache of one. [B]
+        parameters: P. [parameter]
+        flops_per_s: Peak of one chip. [FLOP/s]
+        bytes_per_s: Memory rate of one chip. [B/s]
+        chips: Chips that share it evenly. [1]
+        weight_width: Bytes per weight. [B]
 
-    Examples
-    --------
-    >>> float(decode_step_time(2, 1e9, parameters=1e9, flops_per_s=1e12, bytes_per_s=1e12))
-    0.006
+    Examples:
+        >>> float(decode_step_time(2, 1e9, parameters=1e9, flops_per_s=1e12, bytes_per_s=1e12))
+        0.006
     """
     attention = memory_time(batch * kv_bytes_per_sequence, bytes_per_s, chips)
     math = prefill_latency(parameters, batch, flops_per_s, chips)
@@ -144,19 +117,14 @@ def decode_throughput(batch: Number, latency: Number, chips: Number = 1.0) -> Nu
 
     Source: Stanford CS336 (2025) lecture 10, latency and throughput.
 
-    Parameters
-    ----------
-    batch
-        Sequences B. [1]
-    latency
-        Of a step. [s]
-    chips
-        Chips it is divided by; 1 is the total. [1]
+    Args:
+        batch: Sequences B. [1]
+        latency: Of a step. [s]
+        chips: Chips it is divided by; 1 is the total. [1]
 
-    Examples
-    --------
-    >>> decode_throughput(32, 0.016, chips=8)
-    250.0
+    Examples:
+        >>> decode_throughput(32, 0.016, chips=8)
+        250.0
     """
     return batch / (latency * chips)
 
@@ -168,21 +136,15 @@ def queries_per_second(
 
     Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
 
-    Parameters
-    ----------
-    batch
-        Sequences B. [1]
-    latency
-        Of a step. [s]
-    tokens
-        In an answer. [token]
-    chips
-        Chips it is divided by. [1]
+    Args:
+        batch: Sequences B. [1]
+        latency: Of a step. [s]
+        tokens: In an answer. [token]
+        chips: Chips it is divided by. [1]
 
-    Examples
-    --------
-    >>> queries_per_second(40, 0.02, tokens=500, chips=4)
-    1.0
+    Examples:
+        >>> queries_per_second(40, 0.02, tokens=500, chips=4)
+        1.0
     """
     return decode_throughput(batch, latency, chips) / tokens
 
@@ -192,17 +154,13 @@ def latency_per_token(seconds: Number, tokens: Number) -> Number:
 
     Source: Pope et al. 2022 (arXiv 2211.05102), table 2.
 
-    Parameters
-    ----------
-    seconds
-        Time of all steps. [s]
-    tokens
-        Steps, or tokens of one sequence. [token]
+    Args:
+        seconds: Time of all steps. [s]
+        tokens: Steps, or tokens of one sequence. [token]
 
-    Examples
-    --------
-    >>> latency_per_token(2.0, 64)
-    0.03125
+    Examples:
+        >>> latency_per_token(2.0, 64)
+        0.03125
     """
     return seconds / tokens
 
@@ -221,24 +179,16 @@ def inference_mfu(
 
     Source: Pope et al. 2022 (arXiv 2211.05102), tables 2 and 3.
 
-    Parameters
-    ----------
-    parameters
-        P. [parameter]
-    batch
-        Sequences B. [1]
-    tokens
-        Tokens of each sequence in that time. [token]
-    seconds
-        Time it took. [s]
-    flops_per_s
-        Peak of one chip. [FLOP/s]
-    chips
-        Chips in use. [1]
+    Args:
+        parameters: P. [parameter]
+        batch: Sequences B. [1]
+        tokens: Tokens of each sequence in that time. [token]
+        seconds: Time it took. [s]
+        flops_per_s: Peak of one chip. [FLOP/s]
+        chips: Chips in use. [1]
 
-    Examples
-    --------
-    >>> inference_mfu(1e9, batch=1, tokens=1000, seconds=4.0, flops_per_s=1e12)
-    0.5
+    Examples:
+        >>> inference_mfu(1e9, batch=1, tokens=1000, seconds=4.0, flops_per_s=1e12)
+        0.5
     """
     return prefill_latency(parameters, batch * tokens, flops_per_s, chips) / seconds

@@ -13,17 +13,13 @@ def tensor_bytes(rows: Number, columns: Number, width: Number) -> Number:
 
     Source: Stanford CS336 (2025) lecture 2, tensor memory.
 
-    Parameters
-    ----------
-    rows, columns
-        Shape. [1]
-    width
-        Bytes per element. [B]
+    Args:
+        rows, columns: Shape. [1]
+        width: Bytes per element. [B]
 
-    Examples
-    --------
-    >>> tensor_bytes(2048, 2048, width=2) / 2**20
-    8.0
+    Examples:
+        >>> tensor_bytes(2048, 2048, width=2) / 2**20
+        8.0
     """
     return 1.0 * rows * columns * width
 
@@ -33,17 +29,13 @@ def weight_memory(parameters: Number, width: Number) -> Number:
 
     Source: kipply (2022), Transformer Inference Arithmetic, "capacity".
 
-    Parameters
-    ----------
-    parameters
-        P. [parameter]
-    width
-        Bytes per parameter. [B]
+    Args:
+        parameters: P. [parameter]
+        width: Bytes per parameter. [B]
 
-    Examples
-    --------
-    >>> weight_memory(7e9, width=2)
-    14000000000.0
+    Examples:
+        >>> weight_memory(7e9, width=2)
+        14000000000.0
     """
     return 1.0 * parameters * width
 
@@ -55,17 +47,13 @@ def mixed_weight_memory(
 
     Source: gpt-oss model card (2025), table 1.
 
-    Parameters
-    ----------
-    quantised, rest
-        Parameters that are quantised, P, and that are not, R. [parameter]
-    width, rest_width
-        Bytes per parameter of each, scales included. [B]
+    Args:
+        quantised, rest: Parameters that are quantised, P, and that are not, R. [parameter]
+        width, rest_width: Bytes per parameter of each, scales included. [B]
 
-    Examples
-    --------
-    >>> mixed_weight_memory(32, width=0.5, rest=8)
-    32.0
+    Examples:
+        >>> mixed_weight_memory(32, width=0.5, rest=8)
+        32.0
     """
     return weight_memory(quantised, width) + weight_memory(rest, rest_width)
 
@@ -75,19 +63,14 @@ def kv_bytes_per_token(layers: Number, kv_heads: Number, head_dim: Number, width
 
     Source: kipply (2022), Transformer Inference Arithmetic, "kv cache"; GQA by K instead of N.
 
-    Parameters
-    ----------
-    layers
-        L. [1]
-    kv_heads, head_dim
-        K and H; only their product counts. [1]
-    width
-        Bytes per element; 1 counts elements. [B]
+    Args:
+        layers: L. [1]
+        kv_heads, head_dim: K and H; only their product counts. [1]
+        width: Bytes per element; 1 counts elements. [B]
 
-    Examples
-    --------
-    >>> kv_bytes_per_token(32, kv_heads=32, head_dim=128, width=2)
-    524288.0
+    Examples:
+        >>> kv_bytes_per_token(32, kv_heads=32, head_dim=128, width=2)
+        524288.0
     """
     return 2.0 * layers * kv_heads * head_dim * width
 
@@ -97,19 +80,14 @@ def kv_memory(per_token: Number, context: Number, batch: Number = 1.0) -> Number
 
     Source: Stanford CS336 (2025) lecture 10, KV cache size.
 
-    Parameters
-    ----------
-    per_token
-        Cached bytes per token. [B]
-    context
-        S. [token]
-    batch
-        Sequences B. [1]
+    Args:
+        per_token: Cached bytes per token. [B]
+        context: S. [token]
+        batch: Sequences B. [1]
 
-    Examples
-    --------
-    >>> kv_memory(524288, context=4096) / 2**30
-    2.0
+    Examples:
+        >>> kv_memory(524288, context=4096) / 2**30
+        2.0
     """
     return 1.0 * per_token * context * batch
 
@@ -121,19 +99,14 @@ def decode_memory(weight_bytes: Number, batch: Number, kv_bytes_per_sequence: Nu
 
     Source: Stanford CS336 (2025) lecture 10, latency and throughput.
 
-    Parameters
-    ----------
-    weight_bytes
-        All weights. [B]
-    batch
-        Sequences B. [1]
-    kv_bytes_per_sequence
-        Cache of one sequence. [B]
+    Args:
+        weight_bytes: All weights. [B]
+        batch: Sequences B. [1]
+        kv_bytes_per_sequence: Cache of one sequence. [B]
 
-    Examples
-    --------
-    >>> decode_memory(26e9, batch=2, kv_bytes_per_sequence=7e9)
-    40000000000.0
+    Examples:
+        >>> decode_memory(26e9, batch=2, kv_bytes_per_sequence=7e9)
+        40000000000.0
     """
     return weight_bytes + 1.0 * batch * kv_bytes_per_sequence
 
@@ -143,19 +116,14 @@ def memory_left(chips: Number, bytes_per_chip: Number, weight_bytes: Number) -> 
 
     Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
 
-    Parameters
-    ----------
-    chips
-        Devices the weights are spread over. [1]
-    bytes_per_chip
-        Memory of one. [B]
-    weight_bytes
-        All weights. [B]
+    Args:
+        chips: Devices the weights are spread over. [1]
+        bytes_per_chip: Memory of one. [B]
+        weight_bytes: All weights. [B]
 
-    Examples
-    --------
-    >>> memory_left(4, bytes_per_chip=16e9, weight_bytes=35e9)
-    29000000000.0
+    Examples:
+        >>> memory_left(4, bytes_per_chip=16e9, weight_bytes=35e9)
+        29000000000.0
     """
     return 1.0 * chips * bytes_per_chip - weight_bytes
 
@@ -166,17 +134,13 @@ def caches_that_fit(free_bytes: Number, cache_bytes: Number) -> Number:
     Source: Kwon et al. 2023 (arXiv 2309.06180), table 1; How to Scale Your Model (2025),
     "Serving LLaMA 3-70B on TPUs".
 
-    Parameters
-    ----------
-    free_bytes
-        Memory for the cache. [B]
-    cache_bytes
-        Cache of one sequence, or of one token. [B]
+    Args:
+        free_bytes: Memory for the cache. [B]
+        cache_bytes: Cache of one sequence, or of one token. [B]
 
-    Examples
-    --------
-    >>> float(caches_that_fit(29e9, 4e9))
-    7.0
+    Examples:
+        >>> float(caches_that_fit(29e9, 4e9))
+        7.0
     """
     return np.floor(free_bytes / cache_bytes)
 
@@ -186,17 +150,13 @@ def chips_needed(memory_bytes: Number, bytes_per_chip: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
 
-    Parameters
-    ----------
-    memory_bytes
-        Weights and caches. [B]
-    bytes_per_chip
-        Memory of one device. [B]
+    Args:
+        memory_bytes: Weights and caches. [B]
+        bytes_per_chip: Memory of one device. [B]
 
-    Examples
-    --------
-    >>> float(chips_needed(70e9, 16e9))
-    5.0
+    Examples:
+        >>> float(chips_needed(70e9, 16e9))
+        5.0
     """
     return np.ceil(memory_bytes / bytes_per_chip)
 
@@ -208,19 +168,14 @@ def trainable_parameters(
 
     Source: Stanford CS336 (2025) lecture 2, motivating questions.
 
-    Parameters
-    ----------
-    chips
-        Devices. [1]
-    bytes_per_chip
-        Memory of one. [B]
-    bytes_per_parameter
-        Parameter, gradient and two Adam moments in fp32: 16. [B]
+    Args:
+        chips: Devices. [1]
+        bytes_per_chip: Memory of one. [B]
+        bytes_per_parameter: Parameter, gradient and two Adam moments in fp32: 16. [B]
 
-    Examples
-    --------
-    >>> trainable_parameters(8, 80e9)
-    40000000000.0
+    Examples:
+        >>> trainable_parameters(8, 80e9)
+        40000000000.0
     """
     return 1.0 * chips * bytes_per_chip / bytes_per_parameter
 
@@ -230,17 +185,14 @@ def slots_never_used(maximum: Number, prompt: Number, generated: Number, future:
 
     Source: PagedAttention, Kwon et al. 2023 (arXiv 2309.06180), figure 3: internal fragmentation.
 
-    Parameters
-    ----------
-    maximum
-        Slots reserved when the request arrives. [token]
-    prompt, generated, future
-        Slots filled by the prompt, filled so far, and still to be filled. [token]
+    Args:
+        maximum: Slots reserved when the request arrives. [token]
+        prompt, generated, future: Slots filled by the prompt, filled so far, and still to be
+            filled. [token]
 
-    Examples
-    --------
-    >>> slots_never_used(10, prompt=4, generated=1, future=2)
-    3
+    Examples:
+        >>> slots_never_used(10, prompt=4, generated=1, future=2)
+        3
     """
     return maximum - prompt - generated - future
 
@@ -250,14 +202,12 @@ def token_state_share(reserved: Number, internal: Number, external: Number) -> N
 
     Source: PagedAttention, Kwon et al. 2023 (arXiv 2309.06180), figure 2.
 
-    Parameters
-    ----------
-    reserved, internal, external
-        Parts reserved for tokens to come, never to be used, and between reservations. [1]
+    Args:
+        reserved, internal, external: Parts reserved for tokens to come, never to be used, and
+            between reservations. [1]
 
-    Examples
-    --------
-    >>> round(token_state_share(0.2, 0.5, 0.1), 9)
-    0.2
+    Examples:
+        >>> round(token_state_share(0.2, 0.5, 0.1), 9)
+        0.2
     """
     return 1.0 - reserved - internal - external

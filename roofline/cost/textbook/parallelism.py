@@ -19,21 +19,16 @@ def data_parallel_critical_batch(
 
     Source: How to Scale Your Model (2025), "GPUs", data parallelism.
 
-    Parameters
-    ----------
-    flops_per_s
-        Peak of one device. [FLOP/s]
-    bytes_per_s
-        Rate W out of a device; between nodes, out of a node. [B/s]
-    experts, active_experts
-        E and k; 1 and 1 of a dense network. [1]
+    Args:
+        flops_per_s: Peak of one device. [FLOP/s]
+        bytes_per_s: Rate W out of a device; between nodes, out of a node. [B/s]
+        experts, active_experts: E and k; 1 and 1 of a dense network. [1]
 
-    Examples
-    --------
-    >>> data_parallel_critical_batch(1000e12, 500e9)
-    2000.0
-    >>> data_parallel_critical_batch(1000e12, 500e9, experts=64, active_experts=8)
-    16000.0
+    Examples:
+        >>> data_parallel_critical_batch(1000e12, 500e9)
+        2000.0
+        >>> data_parallel_critical_batch(1000e12, 500e9, experts=64, active_experts=8)
+        16000.0
     """
     return ridge(flops_per_s, bytes_per_s) * experts / active_experts
 
@@ -45,17 +40,13 @@ def tensor_parallel_limit(d_ff: Number, link_ridge: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "GPUs", tensor parallelism.
 
-    Parameters
-    ----------
-    d_ff
-        F. [1]
-    link_ridge
-        α: peak arithmetic over the rate out of a device. [FLOP/B]
+    Args:
+        d_ff: F. [1]
+        link_ridge: α: peak arithmetic over the rate out of a device. [FLOP/B]
 
-    Examples
-    --------
-    >>> tensor_parallel_limit(16000, link_ridge=2000)
-    8.0
+    Examples:
+        >>> tensor_parallel_limit(16000, link_ridge=2000)
+        8.0
     """
     return d_ff / link_ridge
 
@@ -67,19 +58,14 @@ def decode_tensor_parallel_limit(d_ff: Number, batch: Number, rate_ratio: Number
 
     Source: How to Scale Your Model (2025), "Inference", distributing over accelerators.
 
-    Parameters
-    ----------
-    d_ff
-        F. [1]
-    batch
-        Tokens of a step B. [token]
-    rate_ratio
-        β: memory rate of a device over the rate out of it. [1]
+    Args:
+        d_ff: F. [1]
+        batch: Tokens of a step B. [token]
+        rate_ratio: β: memory rate of a device over the rate out of it. [1]
 
-    Examples
-    --------
-    >>> decode_tensor_parallel_limit(16000, batch=100, rate_ratio=10)
-    16.0
+    Examples:
+        >>> decode_tensor_parallel_limit(16000, batch=100, rate_ratio=10)
+        16.0
     """
     return d_ff / (batch * rate_ratio)
 
@@ -94,15 +80,12 @@ def weight_stationary_crossing(ff_multiple: Number) -> Number:
     Source: How to Scale Your Model (2025), "Inference", question 7, which prints 81 for
     128·(3/4)² = 72; the scheme is of Pope et al. 2022 (arXiv 2211.05102).
 
-    Parameters
-    ----------
-    ff_multiple
-        F / D. [1]
+    Args:
+        ff_multiple: F / D. [1]
 
-    Examples
-    --------
-    >>> weight_stationary_crossing(4)
-    72.0
+    Examples:
+        >>> weight_stationary_crossing(4)
+        72.0
     """
     return 18.0 * ff_multiple
 
@@ -115,19 +98,14 @@ def pipeline_bubble(stages: Number, microbatches: Number, chunks: Number = 1.0) 
 
     Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.
 
-    Parameters
-    ----------
-    stages
-        p. [1]
-    microbatches
-        m. [1]
-    chunks
-        Parts of the network that a stage holds, interleaved, v. [1]
+    Args:
+        stages: p. [1]
+        microbatches: m. [1]
+        chunks: Parts of the network that a stage holds, interleaved, v. [1]
 
-    Examples
-    --------
-    >>> pipeline_bubble(5, microbatches=8), pipeline_bubble(5, microbatches=8, chunks=2)
-    (0.5, 0.25)
+    Examples:
+        >>> pipeline_bubble(5, microbatches=8), pipeline_bubble(5, microbatches=8, chunks=2)
+        (0.5, 0.25)
     """
     return (stages - 1.0) / (chunks * microbatches)
 
@@ -147,23 +125,17 @@ def expert_exchange_time(
 
     Source: Insights into DeepSeek-V3 (2025, arXiv 2505.09343), section 2.3.2.
 
-    Parameters
-    ----------
-    tokens
-        Of one device T. [token]
-    experts
-        Experts a token goes to k, the shared one included. [1]
-    d_model
-        D. [1]
-    bytes_per_s
-        Rate W out of a device, in one direction. [B/s]
-    dispatch_width, combine_width
-        Bytes per element on the way there, d: fp8, and back, c: bf16. [B]
+    Args:
+        tokens: Of one device T. [token]
+        experts: Experts a token goes to k, the shared one included. [1]
+        d_model: D. [1]
+        bytes_per_s: Rate W out of a device, in one direction. [B/s]
+        dispatch_width, combine_width: Bytes per element on the way there, d: fp8, and back, c:
+            bf16. [B]
 
-    Examples
-    --------
-    >>> expert_exchange_time(10, experts=5, d_model=2000, bytes_per_s=1e6)
-    0.3
+    Examples:
+        >>> expert_exchange_time(10, experts=5, d_model=2000, bytes_per_s=1e6)
+        0.3
     """
     copies = tokens * experts
     there = tensor_bytes(copies, d_model, dispatch_width)
@@ -180,19 +152,14 @@ def exchange_bound_tpot(
 
     Source: Insights into DeepSeek-V3 (2025, arXiv 2505.09343), section 2.3.2.
 
-    Parameters
-    ----------
-    exchange_seconds
-        Dispatch and combine of a layer and microbatch. [s]
-    layers
-        L. [1]
-    microbatches
-        That take turns. [1]
+    Args:
+        exchange_seconds: Dispatch and combine of a layer and microbatch. [s]
+        layers: L. [1]
+        microbatches: That take turns. [1]
 
-    Examples
-    --------
-    >>> exchange_bound_tpot(0.0001, layers=50)
-    0.01
+    Examples:
+        >>> exchange_bound_tpot(0.0001, layers=50)
+        0.01
     """
     return exchange_seconds * microbatches * layers
 
@@ -204,17 +171,13 @@ def prefill_servers(prefill_seconds: Number, queries_per_s: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs", prefill.
 
-    Parameters
-    ----------
-    prefill_seconds
-        Prefill of one prompt on a server. [s]
-    queries_per_s
-        Answers of a full decode server. [query/s]
+    Args:
+        prefill_seconds: Prefill of one prompt on a server. [s]
+        queries_per_s: Answers of a full decode server. [query/s]
 
-    Examples
-    --------
-    >>> prefill_servers(0.5, queries_per_s=6)
-    3.0
+    Examples:
+        >>> prefill_servers(0.5, queries_per_s=6)
+        3.0
     """
     return prefill_seconds * queries_per_s
 
@@ -224,16 +187,12 @@ def kv_transfer_rate(kv_bytes: Number, queries_per_s: Number) -> Number:
 
     Source: DistServe, Zhong et al. 2024 (arXiv 2401.09670), communication overhead.
 
-    Parameters
-    ----------
-    kv_bytes
-        Cache of one prompt. [B]
-    queries_per_s
-        Prompts. [query/s]
+    Args:
+        kv_bytes: Cache of one prompt. [B]
+        queries_per_s: Prompts. [query/s]
 
-    Examples
-    --------
-    >>> kv_transfer_rate(2e9, queries_per_s=5)
-    10000000000.0
+    Examples:
+        >>> kv_transfer_rate(2e9, queries_per_s=5)
+        10000000000.0
     """
     return 1.0 * kv_bytes * queries_per_s

@@ -12,17 +12,13 @@ def ffn_parameters(d_model: Number, d_ff: Number, layers: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "Transformers", table of parameters.
 
-    Parameters
-    ----------
-    d_model, d_ff
-        D and F. [1]
-    layers
-        L. [1]
+    Args:
+        d_model, d_ff: D and F. [1]
+        layers: L. [1]
 
-    Examples
-    --------
-    >>> ffn_parameters(2, 5, layers=10)
-    300.0
+    Examples:
+        >>> ffn_parameters(2, 5, layers=10)
+        300.0
     """
     return 3.0 * d_model * d_ff * layers
 
@@ -34,19 +30,14 @@ def attention_parameters(
 
     Source: How to Scale Your Model (2025), "Transformers", table of parameters.
 
-    Parameters
-    ----------
-    d_model
-        D. [1]
-    heads, kv_heads, head_dim
-        N, K and H. [1]
-    layers
-        L. [1]
+    Args:
+        d_model: D. [1]
+        heads, kv_heads, head_dim: N, K and H. [1]
+        layers: L. [1]
 
-    Examples
-    --------
-    >>> attention_parameters(10, heads=4, kv_heads=1, head_dim=2, layers=1)
-    200.0
+    Examples:
+        >>> attention_parameters(10, heads=4, kv_heads=1, head_dim=2, layers=1)
+        200.0
     """
     return (2.0 * d_model * heads * head_dim + 2.0 * d_model * kv_heads * head_dim) * layers
 
@@ -56,19 +47,14 @@ def vocabulary_parameters(d_model: Number, vocab: Number, *, tied: bool = False)
 
     Source: How to Scale Your Model (2025), "Transformers", table of parameters.
 
-    Parameters
-    ----------
-    d_model
-        D. [1]
-    vocab
-        V. [1]
-    tied
-        Whether both are one matrix.
+    Args:
+        d_model: D. [1]
+        vocab: V. [1]
+        tied: Whether both are one matrix.
 
-    Examples
-    --------
-    >>> vocabulary_parameters(10, 50), vocabulary_parameters(10, 50, tied=True)
-    (1000.0, 500.0)
+    Examples:
+        >>> vocabulary_parameters(10, 50), vocabulary_parameters(10, 50, tied=True)
+        (1000.0, 500.0)
     """
     return (1.0 if tied else 2.0) * vocab * d_model
 
@@ -90,23 +76,16 @@ def lecture_parameters(
 
     Source: Stanford CS336 (2025) lecture 10, latency and throughput of Llama-2-13B.
 
-    Parameters
-    ----------
-    d_model, d_ff
-        D and F. [1]
-    layers
-        L. [1]
-    heads, kv_heads, head_dim
-        N, K and H. [1]
-    vocab
-        V. [1]
-    tied
-        Whether input embedding and LM head are one matrix.
+    Args:
+        d_model, d_ff: D and F. [1]
+        layers: L. [1]
+        heads, kv_heads, head_dim: N, K and H. [1]
+        vocab: V. [1]
+        tied: Whether input embedding and LM head are one matrix.
 
-    Examples
-    --------
-    >>> lecture_parameters(10, 20, layers=1, heads=2, kv_heads=2, head_dim=5, vocab=100)
-    3000.0
+    Examples:
+        >>> lecture_parameters(10, 20, layers=1, heads=2, kv_heads=2, head_dim=5, vocab=100)
+        3000.0
     """
     return (
         ffn_parameters(d_model, d_ff, layers)
@@ -120,21 +99,16 @@ def gpt_parameters(d_model: Number, layers: Number, vocab: Number) -> Number:
 
     Source: kipply (2022), Transformer Inference Arithmetic, "capacity".
 
-    Parameters
-    ----------
-    d_model
-        D. [1]
-    layers
-        L. [1]
-    vocab
-        V. [1]
+    Args:
+        d_model: D. [1]
+        layers: L. [1]
+        vocab: V. [1]
 
-    Examples
-    --------
-    The 52B model of the article:
+    Examples:
+        The 52B model of the article:
 
-    >>> gpt_parameters(8192, layers=64, vocab=65536)
-    52076478464.0
+        >>> gpt_parameters(8192, layers=64, vocab=65536)
+        52076478464.0
     """
     return 12.0 * layers * d_model**2 + vocab * d_model
 
@@ -144,14 +118,11 @@ def attention_share(ff_multiple: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "Transformers", question 1.
 
-    Parameters
-    ----------
-    ff_multiple
-        F / D; N·H = D. [1]
+    Args:
+        ff_multiple: F / D; N·H = D. [1]
 
-    Examples
-    --------
-    >>> attention_share(4)
-    0.25
+    Examples:
+        >>> attention_share(4)
+        0.25
     """
     return 4.0 / (4.0 + 3.0 * ff_multiple)

@@ -10,16 +10,12 @@ def evicted_tokens(batch: Number, prompt: Number, generated: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "Serving LLaMA 3-70B on TPUs".
 
-    Parameters
-    ----------
-    batch
-        Sequences B decoded together. [1]
-    prompt, generated
-        Lengths P and G of prompts and answers. [token]
+    Args:
+        batch: Sequences B decoded together. [1]
+        prompt, generated: Lengths P and G of prompts and answers. [token]
 
-    Examples
-    --------
-    >>> evicted_tokens(8, prompt=300, generated=100)
-    32.0
+    Examples:
+        >>> evicted_tokens(8, prompt=300, generated=100)
+        32.0
     """
     return 1.0 * batch * (prompt + generated) / generated

@@ -9,19 +9,14 @@ def vector_cores(multiprocessors: Number, partitions: Number = 4.0, lanes: Numbe
 
     Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
-    Parameters
-    ----------
-    multiprocessors
-        SMs. [1]
-    partitions
-        Of one SM. [1]
-    lanes
-        Of one partition. [1]
+    Args:
+        multiprocessors: SMs. [1]
+        partitions: Of one SM. [1]
+        lanes: Of one partition. [1]
 
-    Examples
-    --------
-    >>> vector_cores(100)
-    12800.0
+    Examples:
+        >>> vector_cores(100)
+        12800.0
     """
     return 1.0 * multiprocessors * partitions * lanes
 
@@ -31,19 +26,15 @@ def vector_rate(cores: Number, clock_hz: Number, flops_per_cycle: Number = 2.0) 
 
     Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
-    Parameters
-    ----------
-    cores
-        fp32 lanes. [1]
-    clock_hz
-        Clock. [Hz]
-    flops_per_cycle
-        2 counts a fused multiply-add as two; 1 is an addition or a multiplication. [FLOP]
+    Args:
+        cores: fp32 lanes. [1]
+        clock_hz: Clock. [Hz]
+        flops_per_cycle: 2 counts a fused multiply-add as two; 1 is an addition or a multiplication.
+            [FLOP]
 
-    Examples
-    --------
-    >>> vector_rate(10_000, 2e9), vector_rate(10_000, 2e9, flops_per_cycle=1)
-    (40000000000000.0, 20000000000000.0)
+    Examples:
+        >>> vector_rate(10_000, 2e9), vector_rate(10_000, 2e9, flops_per_cycle=1)
+        (40000000000000.0, 20000000000000.0)
     """
     return 1.0 * cores * clock_hz * flops_per_cycle
 
@@ -53,19 +44,14 @@ def vector_clock(flops_per_s: Number, cores: Number, flops_per_cycle: Number = 2
 
     Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
-    Parameters
-    ----------
-    flops_per_s
-        fp32 vector peak. [FLOP/s]
-    cores
-        fp32 lanes. [1]
-    flops_per_cycle
-        2 where the peak counts fused multiply-adds as two. [FLOP]
+    Args:
+        flops_per_s: fp32 vector peak. [FLOP/s]
+        cores: fp32 lanes. [1]
+        flops_per_cycle: 2 where the peak counts fused multiply-adds as two. [FLOP]
 
-    Examples
-    --------
-    >>> vector_clock(40e12, cores=10_000)
-    2000000000.0
+    Examples:
+        >>> vector_clock(40e12, cores=10_000)
+        2000000000.0
     """
     return flops_per_s / (cores * flops_per_cycle)
 
@@ -77,21 +63,15 @@ def tensor_peak(
 
     Source: NVIDIA A100 and H100 architecture white papers, tables of peak rates.
 
-    Parameters
-    ----------
-    multiprocessors
-        SMs. [1]
-    tensor_cores
-        Of one SM. [1]
-    flops_per_cycle
-        Of one tensor core in the type asked for. [FLOP]
-    clock_hz
-        Clock. [Hz]
+    Args:
+        multiprocessors: SMs. [1]
+        tensor_cores: Of one SM. [1]
+        flops_per_cycle: Of one tensor core in the type asked for. [FLOP]
+        clock_hz: Clock. [Hz]
 
-    Examples
-    --------
-    >>> tensor_peak(100, tensor_cores=4, flops_per_cycle=500, clock_hz=1e9)
-    200000000000000.0
+    Examples:
+        >>> tensor_peak(100, tensor_cores=4, flops_per_cycle=500, clock_hz=1e9)
+        200000000000000.0
     """
     return 1.0 * multiprocessors * tensor_cores * flops_per_cycle * clock_hz
 
@@ -103,21 +83,15 @@ def tensor_flops_per_cycle(
 
     Source: How to Scale Your Model (2025), "GPUs", tensor cores.
 
-    Parameters
-    ----------
-    flops_per_s
-        Dense peak. [FLOP/s]
-    multiprocessors
-        SMs. [1]
-    tensor_cores
-        Of one SM. [1]
-    clock_hz
-        Clock. [Hz]
+    Args:
+        flops_per_s: Dense peak. [FLOP/s]
+        multiprocessors: SMs. [1]
+        tensor_cores: Of one SM. [1]
+        clock_hz: Clock. [Hz]
 
-    Examples
-    --------
-    >>> tensor_flops_per_cycle(200e12, multiprocessors=100, tensor_cores=4, clock_hz=1e9)
-    500.0
+    Examples:
+        >>> tensor_flops_per_cycle(200e12, multiprocessors=100, tensor_cores=4, clock_hz=1e9)
+        500.0
     """
     return flops_per_s / (multiprocessors * tensor_cores * clock_hz)
 
@@ -127,17 +101,13 @@ def shared_memory(multiprocessors: Number, bytes_each: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "GPUs", quiz 1.
 
-    Parameters
-    ----------
-    multiprocessors
-        SMs. [1]
-    bytes_each
-        On-chip memory of one. [B]
+    Args:
+        multiprocessors: SMs. [1]
+        bytes_each: On-chip memory of one. [B]
 
-    Examples
-    --------
-    >>> shared_memory(128, 256 * 2**10) / 2**20
-    32.0
+    Examples:
+        >>> shared_memory(128, 256 * 2**10) / 2**20
+        32.0
     """
     return 1.0 * multiprocessors * bytes_each
 
@@ -149,19 +119,14 @@ def shared_memory_rate(
 
     Source: Dao et al. 2022 (arXiv 2205.14135), figure 1, 19 TB/s of an A100.
 
-    Parameters
-    ----------
-    multiprocessors
-        SMs. [1]
-    bytes_per_cycle
-        Of one SM: 32 banks of 4 bytes. [B]
-    clock_hz
-        Clock. [Hz]
+    Args:
+        multiprocessors: SMs. [1]
+        bytes_per_cycle: Of one SM: 32 banks of 4 bytes. [B]
+        clock_hz: Clock. [Hz]
 
-    Examples
-    --------
-    >>> shared_memory_rate(100, bytes_per_cycle=128, clock_hz=1e9)
-    12800000000000.0
+    Examples:
+        >>> shared_memory_rate(100, bytes_per_cycle=128, clock_hz=1e9)
+        12800000000000.0
     """
     return 1.0 * multiprocessors * bytes_per_cycle * clock_hz
 
@@ -171,17 +136,13 @@ def node_egress(ports: Number, bits_per_s: Number) -> Number:
 
     Source: How to Scale Your Model (2025), "GPUs", networking beyond the node.
 
-    Parameters
-    ----------
-    ports
-        Network ports. [1]
-    bits_per_s
-        Line rate of one. [bit/s]
+    Args:
+        ports: Network ports. [1]
+        bits_per_s: Line rate of one. [bit/s]
 
-    Examples
-    --------
-    >>> node_egress(8, 400e9)
-    400000000000.0
+    Examples:
+        >>> node_egress(8, 400e9)
+        400000000000.0
     """
     return ports * bits_per_s / BITS_PER_BYTE
 
@@ -191,16 +152,12 @@ def achieved_rate(flops_per_s: Number, utilization: Number) -> Number:
 
     Source: Dao 2023 (arXiv 2307.08691) and Shah et al. 2024 (arXiv 2407.08608), abstracts.
 
-    Parameters
-    ----------
-    flops_per_s
-        Peak. [FLOP/s]
-    utilization
-        Part of it. [1]
+    Args:
+        flops_per_s: Peak. [FLOP/s]
+        utilization: Part of it. [1]
 
-    Examples
-    --------
-    >>> achieved_rate(1000e12, 0.75)
-    750000000000000.0
+    Examples:
+        >>> achieved_rate(1000e12, 0.75)
+        750000000000000.0
     """
     return 1.0 * flops_per_s * utilization

@@ -12,17 +12,13 @@ def training_flops(parameters: Number, tokens: Number) -> Number:
 
     Source: Stanford CS336 (2025) lecture 2, motivating questions.
 
-    Parameters
-    ----------
-    parameters
-        P; the active ones of a mixture of experts. [parameter]
-    tokens
-        Trained on. [token]
+    Args:
+        parameters: P; the active ones of a mixture of experts. [parameter]
+        tokens: Trained on. [token]
 
-    Examples
-    --------
-    >>> training_flops(1e9, 20e9)
-    1.2e+20
+    Examples:
+        >>> training_flops(1e9, 20e9)
+        1.2e+20
     """
     return 6.0 * parameters * tokens
 
@@ -34,23 +30,16 @@ def training_time(
 
     Source: Stanford CS336 (2025) lecture 2, motivating questions.
 
-    Parameters
-    ----------
-    parameters
-        P. [parameter]
-    tokens
-        Trained on. [token]
-    flops_per_s
-        Peak of one chip. [FLOP/s]
-    chips
-        Chips in use. [1]
-    mfu
-        Part of the peak that is reached. [1]
+    Args:
+        parameters: P. [parameter]
+        tokens: Trained on. [token]
+        flops_per_s: Peak of one chip. [FLOP/s]
+        chips: Chips in use. [1]
+        mfu: Part of the peak that is reached. [1]
 
-    Examples
-    --------
-    >>> training_time(1e9, tokens=1e9, flops_per_s=1e15, chips=6, mfu=0.5)
-    2000.0
+    Examples:
+        >>> training_time(1e9, tokens=1e9, flops_per_s=1e15, chips=6, mfu=0.5)
+        2000.0
     """
     return math_time(training_flops(parameters, tokens), flops_per_s, chips, mfu)
 
@@ -62,21 +51,15 @@ def training_mfu(
 
     Source: How to Scale Your Model (2025), "Transformers", question 7.
 
-    Parameters
-    ----------
-    parameters
-        P; the active ones of a mixture of experts. [parameter]
-    tokens
-        Trained on. [token]
-    chip_seconds
-        Chips times time. [s]
-    flops_per_s
-        Peak of one chip. [FLOP/s]
+    Args:
+        parameters: P; the active ones of a mixture of experts. [parameter]
+        tokens: Trained on. [token]
+        chip_seconds: Chips times time. [s]
+        flops_per_s: Peak of one chip. [FLOP/s]
 
-    Examples
-    --------
-    >>> training_mfu(1e9, tokens=1e9, chip_seconds=12e3, flops_per_s=1e15)
-    0.5
+    Examples:
+        >>> training_mfu(1e9, tokens=1e9, chip_seconds=12e3, flops_per_s=1e15)
+        0.5
     """
     return math_time(training_flops(parameters, tokens), flops_per_s) / chip_seconds
 
@@ -86,19 +69,14 @@ def attention_activation_factor(heads: Number, sequence: Number, d_model: Number
 
     Source: Korthikanti et al. 2022 (arXiv 2205.05198), equation 1 and section 5.
 
-    Parameters
-    ----------
-    heads
-        a. [1]
-    sequence
-        s. [token]
-    d_model
-        h. [1]
+    Args:
+        heads: a. [1]
+        sequence: s. [token]
+        d_model: h. [1]
 
-    Examples
-    --------
-    >>> attention_activation_factor(96, sequence=2048, d_model=12288)
-    80.0
+    Examples:
+        >>> attention_activation_factor(96, sequence=2048, d_model=12288)
+        80.0
     """
     return 5.0 * heads * sequence / d_model
 
@@ -120,25 +98,17 @@ def activation_bytes(
     16-bit activations, one-byte dropout masks. Source: Korthikanti et al. 2022
     (arXiv 2205.05198), equations 1, 2 and 4.
 
-    Parameters
-    ----------
-    sequence
-        s. [token]
-    batch
-        Micro-batch b. [1]
-    d_model
-        h. [1]
-    heads
-        a. [1]
-    ranks
-        Tensor-parallel ranks t. [1]
-    sequence_parallel
-        Whether Megatron's sequence parallelism is on.
+    Args:
+        sequence: s. [token]
+        batch: Micro-batch b. [1]
+        d_model: h. [1]
+        heads: a. [1]
+        ranks: Tensor-parallel ranks t. [1]
+        sequence_parallel: Whether Megatron's sequence parallelism is on.
 
-    Examples
-    --------
-    >>> activation_bytes(1, 1, d_model=5, heads=1)
-    175.0
+    Examples:
+        >>> activation_bytes(1, 1, d_model=5, heads=1)
+        175.0
     """
     attention = attention_activation_factor(heads, sequence, d_model)
     tokens = sequence * batch * d_model

@@ -42,10 +42,8 @@ class Given:
     def find(self, name: str) -> Value | None:
         """The only value of a flag.
 
-        Raises
-        ------
-        DocumentError
-            It is there twice with different values, at the second one.
+        Raises:
+            DocumentError: It is there twice with different values, at the second one.
         """
         self.used.add(name)
         every = self.values.get(name, [])
@@ -139,15 +137,11 @@ class Known:
 def flags(words: Sequence[Word], known: Known, source: Text) -> Given:
     """Sort the words after a program into flags and what stands alone.
 
-    Parameters
-    ----------
-    words
-        What follows the program's name.
-    known
-        Its flags. Of others, a word that does not start with a dash is taken for their value,
-        unless the flag starts like a switch: ``--enable-…``.
-    source
-        What errors are located in.
+    Args:
+        words: What follows the program's name.
+        known: Its flags. Of others, a word that does not start with a dash is taken for their
+            value, unless the flag starts like a switch: ``--enable-…``.
+        source: What errors are located in.
     """
     out = Given()
     place = 0
@@ -185,12 +179,10 @@ def keys(
 ) -> Given:
     """Keys of a mapping in a document as flags; truth values as switches, nested ones dotted.
 
-    Parameters
-    ----------
-    document, path
-        What was read, and where in it the mapping is; no flags where it is not there.
-    names
-        Flag by key; None for keys with dashes in place of underscores.
+    Args:
+        document, path: What was read, and where in it the mapping is; no flags where it is not
+            there.
+        names: Flag by key; None for keys with dashes in place of underscores.
     """
     data, where = document.data, tuple(path)
     for step in where:

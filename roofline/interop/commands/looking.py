@@ -11,10 +11,8 @@ Path = tuple[str | int, ...]
 def mapping(document: Document, *path: str | int) -> dict[str, Any]:
     """A mapping; an empty one where nothing is.
 
-    Raises
-    ------
-    DocumentError
-        Something else is there.
+    Raises:
+        DocumentError: Something else is there.
     """
     value = _value(document, path)
     if value is None:
@@ -27,10 +25,8 @@ def mapping(document: Document, *path: str | int) -> dict[str, Any]:
 def items(document: Document, *path: str | int) -> list[Any]:
     """A list; an empty one where nothing is.
 
-    Raises
-    ------
-    DocumentError
-        Something else is there.
+    Raises:
+        DocumentError: Something else is there.
     """
     value = _value(document, path)
     if value is None:
@@ -43,10 +39,8 @@ def items(document: Document, *path: str | int) -> list[Any]:
 def text(document: Document, *path: str | int) -> str:
     """Text, or a number as it is written; nothing where nothing is.
 
-    Raises
-    ------
-    DocumentError
-        A mapping or a list is there.
+    Raises:
+        DocumentError: A mapping or a list is there.
     """
     value = _value(document, path)
     if isinstance(value, (dict, list)):
@@ -57,10 +51,8 @@ def text(document: Document, *path: str | int) -> str:
 def count(document: Document, *path: str | int) -> int:
     """How many: a whole number of 1 or more; 1 where nothing is. [1]
 
-    Raises
-    ------
-    DocumentError
-        Something else is there.
+    Raises:
+        DocumentError: Something else is there.
     """
     value = _value(document, path)
     if value is None:

@@ -27,10 +27,8 @@ def converted(share: Share, of: Of, room: Room) -> float:
     ``KvCacheConfig.free_gpu_memory_fraction`` (of what is left after weights and buffers);
     llama.cpp ``--ctx-size`` (tokens of the whole cache).
 
-    Raises
-    ------
-    InfeasibleError
-        It leaves no room for a cache.
+    Raises:
+        InfeasibleError: It leaves no room for a cache.
     """
     if share.of == of:
         return share.value

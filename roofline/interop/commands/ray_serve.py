@@ -41,14 +41,10 @@ ACCELERATORS: Final[Mapping[str, str]] = {
 def write(served: Served, site: Site) -> Command:
     """The configuration, how it is run, and ``vllm bench serve``.
 
-    Raises
-    ------
-    InputError
-        The engine is not vLLM.
-    LayoutError
-        vLLM has no such layout.
-    InfeasibleError
-        No room is left for a cache.
+    Raises:
+        InputError: The engine is not vLLM.
+        LayoutError: vLLM has no such layout.
+        InfeasibleError: No room is left for a cache.
     """
     if served.engine != vllm.NAME:
         raise InputError(
@@ -115,10 +111,9 @@ def is_config(text: str) -> bool:
 def read(text: str, source: str, files: Files) -> Read:
     """What a configuration tells vLLM; `files` is not asked.
 
-    Raises
-    ------
-    InputError, DocumentError
-        There is no model, or several, or what is said of it has no meaning or is contradictory.
+    Raises:
+        InputError, DocumentError: There is no model, or several, or what is said of it has no
+            meaning or is contradictory.
     """
     document = parse_yaml(text, source)
     where = _place(document.data)

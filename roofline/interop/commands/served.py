@@ -69,10 +69,8 @@ class Speculation:
 def check_name(model: str) -> None:
     """Refuse a name that a command line would take for a flag, or that cannot be shown.
 
-    Raises
-    ------
-    InputError
-        It is empty, starts with a dash, or has control characters.
+    Raises:
+        InputError: It is empty, starts with a dash, or has control characters.
     """
     if not model or model.startswith("-"):
         raise InputError(

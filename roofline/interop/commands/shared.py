@@ -116,10 +116,8 @@ def weights_of(given: Given, quantised: Mapping[str, str]) -> str:
 def stages_of(found: Value | None, pp: int) -> tuple[int, ...]:
     """Layers of each stage, ``20,21,20``.
 
-    Raises
-    ------
-    DocumentError
-        They are not one number for each stage.
+    Raises:
+        DocumentError: They are not one number for each stage.
     """
     if found is None:
         return ()

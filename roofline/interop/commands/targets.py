@@ -35,10 +35,8 @@ PRICED_AS: Final[Mapping[str, str]] = {
 def engine_of(target: str, engine: str | None) -> str:
     """Engine of a target: itself, or the one that is asked for inside of it.
 
-    Raises
-    ------
-    InputError
-        There is no such target or engine, or they contradict each other.
+    Raises:
+        InputError: There is no such target or engine, or they contradict each other.
     """
     one_of("target", target, WRITERS)
     if engine is not None:
@@ -56,10 +54,8 @@ def engine_of(target: str, engine: str | None) -> str:
 def write(target: str, served: Served, site: Site) -> Command:
     """A command for a target.
 
-    Raises
-    ------
-    InputError
-        There is no such target, or it cannot run what is served.
+    Raises:
+        InputError: There is no such target, or it cannot run what is served.
     """
     one_of("target", target, WRITERS)
     return WRITERS[target](served, site)
@@ -68,10 +64,8 @@ def write(target: str, served: Served, site: Site) -> Command:
 def read(text: str, files: Files, source: str = "command") -> Read:
     """What a command, a script with one, a Kubernetes manifest or a Ray Serve configuration says.
 
-    Raises
-    ------
-    InputError, DocumentError
-        It is none of them, or contradicts itself.
+    Raises:
+        InputError, DocumentError: It is none of them, or contradicts itself.
     """
     if kubernetes.is_manifest(text):
         return kubernetes.read(text, source, files)

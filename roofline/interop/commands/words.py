@@ -37,15 +37,13 @@ class Line:
 def split(command: str, source: str = "command") -> Line:
     r"""Split one command as a shell does, without running anything.
 
-    Raises
-    ------
-    DocumentError
-        At a quote that stays open, a variable or a substitution, or a second command.
+    Raises:
+        DocumentError: At a quote that stays open, a variable or a substitution, or a second
+            command.
 
-    Examples
-    --------
-    >>> [word.text for word in split("A=1 vllm serve 'my model' \\\n -tp 2 # more").words]
-    ['vllm', 'serve', 'my model', '-tp', '2']
+    Examples:
+        >>> [word.text for word in split("A=1 vllm serve 'my model' \\\n -tp 2 # more").words]
+        ['vllm', 'serve', 'my model', '-tp', '2']
     """
     lines = commands(command, source)
     if len(lines) > 1:

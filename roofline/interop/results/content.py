@@ -62,10 +62,8 @@ class Content:
 def content_of(path: Path) -> Content:
     """Read a file, unpacked where its name ends in ``.gz``.
 
-    Raises
-    ------
-    DocumentError
-        It cannot be read, is not UTF-8, is empty, or is JSON that is cut off.
+    Raises:
+        DocumentError: It cannot be read, is not UTF-8, is empty, or is JSON that is cut off.
     """
     source = label(path).encode("utf-8", "backslashreplace").decode("utf-8")
     text = _decoded(_bytes(path, source), source)

@@ -28,14 +28,10 @@ def one(
 ) -> list[Measurement]:
     """The figure at a key, where it was measured.
 
-    Parameters
-    ----------
-    node, key
-        Where it is.
-    metric, definition, of
-        Of `Measurement`; which statistic it is.
-    scale
-        Base units in one of the file's. [1]
+    Args:
+        node, key: Where it is.
+        metric, definition, of: Of `Measurement`; which statistic it is.
+        scale: Base units in one of the file's. [1]
     """
     value = number(node, key)
     return [] if value is None else [Measurement(metric, of, value * scale, key, definition)]
@@ -46,12 +42,9 @@ def several(
 ) -> list[Measurement]:
     """The statistics of a mapping, those that were measured.
 
-    Parameters
-    ----------
-    node
-        Mapping from what `statistic` knows to numbers; None where there is none.
-    metric, definition, scale
-        As for `one`.
+    Args:
+        node: Mapping from what `statistic` knows to numbers; None where there is none.
+        metric, definition, scale: As for `one`.
     """
     if node is None:
         return []
@@ -76,14 +69,10 @@ def affixed(
 ) -> list[Measurement]:
     """The statistics of keys like ``p99_ttft_ms``.
 
-    Parameters
-    ----------
-    node
-        Mapping that has them.
-    metric, definition, scale
-        As for `one`.
-    name, suffix
-        What is between the statistic and the end of a key; what ends it.
+    Args:
+        node: Mapping that has them.
+        metric, definition, scale: As for `one`.
+        name, suffix: What is between the statistic and the end of a key; what ends it.
     """
     out = []
     end = f"_{name}{suffix}"
@@ -99,12 +88,9 @@ def latencies(
 ) -> Iterator[Measurement]:
     """Times of requests and tokens as the benchmarks of vLLM and its relatives define them.
 
-    Parameters
-    ----------
-    node, suffix, scale
-        As for `affixed`.
-    latency
-        Name of the time of a whole request.
+    Args:
+        node, suffix, scale: As for `affixed`.
+        latency: Name of the time of a whole request.
     """
     for metric, name, definition in (
         ("ttft", "ttft", "from sending a request to its first token"),
@@ -148,10 +134,8 @@ SECONDS: Final[Mapping[str, float]] = {
 def seconds_in(unit: Node) -> float:
     """Seconds in a unit of time. [s]
 
-    Raises
-    ------
-    DocumentError
-        It is none.
+    Raises:
+        DocumentError: It is none.
     """
     name = unit.text()
     if name.lower() not in SECONDS:

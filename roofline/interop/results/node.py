@@ -48,10 +48,8 @@ class Node:
     def at(self, *keys: str) -> "Node":
         """Value at a path of keys.
 
-        Raises
-        ------
-        DocumentError
-            There is none.
+        Raises:
+            DocumentError: There is none.
         """
         found = self.get(*keys)
         if found is None:
@@ -62,10 +60,8 @@ class Node:
     def names(self) -> list[str]:
         """Keys of a mapping.
 
-        Raises
-        ------
-        DocumentError
-            It is none.
+        Raises:
+            DocumentError: It is none.
         """
         if not isinstance(self.value, dict):
             raise self.error(f"{self._shown()} is no mapping", "check that the file is whole")
@@ -74,10 +70,8 @@ class Node:
     def items(self) -> "Iterator[Node]":
         """Items of a list.
 
-        Raises
-        ------
-        DocumentError
-            It is none.
+        Raises:
+            DocumentError: It is none.
         """
         if not isinstance(self.value, list):
             raise self.error(f"{self._shown()} is no list", "check that the file is whole")
@@ -87,10 +81,8 @@ class Node:
     def number(self) -> float:
         """A number of 0 or more; text is read where it spells one.
 
-        Raises
-        ------
-        DocumentError
-            It is no such number.
+        Raises:
+            DocumentError: It is no such number.
         """
         value = self.value
         if isinstance(value, str):
@@ -110,10 +102,8 @@ class Node:
     def count(self) -> int:
         """A whole number of 0 or more.
 
-        Raises
-        ------
-        DocumentError
-            It is no such number.
+        Raises:
+            DocumentError: It is no such number.
         """
         number = self.number()
         if number != int(number):
@@ -123,10 +113,8 @@ class Node:
     def text(self) -> str:
         """Text without what is around it.
 
-        Raises
-        ------
-        DocumentError
-            It is none.
+        Raises:
+            DocumentError: It is none.
         """
         if not isinstance(self.value, str):
             raise self.error(f"{self._shown()} is no text", "check the file")

@@ -25,19 +25,13 @@ def known_formats() -> tuple[Format, ...]:
 def read_results(path: Path, *, format_: str = "") -> tuple[MeasuredRun, ...]:
     """Read the runs of a file.
 
-    Parameters
-    ----------
-    path
-        What a benchmark wrote; ``.gz`` is unpacked.
-    format_
-        Name of the format; empty to have it told by the content.
+    Args:
+        path: What a benchmark wrote; ``.gz`` is unpacked.
+        format_: Name of the format; empty to have it told by the content.
 
-    Raises
-    ------
-    DocumentError
-        Where the file cannot be read as that: file, line, field.
-    UnknownNameError
-        There is no such format.
+    Raises:
+        DocumentError: Where the file cannot be read as that: file, line, field.
+        UnknownNameError: There is no such format.
     """
     wanted = _named(format_) if format_ else None
     content = content_of(path)

@@ -24,10 +24,8 @@ def header(content: Content) -> tuple[str, ...]:
 def rows(content: Content) -> list[Node]:
     """Rows of a CSV file as mappings from column to text; empty cells are left out.
 
-    Raises
-    ------
-    DocumentError
-        At the line that has more or fewer values than the header, or is no CSV.
+    Raises:
+        DocumentError: At the line that has more or fewer values than the header, or is no CSV.
     """
     names = header(content)
     if not names:
@@ -64,10 +62,8 @@ def _ragged(content: Content, line: int, have: int, want: int) -> DocumentError:
 def bars(content: Content) -> list[Node]:
     """Rows of all Markdown tables of a text, as mappings from column to text.
 
-    Raises
-    ------
-    DocumentError
-        At the line that has more or fewer cells than the header above it.
+    Raises:
+        DocumentError: At the line that has more or fewer cells than the header above it.
     """
     names: list[str] = []
     out = []

@@ -48,15 +48,11 @@ def source_of(path: Path) -> str:
 def lines(path: Path) -> Iterator[Line]:
     """Lines of a text file, of which those without any text are left out; gzip by the name.
 
-    Parameters
-    ----------
-    path
-        UTF-8, with or without a byte order mark; lines end with a newline.
+    Args:
+        path: UTF-8, with or without a byte order mark; lines end with a newline.
 
-    Raises
-    ------
-    DocumentError
-        It cannot be read, is not UTF-8, or has a line that is too long.
+    Raises:
+        DocumentError: It cannot be read, is not UTF-8, or has a line that is too long.
     """
     source = source_of(path)
     try:

@@ -26,19 +26,13 @@ _MOST_IDS: Final = 2**63
 def convert(read: Sequence[Line], source: str, block: int) -> Rows:
     """Rows of some lines.
 
-    Parameters
-    ----------
-    read
-        Lines, each one object.
-    source
-        The file, as it is shown.
-    block
-        Tokens of a block. [token]
+    Args:
+        read: Lines, each one object.
+        source: The file, as it is shown.
+        block: Tokens of a block. [token]
 
-    Raises
-    ------
-    DocumentError
-        At the first line that is not a request.
+    Raises:
+        DocumentError: At the first line that is not a request.
     """
     place = Place(source, read)
     entries = [_entry(line.text, row, place) for row, line in enumerate(read)]

@@ -50,19 +50,14 @@ class Trace:
 def read_trace(path: Path, *, most: int = 0, block: int = mooncake.BLOCK) -> Trace:
     """Read a trace; its format is told by its columns.
 
-    Parameters
-    ----------
-    path
-        Azure, BurstGPT or plain table (CSV), or Mooncake's lines of JSON; ``.gz`` is unpacked.
-    most
-        Requests to read, the first ones; 0 for all. [1]
-    block
-        Tokens of a hashed block, of lines of JSON. [token]
+    Args:
+        path: Azure, BurstGPT or plain table (CSV), or Mooncake's lines of JSON; ``.gz`` is
+            unpacked.
+        most: Requests to read, the first ones; 0 for all. [1]
+        block: Tokens of a hashed block, of lines of JSON. [token]
 
-    Raises
-    ------
-    DocumentError
-        At the line that is at fault.
+    Raises:
+        DocumentError: At the line that is at fault.
     """
     reader = _Reader(path, block)
     limit = most or MOST_TOGETHER
@@ -91,17 +86,12 @@ def stream_trace(
 ) -> Iterator[Requests]:
     """Read a trace in chunks, whatever its length.
 
-    Parameters
-    ----------
-    path, block
-        As for `read_trace`.
-    chunk
-        Lines in each. [1]
+    Args:
+        path, block: As for `read_trace`.
+        chunk: Lines in each. [1]
 
-    Raises
-    ------
-    DocumentError
-        At the line that is at fault, when its chunk is read.
+    Raises:
+        DocumentError: At the line that is at fault, when its chunk is read.
     """
     yield from _Reader(path, block).chunks(chunk)
 

@@ -52,10 +52,8 @@ class Place:
 def numbers(texts: Texts, column: str, place: Place) -> Array:
     """Finite numbers of a column that are not negative.
 
-    Raises
-    ------
-    DocumentError
-        At the first line that has another.
+    Raises:
+        DocumentError: At the first line that has another.
     """
     column_texts = texts[column]
     try:
@@ -75,10 +73,8 @@ def numbers(texts: Texts, column: str, place: Place) -> Array:
 def tokens(texts: Texts, column: str, place: Place, *, least: int = 1) -> Ints:
     """Whole numbers of tokens of a column.
 
-    Raises
-    ------
-    DocumentError
-        At the first line that has none.
+    Raises:
+        DocumentError: At the first line that has none.
     """
     made = numbers(texts, column, place)
     _refuse(made != np.floor(made), column, texts[column], place, "not a whole number")

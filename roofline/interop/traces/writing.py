@@ -12,19 +12,13 @@ from roofline.serving.requests import Requests
 def write_trace(parts: Iterable[Requests], path: Path) -> int:
     """Write requests one to a line, and say how many.
 
-    Parameters
-    ----------
-    parts
-        Requests in order, whole or in chunks.
-    path
-        File; one that is there is replaced.
+    Args:
+        parts: Requests in order, whole or in chunks.
+        path: File; one that is there is replaced.
 
-    Raises
-    ------
-    InputError
-        A request waits for another's answer: such a line has nowhere to say so.
-    MissingEnvironmentError
-        The file cannot be written.
+    Raises:
+        InputError: A request waits for another's answer: such a line has nowhere to say so.
+        MissingEnvironmentError: The file cannot be written.
     """
     count = 0
     try:

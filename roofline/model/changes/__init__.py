@@ -89,19 +89,13 @@ def canonical(name: str) -> str:
 def changed(network: Architecture, name: str, value: str, told: str = "") -> Architecture:
     """Apply one change to a network.
 
-    Parameters
-    ----------
-    network
-        What it is applied to.
-    name, value
-        Entry of `NETWORK`, and the value as text; empty for a change that takes none.
-    told
-        Where the change was asked for, for provenance.
+    Args:
+        network: What it is applied to.
+        name, value: Entry of `NETWORK`, and the value as text; empty for a change that takes none.
+        told: Where the change was asked for, for provenance.
 
-    Raises
-    ------
-    InputError
-        The value has no meaning for this network.
+    Raises:
+        InputError: The value has no meaning for this network.
     """
     change = NETWORK[name]
     if bool(value) != bool(change.example):

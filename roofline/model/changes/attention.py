@@ -14,12 +14,9 @@ ROPE_DIM: Final = 64
 def with_heads(part: Attention, heads: int, kv_heads: int) -> Attention:
     """Attention with other numbers of heads; biases, norms and sinks follow.
 
-    Parameters
-    ----------
-    part
-        Attention as it is.
-    heads, kv_heads
-        N and K to have. [1]
+    Args:
+        part: Attention as it is.
+        heads, kv_heads: N and K to have. [1]
     """
     queries = min(part.qkv_biased, part.query_width)
     beside = part.qkv_biased - queries
@@ -39,10 +36,8 @@ def with_heads(part: Attention, heads: int, kv_heads: int) -> Attention:
 def gqa(network: Architecture, value: str) -> Architecture:
     """K key/value heads in every layer of attention.
 
-    Raises
-    ------
-    InputError
-        K does not divide the query heads.
+    Raises:
+        InputError: K does not divide the query heads.
     """
     kv_heads = whole(value, "gqa")
     for part in attends(network, "gqa"):
@@ -87,10 +82,8 @@ def window(network: Architecture, value: str) -> Architecture:
 def global_every(network: Architecture, value: str) -> Architecture:
     """Every n-th layer of attention sees the whole context.
 
-    Raises
-    ------
-    InputError
-        No layer has a window that it could be an exception to.
+    Raises:
+        InputError: No layer has a window that it could be an exception to.
     """
     every = whole(value, "global-every")
     parts = attends(network, "global-every")
@@ -132,10 +125,8 @@ def cla(network: Architecture, value: str) -> Architecture:
     The others keep their queries and project no keys and values of their own; they still read the
     whole cache. Source: Brandon et al. 2024 (arXiv 2405.12981).
 
-    Raises
-    ------
-    InputError
-        Layers share already, or n is more than there are.
+    Raises:
+        InputError: Layers share already, or n is more than there are.
     """
     parts = attends(network, "cla")
     size = whole(value, "cla", len(parts))
@@ -174,10 +165,8 @@ def mla(network: Architecture, value: str) -> Architecture:
     values are as wide as the heads were; a norm on the latent. Layers with a window stay as they
     are. Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
 
-    Raises
-    ------
-    InputError
-        No layer sees the whole context with keys and values of its own.
+    Raises:
+        InputError: No layer sees the whole context with keys and values of its own.
     """
     latent = whole(value, "mla")
     parts = attends(network, "mla")

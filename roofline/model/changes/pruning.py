@@ -35,10 +35,8 @@ def layers_reason(before: Architecture, after: Architecture, _: str) -> str:
 def ffn(network: Architecture, value: str) -> Architecture:
     """Inner width F of every dense feed-forward part; of every routed expert.
 
-    Raises
-    ------
-    InputError
-        No layer has such a part.
+    Raises:
+        InputError: No layer has such a part.
     """
     width = whole(value, "ffn")
 
@@ -67,10 +65,8 @@ def ffn_reason(before: Architecture, after: Architecture, _: str) -> str:
 def heads(network: Architecture, value: str) -> Architecture:
     """N query heads in every layer of attention; key/value heads in proportion.
 
-    Raises
-    ------
-    InputError
-        There would not be a whole number of key/value heads.
+    Raises:
+        InputError: There would not be a whole number of key/value heads.
     """
     number = whole(value, "heads")
 
@@ -105,10 +101,8 @@ def heads_reason(before: Architecture, after: Architecture, _: str) -> str:
 def d_model(network: Architecture, value: str) -> Architecture:
     """Model width D; the widths of heads and feed-forward parts stay.
 
-    Raises
-    ------
-    InputError
-        The network has layers whose matrices do not follow the model width alone.
+    Raises:
+        InputError: The network has layers whose matrices do not follow the model width alone.
     """
     width, old = whole(value, "d_model"), network.d_model
     for block in network.kinds:
@@ -143,10 +137,8 @@ def experts(network: Architecture, value: str) -> Architecture:
     A network that has experts gets another number of them. Source: Komatsuzaki et al. 2022
     (arXiv 2212.05055, sparse upcycling).
 
-    Raises
-    ------
-    InputError
-        More experts for a token than there are.
+    Raises:
+        InputError: More experts for a token than there are.
     """
     number, active = pair(value, "experts", "8/2")
     if active > number:

@@ -50,14 +50,10 @@ def setup_of(
 ) -> Setup:
     """What an engine loads: a format that was asked for, 16 bits of a checkpoint in fp32.
 
-    Parameters
-    ----------
-    network, gpu
-        What runs on what.
-    weights, kv
-        Formats asked for; empty and ``"auto"`` for those of the checkpoint.
-    tp, batch
-        Devices that share every layer; sequences together. [1]
+    Args:
+        network, gpu: What runs on what.
+        weights, kv: Formats asked for; empty and ``"auto"`` for those of the checkpoint.
+        tp, batch: Devices that share every layer; sequences together. [1]
     """
     wanted = named(weights).name if weights else network.weight_format.replace("fp32", "bf16")
     if weights or wanted != network.weight_format:
@@ -85,24 +81,18 @@ class Change:
 def apply(base: Setup, changes: Sequence[tuple[str, str]]) -> Setup:
     """Put changes into effect, in the order of `CHANGES` whatever order they come in.
 
-    Parameters
-    ----------
-    base
-        What they are applied to.
-    changes
-        Names and values, as `parse` gives them.
+    Args:
+        base: What they are applied to.
+        changes: Names and values, as `parse` gives them.
 
-    Raises
-    ------
-    RooflineError
-        A value has no meaning for this network, or a name in it is not known.
+    Raises:
+        RooflineError: A value has no meaning for this network, or a name in it is not known.
 
-    Examples
-    --------
-    >>> from roofline.hardware.catalog import gpu
-    >>> base = setup_of(catalog.architecture("llama-2-13b"), gpu("h100-sxm"))
-    >>> apply(base, parse("gqa=8,batch=64")).batch
-    64
+    Examples:
+        >>> from roofline.hardware.catalog import gpu
+        >>> base = setup_of(catalog.architecture("llama-2-13b"), gpu("h100-sxm"))
+        >>> apply(base, parse("gqa=8,batch=64")).batch
+        64
     """
     return explained(base, changes)[0]
 
@@ -121,17 +111,13 @@ def explained(base: Setup, changes: Sequence[tuple[str, str]]) -> tuple[Setup, t
 def parse(text: str) -> tuple[tuple[str, str], ...]:
     """Changes of one variant: names and values.
 
-    Raises
-    ------
-    InputError
-        Nothing is there, or a change is there twice.
-    UnknownNameError
-        There is no such change.
+    Raises:
+        InputError: Nothing is there, or a change is there twice.
+        UnknownNameError: There is no such change.
 
-    Examples
-    --------
-    >>> parse("gqa=8, global-every=6, mqa")
-    (('gqa', '8'), ('global_every', '6'), ('mqa', ''))
+    Examples:
+        >>> parse("gqa=8, global-every=6, mqa")
+        (('gqa', '8'), ('global_every', '6'), ('mqa', ''))
     """
     out: dict[str, str] = {}
     for piece in text.split(","):

@@ -12,17 +12,12 @@ from roofline.model.precision.sparse import suffix
 def sparsity(network: Architecture, value: str) -> Architecture:
     """Matrices of all layers with zeros left out; embeddings, LM head and routers stay dense.
 
-    Parameters
-    ----------
-    network
-        In the formats its values are to have.
-    value
-        ``"2:4"`` or the share of zeros.
+    Args:
+        network: In the formats its values are to have.
+        value: ``"2:4"`` or the share of zeros.
 
-    Raises
-    ------
-    InputError
-        No such pattern, zeros are left out already, or the result would be larger.
+    Raises:
+        InputError: No such pattern, zeros are left out already, or the result would be larger.
     """
     more = suffix(value)
 

@@ -37,12 +37,9 @@ def pair(value: str, what: str, example: str) -> tuple[int, int]:
 def in_layers(network: Architecture, change: Callable[[Block], Block | None]) -> Architecture:
     """The network with layers exchanged; equal blocks stay equal objects.
 
-    Parameters
-    ----------
-    network
-        The network.
-    change
-        Of a layer: what takes its place, None to leave it.
+    Args:
+        network: The network.
+        change: Of a layer: what takes its place, None to leave it.
     """
     made: dict[Block, Block] = {}
     out = []
@@ -67,10 +64,8 @@ def in_attention(
 def attends(network: Architecture, what: str) -> list[Attention]:
     """Layers with key/value heads, in order.
 
-    Raises
-    ------
-    InputError
-        There are none.
+    Raises:
+        InputError: There are none.
     """
     found = [block.mixer for block in network.layers if isinstance(block.mixer, Attention)]
     if not found:

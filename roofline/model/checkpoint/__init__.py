@@ -58,20 +58,14 @@ def _is_beside(name: str, layers: int) -> bool:
 def stored_bytes(path: str | Path) -> Stored | None:
     """Read how large a checkpoint is.
 
-    Parameters
-    ----------
-    path
-        A folder with ``*.safetensors``, their index or a GGUF file; or one such file.
+    Args:
+        path: A folder with ``*.safetensors``, their index or a GGUF file; or one such file.
 
-    Returns
-    -------
-    Stored | None
-        None where there is no checkpoint.
+    Returns:
+        Stored | None: None where there is no checkpoint.
 
-    Raises
-    ------
-    DocumentError
-        A header is broken, too large, or contradicts the file it is in.
+    Raises:
+        DocumentError: A header is broken, too large, or contradicts the file it is in.
     """
     path = Path(path)
     try:
@@ -102,12 +96,9 @@ def stored_bytes(path: str | Path) -> Stored | None:
 def warning(stored: Stored, architecture: Architecture) -> str:
     """One sentence where a checkpoint is not as large as the network says; else empty.
 
-    Parameters
-    ----------
-    stored
-        The checkpoint.
-    architecture
-        The network, counted by `roofline.model.parameters.weight_bytes`.
+    Args:
+        stored: The checkpoint.
+        architecture: The network, counted by `roofline.model.parameters.weight_bytes`.
     """
     counted = parameters.weight_bytes(architecture)
     found = stored.decoder_bytes(len(architecture.layers))

@@ -120,11 +120,9 @@ class Reader:
 def tensors(file: Path) -> dict[str, tuple[str, int]]:
     """Type and size of each tensor in a file. [B]
 
-    Raises
-    ------
-    DocumentError
-        The table is not one: another version, absurd counts, a type that is not known, tensors that
-        overlap or lie beyond the end of the file.
+    Raises:
+        DocumentError: The table is not one: another version, absurd counts, a type that is not
+            known, tensors that overlap or lie beyond the end of the file.
     """
     with file.open("rb") as stream:
         reader = Reader(file, stream, file.stat().st_size)

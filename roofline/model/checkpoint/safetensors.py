@@ -29,11 +29,9 @@ BITS: Final = {
 def tensors(file: Path) -> dict[str, tuple[str, int]]:
     """Type and size of each tensor in a file. [B]
 
-    Raises
-    ------
-    DocumentError
-        The header is not one: too long, no JSON, a type that is not known, tensors that overlap,
-        leave gaps or do not end where the file does.
+    Raises:
+        DocumentError: The header is not one: too long, no JSON, a type that is not known, tensors
+            that overlap, leave gaps or do not end where the file does.
     """
     with file.open("rb") as stream:
         whole = file.stat().st_size
@@ -64,10 +62,8 @@ def tensors(file: Path) -> dict[str, tuple[str, int]]:
 def index(file: Path) -> tuple[tuple[str, ...], int | None]:
     """Names of the files of a checkpoint, and the size of all tensors where it is stated. [B]
 
-    Raises
-    ------
-    DocumentError
-        It is no index, or names a file in another folder.
+    Raises:
+        DocumentError: It is no index, or names a file in another folder.
     """
     if file.stat().st_size > LARGEST_HEADER:
         _refuse(file, f"the index is larger than {LARGEST_HEADER} bytes")

@@ -34,22 +34,15 @@ def from_config(
 ) -> Architecture:
     """Read a network from its published config.
 
-    Parameters
-    ----------
-    document
-        The config.
-    name
-        What to call the network; its model type if empty.
-    path
-        Where in the document the config is, if not at its top.
-    sibling
-        The ``hf_quant_config.json`` beside it, if there is one.
+    Args:
+        document: The config.
+        name: What to call the network; its model type if empty.
+        path: Where in the document the config is, if not at its top.
+        sibling: The ``hf_quant_config.json`` beside it, if there is one.
 
-    Raises
-    ------
-    UnsupportedModelError
-        The model type is not known, a number is missing or absurd, or a field that may change the
-        cost is not understood. The message names the place.
+    Raises:
+        UnsupportedModelError: The model type is not known, a number is missing or absurd, or a
+            field that may change the cost is not understood. The message names the place.
     """
     config = document.data
     for step in path:

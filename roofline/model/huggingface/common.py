@@ -77,26 +77,18 @@ def geometry(
 ) -> Geometry:
     """Read the sizes every decoder has.
 
-    Parameters
-    ----------
-    fields
-        The config.
-    names
-        How it spells them.
-    kv_heads
-        K where its key is absent; None means as many as query heads (MHA). Null always means MHA.
-    head_dim
-        H where its key is absent; None means D / N.
-    explicit_head_dim
-        Whether the model type reads ``head_dim`` at all.
-    defaults
-        Values of ``d_model``, ``layers``, ``heads``, ``vocab``, ``context`` where a config may
-        leave them out.
+    Args:
+        fields: The config.
+        names: How it spells them.
+        kv_heads: K where its key is absent; None means as many as query heads (MHA). Null always
+            means MHA.
+        head_dim: H where its key is absent; None means D / N.
+        explicit_head_dim: Whether the model type reads ``head_dim`` at all.
+        defaults: Values of ``d_model``, ``layers``, ``heads``, ``vocab``, ``context`` where a
+            config may leave them out.
 
-    Raises
-    ------
-    UnsupportedModelError
-        A number is missing, out of range, or does not divide what it must.
+    Raises:
+        UnsupportedModelError: A number is missing, out of range, or does not divide what it must.
     """
     known = defaults or {}
     d_model = fields.integer("d_model", *names.width, default=known.get("d_model"))
@@ -142,10 +134,8 @@ DIVISOR: Final = "give a number of key/value heads that divides the number of qu
 def check_groups(fields: Fields, key: str, heads: int, kv_heads: int, hint: str = "") -> None:
     """Refuse key/value heads that the query heads do not divide over.
 
-    Raises
-    ------
-    UnsupportedModelError
-        They do not.
+    Raises:
+        UnsupportedModelError: They do not.
     """
     if heads % kv_heads:
         problem = f"{heads} query heads do not divide over {kv_heads} key/value heads"
@@ -204,16 +194,13 @@ def stack(
 ) -> Architecture:
     """A network of these layers.
 
-    Parameters
-    ----------
-    fields, shape
-        The config and its sizes; of the shape, only width, vocabulary and context are used.
-    layers
-        In order.
-    tied
-        Default of ``tie_word_embeddings``.
-    more
-        Other fields of `Architecture`; the last norm has one weight per channel unless said here.
+    Args:
+        fields, shape: The config and its sizes; of the shape, only width, vocabulary and context
+            are used.
+        layers: In order.
+        tied: Default of ``tie_word_embeddings``.
+        more: Other fields of `Architecture`; the last norm has one weight per channel unless said
+            here.
     """
     known: dict[Block, Block] = {}
     blocks = tuple(known.setdefault(block, block) for block in layers)
@@ -250,25 +237,16 @@ def assemble(
 ) -> Architecture:
     """A network of layers that each have a mixer and a feed-forward part.
 
-    Parameters
-    ----------
-    fields, shape
-        The config and its sizes.
-    mixers
-        Attention of each layer.
-    feedforward
-        Of each layer, or one that is the same in all.
-    norms
-        Norms over the width in a layer. [1]
-    norm_width
-        Parameters of one norm: D for weights, 2·D with biases, 0 without either; None for D.
-        [parameter]
-    final_norm
-        Parameters of the last norm, if not one like the others. [parameter]
-    parallel
-        Whether both parts of a layer read the same input.
-    more
-        As in `stack`.
+    Args:
+        fields, shape: The config and its sizes.
+        mixers: Attention of each layer.
+        feedforward: Of each layer, or one that is the same in all.
+        norms: Norms over the width in a layer. [1]
+        norm_width: Parameters of one norm: D for weights, 2·D with biases, 0 without either; None
+            for D. [parameter]
+        final_norm: Parameters of the last norm, if not one like the others. [parameter]
+        parallel: Whether both parts of a layer read the same input.
+        more: As in `stack`.
     """
     width = shape.d_model if norm_width is None else norm_width
     if isinstance(feedforward, Mlp | Moe):

@@ -68,10 +68,8 @@ class Fields:
     def refuse(self, key: str, problem: str, hint: str = "") -> NoReturn:
         """Give up on the network because of one field.
 
-        Raises
-        ------
-        UnsupportedModelError
-            Always.
+        Raises:
+            UnsupportedModelError: Always.
         """
         raise UnsupportedModelError(
             problem,
@@ -82,10 +80,8 @@ class Fields:
     def refuse_at(self, keys: tuple[str | int, ...], problem: str, hint: str) -> NoReturn:
         """Give up on the network because of something inside a field.
 
-        Raises
-        ------
-        UnsupportedModelError
-            Always.
+        Raises:
+            UnsupportedModelError: Always.
         """
         raise UnsupportedModelError(problem, hint=hint, where=self.where(*keys))
 
@@ -113,23 +109,15 @@ class Fields:
     ) -> int:
         """Whole number, required unless there is a default.
 
-        Parameters
-        ----------
-        name
-            Field of the architecture it is for.
-        keys
-            Spellings of the key.
-        default
-            Value where the key is absent or null.
-        why
-            How the default comes about; else it is said to be that of the model type.
-        low, high
-            Bounds, both allowed.
+        Args:
+            name: Field of the architecture it is for.
+            keys: Spellings of the key.
+            default: Value where the key is absent or null.
+            why: How the default comes about; else it is said to be that of the model type.
+            low, high: Bounds, both allowed.
 
-        Raises
-        ------
-        UnsupportedModelError
-            Absent, not a whole number, or out of bounds.
+        Raises:
+            UnsupportedModelError: Absent, not a whole number, or out of bounds.
         """
         value = self.optional(name, *keys, low=low, high=high)
         if value is None and default is not None:
@@ -166,10 +154,8 @@ class Fields:
     def flag(self, name: str, *keys: str, default: bool) -> bool:
         """Yes or no.
 
-        Raises
-        ------
-        UnsupportedModelError
-            Neither true nor false.
+        Raises:
+            UnsupportedModelError: Neither true nor false.
         """
         if (found := self.get(*keys)) is None:
             self.say(name, keys[0], default)
@@ -204,10 +190,9 @@ class Fields:
     def finish(self) -> None:
         """Refuse whatever has not been understood and may change the cost.
 
-        Raises
-        ------
-        UnsupportedModelError
-            A number, a true, a list or a mapping under a key that nobody has read.
+        Raises:
+            UnsupportedModelError: A number, a true, a list or a mapping under a key that nobody has
+                read.
         """
         for key, value in self.data.items():
             if key in self.seen or key in HARMLESS or key.startswith("_"):
@@ -230,10 +215,8 @@ def refuse_infinity(fields: Fields) -> None:
 
     Python writes the word for the open end of a range of time steps, which costs nothing.
 
-    Raises
-    ------
-    UnsupportedModelError
-        It is anywhere else.
+    Raises:
+        UnsupportedModelError: It is anywhere else.
     """
     waiting: list[tuple[str | int, ...]] = [(key,) for key in fields.data if key not in UNBOUNDED]
     while waiting:

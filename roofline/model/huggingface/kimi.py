@@ -40,18 +40,13 @@ def delta_attention(
 ) -> Recurrent:
     """Kimi delta attention: a gated delta rule whose decay is one number per channel of a key.
 
-    Parameters
-    ----------
-    d_model, heads, head_dim
-        Width D; heads and the width of their keys and values. [1]
-    kernel
-        Taps of the convolution over queries, keys and values. [1]
-    full_rank_gate
-        Whether the output gate is one matrix, not two of the rank of a head.
+    Args:
+        d_model, heads, head_dim: Width D; heads and the width of their keys and values. [1]
+        kernel: Taps of the convolution over queries, keys and values. [1]
+        full_rank_gate: Whether the output gate is one matrix, not two of the rank of a head.
 
-    References
-    ----------
-    Kimi Team (2025), "Kimi Linear", section 3.
+    References:
+        Kimi Team (2025), "Kimi Linear", section 3.
     """
     inner = heads * head_dim
     gate: tuple[Linear, ...] = (Linear("linear-gate", inner, d_model),)

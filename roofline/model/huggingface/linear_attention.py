@@ -52,18 +52,13 @@ def gated_delta(
 ) -> Recurrent:
     """Gated DeltaNet: a matrix of state per value head, keys shared by groups of them.
 
-    Parameters
-    ----------
-    d_model
-        Width D. [1]
-    key_heads, value_heads, key_dim, value_dim
-        Heads and their widths. [1]
-    kernel
-        Taps of the convolution over queries, keys and values. [1]
+    Args:
+        d_model: Width D. [1]
+        key_heads, value_heads, key_dim, value_dim: Heads and their widths. [1]
+        kernel: Taps of the convolution over queries, keys and values. [1]
 
-    References
-    ----------
-    Yang, Kautz, Hatamizadeh (2024), "Gated Delta Networks", section 3.
+    References:
+        Yang, Kautz, Hatamizadeh (2024), "Gated Delta Networks", section 3.
     """
     values = value_heads * value_dim
     conv = 2 * key_heads * key_dim + values
@@ -184,16 +179,12 @@ def _qwen(fields: Fields, shape: Geometry, parts: Sequence[FeedForward]) -> Arch
 def lightning(d_model: int, *, heads: int, head_dim: int, chunk: int) -> Recurrent:
     """Lightning attention: linear attention with a fixed decay per head, output normed and gated.
 
-    Parameters
-    ----------
-    d_model, heads, head_dim
-        Width D; heads and their width. [1]
-    chunk
-        Tokens that prefill computes together. [token]
+    Args:
+        d_model, heads, head_dim: Width D; heads and their width. [1]
+        chunk: Tokens that prefill computes together. [token]
 
-    References
-    ----------
-    MiniMax (2025), "MiniMax-01", section 2.2.
+    References:
+        MiniMax (2025), "MiniMax-01", section 2.2.
     """
     inner = heads * head_dim
     return Recurrent(

@@ -34,20 +34,15 @@ def mamba1(
 ) -> Recurrent:
     """Mamba-1: every channel has a state of its own, and all read with the same key.
 
-    Parameters
-    ----------
-    d_model, inner
-        Width D; channels of the state space. [1]
-    state, rank, kernel
-        Width R of the state of a channel, of the latent of its time step, taps. [1]
-    bias, conv_bias
-        Whether the projections in and out, and the convolution, have biases.
-    norms
-        Whether time step, key and query are normed with weights (Jamba).
+    Args:
+        d_model, inner: Width D; channels of the state space. [1]
+        state, rank, kernel: Width R of the state of a channel, of the latent of its time step,
+            taps. [1]
+        bias, conv_bias: Whether the projections in and out, and the convolution, have biases.
+        norms: Whether time step, key and query are normed with weights (Jamba).
 
-    References
-    ----------
-    Gu, Dao (2023), "Mamba", section 3.4.
+    References:
+        Gu, Dao (2023), "Mamba", section 3.4.
     """
     decay_and_skip = inner * state + inner
     return Recurrent(
@@ -84,22 +79,17 @@ def mamba2(
 ) -> Recurrent:
     """Mamba-2: a matrix of state per head, keys and queries shared by groups of heads.
 
-    Parameters
-    ----------
-    d_model
-        Width D. [1]
-    heads, head_dim, state, groups
-        Heads, their width P, the width R of a key, and groups of heads that share keys. [1]
-    kernel
-        Taps of the convolution over values, keys and queries. [1]
-    chunk
-        Tokens that prefill computes together. [token]
-    bias, conv_bias, norm
-        Whether the projections and the convolution have biases, and the output a norm.
+    Args:
+        d_model: Width D. [1]
+        heads, head_dim, state, groups: Heads, their width P, the width R of a key, and groups of
+            heads that share keys. [1]
+        kernel: Taps of the convolution over values, keys and queries. [1]
+        chunk: Tokens that prefill computes together. [token]
+        bias, conv_bias, norm: Whether the projections and the convolution have biases, and the
+            output a norm.
 
-    References
-    ----------
-    Dao, Gu (2024), "Transformers are SSMs", section 7.
+    References:
+        Dao, Gu (2024), "Transformers are SSMs", section 7.
     """
     inner = heads * head_dim
     conv = inner + 2 * groups * state
@@ -135,10 +125,8 @@ def time_step_rank(fields: Fields, key: str, d_model: int) -> int:
 def state_format(fields: Fields, *keys: str) -> str:
     """Number format that a config asks for the state to be kept in.
 
-    Raises
-    ------
-    UnsupportedModelError
-        It is not a type of 16 or 32 bits.
+    Raises:
+        UnsupportedModelError: It is not a type of 16 or 32 bits.
     """
     if (found := fields.get(*keys)) is None:
         return "bf16"
@@ -198,20 +186,14 @@ def spelled(
 ) -> Recurrent:
     """Read a Mamba-2 layer.
 
-    Parameters
-    ----------
-    fields, width
-        The config; width D. [1]
-    spelling
-        Its keys. A width of heads without a default is what the heads divide ``mamba_expand`` times
-        the width into, unless the config has it.
-    bias, conv_bias
-        Keys of the biases.
+    Args:
+        fields, width: The config; width D. [1]
+        spelling: Its keys. A width of heads without a default is what the heads divide
+            ``mamba_expand`` times the width into, unless the config has it.
+        bias, conv_bias: Keys of the biases.
 
-    Raises
-    ------
-    UnsupportedModelError
-        A size is out of range, or does not divide what it must.
+    Raises:
+        UnsupportedModelError: A size is out of range, or does not divide what it must.
     """
     sizes: dict[str, int] = {}
     for name, (key, default) in spelling.items():

@@ -35,19 +35,14 @@ def routed(
 ) -> Moe:
     """Read a mixture of experts.
 
-    Parameters
-    ----------
-    fields
-        The config.
-    width, experts, active
-        Spellings of F of an expert, E and k.
-    more
-        Other fields of `Moe`.
+    Args:
+        fields: The config.
+        width, experts, active: Spellings of F of an expert, E and k.
+        more: Other fields of `Moe`.
 
-    Raises
-    ------
-    UnsupportedModelError
-        A number is missing or out of range, or more experts are active than there are.
+    Raises:
+        UnsupportedModelError: A number is missing or out of range, or more experts are active than
+            there are.
     """
     fields.seen |= ROUTING
     number = constant(fields, "experts", *experts)
@@ -73,10 +68,9 @@ def routed(
 def _limited(fields: Fields, experts: int, active: int) -> tuple[int, int]:
     """Groups of experts, and how many of them a token's experts may come from; 1, 1 for no limit.
 
-    Raises
-    ------
-    UnsupportedModelError
-        Experts are not equal groups, or those that may be chosen hold too few.
+    Raises:
+        UnsupportedModelError: Experts are not equal groups, or those that may be chosen hold too
+            few.
     """
     if fields.data.get("topk_method") == "greedy":
         return 1, 1
@@ -96,10 +90,8 @@ def _limited(fields: Fields, experts: int, active: int) -> tuple[int, int]:
 def constant(fields: Fields, name: str, *keys: str) -> int:
     """Whole number, or a list that has the same one for every layer.
 
-    Raises
-    ------
-    UnsupportedModelError
-        Layers differ, or as `Fields.integer`.
+    Raises:
+        UnsupportedModelError: Layers differ, or as `Fields.integer`.
     """
     found = fields.get(*keys)
     if found is None or not isinstance(found[1], list):
@@ -159,10 +151,8 @@ def after_dense(fields: Fields, layers: int, default: int) -> list[bool]:
 def marks(fields: Fields, key: str, layers: int, meaning: dict[Any, Any]) -> list[Any]:
     """A list with one known entry per layer, translated.
 
-    Raises
-    ------
-    UnsupportedModelError
-        Not a list, of another length, or with an entry that is not known.
+    Raises:
+        UnsupportedModelError: Not a list, of another length, or with an entry that is not known.
     """
     fields.seen.add(key)
     entries = fields.data.get(key)
@@ -187,10 +177,8 @@ def marks(fields: Fields, key: str, layers: int, meaning: dict[Any, Any]) -> lis
 def indices(fields: Fields, key: str, entries: Any) -> frozenset[int]:
     """Layers that are given by their numbers.
 
-    Raises
-    ------
-    UnsupportedModelError
-        Not a list of whole numbers.
+    Raises:
+        UnsupportedModelError: Not a list of whole numbers.
     """
     if not isinstance(entries, list) or any(type(entry) is not int for entry in entries):
         fields.refuse(key, f"{key} is not a list of layer numbers", "write a list such as [0, 1]")

@@ -13,19 +13,13 @@ def layer_words(
 ) -> Sequence[str] | None:
     """Kind of each layer from a list of words; None where the config has no such list.
 
-    Parameters
-    ----------
-    fields, key
-        The config, and its key.
-    words
-        What each word stands for.
-    layers
-        How many there must be; None if the list itself says it. [1]
+    Args:
+        fields, key: The config, and its key.
+        words: What each word stands for.
+        layers: How many there must be; None if the list itself says it. [1]
 
-    Raises
-    ------
-    UnsupportedModelError
-        It is not a list of those words, or not as long as it must be.
+    Raises:
+        UnsupportedModelError: It is not a list of those words, or not as long as it must be.
     """
     if (found := fields.get(key)) is None:
         return None
@@ -52,10 +46,8 @@ def layer_words(
 def divides(fields: Fields, key: str, heads: int, groups: int, what: str) -> None:
     """Refuse a number of groups that the heads do not divide over.
 
-    Raises
-    ------
-    UnsupportedModelError
-        They do not.
+    Raises:
+        UnsupportedModelError: They do not.
     """
     if heads % groups:
         fields.refuse(
@@ -68,10 +60,8 @@ def divides(fields: Fields, key: str, heads: int, groups: int, what: str) -> Non
 def at_most(fields: Fields, experts: int, default: int) -> int:
     """Experts per token, which are not more than there are. [1]
 
-    Raises
-    ------
-    UnsupportedModelError
-        They are.
+    Raises:
+        UnsupportedModelError: They are.
     """
     active = fields.integer("active_experts", "num_experts_per_tok", default=min(default, experts))
     if active > experts > 1:

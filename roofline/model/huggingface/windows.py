@@ -10,21 +10,15 @@ def windows(
 ) -> tuple[int | None, ...]:
     """Window of each layer: ``layer_types`` where the config has it, else the family's own rule.
 
-    Parameters
-    ----------
-    fields
-        The config.
-    layers
-        How many. [1]
-    size
-        Keys a query sees in a sliding layer; None if the config has no window. [token]
-    sliding
-        The family's rule: which layers slide.
+    Args:
+        fields: The config.
+        layers: How many. [1]
+        size: Keys a query sees in a sliding layer; None if the config has no window. [token]
+        sliding: The family's rule: which layers slide.
 
-    Raises
-    ------
-    UnsupportedModelError
-        ``layer_types`` is not one known word per layer, or slides without a window.
+    Raises:
+        UnsupportedModelError: ``layer_types`` is not one known word per layer, or slides without a
+            window.
     """
     found = fields.get("layer_types")
     if found is None:

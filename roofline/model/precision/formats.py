@@ -220,22 +220,17 @@ def grouped(bits: int, group: int, *, zero_bits: int | None = None) -> Format:
     Source: Lin et al. 2023 (arXiv 2306.00978) and Frantar et al. 2022 (arXiv 2210.17323); order of
     inputs that GPTQ stores beside the weights is left out.
 
-    Parameters
-    ----------
-    bits
-        Of one weight. [bit]
-    group
-        Weights that share a scale; 0 for all of a row. [1]
-    zero_bits
-        Of the zero point: as many as a weight where None (packed, as AWQ and GPTQ store it), 16
-        unpacked, 0 without one. [bit]
+    Args:
+        bits: Of one weight. [bit]
+        group: Weights that share a scale; 0 for all of a row. [1]
+        zero_bits: Of the zero point: as many as a weight where None (packed, as AWQ and GPTQ store
+            it), 16 unpacked, 0 without one. [bit]
 
-    Examples
-    --------
-    >>> grouped(4, 128).expression
-    '4 + 16/128 + 4/128 = 4.15625'
-    >>> grouped(4, 32, zero_bits=0).bits
-    4.5
+    Examples:
+        >>> grouped(4, 128).expression
+        '4 + 16/128 + 4/128 = 4.15625'
+        >>> grouped(4, 32, zero_bits=0).bits
+        4.5
     """
     zero = bits if zero_bits is None else zero_bits
     style = {bits: "", 0: "-sym", 16: "-zp16"}[zero]

@@ -58,23 +58,18 @@ _EXAMPLES: Final = ("int4", "int4-awq", "int4-gptq", "awq", "gptq", "int3", "int
 def named(name: str) -> Format:
     """Format of that name; integers in groups are computed from it.
 
-    Parameters
-    ----------
-    name
-        A name of `FORMATS` or an alias, in any case; or bits, method, group and zero point, as in
-        ``"int4-awq"``, ``"int4-g64"``, ``"gptq-int3-g128"``, ``"int4-g32-sym"``,
-        ``"int4-g128-zp16"``. Groups are of 128 unless said; ``-row`` shares over a whole row. A
-        pattern of zeros may follow: ``"bf16-2:4"``, ``"bf16-sparse0.5"``.
+    Args:
+        name: A name of `FORMATS` or an alias, in any case; or bits, method, group and zero point,
+            as in ``"int4-awq"``, ``"int4-g64"``, ``"gptq-int3-g128"``, ``"int4-g32-sym"``,
+            ``"int4-g128-zp16"``. Groups are of 128 unless said; ``-row`` shares over a whole row. A
+            pattern of zeros may follow: ``"bf16-2:4"``, ``"bf16-sparse0.5"``.
 
-    Raises
-    ------
-    UnknownNameError
-        There is none.
+    Raises:
+        UnknownNameError: There is none.
 
-    Examples
-    --------
-    >>> named("awq").bits, named("int4-g64").bits, named("int4-g128-zp16").bits
-    (4.15625, 4.3125, 4.25)
+    Examples:
+        >>> named("awq").bits, named("int4-g64").bits, named("int4-g128-zp16").bits
+        (4.15625, 4.3125, 4.25)
     """
     found = _find(name.strip().lower().replace("_", "-"))
     if found is not None:

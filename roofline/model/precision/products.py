@@ -81,10 +81,8 @@ class Precision:
     def product(self, name: str = "") -> Product:
         """How weights of a format are multiplied; of the linear layers if it has no name.
 
-        Raises
-        ------
-        UnknownNameError
-            The precision was not resolved for that format.
+        Raises:
+            UnknownNameError: The precision was not resolved for that format.
         """
         wanted = named(name).name if name else self.weights.name
         if wanted not in self.products:
@@ -144,23 +142,15 @@ def _thinned(dense: Product, stored: Format, gpu: Gpu) -> Product:
 def resolve(weights: str, kv: str, gpu: Gpu, *, also: Iterable[str] = ()) -> Precision:
     """Choose arithmetic for the formats asked for, on a GPU.
 
-    Parameters
-    ----------
-    weights
-        Format of the linear layers.
-    kv
-        Format of the cache, or ``"auto"``: that of the activations.
-    gpu
-        Where it runs.
-    also
-        Other formats that some linear layers of the network have.
+    Args:
+        weights: Format of the linear layers.
+        kv: Format of the cache, or ``"auto"``: that of the activations.
+        gpu: Where it runs.
+        also: Other formats that some linear layers of the network have.
 
-    Raises
-    ------
-    UnknownNameError
-        A format is not known, or not one a cache can have.
-    MissingRateError
-        The GPU cannot multiply the format and nothing converts it.
+    Raises:
+        UnknownNameError: A format is not known, or not one a cache can have.
+        MissingRateError: The GPU cannot multiply the format and nothing converts it.
     """
     stored = named(weights)
     if stored.name.endswith("-kv"):
@@ -216,20 +206,15 @@ def quantisation(made: Product, tokens: Value, k: Value) -> Conversion:
     Source: a kernel of its own, as vLLM and TensorRT-LLM run it where it is not fused into the norm
     before; scales of rows and groups are written too.
 
-    Parameters
-    ----------
-    made
-        The product.
-    tokens
-        Rows of activations. [token]
-    k
-        Input width. [1]
+    Args:
+        made: The product.
+        tokens: Rows of activations. [token]
+        k: Input width. [1]
 
-    Examples
-    --------
-    >>> made = Product(named("fp8-block"), "fp8", named("bf16"), named("fp8-1x128"))
-    >>> quantisation(made, 1, 128)  # 128 values, then one fp32 scale
-    Conversion(elements=128, bytes_read=256.0, bytes_written=132.0)
+    Examples:
+        >>> made = Product(named("fp8-block"), "fp8", named("bf16"), named("fp8-1x128"))
+        >>> quantisation(made, 1, 128)  # 128 values, then one fp32 scale
+        Conversion(elements=128, bytes_read=256.0, bytes_written=132.0)
     """
     if made.quantised is None:
         return Conversion(0.0)
@@ -244,12 +229,9 @@ def dequantisation(made: Product, n: Value, k: Value) -> Conversion:
     Source: fused kernels (Marlin, arXiv 2408.11743) convert in registers and move nothing more;
     bitsandbytes writes a copy of the matrix and reads it back when more than one token is computed.
 
-    Parameters
-    ----------
-    made
-        The product.
-    n, k
-        Output and input width of the matrix. [1]
+    Args:
+        made: The product.
+        n, k: Output and input width of the matrix. [1]
     """
     if not made.dequantises:
         return Conversion(0.0)

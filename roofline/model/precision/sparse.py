@@ -28,20 +28,15 @@ def split(name: str) -> tuple[str, str]:
 def suffix(value: str) -> str:
     """What a pattern adds to the name of a format.
 
-    Parameters
-    ----------
-    value
-        ``"2:4"``, or the share of weights that are zero: ``"0.5"``.
+    Args:
+        value: ``"2:4"``, or the share of weights that are zero: ``"0.5"``.
 
-    Raises
-    ------
-    InputError
-        It is neither.
+    Raises:
+        InputError: It is neither.
 
-    Examples
-    --------
-    >>> suffix("2:4"), suffix(".50")
-    ('-2:4', '-sparse0.5')
+    Examples:
+        >>> suffix("2:4"), suffix(".50")
+        ('-2:4', '-sparse0.5')
     """
     if value == "2:4":
         return PATTERN
@@ -58,23 +53,18 @@ def thinned(dense: Format, pattern: str) -> Format:
 
     Source: Mishra et al. 2021 (arXiv 2104.08378) for 2:4; for the bitmap, one bit per weight.
 
-    Parameters
-    ----------
-    dense
-        Format of the values that stay.
-    pattern
-        ``"2:4"``: half of the values, and 2 bits for the place of each, b/2 + 1 bits per weight.
-        ``"sparse0.7"``: three tenths of the values and a bitmap, 0.3·b + 1 bits per weight.
+    Args:
+        dense: Format of the values that stay.
+        pattern: ``"2:4"``: half of the values, and 2 bits for the place of each, b/2 + 1 bits per
+            weight. ``"sparse0.7"``: three tenths of the values and a bitmap, 0.3·b + 1 bits per
+            weight.
 
-    Raises
-    ------
-    InputError
-        The result would take more than the dense format.
+    Raises:
+        InputError: The result would take more than the dense format.
 
-    Examples
-    --------
-    >>> thinned(Format("bf16", 16), "2:4").bits, thinned(Format("bf16", 16), "sparse0.75").bits
-    (9.0, 5.0)
+    Examples:
+        >>> thinned(Format("bf16", 16), "2:4").bits, thinned(Format("bf16", 16), "sparse0.75").bits
+        (9.0, 5.0)
     """
     structured = pattern == "2:4"
     kept = Fraction(1, 2) if structured else 1 - Fraction(pattern.removeprefix("sparse"))

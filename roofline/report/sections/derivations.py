@@ -26,13 +26,7 @@ BINARY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One number of a derivation.
-
-    Attributes
-    ----------
-    metric
-        Key of the derivation on this page that says the rest; empty if it is said here.
-    """
+    """One number of a derivation."""
 
     name: str
     value: Amount
@@ -42,6 +36,7 @@ class Node:
     basis: str
     note: str
     metric: str
+    """Key of the derivation on this page that says the rest; empty if it is said here."""
     inputs: tuple["Node", ...]
 
     @property

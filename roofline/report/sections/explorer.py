@@ -30,32 +30,22 @@ RATES: Final = ("throughput_per_gpu_tok_s", "output_per_gpu_tok_s")
 
 @dataclass(frozen=True, slots=True)
 class ExplorerFacts:
-    """What the controls offer.
-
-    Attributes
-    ----------
-    axes, numbers
-        What can be chosen.
-    fixed
-        What all have in common, in words.
-    data
-        Configurations for the script.
-    first, second
-        Places of the values that sides A and B begin with, by axis.
-    at
-        Places of the numbers to begin with.
-    promised
-        Figures that something can be promised about: column, title and limit to begin with. [ms]
-    """
+    """What the controls offer."""
 
     axes: tuple[Choice, ...]
     numbers: tuple[Choice, ...]
+    """What can be chosen."""
     fixed: tuple[str, ...]
+    """What all have in common, in words."""
     data: dict[str, Any]
+    """Configurations for the script."""
     first: tuple[int, ...]
     second: tuple[int, ...]
+    """Places of the values that sides A and B begin with, by axis."""
     at: tuple[int, ...]
+    """Places of the numbers to begin with."""
     promised: tuple[tuple[str, str, float | None], ...]
+    """Figures that something can be promised about: column, title and limit to begin with. [ms]"""
     left_out: int
 
 

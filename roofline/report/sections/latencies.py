@@ -22,22 +22,15 @@ ROW: Final = 44
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """One latency over all requests.
-
-    Attributes
-    ----------
-    values
-        By percentile. [s]
-    ends
-        Ends of the central 80 % of each, where there are any. [s]
-    limits
-        Promises about it: statistic and most. [s]
-    """
+    """One latency over all requests."""
 
     name: str
     values: dict[str, float]
+    """By percentile. [s]"""
     ends: dict[str, tuple[float, float]]
+    """Ends of the central 80 % of each, where there are any. [s]"""
     limits: tuple[tuple[str, float], ...]
+    """Promises about it: statistic and most. [s]"""
 
 
 def latency_facts(result: Result) -> tuple[Latency, ...]:

@@ -18,19 +18,13 @@ PROMISED: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFacts:
-    """What a reader takes away.
-
-    Attributes
-    ----------
-    inside, judged
-        Figures within their interval, and those that have one. [1]
-    figures
-        The median error of each metric.
-    """
+    """What a reader takes away."""
 
     inside: int
     judged: int
+    """Figures within their interval, and those that have one. [1]"""
     figures: tuple[Figure, ...]
+    """The median error of each metric."""
 
     @property
     def holds(self) -> bool:

@@ -36,27 +36,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
-    """Memory of one device. [B]
-
-    Attributes
-    ----------
-    parts
-        What is in it, zero-sized parts left out.
-    used
-        Sum of the parts.
-    budget
-        What the engine allows itself.
-    capacity
-        Size of the device.
-    free
-        Budget less use; negative is how much is missing.
-    """
+    """Memory of one device. [B]"""
 
     parts: tuple[Part, ...]
+    """What is in it, zero-sized parts left out."""
     used: float
+    """Sum of the parts."""
     budget: float
+    """What the engine allows itself."""
     capacity: float
+    """Size of the device."""
     free: float
+    """Budget less use; negative is how much is missing."""
 
 
 def memory_facts(result: Result) -> MemoryFacts:

@@ -64,16 +64,11 @@ def grid(key: str, title: str, table: Table, names: Sequence[str] = (), most: in
 
     Two columns that are the ends of an interval are shown as one.
 
-    Parameters
-    ----------
-    key, title
-        Anchor and caption.
-    table
-        What is shown.
-    names
-        Columns in their order; all if not stated. Those without a value are left out.
-    most
-        Rows at most. [1]
+    Args:
+        key, title: Anchor and caption.
+        table: What is shown.
+        names: Columns in their order; all if not stated. Those without a value are left out.
+        most: Rows at most. [1]
     """
     shown = list(islice(table.rows(), most))
     columns = _columns(table, names)

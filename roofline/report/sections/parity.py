@@ -30,21 +30,15 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Figures of one metric.
-
-    Attributes
-    ----------
-    error
-        Median of the absolute errors. [1]
-    inside
-        Share of those with an interval that are in it; None where none has one. [1]
-    """
+    """Figures of one metric."""
 
     metric: str
     unit: str
     pairs: tuple[Pair, ...]
     error: float
+    """Median of the absolute errors. [1]"""
     inside: float | None
+    """Share of those with an interval that are in it; None where none has one. [1]"""
 
 
 def panels(table: Table) -> tuple[Panel, ...]:

@@ -40,29 +40,20 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class PlanFacts:
-    """What whoever signs the bill takes away.
-
-    Attributes
-    ----------
-    fits
-        Whether a deployment keeps the SLO.
-    met
-        Whether the SLO held in simulation; None where there is none.
-    likely
-        Probability that all of it holds, in words; empty where none is known.
-    bought
-        How many GPUs, and their price.
-    deployed
-        Names and values of what else is known of the deployment.
-    """
+    """What whoever signs the bill takes away."""
 
     fits: bool
+    """Whether a deployment keeps the SLO."""
     met: bool | None
+    """Whether the SLO held in simulation; None where there is none."""
     likely: str
+    """Probability that all of it holds, in words; empty where none is known."""
     bought: str
+    """How many GPUs, and their price."""
     sentences: tuple[str, ...]
     figures: tuple[Figure, ...]
     deployed: tuple[tuple[str, str], ...]
+    """Names and values of what else is known of the deployment."""
 
 
 def plan_facts(result: Result) -> PlanFacts:

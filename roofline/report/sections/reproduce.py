@@ -32,22 +32,15 @@ RESOLVED: Final = ("_title", "_titles")
 
 @dataclass(frozen=True, slots=True)
 class ReproduceFacts:
-    """How to get a page again, and how to see that it is the same.
-
-    Attributes
-    ----------
-    command, version
-        What made it; empty where nobody said.
-    inputs
-        As they were resolved: names and values.
-    digests
-        Of what it was made from and of what came out: names and hashes.
-    """
+    """How to get a page again, and how to see that it is the same."""
 
     command: str
     version: str
+    """What made it; empty where nobody said."""
     inputs: tuple[tuple[str, str], ...]
+    """As they were resolved: names and values."""
     digests: tuple[tuple[str, str], ...]
+    """Of what it was made from and of what came out: names and hashes."""
 
 
 def reproduce_facts(result: Result) -> ReproduceFacts:

@@ -32,34 +32,23 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A public document and the results that are taken from it.
-
-    Attributes
-    ----------
-    url
-        Address, empty where it is not one to link to.
-    """
+    """A public document and the results that are taken from it."""
 
     title: str
     url: str
+    """Address, empty where it is not one to link to."""
     date: str
     results: tuple[Quoted, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFacts:
-    """Facts of the published results, beside their table.
-
-    Attributes
-    ----------
-    outside
-        The likeliest reason of each figure outside its interval.
-    left
-        Why others are not predicted.
-    """
+    """Facts of the published results, beside their table."""
 
     outside: tuple[str, ...]
+    """The likeliest reason of each figure outside its interval."""
     left: tuple[str, ...]
+    """Why others are not predicted."""
     sources: tuple[Source, ...]
 
 

@@ -24,24 +24,16 @@ ENOUGH: Final = 0.77
 
 @dataclass(frozen=True, slots=True)
 class ScoreboardFacts:
-    """Facts of the verdict.
-
-    Attributes
-    ----------
-    holds
-        Whether intervals hold as many figures as they promise.
-    verdict
-        How many figures are in their interval.
-    sentences
-        The rest, one after the other.
-    figures
-        The median error of each metric, and of published results.
-    """
+    """Facts of the verdict."""
 
     holds: bool
+    """Whether intervals hold as many figures as they promise."""
     verdict: str
+    """How many figures are in their interval."""
     sentences: tuple[str, ...]
+    """The rest, one after the other."""
     figures: tuple[Figure, ...]
+    """The median error of each metric, and of published results."""
 
 
 def scoreboard_facts(result: Result) -> ScoreboardFacts | None:

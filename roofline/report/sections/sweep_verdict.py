@@ -39,23 +39,16 @@ class Winner:
 
 @dataclass(frozen=True, slots=True)
 class SweepFacts:
-    """What a reader takes away.
-
-    Attributes
-    ----------
-    found
-        Whether a configuration keeps all limits.
-    best, at
-        The best one for what is wanted first: its names, and its numbers; empty where several
-        scenarios are beside each other, which may want different things.
-    known
-        How it is known, and what that means.
-    """
+    """What a reader takes away."""
 
     found: bool
+    """Whether a configuration keeps all limits."""
     best: str
     at: str
+    """The best one for what is wanted first: its names, and its numbers; empty where several
+    scenarios are beside each other, which may want different things."""
     known: tuple[str, str]
+    """How it is known, and what that means."""
     sentences: tuple[str, ...]
     figures: tuple[Figure, ...]
 

@@ -19,21 +19,14 @@ MEANS: Final = ("throughput_tok_s", "saturation_requests_per_s", "usd_per_mtok")
 
 @dataclass(frozen=True, slots=True)
 class TrafficFacts:
-    """What a reader takes away.
-
-    Attributes
-    ----------
-    stable
-        Whether the load is carried.
-    met
-        Whether all promises are kept; None where there are none.
-    sure
-        Probability of the least sure promise, in words; empty where nobody can say.
-    """
+    """What a reader takes away."""
 
     stable: bool
+    """Whether the load is carried."""
     met: bool | None
+    """Whether all promises are kept; None where there are none."""
     sure: str
+    """Probability of the least sure promise, in words; empty where nobody can say."""
     sentences: tuple[str, ...]
     figures: tuple[Figure, ...]
 

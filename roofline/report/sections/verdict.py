@@ -68,31 +68,22 @@ MOST: Final = ("throughput_tok_s", "throughput_tok_s_per_gpu", "user_tok_s")
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """One metric with its bounds.
-
-    Attributes
-    ----------
-    value
-        Predicted, or with perfect overlap at datasheet rates.
-    serial
-        At datasheet rates without any overlap; None where the figure is predicted.
-    interval
-        The central 80 % of a predicted figure; None where nothing in it was measured.
-    bound, bounds
-        The figure at datasheet rates, and what that is: ``"floor"`` or ``"ceiling"``.
-    explained
-        Key of its derivation; empty if there is none.
-    """
+    """One metric with its bounds."""
 
     name: str
     value: Amount
+    """Predicted, or with perfect overlap at datasheet rates."""
     serial: Amount | None
+    """At datasheet rates without any overlap; None where the figure is predicted."""
     interval: Amount | None
+    """The central 80 % of a predicted figure; None where nothing in it was measured."""
     bound: Amount | None
     bounds: str
+    """The figure at datasheet rates, and what that is: ``"floor"`` or ``"ceiling"``."""
     meaning: str
     basis: str
     explained: str
+    """Key of its derivation; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,32 +96,22 @@ class Surety:
 
 @dataclass(frozen=True, slots=True)
 class VerdictFacts:
-    """What a reader takes away.
-
-    Attributes
-    ----------
-    fits
-        Whether the deployment fits in memory; None where nobody has said.
-    predicted
-        Whether measured kernels predict the figures.
-    calibration
-        Whose they are; empty where there are none, or several.
-    floor
-        Whether times are those of the datasheet: the least possible, not a forecast.
-    both
-        Whether figures have a second bound, without overlap.
-    static
-        Figures of a batch whose prompts all arrive at once, beside those of a server that is kept
-        full; none where these are not known.
-    """
+    """What a reader takes away."""
 
     fits: bool | None
+    """Whether the deployment fits in memory; None where nobody has said."""
     predicted: bool
+    """Whether measured kernels predict the figures."""
     calibration: str
+    """Whose they are; empty where there are none, or several."""
     floor: bool
+    """Whether times are those of the datasheet: the least possible, not a forecast."""
     both: bool
+    """Whether figures have a second bound, without overlap."""
     sentences: tuple[str, ...]
     static: tuple[Headline, ...]
+    """Figures of a batch whose prompts all arrive at once, beside those of a server that is kept
+    full; none where these are not known."""
     cards: tuple[Headline, ...]
     headlines: tuple[Headline, ...]
     known: tuple[Surety, ...]

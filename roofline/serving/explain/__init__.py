@@ -33,10 +33,8 @@ METRICS: Final[Mapping[str, Callable[[StaticBatch], Derivation]]] = {
 def explain(batch: StaticBatch, metric: str) -> Derivation:
     """Derivation of one metric.
 
-    Raises
-    ------
-    UnknownNameError
-        There is no such metric.
+    Raises:
+        UnknownNameError: There is no such metric.
     """
     if metric not in METRICS:
         raise UnknownNameError(

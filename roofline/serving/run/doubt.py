@@ -15,33 +15,24 @@ from roofline.serving.stages import Priced, slowest, through
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Errors of step prices, lognormal.
-
-    Attributes
-    ----------
-    decode_sd, prefill_sd
-        Log standard deviation of what decode takes, and of what prompts add. [1]
-    correlation
-        Of the two. [1]
-    misses
-        Log standard deviation of measured from predicted, by metric (``"ttft_s"``): of the engine
-        end to end, on what its profile never saw. [1]
-    """
+    """Errors of step prices, lognormal."""
 
     decode_sd: float
     prefill_sd: float
+    """Log standard deviation of what decode takes, and of what prompts add. [1]"""
     correlation: float
+    """Of the two. [1]"""
     misses: Mapping[str, float]
+    """Log standard deviation of measured from predicted, by metric (``"ttft_s"``): of the engine
+    end to end, on what its profile never saw. [1]"""
 
     def scaled(self, prices: StepPrices, first: float, second: float) -> StepPrices:
         """Prices that are off by as much.
 
-        Parameters
-        ----------
-        prices
-            As predicted.
-        first, second
-            Independent, in standard deviations: of decode; of prompts beside what they share. [1]
+        Args:
+            prices: As predicted.
+            first, second: Independent, in standard deviations: of decode; of prompts beside what
+                they share. [1]
         """
         rest = sqrt(1.0 - self.correlation**2)
         decode = exp(self.decode_sd * first)
@@ -72,22 +63,15 @@ def doubt_of(
 ) -> Doubt:
     """Errors of the steps of a deployment, with what is in them on average.
 
-    Parameters
-    ----------
-    deployment
-        With measured kernels.
-    batch, context
-        Sequences that decode in a step, and what each sees. [1] [token]
-    prompt
-        Tokens that a prompt has in a step. [token]
-    misses
-        As of `Doubt`; may be empty.
-
-    Notes
-    -----
     Errors of kernels of one kind go together, those of two kinds do not. What an engine is off by
     end to end contains those of its kernels: where it is more, the rest is common to all steps.
     Source: variances and covariance of two sums, by the delta method.
+
+    Args:
+        deployment: With measured kernels.
+        batch, context: Sequences that decode in a step, and what each sees. [1] [token]
+        prompt: Tokens that a prompt has in a step. [token]
+        misses: As of `Doubt`; may be empty.
     """
     number, size = turns(np.array(max(batch, 1.0)), deployment.layout)
     del number

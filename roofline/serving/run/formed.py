@@ -18,10 +18,8 @@ LOADS: Final = ((0.7, "open to 70 %"), (0.85, "open to 85 %"))
 def formed(run: "Run") -> str:
     """TTFT, TPOT and saturation in closed form, and how far such figures are off.
 
-    Parameters
-    ----------
-    run
-        What was simulated. Of a closed loop nothing is said: its run begins with a burst.
+    Args:
+        run: What was simulated. Of a closed loop nothing is said: its run begins with a burst.
     """
     fleet, requests = run.fleet, run.requests
     shared = fleet.server.sharing and len(requests.hashes) > 0

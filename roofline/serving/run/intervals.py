@@ -41,14 +41,10 @@ LASTING: Final = ("offered_requests_per_s", "saturation_requests_per_s")
 def noise_of(run: "Run") -> dict[Name, float]:
     """Standard error of figures, by how far parts of the run differ in them.
 
-    Parameters
-    ----------
-    run
-        Whose requests count in the order of arrival, its rates over time.
-
-    Notes
-    -----
     Source: batch means, Asmussen and Glynn 2007, Stochastic Simulation, section IV.5.
+
+    Args:
+        run: Whose requests count in the order of arrival, its rates over time.
     """
     done = run.finished
     number = min(PARTS, len(done) // LEAST)
@@ -109,24 +105,16 @@ SATURATION: Final = ("saturation_requests_per_s", "value")
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Central 80 % of the figures of a run, and how likely promises are kept.
-
-    Attributes
-    ----------
-    doubt
-        What is not known of prices.
-    bounds
-        Low and high, by figure.
-    chances
-        Probability that a promise is kept, by name. [1]
-    stable
-        That the load can be served at all. [1]
-    """
+    """Central 80 % of the figures of a run, and how likely promises are kept."""
 
     doubt: Doubt
+    """What is not known of prices."""
     bounds: Mapping[Name, tuple[float, float]]
+    """Low and high, by figure."""
     chances: Mapping[str, float]
+    """Probability that a promise is kept, by name. [1]"""
     stable: float
+    """That the load can be served at all. [1]"""
 
     def of(self, metric: str, figure: str) -> tuple[float | None, float | None]:
         """Low and high of a figure; none where it has no interval."""
@@ -136,8 +124,6 @@ class Intervals:
 def intervals(run: "Run", doubt: Doubt) -> Intervals:
     """Serve the requests of a run again at other prices.
 
-    Notes
-    -----
     Everything but the prices is the same. Of a figure above zero the logarithm is taken.
     """
     short = _shortened(run)
@@ -206,10 +192,8 @@ def _values(value: float, tried: Array, grid: Array, noise: float, miss: float) 
 def quadric(values: Array) -> Array:
     """Weights of the terms that come closest to the seven runs.
 
-    Parameters
-    ----------
-    values
-        As predicted, and at the points `AROUND`: of shape (7, …).
+    Args:
+        values: As predicted, and at the points `AROUND`: of shape (7, …).
     """
     z = np.concatenate([np.zeros((1, 2)), AROUND])
     return np.asarray(np.linalg.lstsq(terms(*z.T), values, rcond=None)[0], dtype=np.float64)
@@ -218,10 +202,8 @@ def quadric(values: Array) -> Array:
 def terms(first: Array, second: Array) -> Array:
     """Terms of a quadric at points, of shape (points, 6).
 
-    Parameters
-    ----------
-    first, second
-        Standard deviations from what is predicted. [1]
+    Args:
+        first, second: Standard deviations from what is predicted. [1]
     """
     x, y = first.ravel(), second.ravel()
     return np.stack([np.ones_like(x), x, y, x * x, x * y, y * y], axis=1)

@@ -32,20 +32,13 @@ LONG: Final = 1.25
 class Load:
     """What was asked of the service, in the words of who asked.
 
-    Attributes
-    ----------
-    name, title
-        Workload or trace, in a word and in a sentence.
-    prompt, output, arrivals
-        What they are like, in a few words.
-    rate
-        Requests that come in a second; 0 in a closed loop. [1/s]
-    concurrency, ramp_s
-        Clients; 0 in an open loop. Time over which they start. [1] [s]
-    warmup
-        First requests that do not count. [1]
-    statistic
-        ``"mean"`` or ``"median"``: what a single figure is.
+    Attributes:
+        name, title: Workload or trace, in a word and in a sentence.
+        prompt, output, arrivals: What they are like, in a few words.
+        rate: Requests that come in a second; 0 in a closed loop. [1/s]
+        concurrency, ramp_s: Clients; 0 in an open loop. Time over which they start. [1] [s]
+        warmup: First requests that do not count. [1]
+        statistic: ``"mean"`` or ``"median"``: what a single figure is.
     """
 
     name: str
@@ -62,34 +55,24 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A deployment under traffic, simulated.
-
-    Attributes
-    ----------
-    deployment, fleet, load, requests, served
-        What served what, and how it went.
-    saturation
-        Requests a second beyond which the queue grows without end; 0 in a closed loop. [1/s]
-    objectives
-        What users were promised.
-    seed
-        Of the requests. [1]
-    notes
-        What the requests rest on.
-    sure
-        Where the figures lie; None where prices are the least possible.
-    """
+    """A deployment under traffic, simulated."""
 
     deployment: Deployment
     fleet: Fleet
     load: Load
     requests: Requests = field(repr=False)
     served: Served = field(repr=False)
+    """What served what, and how it went."""
     saturation: float
+    """Requests a second beyond which the queue grows without end; 0 in a closed loop. [1/s]"""
     objectives: tuple[Objective, ...] = ()
+    """What users were promised."""
     seed: int = 0
+    """Of the requests. [1]"""
     notes: tuple[str, ...] = ()
+    """What the requests rest on."""
     sure: Intervals | None = field(default=None, repr=False)
+    """Where the figures lie; None where prices are the least possible."""
 
     @property
     def finished(self) -> Finished:

@@ -27,22 +27,15 @@ SAMPLE: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Replicas that share traffic.
-
-    Attributes
-    ----------
-    prices, server
-        Of each.
-    replicas
-        How many; requests go to them in turn, those of a session to the same. [1]
-    drafting
-        What is drafted: then prices are of rounds. None where decoding is plain.
-    """
+    """Replicas that share traffic."""
 
     prices: StepPrices
     server: Server
+    """Of each."""
     replicas: int = 1
+    """How many; requests go to them in turn, those of a session to the same. [1]"""
     drafting: Drafting | None = None
+    """What is drafted: then prices are of rounds. None where decoding is plain."""
 
 
 def drafting_fleet(
@@ -50,14 +43,10 @@ def drafting_fleet(
 ) -> Fleet:
     """The fleet with speculative decoding.
 
-    Parameters
-    ----------
-    fleet, deployment
-        That decodes plainly, and what each replica of it is.
-    requests
-        What will come, of which the lengths say how long sequences are.
-    drafting
-        What is drafted.
+    Args:
+        fleet, deployment: That decodes plainly, and what each replica of it is.
+        requests: What will come, of which the lengths say how long sequences are.
+        drafting: What is drafted.
     """
     longest = int((requests.prompt + requests.output).max())
     prices = reached(fleet.prices, fleet.server.max_sequences, longest)
@@ -77,19 +66,13 @@ def serve(
 ) -> Served:
     """Serve requests on all replicas.
 
-    Parameters
-    ----------
-    fleet
-        What serves.
-    requests
-        What comes.
-    concurrency
-        Clients that send the next request when one is finished, of all replicas; 0 for an open
-        loop. [1]
-    ramp_s
-        Time over which those of each replica start. [s]
-    progress
-        Told how many requests are done, of how many.
+    Args:
+        fleet: What serves.
+        requests: What comes.
+        concurrency: Clients that send the next request when one is finished, of all replicas; 0 for
+            an open loop. [1]
+        ramp_s: Time over which those of each replica start. [s]
+        progress: Told how many requests are done, of how many.
     """
     every, done = [], 0
     asked = requests
@@ -118,11 +101,10 @@ def serve(
 def turn(requests: Requests) -> Ints:
     """Which session, or single request, each row belongs to, counted from 0. [1]
 
-    Examples
-    --------
-    >>> from roofline.serving.traffic.columns import requests
-    >>> turn(requests([0.0, 0.0, 1.0], 5, 5, after=[-1, 0, -1])).tolist()
-    [0, 0, 1]
+    Examples:
+        >>> from roofline.serving.traffic.columns import requests
+        >>> turn(requests([0.0, 0.0, 1.0], 5, 5, after=[-1, 0, -1])).tolist()
+        [0, 0, 1]
     """
     out: Ints = np.zeros(len(requests), np.int64)
     first = requests.after < 0
@@ -135,23 +117,17 @@ def turn(requests: Requests) -> Ints:
 def saturation(fleet: Fleet, requests: Requests, *, transferred: bool = False) -> float:
     """Requests a second that all replicas serve where the queue is never empty. [1/s]
 
-    Parameters
-    ----------
-    fleet
-        What serves.
-    requests
-        What comes, of which the lengths and what is shared count; they are repeated until the
-        server was filled often enough.
-    transferred
-        Whether the cache of each prompt and the first token come with the request.
-
-    Notes
-    -----
     Twice as many clients as it runs sequences ask again at once, so that it never waits. Counted
     are the requests finished between a quarter and three quarters of them: neither the first,
     which start together, nor the last, which leave the server empty. Sessions go on at once: their
     cache is still there. Source: a queue is stable below the rate at which its server works when
     it never waits, Asmussen 2003, Applied Probability and Queues, chapter III.
+
+    Args:
+        fleet: What serves.
+        requests: What comes, of which the lengths and what is shared count; they are repeated until
+            the server was filled often enough.
+        transferred: Whether the cache of each prompt and the first token come with the request.
     """
     single = part(requests, 0, min(len(requests), SAMPLE))
     copies = -(-FULL * fleet.server.max_sequences // len(single))

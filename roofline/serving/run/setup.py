@@ -21,20 +21,15 @@ SHARED_PAGE: Final = 16
 class Asked:
     r"""How the server was asked for; None for what its engine does.
 
-    Attributes
-    ----------
-    policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
-    stream_interval, cold
-        As in `Server`.
-    dp_timeout_iters
-        Steps that prompts wait at most until every copy of attention has one; 0 where they do not.
-        [1]
-    contiguous
-        Whether each sequence has one region as long as the longest request, as before paging.
-    sharing
-        Whether equal prefixes are kept once.
-    tier_bytes
-        Of the host, for prefixes that leave the devices of a replica. [B]
+    Attributes:
+        policy, first, max_sequences, token_budget, timeout_s, preemption, recv_interval, \
+        stream_interval, cold: As in `Server`.
+        dp_timeout_iters: Steps that prompts wait at most until every copy of attention has one; 0
+            where they do not. [1]
+        contiguous: Whether each sequence has one region as long as the longest request, as before
+            paging.
+        sharing: Whether equal prefixes are kept once.
+        tier_bytes: Of the host, for prefixes that leave the devices of a replica. [B]
     """
 
     policy: Policy | None = None
@@ -57,21 +52,14 @@ def server_of(
 ) -> Server:
     """Server of a replica.
 
-    Parameters
-    ----------
-    deployment
-        Network, devices, formats, engine.
-    asked
-        Settings that differ from the engine's defaults.
-    requests
-        What will come, of which the lengths say how much a cached token takes.
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
+    Args:
+        deployment: Network, devices, formats, engine.
+        asked: Settings that differ from the engine's defaults.
+        requests: What will come, of which the lengths say how much a cached token takes.
+        utilization: Share of device memory the engine takes; None for its default. [1]
 
-    Raises
-    ------
-    InfeasibleError
-        The network leaves no room for a cache.
+    Raises:
+        InfeasibleError: The network leaves no room for a cache.
     """
     engine = deployment.engine
     policy = asked.policy or engine.policy
@@ -129,10 +117,9 @@ def server_of(
 def until_all_have_one(groups: int) -> int:
     """Prompts until each copy of attention has one, if each goes to any of them: n·Σ 1/k. [1]
 
-    Examples
-    --------
-    >>> [until_all_have_one(groups) for groups in (1, 2, 8)]
-    [1, 3, 22]
+    Examples:
+        >>> [until_all_have_one(groups) for groups in (1, 2, 8)]
+        [1, 3, 22]
     """
     return math.ceil(groups * sum(1.0 / k for k in range(1, groups + 1)))
 

@@ -33,21 +33,15 @@ ENDS: Final = (0.1, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """Central 80 % of means in the long run, an entry for each load.
-
-    Attributes
-    ----------
-    low, high
-        By figure: ``ttft_s``, ``tpot_s``, ``latency_s``, ``requests_per_s``,
-        ``saturation_per_s``. Nan where it is not known how far the closed form is off, or where an
-        end is beyond all bounds.
-    served
-        Probability that all that comes can be served. [1]
-    """
+    """Central 80 % of means in the long run, an entry for each load."""
 
     low: Mapping[str, Array]
     high: Mapping[str, Array]
+    """By figure: ``ttft_s``, ``tpot_s``, ``latency_s``, ``requests_per_s``,
+    ``saturation_per_s``. Nan where it is not known how far the closed form is off, or where an
+    end is beyond all bounds."""
     served: Array
+    """Probability that all that comes can be served. [1]"""
 
 
 def arriving_within(
@@ -55,18 +49,12 @@ def arriving_within(
 ) -> Lasting:
     """Intervals of an open loop.
 
-    Parameters
-    ----------
-    given, prices, server
-        As for `roofline.serving.simulate.steady.share_of`.
-    rates
-        That come. [1/s]
-    doubt
-        What is not known of the prices.
-
-    Notes
-    -----
     At prices at which more comes than can be served, times have no bound.
+
+    Args:
+        given, prices, server: As for `roofline.serving.simulate.steady.share_of`.
+        rates: That come. [1/s]
+        doubt: What is not known of the prices.
     """
     shares = _shares(given, prices, server, doubt)
     limits = np.array([most(share).requests_per_s for share in shares])

@@ -23,10 +23,8 @@ _TOLD: Final = ("request", "prompt", "cached", "output", "preemptions")
 def events(requests: Table) -> Iterator[dict[str, Any]]:
     """Events of a run: for each request its wait, its prefill and its decode; counters.
 
-    Parameters
-    ----------
-    requests
-        Every request of a run: its table of that name.
+    Args:
+        requests: Every request of a run: its table of that name.
     """
     yield _named(_SERVER, "requests that run")
     yield _named(_QUEUE, "requests that wait")
@@ -60,15 +58,12 @@ def events(requests: Table) -> Iterator[dict[str, Any]]:
 def lanes(start: Array, end: Array) -> list[int]:
     """Row for each span, so that no two in a row overlap: the lowest one that is free. [1]
 
-    Parameters
-    ----------
-    start, end
-        Of each span. [s]
+    Args:
+        start, end: Of each span. [s]
 
-    Examples
-    --------
-    >>> lanes(np.array([0.0, 1.0, 2.0]), np.array([2.0, 3.0, 4.0]))
-    [0, 1, 0]
+    Examples:
+        >>> lanes(np.array([0.0, 1.0, 2.0]), np.array([2.0, 3.0, 4.0]))
+        [0, 1, 0]
     """
     out = [0] * len(start)
     free: list[int] = []

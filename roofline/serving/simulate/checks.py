@@ -12,19 +12,13 @@ from roofline.serving.workload import MOST_TOKENS
 def check(given: Requests, server: Server, first: int = 0, *, transferred: bool = False) -> None:
     """Refuse columns that do not fit together, and requests that the server can never hold.
 
-    Parameters
-    ----------
-    given, server
-        What is to be served, and by what.
-    first
-        Requests of the stream before these. [1]
-    transferred
-        Whether the caches of prompts come with them.
+    Args:
+        given, server: What is to be served, and by what.
+        first: Requests of the stream before these. [1]
+        transferred: Whether the caches of prompts come with them.
 
-    Raises
-    ------
-    InputError
-        A column has another length, a value has no meaning, or a request does not fit.
+    Raises:
+        InputError: A column has another length, a value has no meaning, or a request does not fit.
     """
     for name in ("arrival", "prompt", "output", "priority", "after", "think"):
         if len(getattr(given, name)) != len(given):

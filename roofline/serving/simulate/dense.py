@@ -75,14 +75,10 @@ def _kernels(same: _Same, sequences: int) -> _Kernels:
 def dense(prices: StepPrices, sequences: int, server: Server) -> Prices:
     """Tables with an entry for every integer, and the engine's costs in them.
 
-    Parameters
-    ----------
-    prices
-        Tables.
-    sequences
-        Most sequences of a step. [1]
-    server
-        Who sends tokens together, or has just started.
+    Args:
+        prices: Tables.
+        sequences: Most sequences of a step. [1]
+        server: Who sends tokens together, or has just started.
     """
     engine, kernels = prices.engine, _kernels(_Same(prices), sequences)
     every = np.arange(1.0, sequences + 1.0)
@@ -118,16 +114,11 @@ def rules(
 ) -> Rules:
     """A server in numbers.
 
-    Parameters
-    ----------
-    server, prices
-        Policy, and what a request takes before it waits.
-    concurrency
-        Clients; 0 where requests come by themselves. [1]
-    ramp_s
-        Until the last of them has started. [s]
-    uniform
-        Whether all priorities are known to be equal.
+    Args:
+        server, prices: Policy, and what a request takes before it waits.
+        concurrency: Clients; 0 where requests come by themselves. [1]
+        ramp_s: Until the last of them has started. [s]
+        uniform: Whether all priorities are known to be equal.
     """
     contiguous = server.kv == "contiguous"
     return Rules(

@@ -31,19 +31,13 @@ SETTLED: Final = 2.0**-10
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Equal instances.
-
-    Attributes
-    ----------
-    prices, server
-        Of each of them.
-    instances
-        How many there are. [1]
-    """
+    """Equal instances."""
 
     prices: StepPrices
     server: Server
+    """Of each of them."""
     instances: int = 1
+    """How many there are. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -53,45 +47,32 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """Wires of the two ends of a transfer.
-
-    Attributes
-    ----------
-    send_s_per_token, receive_s_per_token
-        Time of the wires of an instance for each token of a prompt. [s]
-    latency_s
-        Until the first byte arrives. [s]
-    """
+    """Wires of the two ends of a transfer."""
 
     send_s_per_token: float = 0.0
     receive_s_per_token: float = 0.0
+    """Time of the wires of an instance for each token of a prompt. [s]"""
     latency_s: float = 0.0
+    """Until the first byte arrives. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """When each request was served, and by whom.
-
-    Attributes
-    ----------
-    prefill, decode
-        What each instance did; the prompts of the first with their first token as answer, the
-        caches of the second as they came.
-    arrival, first_token, handed, finish
-        Of each request; ``handed`` is when its cache had come to the decode instance, which is
-        when its first token was made for an answer of one. [s]
-    prompt, output
-        Lengths. [token]
-    """
+    """When each request was served, and by whom."""
 
     prefill: tuple[Served, ...]
     decode: tuple[Served, ...]
+    """What each instance did; the prompts of the first with their first token as answer, the
+    caches of the second as they came."""
     arrival: Array
     first_token: Array
     handed: Array
     finish: Array
+    """Of each request; ``handed`` is when its cache had come to the decode instance, which is
+    when its first token was made for an answer of one. [s]"""
     prompt: Integers
     output: Integers
+    """Lengths. [token]"""
 
     @property
     def ttft_s(self) -> Array:
@@ -120,18 +101,12 @@ class Pooled:
 def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires) -> Handover:
     """Wires between instances of two deployments.
 
-    Parameters
-    ----------
-    prefill, decode
-        An instance of each kind.
-    prompt
-        Typical length, at which a token's share of the cache is counted. [token]
-    wires
-        ``"network"``, or ``"link"`` inside a node.
-
-    Notes
-    -----
     Source: `roofline.serving.kv_transfer.transfer`.
+
+    Args:
+        prefill, decode: An instance of each kind.
+        prompt: Typical length, at which a token's share of the cache is counted. [token]
+        wires: ``"network"``, or ``"link"`` inside a node.
     """
     moved = transfer(prefill, decode, prompt, 1, wires)
     return Handover(moved.send.cache_s / prompt, moved.receive.cache_s / prompt, moved.latency_s)
@@ -140,12 +115,9 @@ def handover(prefill: Deployment, decode: Deployment, prompt: int, wires: Wires)
 def wires_between(prefill: Deployment, decode: Deployment, gpus: int) -> Wires:
     """Wires of two pools: links where one node holds all of their devices, else the network.
 
-    Parameters
-    ----------
-    prefill, decode
-        An instance of each kind.
-    gpus
-        Devices of all instances. [1]
+    Args:
+        prefill, decode: An instance of each kind.
+        gpus: Devices of all instances. [1]
     """
     inside = prefill.node.name == decode.node.name and gpus <= prefill.node.gpus
     return "link" if inside else "network"
@@ -156,31 +128,22 @@ def disaggregated(
 ) -> Pooled:
     """Serve requests on two pools.
 
-    Parameters
-    ----------
-    given
-        What comes; no conversations, whose next turn would have to wait for both pools.
-    prefill, decode
-        Instances of each kind.
-    wires
-        Between them.
-    concurrency
-        Clients that send the next request, in order, when one is finished; 0 where requests come
-        when they do. [1]
-
-    Raises
-    ------
-    InputError
-        The requests make no sense, or one of them can never be served.
-
-    Notes
-    -----
     Left out: that a prompt's cache stays with the prefill instance until it is sent.
 
     A closed loop is found by serving the first requests at the times that their clients ask at as
     far as these are known, and from that when they ask next, until the times stay. Nothing that
     comes later changes what was before, so that each round makes one more request of each client
     right. Source: waveform relaxation, Lelarasmee et al. 1982, IEEE Trans. CAD 1 (3).
+
+    Args:
+        given: What comes; no conversations, whose next turn would have to wait for both pools.
+        prefill, decode: Instances of each kind.
+        wires: Between them.
+        concurrency: Clients that send the next request, in order, when one is finished; 0 where
+            requests come when they do. [1]
+
+    Raises:
+        InputError: The requests make no sense, or one of them can never be served.
     """
     if (given.after >= 0).any():
         raise InputError(

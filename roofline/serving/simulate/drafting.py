@@ -35,19 +35,13 @@ TOGETHER: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """What is drafted, and how what is accepted is drawn.
-
-    Attributes
-    ----------
-    draft, tree
-        What drafts, and what.
-    seed
-        Same seed, same rounds. [1]
-    """
+    """What is drafted, and how what is accepted is drawn."""
 
     draft: Draft
     tree: Tree
+    """What drafts, and what."""
     seed: int = 0
+    """Same seed, same rounds. [1]"""
 
     @property
     def chances(self) -> Array:
@@ -60,12 +54,9 @@ class Drafting:
 def in_rounds(given: Requests, drafting: Drafting) -> Requests:
     """Requests whose answers are counted in rounds, the prefill's token apart.
 
-    Parameters
-    ----------
-    given
-        In tokens.
-    drafting
-        How many tokens a round has; the last one is cut where the answer ends.
+    Args:
+        given: In tokens.
+        drafting: How many tokens a round has; the last one is cut where the answer ends.
     """
     random = np.random.default_rng(drafting.seed)
     ends = np.cumsum(drafting.chances[:-1]) / drafting.chances.sum()
@@ -83,12 +74,9 @@ def in_rounds(given: Requests, drafting: Drafting) -> Requests:
 def reached(prices: StepPrices, sequences: int, longest: int) -> StepPrices:
     """Prices as far as the steps of a server go, so that no others are priced.
 
-    Parameters
-    ----------
-    prices
-        Of the target alone.
-    sequences, longest
-        Most of a step, and the longest of them. [1] [token]
+    Args:
+        prices: Of the target alone.
+        sequences, longest: Most of a step, and the longest of them. [1] [token]
     """
     batches = slice(0, int(np.searchsorted(prices.batches, sequences)) + 1)
     contexts = slice(0, int(np.searchsorted(prices.contexts, longest)) + 1)
@@ -105,12 +93,9 @@ def reached(prices: StepPrices, sequences: int, longest: int) -> StepPrices:
 def in_tokens(served: Served, given: Requests) -> Served:
     """What was served in rounds, with the tokens that it had.
 
-    Parameters
-    ----------
-    served
-        As the loop says.
-    given
-        As they came, in tokens.
+    Args:
+        served: As the loop says.
+        given: As they came, in tokens.
     """
     output = given.output[served.number]
     totals = replace(served.totals, decoded_tokens=int((output - 1).sum()))
@@ -120,14 +105,10 @@ def in_tokens(served: Served, given: Requests) -> Served:
 def ahead(given: Requests, rounds: Requests) -> float:
     """Tokens that a sequence has in a round beyond one for each before it, on average. [token]
 
-    Parameters
-    ----------
-    given, rounds
-        Requests in tokens, and in rounds.
-
-    Notes
-    -----
     Tokens come evenly over the rounds r of an answer: (m / r − 1)·(r − 1) / 2. Source: arithmetic.
+
+    Args:
+        given, rounds: Requests in tokens, and in rounds.
     """
     number, made = rounds.output - 1.0, given.output - 1.0
     whole = float(number.sum())
@@ -139,19 +120,13 @@ def round_prices(
 ) -> StepPrices:
     """Prices with rounds in place of decode steps, and with prompts that pass the draft too.
 
-    Parameters
-    ----------
-    drafting, target
-        What drafts what, for whom.
-    prices
-        Of the target alone.
-    later, prompt
-        Tokens that sequences have beyond one a round; of a prompt. [token]
+    Args:
+        drafting, target: What drafts what, for whom.
+        prices: Of the target alone.
+        later, prompt: Tokens that sequences have beyond one a round; of a prompt. [token]
 
-    Raises
-    ------
-    InputError
-        The layout has stages or shares contexts.
+    Raises:
+        InputError: The layout has stages or shares contexts.
     """
     if target.layout.pp != 1 or target.layout.cp != 1:
         raise InputError(
@@ -182,31 +157,22 @@ def round_prices(
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """A deployment that decodes in rounds, whatever limits its server has.
-
-    Attributes
-    ----------
-    drafting, target
-        What drafts for whom.
-    prices
-        With rounds in place of decode steps.
-    context, later
-        As for `round_server`. [token]
-    """
+    """A deployment that decodes in rounds, whatever limits its server has."""
 
     drafting: Drafting
     target: Deployment
+    """What drafts for whom."""
     prices: StepPrices
+    """With rounds in place of decode steps."""
     context: float
     later: float
+    """As for `round_server`. [token]"""
 
     def server(self, plain: Server) -> Server:
         """A server of the target, whose memory holds what drafts too.
 
-        Raises
-        ------
-        InfeasibleError
-            What drafts leaves no room.
+        Raises:
+            InfeasibleError: What drafts leaves no room.
         """
         return round_server(
             self.drafting, self.target, plain, context=self.context, later=self.later
@@ -218,12 +184,9 @@ def rounds_of(
 ) -> Rounds:
     """Rounds of a deployment for some requests.
 
-    Parameters
-    ----------
-    drafting, target, prices
-        As for `round_prices`.
-    requests
-        What will come, of which the lengths say how long sequences are.
+    Args:
+        drafting, target, prices: As for `round_prices`.
+        requests: What will come, of which the lengths say how long sequences are.
     """
     rounds = in_rounds(requests, drafting)
     later, prompt = ahead(requests, rounds), float(requests.prompt.mean())
@@ -237,19 +200,13 @@ def round_server(
 ) -> Server:
     """The server whose memory holds what drafts too, and longer sequences than the loop knows.
 
-    Parameters
-    ----------
-    drafting, target
-        What drafts for whom.
-    server
-        Of the target alone.
-    context, later
-        Of a sequence in the loop, and tokens that it has beyond. [token]
+    Args:
+        drafting, target: What drafts for whom.
+        server: Of the target alone.
+        context, later: Of a sequence in the loop, and tokens that it has beyond. [token]
 
-    Raises
-    ------
-    InfeasibleError
-        What drafts leaves no room.
+    Raises:
+        InfeasibleError: What drafts leaves no room.
     """
     if server.kv_tokens >= UNLIMITED:
         return server

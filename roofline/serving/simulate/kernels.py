@@ -27,43 +27,29 @@ NOTHING: Final = Work()
 
 @dataclass(frozen=True, slots=True)
 class StepKernel:
-    """An operator of a stage, without its numbers.
-
-    Attributes
-    ----------
-    op
-        What runs.
-    kind
-        Kind of the fused kernel that it is a part of, as of `Measured`; None where no kernel like
-        it was measured.
-    """
+    """An operator of a stage, without its numbers."""
 
     op: Op
+    """What runs."""
     kind: str | None
+    """Kind of the fused kernel that it is a part of, as of `Measured`; None where no kernel like
+    it was measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTimes:
-    """Times of the kernels of a step alone, at some points.
-
-    Attributes
-    ----------
-    points
-        In order.
-    stages
-        Kernels of each different stage.
-    order
-        Which of these each stage of the pipeline is. [1]
-    seconds, start_s
-        Of one execution, and of that the kernel's start: one row for each kernel of all stages.
-        Kernels that were not measured have all their executions at datasheet rates. [s]
-    """
+    """Times of the kernels of a step alone, at some points."""
 
     points: Points
+    """In order."""
     stages: tuple[tuple[StepKernel, ...], ...]
+    """Kernels of each different stage."""
     order: tuple[int, ...]
+    """Which of these each stage of the pipeline is. [1]"""
     seconds: Array
     start_s: Array
+    """Of one execution, and of that the kernel's start: one row for each kernel of all stages.
+    Kernels that were not measured have all their executions at datasheet rates. [s]"""
 
     def lacks(self, points: Points) -> NDArray[np.bool_]:
         """Points that were not looked up yet."""
@@ -102,35 +88,24 @@ class KernelTimes:
 
 @dataclass(frozen=True, slots=True)
 class StepKernels:
-    """Kernels of a deployment's steps in an engine.
-
-    Attributes
-    ----------
-    deployment
-        What runs.
-    gains
-        Factors on its measured kernels.
-    known
-        Times of them alone, by part of a step.
-    felt
-        Names of the gains on any kernel that was looked up.
-    """
+    """Kernels of a deployment's steps in an engine."""
 
     deployment: Deployment
+    """What runs."""
     gains: KernelGains
+    """Factors on its measured kernels."""
     known: dict[str, KernelTimes] = field(default_factory=dict, repr=False)
+    """Times of them alone, by part of a step."""
     felt: set[str] = field(default_factory=lambda: {"launch_s"}, repr=False)
+    """Names of the gains on any kernel that was looked up."""
 
     def seconds(self, part: StepPart, ahead: Callable[[], Group] | None = None) -> list[Number]:
         """Time of some operators of a step on every stage, in order. [s]
 
-        Parameters
-        ----------
-        part
-            Which operators of which steps.
-        ahead
-            The group with others that may be asked about next, which are looked up with it: a
-            thousand take a few times as long as ten.
+        Args:
+            part: Which operators of which steps.
+            ahead: The group with others that may be asked about next, which are looked up with it:
+                a thousand take a few times as long as ten.
         """
         points = _points(part.group)
         times = self.known.get(part.name)

@@ -25,22 +25,15 @@ ATTENTION: Final = ("decode-attention", "latent-attention")
 
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """Some operators of steps.
-
-    Attributes
-    ----------
-    name
-        Of these operators of steps of such groups.
-    group
-        One micro-batch. Either its sequences or their new tokens are an array, with the context
-        over the same axis.
-    wanted
-        Which operators.
-    """
+    """Some operators of steps."""
 
     name: str
+    """Of these operators of steps of such groups."""
     group: Group
+    """One micro-batch. Either its sequences or their new tokens are an array, with the context
+    over the same axis."""
     wanted: Callable[[Op], bool]
+    """Which operators."""
 
     def of(self, laid: LaidOut) -> list[Op]:
         """Those operators of a step on all different stages, one after the other."""
@@ -72,24 +65,16 @@ def window_of(deployment: Deployment) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attended:
-    """Attention of steps that only decode, before it is priced.
-
-    Attributes
-    ----------
-    part
-        Its operators, of every different step.
-    number
-        Micro-batches that take turns in each. [1]
-    place
-        Which row of different steps each batch is. [1]
-    contexts
-        Steps of a row. [1]
-    """
+    """Attention of steps that only decode, before it is priced."""
 
     part: StepPart
+    """Its operators, of every different step."""
     number: Array
+    """Micro-batches that take turns in each. [1]"""
     place: NDArray[np.intp]
+    """Which row of different steps each batch is. [1]"""
     contexts: int
+    """Steps of a row. [1]"""
 
     def table(self, stages: Sequence[Number]) -> Array:
         """Time of every step, of shape (batches, contexts), from that of each stage. [s]"""

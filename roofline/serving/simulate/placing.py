@@ -22,33 +22,21 @@ def server_of(
 ) -> Server:
     """A server with the cache that is left on a deployment's devices.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout, engine.
-    server
-        Its policy; the token budget is the engine's where it has none.
-    context
-        Length of a sequence at which its cache is counted: what a window no longer sees is not
-        kept, so that longer sequences take less for each token. [token]
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
-
-    tier_bytes
-        Of the host, for prefixes that leave the devices. [B]
-
-    Raises
-    ------
-    InputError
-        There is no link to the host whose rate is known.
-    InfeasibleError
-        Nothing is left, or less than a page.
-
-    Notes
-    -----
     Every device holds its share of each sequence, or of some sequences where there are groups with
     their own; the stage with least room counts. A cache that moves to the host does so on all
     devices at once. Source: `roofline.cost.memory.budget`.
+
+    Args:
+        deployment: Network, node, formats, layout, engine.
+        server: Its policy; the token budget is the engine's where it has none.
+        context: Length of a sequence at which its cache is counted: what a window no longer sees is
+            not kept, so that longer sequences take less for each token. [token]
+        utilization: Share of device memory the engine takes; None for its default. [1]
+        tier_bytes: Of the host, for prefixes that leave the devices. [B]
+
+    Raises:
+        InputError: There is no link to the host whose rate is known.
+        InfeasibleError: Nothing is left, or less than a page.
     """
     limit = server.token_budget or deployment.step_tokens
     tokens = max(limit or context, server.max_sequences)

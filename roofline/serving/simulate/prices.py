@@ -67,33 +67,6 @@ LONGEST: Final = 131_072
 class StepPrices:
     """Tables of a step's time. All values in seconds.
 
-    Attributes
-    ----------
-    batches, contexts
-        Points of ``decode_s``: sequences [1], and keys that each of them sees, on average. [token]
-    decode_s
-        A step that only decodes, of shape (batches, contexts), without what is in ``window_s``. [s]
-    window
-        Tokens that most of the layers with a window see, or choose; 0 where there are none. [token]
-    windows, window_s
-        Attention of those layers in decode, by what they see of each sequence on average. [token]
-        [s]
-    alone_s
-        What of such a step is no attention. [s]
-    tokens, others_s
-        New tokens of a step with prompts, and its time but attention, for one row of logits.
-        [token] [s]
-    rows, head_s
-        Rows of logits, and what those beyond the first add. [1] [s]
-    chunks, cached
-        Points of ``attention_s``: tokens of a chunk, and of its prompt before it. [token]
-    attention_s
-        Attention of a chunk for each of its tokens, of shape (chunks, cached). [s]
-    engine
-        What the engine's software adds.
-
-    Notes
-    -----
     Of sequences of several lengths the mean counts, of the context and of what a window sees of
     it. That is exact where attention takes what it reads; too much for layers that see chunks, or
     a window of another size, which only some sequences fill.
@@ -101,19 +74,34 @@ class StepPrices:
 
     batches: Array
     contexts: Array
+    """Points of ``decode_s``: sequences [1], and keys that each of them sees, on average.
+    [token]"""
     decode_s: Array
+    """A step that only decodes, of shape (batches, contexts), without what is in ``window_s``.
+    [s]"""
     window: int
+    """Tokens that most of the layers with a window see, or choose; 0 where there are none.
+    [token]"""
     windows: Array
     window_s: Array
+    """Attention of those layers in decode, by what they see of each sequence on average. [token]
+    [s]"""
     alone_s: Array
+    """What of such a step is no attention. [s]"""
     tokens: Array
     others_s: Array
+    """New tokens of a step with prompts, and its time but attention, for one row of logits.
+    [token] [s]"""
     rows: Array
     head_s: Array
+    """Rows of logits, and what those beyond the first add. [1] [s]"""
     chunks: Array
     cached: Array
+    """Points of ``attention_s``: tokens of a chunk, and of its prompt before it. [token]"""
     attention_s: Array
+    """Attention of a chunk for each of its tokens, of shape (chunks, cached). [s]"""
     engine: EngineCosts = IDEAL
+    """What the engine's software adds."""
 
 
 def step_prices(
@@ -126,29 +114,19 @@ def step_prices(
 ) -> StepPrices:
     """Tabulate the steps of a deployment.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout, calibration.
-    sequences
-        Most sequences of a step, at least; tables reach to a power of two. [1]
-    longest
-        Longest context, likewise; None for that of the network. [token]
-    engine
-        Overheads of the engine; None for those of the deployment.
-    gains
-        Factors on measured kernels where the engine runs them; likewise. [1]
-
-    Raises
-    ------
-    InputError
-        The network does not decode, or something is loaded ahead from the host: what hides that
-        depends on the whole step.
-
-    Notes
-    -----
     Groups with sequences of their own (attention data parallelism) are taken as evenly loaded.
     In a pipeline a step is a round of its micro-batches, over which new tokens are spread evenly.
+
+    Args:
+        deployment: Network, node, formats, layout, calibration.
+        sequences: Most sequences of a step, at least; tables reach to a power of two. [1]
+        longest: Longest context, likewise; None for that of the network. [token]
+        engine: Overheads of the engine; None for those of the deployment.
+        gains: Factors on measured kernels where the engine runs them; likewise. [1]
+
+    Raises:
+        InputError: The network does not decode, or something is loaded ahead from the host: what
+            hides that depends on the whole step.
     """
     _check(deployment, sequences)
     network = deployment.architecture
@@ -161,21 +139,14 @@ def step_prices(
 
 @dataclass(slots=True, eq=False)
 class _Tables:
-    """Tables of a deployment, whatever the constants of its engine.
-
-    Attributes
-    ----------
-    asked
-        The deployment, as somebody asked about it.
-    kernels
-        Its kernels.
-    made
-        By sequences, context and gains, as far as these are felt.
-    """
+    """Tables of a deployment, whatever the constants of its engine."""
 
     asked: Deployment
+    """The deployment, as somebody asked about it."""
     kernels: StepKernels
+    """Its kernels."""
     made: dict[tuple[int, int, KernelGains], StepPrices] = field(default_factory=dict)
+    """By sequences, context and gains, as far as these are felt."""
 
     def prices(self, sequences: int, most: int, gains: KernelGains) -> StepPrices:
         """One of them; it is the same one where gains differ on kernels that do not run."""
@@ -330,23 +301,15 @@ def prices_of_lengths(
     As `step_prices`, which has tables for any lengths, at a tenth of the time: for the closed form
     of one load. The mean context of an answer stands for all of its contexts.
 
-    Parameters
-    ----------
-    deployment
-        Network, node, formats, layout, calibration.
-    server
-        Sequences and tokens of a step.
-    prompt, output
-        Tokens of every prompt and answer. [token]
-    cached
-        Of the prompt, those that are cached already. [token]
-    spread
-        Share of a prompt by which prompts are shorter or longer. [1]
+    Args:
+        deployment: Network, node, formats, layout, calibration.
+        server: Sequences and tokens of a step.
+        prompt, output: Tokens of every prompt and answer. [token]
+        cached: Of the prompt, those that are cached already. [token]
+        spread: Share of a prompt by which prompts are shorter or longer. [1]
 
-    Raises
-    ------
-    InputError
-        As `step_prices`.
+    Raises:
+        InputError: As `step_prices`.
     """
     _check(deployment, server.max_sequences)
     kernels = StepKernels(deployment, deployment.kernel_gains)

@@ -56,18 +56,12 @@ def extended(
 ) -> State:
     """The state without finished requests, and with others after those that are left.
 
-    Parameters
-    ----------
-    g, s
-        The run.
-    given
-        The requests that are new.
-    first
-        Requests of the stream before them. [1]
-    ranks
-        Order among those that come at the same time. [1]
-    transferred
-        Whether the caches of their prompts come with them, and the first token.
+    Args:
+        g, s: The run.
+        given: The requests that are new.
+        first: Requests of the stream before them. [1]
+        ranks: Order among those that come at the same time. [1]
+        transferred: Whether the caches of their prompts come with them, and the first token.
     """
     stay = np.flatnonzero(np.isnan(s.rows["finish"]))
     left = len(stay)
@@ -147,10 +141,8 @@ def _room(pages: int, chains: Places, blocks: Records, more: int) -> tuple[Place
 def columns(count: int) -> tuple[Array, Integers]:
     """Room for the times and the whole numbers of requests that are finished.
 
-    Parameters
-    ----------
-    count
-        Requests. [1]
+    Args:
+        count: Requests. [1]
     """
     return np.empty((len(TIMES), count)), np.empty((len(WHOLE), count), dtype=np.int64)
 
@@ -158,10 +150,8 @@ def columns(count: int) -> tuple[Array, Integers]:
 def finished(s: State) -> tuple[Array, Integers]:
     """Times and whole numbers of the requests that are finished, in the order of the stream.
 
-    Parameters
-    ----------
-    s
-        The run.
+    Args:
+        s: The run.
     """
     times, whole = columns(len(s.rows) - int(np.isnan(s.rows["finish"]).sum()))
     records.collect(s.rows, times, whole, False)
@@ -171,14 +161,10 @@ def finished(s: State) -> tuple[Array, Integers]:
 def served(g: Rules, s: State, times: Array, whole: Integers, start_s: float) -> Served:
     """Requests with what the server did up to now.
 
-    Parameters
-    ----------
-    g, s
-        The run.
-    times, whole
-        Columns of the requests.
-    start_s
-        First arrival. [s]
+    Args:
+        g, s: The run.
+        times, whole: Columns of the requests.
+        start_s: First arrival. [s]
     """
     named = dict(zip(TIMES, times, strict=True)), dict(zip(WHOLE, whole, strict=True))
     return Served(**named[0], **named[1], totals=_totals(g, s, start_s))

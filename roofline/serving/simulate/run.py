@@ -31,30 +31,20 @@ def simulate(
 ) -> Served:
     """Serve requests, all of them.
 
-    Parameters
-    ----------
-    given
-        What comes.
-    prices
-        What every step takes.
-    server
-        How steps are filled, and the cache given out.
-    concurrency
-        Clients that send the next request, in order, when one is finished; 0 where requests come
-        when they do. A conversation keeps its client. [1]
-    ramp_s
-        Time over which the clients start, one after the other; 0 for all at once. [s]
-    seed
-        Order of requests of one priority that come at the same time; 0 for the one given. Nothing
-        else is random. [1]
-    transferred
-        Whether the cache of each prompt and the first token come with the request, as to the
-        decode instances of disaggregated serving.
+    Args:
+        given: What comes.
+        prices: What every step takes.
+        server: How steps are filled, and the cache given out.
+        concurrency: Clients that send the next request, in order, when one is finished; 0 where
+            requests come when they do. A conversation keeps its client. [1]
+        ramp_s: Time over which the clients start, one after the other; 0 for all at once. [s]
+        seed: Order of requests of one priority that come at the same time; 0 for the one given.
+            Nothing else is random. [1]
+        transferred: Whether the cache of each prompt and the first token come with the request, as
+            to the decode instances of disaggregated serving.
 
-    Raises
-    ------
-    InputError
-        The requests make no sense, or one of them can never be served.
+    Raises:
+        InputError: The requests make no sense, or one of them can never be served.
     """
     check(given, server, transferred=transferred)
     if not len(given):
@@ -80,12 +70,9 @@ def stream(
     Only the requests of a part and those not finished are in memory. Where the parts end makes no
     difference to the result.
 
-    Parameters
-    ----------
-    given
-        Parts of a stream of requests; those of a conversation in one part.
-    prices, server, concurrency, ramp_s, seed, transferred
-        As for `simulate`.
+    Args:
+        given: Parts of a stream of requests; those of a conversation in one part.
+        prices, server, concurrency, ramp_s, seed, transferred: As for `simulate`.
     """
     driven = _Driven(concurrency, ramp_s, seed, transferred, uniform=False)
     return _stream(given, prices, server, driven)

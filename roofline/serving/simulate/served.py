@@ -11,55 +11,38 @@ from roofline.serving.simulate.integers import Integers
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a server did from its first request to its last.
-
-    Attributes
-    ----------
-    steps
-        Forward steps; a step of a pipeline is a round of its micro-batches. [1]
-    busy_s
-        Time of all of them, and of moving caches to the host and back. [s]
-    makespan_s
-        First arrival to last finish. [s]
-    preemptions
-        How often a sequence lost its place for want of pages. [1]
-    prefilled_tokens, decoded_tokens
-        New tokens that were computed, those of padding included, and those that were computed
-        again. [token]
-    recomputed_tokens, swapped_tokens
-        Cache that was dropped, and that went to the host. [token]
-    loaded_tokens
-        Of prompts, which came back from the host and were not computed again. [token]
-    copied_pages
-        Shared pages of which a sequence took a copy to write to. [1]
-    kv_peak_tokens
-        Most cache in use, as it is given out. [token]
-    kv_held_tokens, kv_stored_tokens
-        Cache in use, and tokens in it, each shared one once: mean over the ends of steps. [token]
-    kv_reserved_tokens
-        Of what is in use, that for tokens still to come. [token]
-    kv_internal_tokens
-        Of what is in use, that which no token will fill. [token]
-    kv_external_tokens
-        Free, but in no piece that holds the request which waits for it. [token]
-    """
+    """What a server did from its first request to its last."""
 
     steps: int
+    """Forward steps; a step of a pipeline is a round of its micro-batches. [1]"""
     busy_s: float
+    """Time of all of them, and of moving caches to the host and back. [s]"""
     makespan_s: float
+    """First arrival to last finish. [s]"""
     preemptions: int
+    """How often a sequence lost its place for want of pages. [1]"""
     prefilled_tokens: int
     decoded_tokens: int
+    """New tokens that were computed, those of padding included, and those that were computed
+    again. [token]"""
     recomputed_tokens: int
     swapped_tokens: int
+    """Cache that was dropped, and that went to the host. [token]"""
     loaded_tokens: int
+    """Of prompts, which came back from the host and were not computed again. [token]"""
     copied_pages: int
+    """Shared pages of which a sequence took a copy to write to. [1]"""
     kv_peak_tokens: int
+    """Most cache in use, as it is given out. [token]"""
     kv_held_tokens: float
     kv_stored_tokens: float
+    """Cache in use, and tokens in it, each shared one once: mean over the ends of steps. [token]"""
     kv_reserved_tokens: float
+    """Of what is in use, that for tokens still to come. [token]"""
     kv_internal_tokens: float
+    """Of what is in use, that which no token will fill. [token]"""
     kv_external_tokens: float
+    """Free, but in no piece that holds the request which waits for it. [token]"""
 
     @property
     def utilisation(self) -> float:
@@ -69,38 +52,26 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Columns of requests, and totals of the run until the last of them.
-
-    Attributes
-    ----------
-    number
-        Place in the stream of requests. [1]
-    arrival
-        When it came: as given, or when a client released it. [s]
-    admitted
-        Start of the first step it was part of. [s]
-    first_token, finish
-        End of the step that made its first token, and of that which returned its last one. [s]
-    prompt, output
-        Lengths. [token]
-    cached
-        Tokens of the prompt that the cache had when it was admitted first. [token]
-    preemptions
-        How often it lost its place. [1]
-    totals
-        Of the server; of a part of a stream, up to its end.
-    """
+    """Columns of requests, and totals of the run until the last of them."""
 
     number: Integers
+    """Place in the stream of requests. [1]"""
     arrival: Array
+    """When it came: as given, or when a client released it. [s]"""
     admitted: Array
+    """Start of the first step it was part of. [s]"""
     first_token: Array
     finish: Array
+    """End of the step that made its first token, and of that which returned its last one. [s]"""
     prompt: Integers
     output: Integers
+    """Lengths. [token]"""
     cached: Integers
+    """Tokens of the prompt that the cache had when it was admitted first. [token]"""
     preemptions: Integers
+    """How often it lost its place. [1]"""
     totals: Totals
+    """Of the server; of a part of a stream, up to its end."""
 
     def __len__(self) -> int:
         """Requests."""
@@ -139,10 +110,8 @@ class Served:
 def joined(parts: Sequence[Served]) -> Served:
     """Parts of a stream as one, in the order of the stream.
 
-    Parameters
-    ----------
-    parts
-        In order, at least one.
+    Args:
+        parts: In order, at least one.
     """
     columns = [field.name for field in fields(Served) if field.name != "totals"]
     order = np.argsort(np.concatenate([part.number for part in parts]))

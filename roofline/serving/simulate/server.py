@@ -22,66 +22,6 @@ UNLIMITED: Final = 2**50
 class Server:
     """Policy of a server.
 
-    Attributes
-    ----------
-    policy
-        ``"static"``: a batch is gathered, padded to its longest prompt and answer, and runs to its
-        end; answers are returned together. ``"packed"``: the same without padding, each answer is
-        returned at its own end. ``"dynamic"``: padded, but a batch does not wait for others longer
-        than ``timeout_s``. ``"continuous"``: sequences join and leave at every step, prompts are
-        prefilled whole. ``"chunked"``: the same, and prompts are cut to fill ``token_budget``.
-    first
-        Of the last two: ``"decode"``: every sequence decodes in every step, and prompts fill what
-        is left of it. ``"prefill"``: as long as there are prompts, steps only prefill.
-    max_sequences
-        Sequences that run at once, or of a batch. [1]
-    token_budget
-        New tokens of a step; 0 for no limit. A prompt that is not cut is the first of its step, or
-        has room in what is left. A batch that nobody joins is prefilled in one step. [token]
-    timeout_s
-        Longest wait of the first request of a dynamic batch. [s]
-    kv_tokens
-        Room for keys and values. [token]
-    kv
-        ``"pages"``: given out a page at a time. ``"contiguous"``: one region for each sequence,
-        taken when it is admitted, the first that is large enough.
-    page
-        Tokens of a page. [token]
-    region
-        Of contiguous memory: ``"longest"``: ``longest`` tokens for each; ``"power"``: the power of
-        two that holds the request; ``"exact"``: what it will need, known by an oracle.
-    longest
-        Context that the longest region holds. [token]
-    reservation
-        Share of each answer for which there must be room, beside that of all that run, before a
-        sequence is admitted to pages; 1 so that none is preempted. [1]
-    preemption
-        What happens to the last sequence where pages run out: ``"recompute"``: its cache is
-        dropped and computed again; ``"swap"``: it goes to the host and comes back.
-    host_tokens
-        Room on the host; a sequence for which there is none is computed again. [token]
-    swap_s_per_token
-        Time to move a token's cache between device and host, during which nothing runs. [s]
-    recv_interval
-        Decode steps from one look at what has come to the next; a step with prompts is followed
-        by a look at once, and so is one after which nothing runs. Of `BATCHED`, no meaning. [1]
-    hold_steps, hold_prompts
-        Steps from one start of prompts to the next while something decodes, unless so many wait:
-        engines whose copies of attention go on in step let prompts wait until each copy has one.
-        0 steps for no such wait. [1]
-    stream_interval
-        Tokens of an answer that the front end hands over together. [token]
-    cold
-        Whether it has just started: the first step with prompts takes longer.
-    sharing
-        Whether pages of equal prefixes are kept once, and kept on as long as there is room.
-    tier_tokens
-        Room on the host for such pages that had to leave the device; those used last are kept.
-        They come back as fast as a cache that is swapped does, before the step that needs them
-        and while nothing else runs; leaving goes on beside the steps. 0 for none. [token]
-
-    Notes
-    -----
     Source: Yu et al. 2022 (Orca, OSDI) for batches that sequences join and leave; Kwon et al. 2023
     (arXiv 2309.06180) for pages, preemption and the regions of contiguous memory; Agrawal et al.
     2024 (arXiv 2403.02310) for chunked prefill; Gao et al. 2024 (CachedAttention, arXiv 2403.19708)
@@ -91,26 +31,61 @@ class Server:
     """
 
     policy: Policy = "chunked"
+    """``"static"``: a batch is gathered, padded to its longest prompt and answer, and runs to its
+    end; answers are returned together. ``"packed"``: the same without padding, each answer is
+    returned at its own end. ``"dynamic"``: padded, but a batch does not wait for others longer
+    than ``timeout_s``. ``"continuous"``: sequences join and leave at every step, prompts are
+    prefilled whole. ``"chunked"``: the same, and prompts are cut to fill ``token_budget``."""
     first: First = "decode"
+    """Of the last two: ``"decode"``: every sequence decodes in every step, and prompts fill what
+    is left of it. ``"prefill"``: as long as there are prompts, steps only prefill."""
     max_sequences: int = 256
+    """Sequences that run at once, or of a batch. [1]"""
     token_budget: int = 0
+    """New tokens of a step; 0 for no limit. A prompt that is not cut is the first of its step, or
+    has room in what is left. A batch that nobody joins is prefilled in one step. [token]"""
     timeout_s: float = 0.0
+    """Longest wait of the first request of a dynamic batch. [s]"""
     kv_tokens: int = UNLIMITED
+    """Room for keys and values. [token]"""
     kv: Memory = "pages"
+    """``"pages"``: given out a page at a time. ``"contiguous"``: one region for each sequence,
+    taken when it is admitted, the first that is large enough."""
     page: int = 16
+    """Tokens of a page. [token]"""
     region: Region = "longest"
+    """Of contiguous memory: ``"longest"``: ``longest`` tokens for each; ``"power"``: the power of
+    two that holds the request; ``"exact"``: what it will need, known by an oracle."""
     longest: int = 0
+    """Context that the longest region holds. [token]"""
     reservation: float = 0.0
+    """Share of each answer for which there must be room, beside that of all that run, before a
+    sequence is admitted to pages; 1 so that none is preempted. [1]"""
     preemption: Preemption = "recompute"
+    """What happens to the last sequence where pages run out: ``"recompute"``: its cache is
+    dropped and computed again; ``"swap"``: it goes to the host and comes back."""
     host_tokens: int = UNLIMITED
+    """Room on the host; a sequence for which there is none is computed again. [token]"""
     swap_s_per_token: float = 0.0
+    """Time to move a token's cache between device and host, during which nothing runs. [s]"""
     recv_interval: int = 1
+    """Decode steps from one look at what has come to the next; a step with prompts is followed
+    by a look at once, and so is one after which nothing runs. Of `BATCHED`, no meaning. [1]"""
     hold_steps: int = 0
     hold_prompts: int = 1
+    """Steps from one start of prompts to the next while something decodes, unless so many wait:
+    engines whose copies of attention go on in step let prompts wait until each copy has one.
+    0 steps for no such wait. [1]"""
     stream_interval: int = 1
+    """Tokens of an answer that the front end hands over together. [token]"""
     cold: bool = False
+    """Whether it has just started: the first step with prompts takes longer."""
     sharing: bool = False
+    """Whether pages of equal prefixes are kept once, and kept on as long as there is room."""
     tier_tokens: int = 0
+    """Room on the host for such pages that had to leave the device; those used last are kept.
+    They come back as fast as a cache that is swapped does, before the step that needs them
+    and while nothing else runs; leaving goes on beside the steps. 0 for none. [token]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -189,14 +164,10 @@ class Server:
     def most_tokens(self, prompt: int, output: int) -> int:
         """Cache that a request takes at most, its last page or its region included. [token]
 
-        Parameters
-        ----------
-        prompt, output
-            Tokens of the prompt and of the answer. [token]
-
-        Notes
-        -----
         The last token of an answer is never cached. Source: `Server`.
+
+        Args:
+            prompt, output: Tokens of the prompt and of the answer. [token]
         """
         whole = prompt + output - 1
         if self.kv == "pages":

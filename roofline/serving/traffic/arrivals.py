@@ -12,15 +12,10 @@ from roofline.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """Many users who know nothing of each other.
-
-    Attributes
-    ----------
-    rate
-        Requests a second. [1/s]
-    """
+    """Many users who know nothing of each other."""
 
     rate: float
+    """Requests a second. [1/s]"""
 
     def __post_init__(self) -> None:
         """Refuse a rate that has no meaning."""
@@ -29,18 +24,12 @@ class Poisson:
 
 @dataclass(frozen=True, slots=True)
 class Bursty:
-    """Gaps between arrivals spread as a gamma distribution.
-
-    Attributes
-    ----------
-    rate
-        Requests a second. [1/s]
-    cv
-        Standard deviation of the gaps over their mean: 1 is Poisson, more comes in bursts. [1]
-    """
+    """Gaps between arrivals spread as a gamma distribution."""
 
     rate: float
+    """Requests a second. [1/s]"""
     cv: float
+    """Standard deviation of the gaps over their mean: 1 is Poisson, more comes in bursts. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse a rate or a spread that has no meaning."""
@@ -53,15 +42,10 @@ class Bursty:
 
 @dataclass(frozen=True, slots=True)
 class Even:
-    """One request after the other at equal gaps.
-
-    Attributes
-    ----------
-    rate
-        Requests a second. [1/s]
-    """
+    """One request after the other at equal gaps."""
 
     rate: float
+    """Requests a second. [1/s]"""
 
     def __post_init__(self) -> None:
         """Refuse a rate that has no meaning."""
@@ -70,15 +54,10 @@ class Even:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Arrivals as they were seen, again and again from the start.
-
-    Attributes
-    ----------
-    times
-        Seconds since the start, ascending. [s]
-    """
+    """Arrivals as they were seen, again and again from the start."""
 
     times: tuple[float, ...]
+    """Seconds since the start, ascending. [s]"""
 
     def __post_init__(self) -> None:
         """Refuse times that are not of a recording."""
@@ -101,17 +80,12 @@ class Closed:
 
     Where all start at once the first requests are a burst, and where all lengths are equal, too, it
     repeats: requests come in waves.
-
-    Attributes
-    ----------
-    concurrency
-        Clients. [1]
-    ramp_s
-        Time over which they start, one after the other; 0 for all at once. [s]
     """
 
     concurrency: int
+    """Clients. [1]"""
     ramp_s: float = 0.0
+    """Time over which they start, one after the other; 0 for all at once. [s]"""
 
     def __post_init__(self) -> None:
         """Refuse a number of clients that has no meaning."""
@@ -136,24 +110,17 @@ def _check(rate: float) -> None:
 def gaps(arrivals: Arrivals, uniform: Array, first: int) -> Array:
     """Seconds from one arrival to the next, of which the first is after the start. [s]
 
-    Parameters
-    ----------
-    arrivals
-        Process.
-    uniform
-        From 0 up to but not including 1, one for each gap. [1]
-    first
-        Gaps before these. [1]
-
-    Notes
-    -----
     Inverse distributions: −ln(1 − u)/λ; gamma of shape 1/cv² and scale cv²/λ. Source: a renewal
     process, Cox 1962, chapter 1.
 
-    Examples
-    --------
-    >>> gaps(Even(4.0), np.zeros(2), 0).tolist()
-    [0.25, 0.25]
+    Args:
+        arrivals: Process.
+        uniform: From 0 up to but not including 1, one for each gap. [1]
+        first: Gaps before these. [1]
+
+    Examples:
+        >>> gaps(Even(4.0), np.zeros(2), 0).tolist()
+        [0.25, 0.25]
     """
     match arrivals:
         case Poisson(rate):

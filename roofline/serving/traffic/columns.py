@@ -27,23 +27,17 @@ def requests(
 ) -> Requests:
     """Requests of columns; one number stands for a whole column.
 
-    Parameters
-    ----------
-    arrival, prompt, output, priority, after, think, block
-        As in `Requests`.
-    blocks
-        Ids of the whole prompt blocks of each request; nothing where unknown.
+    Args:
+        arrival, prompt, output, priority, after, think, block: As in `Requests`.
+        blocks: Ids of the whole prompt blocks of each request; nothing where unknown.
 
-    Raises
-    ------
-    InputError
-        They cannot be.
+    Raises:
+        InputError: They cannot be.
 
-    Examples
-    --------
-    >>> made = requests([0.0, 0.5], 100, [10, 20])
-    >>> len(made), made.prompt.tolist()
-    (2, [100, 100])
+    Examples:
+        >>> made = requests([0.0, 0.5], 100, [10, 20])
+        >>> len(made), made.prompt.tolist()
+        (2, [100, 100])
     """
     start = np.atleast_1d(np.asarray(arrival, np.float64))
 
@@ -69,17 +63,12 @@ def requests(
 def check(made: Requests, *, earlier: int = 0) -> None:
     """Refuse requests that cannot be.
 
-    Parameters
-    ----------
-    made
-        Columns.
-    earlier
-        Requests of the stream before these. [1]
+    Args:
+        made: Columns.
+        earlier: Requests of the stream before these. [1]
 
-    Raises
-    ------
-    InputError
-        At the first request that is at fault, counted from 0.
+    Raises:
+        InputError: At the first request that is at fault, counted from 0.
     """
     rows = np.arange(earlier, earlier + len(made))
     listed = np.diff(made.prefix)
@@ -123,10 +112,9 @@ def _whole(tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
 def part(made: Requests, start: int, stop: int) -> Requests:
     """Rows from one up to another; what they follow stays counted from the start of the stream.
 
-    Examples
-    --------
-    >>> part(requests([0.0, 1.0, 2.0], 5, 5), 1, 3).arrival.tolist()
-    [1.0, 2.0]
+    Examples:
+        >>> part(requests([0.0, 1.0, 2.0], 5, 5), 1, 3).arrival.tolist()
+        [1.0, 2.0]
     """
     rows = slice(start, stop)
     first, last = made.prefix[start], made.prefix[min(stop, len(made))]
@@ -146,11 +134,10 @@ def part(made: Requests, start: int, stop: int) -> Requests:
 def joined(parts: Iterable[Requests]) -> Requests:
     """Parts of one stream, one after the other.
 
-    Examples
-    --------
-    >>> whole = requests([0.0, 1.0, 2.0], 5, 5)
-    >>> len(joined([part(whole, 0, 1), part(whole, 1, 3)]))
-    3
+    Examples:
+        >>> whole = requests([0.0, 1.0, 2.0], 5, 5)
+        >>> len(joined([part(whole, 0, 1), part(whole, 1, 3)]))
+        3
     """
     every = list(parts)
     if not every:
@@ -179,17 +166,14 @@ def joined(parts: Iterable[Requests]) -> Requests:
 def picked_rows(made: Requests, rows: Ints) -> Requests:
     """Some of the requests, with whole sessions: what they follow is counted among them.
 
-    Parameters
-    ----------
-    made
-        All requests.
-    rows
-        Places of those that are kept, ascending. [1]
+    Args:
+        made: All requests.
+        rows: Places of those that are kept, ascending. [1]
 
-    Examples
-    --------
-    >>> picked_rows(requests([0, 1, 2], 5, 5, after=[-1, -1, 1]), np.array([1, 2])).after.tolist()
-    [-1, 0]
+    Examples:
+        >>> three = requests([0, 1, 2], 5, 5, after=[-1, -1, 1])
+        >>> picked_rows(three, np.array([1, 2])).after.tolist()
+        [-1, 0]
     """
     place = np.full(len(made) + 1, -1, np.int64)
     place[rows] = np.arange(len(rows))
@@ -218,23 +202,17 @@ def numbered(hashes: Ints) -> Ints:
 def in_blocks(made: Requests, block: int) -> Requests:
     """The same requests with ids of smaller blocks, of which each old one has as many.
 
-    Parameters
-    ----------
-    made
-        Requests.
-    block
-        Tokens of a new block, a divisor of those of an old one. [token]
+    Args:
+        made: Requests.
+        block: Tokens of a new block, a divisor of those of an old one. [token]
 
-    Raises
-    ------
-    InputError
-        It is no divisor.
+    Raises:
+        InputError: It is no divisor.
 
-    Examples
-    --------
-    >>> fine = in_blocks(requests([0.0], 9, 1, blocks=[(3, 5)], block=4), 2)
-    >>> fine.hashes.tolist(), fine.block
-    ([0, 1, 2, 3], 2)
+    Examples:
+        >>> fine = in_blocks(requests([0.0], 9, 1, blocks=[(3, 5)], block=4), 2)
+        >>> fine.hashes.tolist(), fine.block
+        ([0, 1, 2, 3], 2)
     """
     if not made.block or made.block == block:
         return made
@@ -251,10 +229,9 @@ def in_blocks(made: Requests, block: int) -> Requests:
 def mean_rate(made: Requests) -> float:
     """Requests a second between the first and the last arrival; 0 where all arrive at once. [1/s]
 
-    Examples
-    --------
-    >>> mean_rate(requests([0.0, 1.0, 2.0], 5, 5))
-    1.0
+    Examples:
+        >>> mean_rate(requests([0.0, 1.0, 2.0], 5, 5))
+        1.0
     """
     span = float(made.arrival[-1] - made.arrival[0]) if len(made) else 0.0
     return (len(made) - 1) / span if span else 0.0
@@ -263,10 +240,8 @@ def mean_rate(made: Requests) -> float:
 def check_rate(made: Requests) -> None:
     """Refuse requests that have no rate at all.
 
-    Raises
-    ------
-    InputError
-        There is one alone, or all arrive at once.
+    Raises:
+        InputError: There is one alone, or all arrive at once.
     """
     if not mean_rate(made):
         raise InputError(
@@ -285,22 +260,16 @@ def _together(made: Requests) -> str:
 def at_rate(made: Requests, rate: float) -> Requests:
     """The same requests, sooner or later by one factor, so that they come at a rate.
 
-    Parameters
-    ----------
-    made
-        Recorded requests, from the first arrival on.
-    rate
-        Mean rate they shall have. [1/s]
+    Args:
+        made: Recorded requests, from the first arrival on.
+        rate: Mean rate they shall have. [1/s]
 
-    Raises
-    ------
-    InputError
-        The rate is not above 0, or the trace has none that could be changed.
+    Raises:
+        InputError: The rate is not above 0, or the trace has none that could be changed.
 
-    Examples
-    --------
-    >>> at_rate(requests([0.0, 1.0, 2.0], 5, 5), 2.0).arrival.tolist()
-    [0.0, 0.5, 1.0]
+    Examples:
+        >>> at_rate(requests([0.0, 1.0, 2.0], 5, 5), 2.0).arrival.tolist()
+        [0.0, 0.5, 1.0]
     """
     if not 0 < rate < np.inf:
         raise InputError(f"requests cannot come at {rate:g} a second", hint="give a rate above 0")

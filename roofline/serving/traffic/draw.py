@@ -30,25 +30,18 @@ Ints = NDArray[np.int64]
 def draw(traffic: Traffic, seed: int = 0, *, block: int = 16) -> Requests:
     """All requests of a workload.
 
-    Parameters
-    ----------
-    traffic
-        Workload.
-    seed
-        Same seed, same requests. [1]
-    block
-        Tokens of a block whose prefix can be shared. [token]
+    Args:
+        traffic: Workload.
+        seed: Same seed, same requests. [1]
+        block: Tokens of a block whose prefix can be shared. [token]
 
-    Raises
-    ------
-    InputError
-        There are too many to be held together.
+    Raises:
+        InputError: There are too many to be held together.
 
-    Examples
-    --------
-    >>> made = draw(Traffic(requests=3), seed=7)
-    >>> len(made), made.prompt.tolist()
-    (3, [2048, 2048, 2048])
+    Examples:
+        >>> made = draw(Traffic(requests=3), seed=7)
+        >>> len(made), made.prompt.tolist()
+        (3, [2048, 2048, 2048])
     """
     if number(traffic) > MOST_TOGETHER:
         raise InputError(
@@ -63,12 +56,9 @@ def stream(
 ) -> Iterator[Requests]:
     """Requests of a workload in chunks that end with a session or prompt.
 
-    Parameters
-    ----------
-    traffic, seed, block
-        As for `draw`.
-    chunk
-        Sessions or prompts in each, at most. [1]
+    Args:
+        traffic, seed, block: As for `draw`.
+        chunk: Sessions or prompts in each, at most. [1]
     """
     if seed < 0:
         raise InputError(f"seed is {seed}", hint="give 0 or more")

@@ -156,17 +156,13 @@ def preset_names() -> list[str]:
 def traffic_named(name_or_path: str) -> Traffic:
     """Workload by name, or of a file.
 
-    Raises
-    ------
-    UnknownNameError
-        Neither in the catalog nor a file.
-    DocumentError
-        The file cannot be read.
+    Raises:
+        UnknownNameError: Neither in the catalog nor a file.
+        DocumentError: The file cannot be read.
 
-    Examples
-    --------
-    >>> traffic_named("chat").title
-    'Chat, as one message and its answer'
+    Examples:
+        >>> traffic_named("chat").title
+        'Chat, as one message and its answer'
     """
     names = preset_names()
     name = name_or_path.strip().lower()
@@ -186,15 +182,11 @@ def traffic_named(name_or_path: str) -> Traffic:
 def read_traffic(path: Path) -> tuple[Traffic, dict[str, Fact]]:
     """Read a workload and its figures by dotted path.
 
-    Parameters
-    ----------
-    path
-        A YAML file with the shape of those in ``scenarios/workloads/``.
+    Args:
+        path: A YAML file with the shape of those in ``scenarios/workloads/``.
 
-    Raises
-    ------
-    DocumentError
-        It cannot be read, or a figure has no source, no such unit, or cannot be.
+    Raises:
+        DocumentError: It cannot be read, or a figure has no source, no such unit, or cannot be.
     """
     document = read(path)
     file = validate(TrafficFile, document)

@@ -19,15 +19,10 @@ from roofline.units import significant
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """All the same.
-
-    Attributes
-    ----------
-    tokens
-        Length. [token]
-    """
+    """All the same."""
 
     tokens: int
+    """Length. [token]"""
 
     def __post_init__(self) -> None:
         """Refuse a length that has no meaning."""
@@ -36,16 +31,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Each whole number from one to another equally often.
-
-    Attributes
-    ----------
-    low, high
-        Shortest and longest, themselves included. [token]
-    """
+    """Each whole number from one to another equally often."""
 
     low: int
     high: int
+    """Shortest and longest, themselves included. [token]"""
 
     def __post_init__(self) -> None:
         """Refuse an empty range."""
@@ -59,21 +49,14 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Lognormal:
-    """Logarithms spread normally, as lengths of prompts and answers do in most traces.
-
-    Attributes
-    ----------
-    median
-        Half are shorter. [token]
-    sigma
-        Standard deviation of the logarithm. [1]
-    most
-        What is longer is cut to this. [token]
-    """
+    """Logarithms spread normally, as lengths of prompts and answers do in most traces."""
 
     median: float
+    """Half are shorter. [token]"""
     sigma: float
+    """Standard deviation of the logarithm. [1]"""
     most: int = MOST_TOKENS
+    """What is longer is cut to this. [token]"""
 
     def __post_init__(self) -> None:
         """Refuse figures that have no meaning."""
@@ -88,20 +71,15 @@ class Lognormal:
     def of_mean(median: float, mean: float, most: int = MOST_TOKENS) -> "Lognormal":
         """The one with that median and mean, before anything is cut.
 
-        Parameters
-        ----------
-        median, mean, most
-            Lengths. [token]
+        Args:
+            median, mean, most: Lengths. [token]
 
-        Raises
-        ------
-        InputError
-            The mean is below the median: that is no lognormal.
+        Raises:
+            InputError: The mean is below the median: that is no lognormal.
 
-        Examples
-        --------
-        >>> Lognormal.of_mean(100.0, 100.0).sigma
-        0.0
+        Examples:
+            >>> Lognormal.of_mean(100.0, 100.0).sigma
+            0.0
         """
         _check(median)
         if not mean >= median:
@@ -114,18 +92,12 @@ class Lognormal:
 
 @dataclass(frozen=True, slots=True)
 class Empirical:
-    """Lengths that were seen, and how often.
-
-    Attributes
-    ----------
-    tokens
-        Lengths, ascending. [token]
-    weights
-        How often each was seen, in any unit; nothing for equally often.
-    """
+    """Lengths that were seen, and how often."""
 
     tokens: tuple[int, ...]
+    """Lengths, ascending. [token]"""
     weights: tuple[float, ...] = ()
+    """How often each was seen, in any unit; nothing for equally often."""
 
     def __post_init__(self) -> None:
         """Refuse weights that are none, and lengths out of order."""
@@ -156,19 +128,15 @@ def _check(tokens: float) -> None:
 def drawn(lengths: Lengths, uniform: Array) -> NDArray[np.int64]:
     """Lengths that a distribution gives to uniform numbers: its inverse, rounded to whole tokens.
 
-    Parameters
-    ----------
-    lengths
-        Distribution.
-    uniform
-        From 0 up to but not including 1. [1]
+    Args:
+        lengths: Distribution.
+        uniform: From 0 up to but not including 1. [1]
 
-    Examples
-    --------
-    >>> drawn(Uniform(1, 4), np.array([0.0, 0.25, 0.99])).tolist()
-    [1, 2, 4]
-    >>> drawn(Lognormal(100.0, 1.0), np.array([0.5])).tolist()
-    [100]
+    Examples:
+        >>> drawn(Uniform(1, 4), np.array([0.0, 0.25, 0.99])).tolist()
+        [1, 2, 4]
+        >>> drawn(Lognormal(100.0, 1.0), np.array([0.5])).tolist()
+        [100]
     """
     match lengths:
         case Constant(tokens):
@@ -190,17 +158,13 @@ def drawn(lengths: Lengths, uniform: Array) -> NDArray[np.int64]:
 def picked(shares: Array, uniform: Array) -> NDArray[np.int64]:
     """Rows that uniform numbers pick, each as often as its share says.
 
-    Parameters
-    ----------
-    shares
-        Of each row, in any unit. [1]
-    uniform
-        From 0 up to but not including 1. [1]
+    Args:
+        shares: Of each row, in any unit. [1]
+        uniform: From 0 up to but not including 1. [1]
 
-    Examples
-    --------
-    >>> picked(np.array([3.0, 1.0]), np.array([0.7, 0.75])).tolist()
-    [0, 1]
+    Examples:
+        >>> picked(np.array([3.0, 1.0]), np.array([0.7, 0.75])).tolist()
+        [0, 1]
     """
     ends = np.cumsum(shares) / shares.sum()
     rows: NDArray[np.int64] = np.searchsorted(ends[:-1], uniform, side="right").astype(np.int64)
@@ -210,15 +174,12 @@ def picked(shares: Array, uniform: Array) -> NDArray[np.int64]:
 def mean(lengths: Lengths) -> float:
     """Expected length, before rounding. [token]
 
-    Notes
-    -----
     Of a lognormal that is cut, E[min(X, c)] = μ·Φ(z − σ) + c·(1 − Φ(z)) with z = ln(c/median)/σ
     and μ = median·exp(σ²/2). Source: Kleiber and Kotz 2003, Statistical Size Distributions, 4.
 
-    Examples
-    --------
-    >>> mean(Uniform(1, 4)), mean(Empirical((10, 20), (3.0, 1.0)))
-    (2.5, 12.5)
+    Examples:
+        >>> mean(Uniform(1, 4)), mean(Empirical((10, 20), (3.0, 1.0)))
+        (2.5, 12.5)
     """
     match lengths:
         case Constant(tokens):
@@ -245,15 +206,12 @@ def _below(z: float) -> float:
 def spelled(text: str) -> Lengths:
     """Read a length as people write it: ``2048``, or ``1638..2048`` for all between equally often.
 
-    Raises
-    ------
-    InputError
-        It is neither.
+    Raises:
+        InputError: It is neither.
 
-    Examples
-    --------
-    >>> spelled("2048"), spelled("1638..2048")
-    (Constant(tokens=2048), Uniform(low=1638, high=2048))
+    Examples:
+        >>> spelled("2048"), spelled("1638..2048")
+        (Constant(tokens=2048), Uniform(low=1638, high=2048))
     """
     low, dots, high = text.strip().partition("..")
     if not all(word.isdecimal() and len(word) < 11 for word in ((low, high) if dots else (low,))):
@@ -266,22 +224,16 @@ def spelled(text: str) -> Lengths:
 def spread(lengths: Lengths, share: float) -> Lengths:
     """Lengths around a constant one, equally often within a share of it to either side.
 
-    Parameters
-    ----------
-    lengths
-        All the same.
-    share
-        Half of the range over the length; 0 leaves it as it is. [1]
+    Args:
+        lengths: All the same.
+        share: Half of the range over the length; 0 leaves it as it is. [1]
 
-    Raises
-    ------
-    InputError
-        They are not all the same, or the share leaves nothing.
+    Raises:
+        InputError: They are not all the same, or the share leaves nothing.
 
-    Examples
-    --------
-    >>> spread(Constant(1000), 0.1)
-    Uniform(low=900, high=1100)
+    Examples:
+        >>> spread(Constant(1000), 0.1)
+        Uniform(low=900, high=1100)
     """
     if not 0 <= share < 1:
         raise InputError(f"length spread is {share:g}", hint="give a share from 0 up to 1, as 0.1")
@@ -299,10 +251,9 @@ def spread(lengths: Lengths, share: float) -> Lengths:
 def said(lengths: Lengths) -> str:
     """A distribution in a few words.
 
-    Examples
-    --------
-    >>> said(Uniform(1638, 2048))
-    '1,638 to 2,048'
+    Examples:
+        >>> said(Uniform(1638, 2048))
+        '1,638 to 2,048'
     """
     match lengths:
         case Constant(tokens):

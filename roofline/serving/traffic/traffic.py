@@ -17,21 +17,14 @@ USUAL_ARRIVALS: Final = Poisson(1.0)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Tokens that many prompts start with: a system prompt, a document.
-
-    Attributes
-    ----------
-    tokens
-        Of each one; they come before the tokens of the prompt's own length. [token]
-    number
-        Different ones. [1]
-    skew
-        Exponent of the power law by which some are asked for more often; 0 for equally often. [1]
-    """
+    """Tokens that many prompts start with: a system prompt, a document."""
 
     tokens: int
+    """Of each one; they come before the tokens of the prompt's own length. [token]"""
     number: int = 1
+    """Different ones. [1]"""
     skew: float = 0.0
+    """Exponent of the power law by which some are asked for more often; 0 for equally often. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse figures that have no meaning."""
@@ -46,21 +39,14 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Sessions: each prompt is what was said before, and a new message of the prompt's length.
-
-    Attributes
-    ----------
-    number
-        Turns of a session. [1]
-    think_s
-        Mean of the exponential time from an answer to the next message. [s]
-    longest
-        A session ends before a prompt and its answer would be longer. [token]
-    """
+    """Sessions: each prompt is what was said before, and a new message of the prompt's length."""
 
     number: Lengths
+    """Turns of a session. [1]"""
     think_s: float = 0.0
+    """Mean of the exponential time from an answer to the next message. [s]"""
     longest: int = 2**31
+    """A session ends before a prompt and its answer would be longer. [token]"""
 
     def __post_init__(self) -> None:
         """Refuse a time that has no meaning."""
@@ -72,49 +58,35 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a service is asked, and how a benchmark of it counts.
-
-    Attributes
-    ----------
-    prompt, output
-        Tokens of the prompts, or of each new message of a session, and of the answers. [token]
-    arrivals
-        When requests come. Its rate is that of requests: where several belong to a session or a
-        prompt, those come as many times more rarely.
-    requests
-        How many are sent; 0 for ten for each client of a closed loop, else a thousand. [1]
-    shared, turns
-        Tokens that prompts start with; sessions.
-    pool
-        Different prompts that are sent in turn, again and again; 0 where each is its own. [1]
-    samples
-        Answers to each prompt, asked for together. [1]
-    priorities
-        Share of the requests in each class, of which the first goes first; empty for one class. [1]
-    warmup
-        First requests that are left out of statistics. [1]
-    statistic
-        What is reported of many requests.
-    slo
-        What users are promised, as for `roofline.serving.objectives`: ``"ttft=450ms,tpot=40ms"``.
-    name, title
-        As it is asked for and shown.
-    """
+    """What a service is asked, and how a benchmark of it counts."""
 
     prompt: Lengths = USUAL_PROMPT
     output: Lengths = USUAL_OUTPUT
+    """Tokens of the prompts, or of each new message of a session, and of the answers. [token]"""
     arrivals: Arrivals = USUAL_ARRIVALS
+    """When requests come. Its rate is that of requests: where several belong to a session or a
+    prompt, those come as many times more rarely."""
     requests: int = 0
+    """How many are sent; 0 for ten for each client of a closed loop, else a thousand. [1]"""
     shared: Shared | None = None
     turns: Turns | None = None
+    """Tokens that prompts start with; sessions."""
     pool: int = 0
+    """Different prompts that are sent in turn, again and again; 0 where each is its own. [1]"""
     samples: int = 1
+    """Answers to each prompt, asked for together. [1]"""
     priorities: tuple[float, ...] = ()
+    """Share of the requests in each class, of which the first goes first; empty for one class.
+    [1]"""
     warmup: int = 0
+    """First requests that are left out of statistics. [1]"""
     statistic: Statistic = "mean"
+    """What is reported of many requests."""
     slo: str = ""
+    """What users are promised, as for `roofline.serving.objectives`: ``"ttft=450ms,tpot=40ms"``."""
     name: str = ""
     title: str = ""
+    """As it is asked for and shown."""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""
@@ -171,10 +143,9 @@ class Traffic:
 def number(traffic: Traffic) -> int:
     """Requests that are sent. [1]
 
-    Examples
-    --------
-    >>> number(Traffic(arrivals=Closed(64)))
-    640
+    Examples:
+        >>> number(Traffic(arrivals=Closed(64)))
+        640
     """
     return traffic.requests or 10 * traffic.concurrency or 1000
 

@@ -26,19 +26,13 @@ class Executor(Protocol):
         Chunks are taken as they can be computed, and no more than a few of a worker wait to be
         fetched: memory does not grow with their number. Closing the generator ends the workers.
 
-        Parameters
-        ----------
-        work
-            Can be pickled and called again for the same chunk, whose worker may die.
-        chunks
-            Taken one at a time.
+        Args:
+            work: Can be pickled and called again for the same chunk, whose worker may die.
+            chunks: Taken one at a time.
 
-        Raises
-        ------
-        PartialError
-            The workers of a chunk died again and again.
-        RooflineError
-            From the work, with the chunk it is about.
+        Raises:
+            PartialError: The workers of a chunk died again and again.
+            RooflineError: From the work, with the chunk it is about.
         """
         ...
 

@@ -10,15 +10,10 @@ from roofline.study.store.chunk import Chunk
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Processes of this machine; a single worker is this process itself.
-
-    Attributes
-    ----------
-    workers
-        Chunks computed at once.
-    """
+    """Processes of this machine; a single worker is this process itself."""
 
     workers: int
+    """Chunks computed at once."""
 
     def run(
         self, work: Callable[[Chunk], T], chunks: Iterable[Chunk]

@@ -73,10 +73,8 @@ class Seat(Generic[T]):
     def ask(self, chunk: Chunk) -> Done[T] | Raised:
         """Have a chunk computed, by another worker if one dies at it.
 
-        Raises
-        ------
-        PartialError
-            Too many died.
+        Raises:
+            PartialError: Too many died.
         """
         how = ""
         for _ in range(TRIES):
@@ -145,14 +143,10 @@ def _end(process: "subprocess.Popen[bytes]") -> str:
 class Pool(Generic[T]):
     """Some workers, which compute as soon as they are made.
 
-    Parameters
-    ----------
-    work
-        Computes a chunk; can be pickled, and loaded where the main module is another.
-    chunks
-        Taken one at a time.
-    workers
-        Processes at most; one that no chunk is left for is not started.
+    Args:
+        work: Computes a chunk; can be pickled, and loaded where the main module is another.
+        chunks: Taken one at a time.
+        workers: Processes at most; one that no chunk is left for is not started.
     """
 
     def __init__(self, work: Callable[[Chunk], T], chunks: Iterator[Chunk], workers: int) -> None:

@@ -15,25 +15,18 @@ from roofline.study.store.chunk import Chunk
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """Tasks on a cluster, each on one core; Ray starts those again whose worker is lost.
-
-    Attributes
-    ----------
-    workers
-        Chunks computed at once; none takes as many as the cluster has cores.
-    """
+    """Tasks on a cluster, each on one core; Ray starts those again whose worker is lost."""
 
     workers: int | None = None
+    """Chunks computed at once; none takes as many as the cluster has cores."""
 
     def run(
         self, work: Callable[[Chunk], T], chunks: Iterable[Chunk]
     ) -> Generator[tuple[Chunk, T], None, None]:
         """As `Executor.run`.
 
-        Raises
-        ------
-        MissingEnvironmentError
-            Ray is not installed, or no cluster can be had.
+        Raises:
+            MissingEnvironmentError: Ray is not installed, or no cluster can be had.
         """
         ray = _library()
         with _joined(ray, self.workers):

@@ -35,28 +35,19 @@ MEDIAN: Final = 50.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """Layout of a kind, and what is known of it before its steps are tabulated.
-
-    Attributes
-    ----------
-    kind, layout
-        Network, formats, device; degrees.
-    free
-        Memory of a device that is left for the cache; negative where weights do not fit. [B]
-    sequences
-        Sequences of typical length that its memory holds at once. [1]
-    tokens
-        Room of the cache. [token]
-    estimate
-        Coarse prices of its steps; None where memory rules it out.
-    """
+    """Layout of a kind, and what is known of it before its steps are tabulated."""
 
     kind: Kind
     layout: Layout
+    """Network, formats, device; degrees."""
     free: float
+    """Memory of a device that is left for the cache; negative where weights do not fit. [B]"""
     sequences: float
+    """Sequences of typical length that its memory holds at once. [1]"""
     tokens: float
+    """Room of the cache. [token]"""
     estimate: StepPrices | None = field(repr=False)
+    """Coarse prices of its steps; None where memory rules it out."""
 
     @property
     def devices(self) -> int:
@@ -96,10 +87,8 @@ class Candidate:
     def first_s(self, demand: Demand, objective: Objective) -> float:
         """Time to a first token of a prompt alone. [s]
 
-        Parameters
-        ----------
-        objective
-            Whose percentile of the prompts is meant; their mean where it has none.
+        Args:
+            objective: Whose percentile of the prompts is meant; their mean where it has none.
         """
         new = demand.new_tokens_at(objective.percentile)
         engine = self._estimate.engine
@@ -126,14 +115,10 @@ class Candidate:
     ) -> float:
         """Requests a second that a replica could carry at best; 0 where it cannot at all. [1/s]
 
-        Parameters
-        ----------
-        factor
-            On the time of the device. [1]
-        role
-            Whether it does both phases, or one of them.
-        likely
-            Whether a guess is wanted, by which layouts are ordered, in place of a bound.
+        Args:
+            factor: On the time of the device. [1]
+            role: Whether it does both phases, or one of them.
+            likely: Whether a guess is wanted, by which layouts are ordered, in place of a bound.
         """
         for each in objectives:
             late = each.metric == "ttft" and role != "decode"

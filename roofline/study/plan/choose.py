@@ -27,27 +27,19 @@ RETUNED: Final = 2
 
 @dataclass
 class Choice:
-    """Options as simulation leaves them.
-
-    Attributes
-    ----------
-    best
-        The recommended option; None where none is enough.
-    plain
-        The cheapest usual one that was confirmed, which may be the same; None where there is none.
-    others
-        Other options that are enough by their curves, cheapest first.
-    refused
-        Options that are enough by their curves and not in simulation, in the order of the runs.
-    tried
-        Whether limits held in a run, by pools and instances.
-    """
+    """Options as simulation leaves them."""
 
     best: Confirmed | None = None
+    """The recommended option; None where none is enough."""
     plain: Option | None = None
+    """The cheapest usual one that was confirmed, which may be the same; None where there is
+    none."""
     others: tuple[Option, ...] = ()
+    """Other options that are enough by their curves, cheapest first."""
     refused: list[Option] = field(default_factory=list)
+    """Options that are enough by their curves and not in simulation, in the order of the runs."""
     tried: dict[tuple[object, ...], bool] = field(default_factory=dict, repr=False)
+    """Whether limits held in a run, by pools and instances."""
 
 
 def chosen(
@@ -61,16 +53,12 @@ def chosen(
 
     One pool of replicas inside nodes comes first; anything else has to be cheaper by `CHEAPER`.
 
-    Parameters
-    ----------
-    kept
-        Runs that are left for other things. [1]
-
-    Notes
-    -----
     Curves are closed forms, off by some ten percent: each option is tried from the fewest instances
     that could be enough, cheapest first. What is found by estimates of steps is confirmed with
     tables, and made larger where they do not agree.
+
+    Args:
+        kept: Runs that are left for other things. [1]
     """
     every, choice = list(options), Choice()
     usual = [each for each in every if each.usual]
@@ -220,10 +208,8 @@ def renewed(
 ) -> Option:
     """The option by curves as they were moved.
 
-    Parameters
-    ----------
-    instances
-        Whether it keeps as many instances as it has.
+    Args:
+        instances: Whether it keeps as many instances as it has.
     """
 
     def again(pool: Pool) -> Pool:
@@ -247,14 +233,11 @@ def replanned(
 ) -> Option | None:
     """The option that is preferred by curves; None where none is enough.
 
-    Parameters
-    ----------
-    options
-        Layouts and settings that may be used, in as many instances as it takes.
-    question, tables
-        Question, and curves; those that are missing are made.
-    refused
-        Options that are not enough whatever their curves say: larger ones take their places.
+    Args:
+        options: Layouts and settings that may be used, in as many instances as it takes.
+        question, tables: Question, and curves; those that are missing are made.
+        refused: Options that are not enough whatever their curves say: larger ones take their
+            places.
     """
     able = []
     for each in options:

@@ -18,18 +18,12 @@ TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A probability that all limits hold, and what keeps them with it.
-
-    Attributes
-    ----------
-    confidence
-        Probability. [1]
-    option
-        Preferred deployment; None where none of those looked at is enough.
-    """
+    """A probability that all limits hold, and what keeps them with it."""
 
     confidence: float
+    """Probability. [1]"""
     option: Option | None
+    """Preferred deployment; None where none of those looked at is enough."""
 
 
 def levels(
@@ -42,16 +36,11 @@ def levels(
 ) -> tuple[Level, ...]:
     """Deployments for each probability of `LEVELS`; none where errors are not known.
 
-    Parameters
-    ----------
-    best
-        Recommended deployment, which is shown at the confidence asked for.
-    spare
-        Runs that are left for other things. [1]
-
-    Notes
-    -----
     More confidence never costs less: what keeps a higher one keeps a lower one too.
+
+    Args:
+        best: Recommended deployment, which is shown at the confidence asked for.
+        spare: Runs that are left for other things. [1]
     """
     if not best.step_sd:
         return ()

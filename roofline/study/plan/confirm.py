@@ -40,55 +40,37 @@ MEAN: Final = "tpot_mean"
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveResult:
-    """An objective in a run.
-
-    Attributes
-    ----------
-    kept
-        Value, share of the requests within the limit, whether it holds.
-    low_s, high_s
-        Central 80 % of the value; the value itself where nothing is known of errors. [s]
-    probability
-        Probability that it holds; None where nothing is known of errors. [1]
-    """
+    """An objective in a run."""
 
     kept: Kept
+    """Value, share of the requests within the limit, whether it holds."""
     low_s: float
     high_s: float
+    """Central 80 % of the value; the value itself where nothing is known of errors. [s]"""
     probability: float | None
+    """Probability that it holds; None where nothing is known of errors. [1]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """An option under the traffic that is asked for, simulated.
-
-    Attributes
-    ----------
-    option
-        Pools that were simulated.
-    objectives
-        Those of the goal, and other latencies with no limit, in the order of the probes.
-    met
-        Whether all limits hold at the traffic that is asked for.
-    enough
-        Whether they do with the headroom, without the spares, and with the confidence.
-    probability
-        Probability that all hold; None where nothing is known of errors. [1]
-    utilisation
-        Share of the time in which devices work. [1]
-    step_sd, first_sd
-        Log standard deviations of times between tokens, and of that to a first token; 0 where no
-        interval was asked for. [1]
-    """
+    """An option under the traffic that is asked for, simulated."""
 
     option: Option
+    """Pools that were simulated."""
     objectives: tuple[ObjectiveResult, ...] = field(repr=False)
+    """Those of the goal, and other latencies with no limit, in the order of the probes."""
     met: bool
+    """Whether all limits hold at the traffic that is asked for."""
     enough: bool
+    """Whether they do with the headroom, without the spares, and with the confidence."""
     probability: float | None
+    """Probability that all hold; None where nothing is known of errors. [1]"""
     utilisation: float
+    """Share of the time in which devices work. [1]"""
     step_sd: float
     first_sd: float
+    """Log standard deviations of times between tokens, and of that to a first token; 0 where no
+    interval was asked for. [1]"""
 
     def seconds(self, name: str) -> ObjectiveResult:
         """Latency of the run, by name."""
@@ -128,16 +110,11 @@ def confirm(
 ) -> Confirmed:
     """Simulate an option.
 
-    Parameters
-    ----------
-    question
-        Traffic, and the limits that have to be kept.
-    tables
-        Latencies to look at, and where runs are counted.
-    interval
-        Whether to say how likely that is, with some more runs.
-    closely
-        Whether steps are tabulated closely; else by the estimate of the layout.
+    Args:
+        question: Traffic, and the limits that have to be kept.
+        tables: Latencies to look at, and where runs are counted.
+        interval: Whether to say how likely that is, with some more runs.
+        closely: Whether steps are tabulated closely; else by the estimate of the layout.
     """
     demand, goal = question.demand, question.goal
     known = uncertainty_of(option, demand) if interval else PriceUncertainty()
@@ -174,13 +151,10 @@ def holds(option: Option, question: Question, tables: Tables, *, closely: bool =
 
     Curves of the pools are corrected by it.
 
-    Parameters
-    ----------
-    option, question
-        Pools, and the limits that they are asked to keep.
-    closely
-        Whether steps are tabulated closely; else by the estimate of the layout, and closely only
-        where a limit is near.
+    Args:
+        option, question: Pools, and the limits that they are asked to keep.
+        closely: Whether steps are tabulated closely; else by the estimate of the layout, and
+            closely only where a limit is near.
     """
     goal, kind = question.goal, option.kind
     more = replace(question.demand, rate=question.demand.rate * (1.0 + goal.headroom))
@@ -271,18 +245,13 @@ def probabilities(
 ) -> tuple[tuple[ObjectiveResult, ...], float]:
     """Intervals and probabilities of objectives, and the probability of all of them together. [1]
 
-    Parameters
-    ----------
-    runs, stable
-        Objectives and whether queues were stable, at each of `NODES`.
-    promised
-        Objectives that have limits: the first ones. [1]
-
-    Notes
-    -----
     One error is common to all steps; what the time to a first token is off by beyond that is
     another, independent one. Both are normal in the logarithm. Source: the sum of the conditional
     probability over the common error.
+
+    Args:
+        runs, stable: Objectives and whether queues were stable, at each of `NODES`.
+        promised: Objectives that have limits: the first ones. [1]
     """
     own = sqrt(max(known.first**2 - known.step**2, 0.0))
     nodes, weights = np.array(NODES), np.exp(-(FINE**2) / 2.0)

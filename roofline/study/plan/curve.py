@@ -29,42 +29,31 @@ SATURATION: Final = "rate"
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One replica under growing load. Arrays have an entry for each load.
-
-    Attributes
-    ----------
-    saturation
-        Rate beyond which the queue grows without end. [1/s]
-    loads
-        Requests that come, ascending. [1/s]
-    seconds
-        By name of an objective, the largest of its latency at this load and those below. [s]
-    sequences
-        Sequences that decode at the highest load, mean. [1]
-    """
+    """One replica under growing load. Arrays have an entry for each load."""
 
     saturation: float
+    """Rate beyond which the queue grows without end. [1/s]"""
     loads: Array
+    """Requests that come, ascending. [1/s]"""
     seconds: Mapping[str, Array]
+    """By name of an objective, the largest of its latency at this load and those below. [s]"""
     sequences: float = 0.0
+    """Sequences that decode at the highest load, mean. [1]"""
 
     def at(self, name: str, load: float) -> float:
         """Latency at a load. [s]
 
-        Parameters
-        ----------
-        load
-            Requests that come. [1/s]
+        Args:
+            load: Requests that come. [1/s]
         """
         return float(np.interp(load, self.loads, self.seconds[name]))
 
     def carries(self, objectives: Sequence[Objective]) -> tuple[float, str]:
         """Most requests a second within all limits, and what is in the way of more. [1/s]
 
-        Parameters
-        ----------
-        objectives
-            Limits. Those that do not hold at the least load are not kept by more replicas: 0.
+        Args:
+            objectives: Limits. Those that do not hold at the least load are not kept by more
+                replicas: 0.
         """
         most_, binds = float(self.loads[-1]), SATURATION
         for each in objectives:
@@ -76,8 +65,6 @@ class Curve:
     def slower(self, factor: float) -> "Curve":
         """The curve of a device on which everything takes so much longer.
 
-        Notes
-        -----
         L(λ) becomes f·L(f·λ). Source: change of the unit of time.
         """
         if factor == 1.0:
@@ -88,12 +75,9 @@ class Curve:
     def corrected(self, factors: Mapping[str, float], share: float = 1.0) -> "Curve":
         """The curve as simulation puts it.
 
-        Parameters
-        ----------
-        factors
-            On what load adds to each latency, by name. [1]
-        share
-            On all loads. [1]
+        Args:
+            factors: On what load adds to each latency, by name. [1]
+            share: On all loads. [1]
         """
         seconds = {
             name: each[0] + (each - each[0]) * factors.get(name, 1.0)
@@ -119,18 +103,13 @@ class Curve:
 def curve(role: Role, demand: Demand, fleet: Fleet, probes: Sequence[Objective]) -> Curve:
     """Latencies of a replica at growing loads.
 
-    Parameters
-    ----------
-    role
-        ``"all"``; ``"prefill"`` for prompts alone; ``"decode"`` for answers to prompts whose cache
-        comes with them.
-    probes
-        Latencies that are looked at; their limits are not.
-
-    Notes
-    -----
     `roofline.serving.simulate.steady` says how far its closed form is off. Of what prompts share
     nothing is computed or held again.
+
+    Args:
+        role: ``"all"``; ``"prefill"`` for prompts alone; ``"decode"`` for answers to prompts whose
+            cache comes with them.
+        probes: Latencies that are looked at; their limits are not.
     """
     mine = {"prefill": demand.prompts, "decode": demand.answers}.get(role, lambda: demand)()
     coming, server = alone(mine.requests), replace(fleet.server, sharing=False)

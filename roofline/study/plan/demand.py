@@ -20,30 +20,20 @@ HIGHEST: Final = 0.99
 
 @dataclass(frozen=True)
 class Demand:
-    """Traffic in an open loop.
-
-    Attributes
-    ----------
-    requests
-        As drawn, or as recorded.
-    drawn_per_s
-        Rate at which they come as they are. [1/s]
-    rate
-        Rate that is asked for. [1/s]
-    warmup
-        First requests that do not count. [1]
-    name
-        What the requests are called: of one name, they are the same.
-    acceptance
-        How often what is drafted for their answers is accepted; None where nothing drafts.
-    """
+    """Traffic in an open loop."""
 
     requests: Requests = field(repr=False)
+    """As drawn, or as recorded."""
     drawn_per_s: float
+    """Rate at which they come as they are. [1/s]"""
     rate: float
+    """Rate that is asked for. [1/s]"""
     warmup: int = 0
+    """First requests that do not count. [1]"""
     name: str = ""
+    """What the requests are called: of one name, they are the same."""
     acceptance: Acceptance | None = None
+    """How often what is drafted for their answers is accepted; None where nothing drafts."""
 
     def __post_init__(self) -> None:
         """Refuse what has no rate."""
@@ -55,20 +45,16 @@ class Demand:
     def at(self, rate: float) -> Requests:
         """The same requests, coming at another rate; how long people think stays as it is.
 
-        Parameters
-        ----------
-        rate
-            Requests a second. [1/s]
+        Args:
+            rate: Requests a second. [1/s]
         """
         return replace(self.requests, arrival=self.requests.arrival * (self.drawn_per_s / rate))
 
     def scaled(self, prompt: float = 1.0, output: float = 1.0) -> "Demand":
         """The demand with longer or shorter prompts or answers; what prompts share stays.
 
-        Parameters
-        ----------
-        prompt, output
-            Factors on lengths. [1]
+        Args:
+            prompt, output: Factors on lengths. [1]
         """
         made = self.requests
         shared = np.diff(made.prefix) * made.block
@@ -80,10 +66,8 @@ class Demand:
     def refused(self, factor: float) -> "Demand":
         """The demand of text of which so many times as many drafted tokens are refused.
 
-        Parameters
-        ----------
-        factor
-            On the share that is refused. [1]
+        Args:
+            factor: On the share that is refused. [1]
         """
         if self.acceptance is None:
             return self
@@ -163,10 +147,8 @@ class Demand:
     def context(self, window: int | None = None) -> float:
         """Keys that a decode step sees of a sequence, mean over all steps. [token]
 
-        Parameters
-        ----------
-        window
-            Most that are seen; None for all. [token]
+        Args:
+            window: Most that are seen; None for all. [token]
         """
         prompt, steps = self.requests.prompt.astype(float), self.requests.output - 1.0
         whole = float(steps.sum())
@@ -186,27 +168,18 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Limits of a plan.
-
-    Attributes
-    ----------
-    objectives
-        Limits on latencies; none for a queue that is stable.
-    gpus
-        Most devices. [1]
-    headroom
-        Share by which traffic may grow before a limit is passed. [1]
-    spares
-        Replicas that may be lost before a limit is passed. [1]
-    confidence
-        Least probability that all limits hold; 0 to plan for what is expected. [1]
-    """
+    """Limits of a plan."""
 
     objectives: tuple[Objective, ...]
+    """Limits on latencies; none for a queue that is stable."""
     gpus: int
+    """Most devices. [1]"""
     headroom: float = 0.0
+    """Share by which traffic may grow before a limit is passed. [1]"""
     spares: int = 0
+    """Replicas that may be lost before a limit is passed. [1]"""
     confidence: float = 0.0
+    """Least probability that all limits hold; 0 to plan for what is expected. [1]"""
 
     def __post_init__(self) -> None:
         """Refuse what has no meaning."""

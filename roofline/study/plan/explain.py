@@ -18,10 +18,8 @@ METRICS: Final = ("gpus", "price", "cost", "capacity", "headroom")
 def check(metric: str) -> None:
     """Refuse a metric that no plan explains, before it is made.
 
-    Raises
-    ------
-    UnknownNameError
-        It is none of `METRICS`.
+    Raises:
+        UnknownNameError: It is none of `METRICS`.
     """
     if metric not in METRICS:
         raise UnknownNameError(

@@ -52,10 +52,8 @@ def shape(option: Option) -> str:
 def usd_per_mtok(option: Option, output: float) -> float | None:
     """Price of a million output tokens at the load; None where no price is known. [$]
 
-    Parameters
-    ----------
-    output
-        Tokens of an answer, mean. [token]
+    Args:
+        output: Tokens of an answer, mean. [token]
     """
     if not option.usd_per_hour:
         return None

@@ -13,18 +13,12 @@ AIMS: Final = ("ttft", "tpot", "headroom")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A deployment that nothing at its cost or below beats in what is named.
-
-    Attributes
-    ----------
-    done
-        Option and its simulation.
-    best_in
-        Some of ``"ttft"``, ``"tpot"`` and ``"headroom"``.
-    """
+    """A deployment that nothing at its cost or below beats in what is named."""
 
     done: Confirmed
+    """Option and its simulation."""
     best_in: tuple[str, ...]
+    """Some of ``"ttft"``, ``"tpot"`` and ``"headroom"``."""
 
 
 def frontier(every: Sequence[Confirmed], question: Question, names: Named) -> tuple[Point, ...]:

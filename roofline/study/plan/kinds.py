@@ -20,40 +20,26 @@ UNDRAFTED: Final = "speculative decoding is not priced with pipelines or shared 
 
 @dataclass(frozen=True, slots=True)
 class PriceUncertainty:
-    """Errors of an engine's predictions where it was not fitted.
-
-    Attributes
-    ----------
-    step
-        Log standard deviation of times between tokens. [1]
-    first
-        That of the time to a first token. [1]
-    source
-        Source of both; empty where nothing is known.
-    """
+    """Errors of an engine's predictions where it was not fitted."""
 
     step: float = 0.0
+    """Log standard deviation of times between tokens. [1]"""
     first: float = 0.0
+    """That of the time to a first token. [1]"""
     source: str = ""
+    """Source of both; empty where nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """Drafts for a network, wherever it runs.
-
-    Attributes
-    ----------
-    draft
-        Draft of a deployment.
-    length
-        Tokens drafted in a row. [token]
-    seed
-        Seed of how many of them are accepted. [1]
-    """
+    """Drafts for a network, wherever it runs."""
 
     draft: Callable[[Deployment], Draft]
+    """Draft of a deployment."""
     length: int
+    """Tokens drafted in a row. [token]"""
     seed: int = 0
+    """Seed of how many of them are accepted. [1]"""
 
     def tree(self, demand: Demand) -> Tree:
         """Tree of a round for a demand, which says how often drafts are accepted."""
@@ -67,27 +53,18 @@ class Speculation:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of device and the formats that run on it.
-
-    Attributes
-    ----------
-    base
-        Network, node, formats, engine, calibration; its own layout is not used.
-    usd_per_hour
-        Price of a device; 0 where none is known. [$/h]
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
-    uncertainty
-        Errors of the engine's predictions.
-    speculation
-        Drafts; None where decoding is plain.
-    """
+    """A kind of device and the formats that run on it."""
 
     base: Deployment
+    """Network, node, formats, engine, calibration; its own layout is not used."""
     usd_per_hour: float
+    """Price of a device; 0 where none is known. [$/h]"""
     utilization: float | None = None
+    """Share of device memory the engine takes; None for its default. [1]"""
     uncertainty: PriceUncertainty = PriceUncertainty()
+    """Errors of the engine's predictions."""
     speculation: Speculation | None = None
+    """Drafts; None where decoding is plain."""
 
     @property
     def gpu(self) -> str:
@@ -121,10 +98,8 @@ class Kind:
     def deployed(self, layout: Layout) -> Deployment:
         """A replica of it.
 
-        Raises
-        ------
-        LayoutError
-            The layout cannot be, or what drafts is not priced for it.
+        Raises:
+            LayoutError: The layout cannot be, or what drafts is not priced for it.
         """
         if self.speculation is not None and (layout.pp != 1 or layout.cp != 1):
             raise LayoutError(

@@ -17,32 +17,22 @@ UNPRICED: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Equal instances.
-
-    Attributes
-    ----------
-    role
-        Phases of a request that they serve.
-    replica, server
-        Each of them, and its settings.
-    curve
-        Latencies of each under load, as expected.
-    carries
-        Most requests a second of each for which all limits hold with the confidence asked for.
-        [1/s]
-    binds
-        Limit that is in the way of more: name of an objective, ``"rate"`` or ``"interconnect"``.
-    instances
-        How many. [1]
-    """
+    """Equal instances."""
 
     role: Role
+    """Phases of a request that they serve."""
     replica: Replica
     server: Server = field(repr=False)
+    """Each of them, and its settings."""
     curve: Curve = field(repr=False)
+    """Latencies of each under load, as expected."""
     carries: float
+    """Most requests a second of each for which all limits hold with the confidence asked for.
+    [1/s]"""
     binds: str
+    """Limit that is in the way of more: name of an objective, ``"rate"`` or ``"interconnect"``."""
     instances: int
+    """How many. [1]"""
 
     @property
     def candidate(self) -> Candidate:
@@ -62,21 +52,14 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Pools that serve all of the traffic together.
-
-    Attributes
-    ----------
-    pools
-        One whose instances do everything; or one that prefills and one that decodes.
-    rate
-        Of all requests. [1/s]
-    wires
-        Between the two pools; None for a single one.
-    """
+    """Pools that serve all of the traffic together."""
 
     pools: tuple[Pool, ...]
+    """One whose instances do everything; or one that prefills and one that decodes."""
     rate: float
+    """Of all requests. [1/s]"""
     wires: Handover | None = None
+    """Between the two pools; None for a single one."""
 
     @property
     def mode(self) -> str:
@@ -107,10 +90,8 @@ class Option:
     def cost(self, prices: Mapping[str, float]) -> float:
         """What options are ordered by. [$/h]
 
-        Parameters
-        ----------
-        prices
-            Price of a device by kind, where it is not that of the kind. [$/h]
+        Args:
+            prices: Price of a device by kind, where it is not that of the kind. [$/h]
         """
         return sum(
             pool.gpus * (prices.get(pool.kind.name, pool.kind.usd_per_hour) or UNPRICED)

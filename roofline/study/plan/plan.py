@@ -23,36 +23,25 @@ USUAL: Final = ("ttft_p99", "tpot_p99", MEAN)
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan, and everything that was looked at on the way.
-
-    Attributes
-    ----------
-    kinds, question
-        Kinds that were compared, and the question.
-    candidates, found
-        Layouts, and the search among them.
-    pooled
-        Options with pools of their own for prefill and decode.
-    choice
-        What is recommended, and what else there is.
-    tables
-        Curves and runs.
-    left
-        Kinds that were compared and are not ranked with ``kinds``.
-    bounds
-        The same planned on kinds whose times are published rates, beside measured ones: what they
-        cost at least. None where there are none beside what is ranked.
-    """
+    """A plan, and everything that was looked at on the way."""
 
     kinds: tuple[Kind, ...]
     question: Question
+    """Kinds that were compared, and the question."""
     candidates: tuple[Candidate, ...] = field(repr=False)
     found: SearchResult = field(repr=False)
+    """Layouts, and the search among them."""
     pooled: tuple[Option, ...] = field(repr=False)
+    """Options with pools of their own for prefill and decode."""
     choice: Choice = field(repr=False)
+    """What is recommended, and what else there is."""
     tables: Tables = field(repr=False)
+    """Curves and runs."""
     left: tuple[Kind, ...] = ()
+    """Kinds that were compared and are not ranked with ``kinds``."""
     bounds: "Plan | None" = field(default=None, repr=False)
+    """The same planned on kinds whose times are published rates, beside measured ones: what they
+    cost at least. None where there are none beside what is ranked."""
 
     @property
     def best(self) -> Confirmed | None:
@@ -97,14 +86,10 @@ def plan(
     that were measured, and recommended only where none of these is enough and no confidence is
     asked for.
 
-    Parameters
-    ----------
-    pools
-        Whether prefill and decode may have instances of their own.
-    least
-        Layouts that have a curve even if they cannot be the cheapest. [1]
-    kept
-        Simulations that are left for what follows from the plan. [1]
+    Args:
+        pools: Whether prefill and decode may have instances of their own.
+        least: Layouts that have a curve even if they cannot be the cheapest. [1]
+        kept: Simulations that are left for what follows from the plan. [1]
     """
     budget = Budget() if budget is None else budget
     bare = tuple(kind for kind in kinds if kind.bounded)
@@ -147,10 +132,8 @@ def _ranked(
 def without_drafts(plan_: Plan, *, pools: bool) -> Plan:
     """The same planned where nothing drafts.
 
-    Parameters
-    ----------
-    pools
-        Whether prefill and decode may have instances of their own.
+    Args:
+        pools: Whether prefill and decode may have instances of their own.
     """
     plain = tuple(replace(kind, speculation=None) for kind in plan_.compared)
     demand = replace(plan_.demand, acceptance=None)

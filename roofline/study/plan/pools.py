@@ -32,14 +32,10 @@ def disaggregated(
 ) -> tuple[Option, ...]:
     """The cheapest pair of pools for each format of the cache that is enough.
 
-    Parameters
-    ----------
-    replicas
-        Layouts that have curves; those inside a node, where there are any.
-
-    Notes
-    -----
     Conversations, and limits on the whole of an answer, are not planned on two pools.
+
+    Args:
+        replicas: Layouts that have curves; those inside a node, where there are any.
     """
     goal, demand = question.goal, question.demand
     sessions = bool((demand.requests.after >= 0).any())

@@ -20,22 +20,15 @@ CHEAPER: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Question of a plan.
-
-    Attributes
-    ----------
-    demand, goal
-        Traffic, and the limits that have to be kept.
-    factor
-        On the time of all devices. [1]
-    prices
-        Price of a device by kind where it is not that of the kind. [$/h]
-    """
+    """Question of a plan."""
 
     demand: Demand
     goal: Goal
+    """Traffic, and the limits that have to be kept."""
     factor: float = 1.0
+    """On the time of all devices. [1]"""
     prices: Mapping[str, float] = field(default_factory=dict)
+    """Price of a device by kind where it is not that of the kind. [$/h]"""
 
     def slowness(self, kind: Kind) -> float:
         """Factor on the time of a kind that the confidence asks for. [1]"""
@@ -53,10 +46,8 @@ class Question:
     def at(self, rate: float) -> "Question":
         """The question with other traffic.
 
-        Parameters
-        ----------
-        rate
-            Requests a second. [1/s]
+        Args:
+            rate: Requests a second. [1/s]
         """
         return replace(self, demand=replace(self.demand, rate=rate))
 
@@ -68,10 +59,8 @@ class Question:
     def bound(self, candidate: Candidate, role: Role = "all", *, likely: bool = False) -> float:
         """Requests a second that a replica could carry at best; 0 where it cannot at all. [1/s]
 
-        Parameters
-        ----------
-        candidate, role, likely
-            Layout of a kind, and the rest as for `Candidate.bound`.
+        Args:
+            candidate, role, likely: Layout of a kind, and the rest as for `Candidate.bound`.
         """
         kind = candidate.kind
         limits, factor = self.objectives(kind), self.slowness(kind)
@@ -88,10 +77,8 @@ class Question:
     def least_cost(self, candidate: Candidate, replicas: int) -> float:
         """Dollars for an hour of so many replicas of a candidate. [$/h]
 
-        Parameters
-        ----------
-        candidate, replicas
-            Layout and kind, and how many. [1]
+        Args:
+            candidate, replicas: Layout and kind, and how many. [1]
         """
         kind = candidate.kind
         each = self.prices.get(kind.name, kind.usd_per_hour) or UNPRICED
@@ -116,10 +103,8 @@ class Question:
     def replicas(self, carries: float) -> int:
         """Replicas that are enough, if one carries so much. [1]
 
-        Parameters
-        ----------
-        carries
-            Requests of each, above 0. [1/s]
+        Args:
+            carries: Requests of each, above 0. [1/s]
         """
         wanted = self.demand.rate * (1.0 + self.goal.headroom)
         return max(math.ceil(wanted / carries * (1.0 - ROUNDING)), 1) + self.goal.spares
@@ -128,18 +113,13 @@ class Question:
 def deviations(confidence: float) -> float:
     """Standard deviations that a confidence asks for; 0 for what is expected. [1]
 
-    Parameters
-    ----------
-    confidence
-        Probability, below 1. [1]
-
-    Notes
-    -----
     Quantile of the normal distribution. Source: definition.
 
-    Examples
-    --------
-    >>> round(deviations(0.9), 3), deviations(0.3)
-    (1.282, 0.0)
+    Args:
+        confidence: Probability, below 1. [1]
+
+    Examples:
+        >>> round(deviations(0.9), 3), deviations(0.3)
+        (1.282, 0.0)
     """
     return max(NormalDist().inv_cdf(confidence), 0.0) if confidence else 0.0

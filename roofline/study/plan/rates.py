@@ -15,19 +15,13 @@ MOST: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Range of rates that one deployment is preferred for.
-
-    Attributes
-    ----------
-    low, high
-        Above this, up to that. [1/s]
-    option
-        Deployment at the upper end.
-    """
+    """Range of rates that one deployment is preferred for."""
 
     low: float
     high: float
+    """Above this, up to that. [1/s]"""
     option: Option
+    """Deployment at the upper end."""
 
 
 def steps(
@@ -40,14 +34,10 @@ def steps(
 ) -> tuple[Step, ...]:
     """Preferred deployments, from no traffic to the most that the devices carry.
 
-    Parameters
-    ----------
-    options
-        Layouts whose instances say at which rates one more is needed.
-    best
-        Option that is recommended at the rate asked for; None where there is none.
-    refused
-        Options that are not enough at that rate, and so at no higher one.
+    Args:
+        options: Layouts whose instances say at which rates one more is needed.
+        best: Option that is recommended at the rate asked for; None where there is none.
+        refused: Options that are not enough at that rate, and so at no higher one.
     """
     asked = question.demand.rate
     found: dict[float, Option | None] = {}

@@ -52,24 +52,16 @@ MEMORY, RATE = "memory", "rate"
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """A change with which something fits.
-
-    Attributes
-    ----------
-    change
-        Change, in words.
-    asked
-        Its option on the command line: ``"--gpus 16"``.
-    option
-        Deployment that then is enough.
-    output
-        Tokens of an answer, mean. [token]
-    """
+    """A change with which something fits."""
 
     change: str
+    """Change, in words."""
     asked: str
+    """Its option on the command line: ``"--gpus 16"``."""
     option: Option
+    """Deployment that then is enough."""
     output: float
+    """Tokens of an answer, mean. [token]"""
 
 
 def limit(plan: Plan) -> str:
@@ -90,8 +82,6 @@ def limit(plan: Plan) -> str:
 def relaxations(plan: Plan, remake: Remake) -> tuple[Relaxation, ...]:
     """Relaxations, each of which is enough.
 
-    Notes
-    -----
     Bounds at published rates count only where nothing helps what was measured.
     """
     if plan.bounds is not None:

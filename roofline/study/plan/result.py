@@ -44,12 +44,10 @@ def result_of(
 ) -> Result:
     """Tables, derivations, notes and inputs of a plan.
 
-    Parameters
-    ----------
-    training_tokens
-        Tokens that the network was trained on, to compare with; None to leave that out. [token]
-    pools
-        Whether prefill and decode may have instances of their own.
+    Args:
+        training_tokens: Tokens that the network was trained on, to compare with; None to leave that
+            out. [token]
+        pools: Whether prefill and decode may have instances of their own.
     """
     names, basis, best = named(plan.goal.objectives), _basis(plan), plan.best
     options = (*plan.found.options, *plan.found.short, *plan.pooled)

@@ -22,18 +22,12 @@ LARGER: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class RunnerUp:
-    """Another option.
-
-    Attributes
-    ----------
-    done
-        Option and its simulation.
-    why
-        Aims in which it is best, in words.
-    """
+    """Another option."""
 
     done: Confirmed
+    """Option and its simulation."""
     why: str
+    """Aims in which it is best, in words."""
 
 
 def runners_up(choice: Choice, question: Question, tables: Tables) -> tuple[RunnerUp, ...]:

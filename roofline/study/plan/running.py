@@ -14,21 +14,14 @@ from roofline.study.plan.tabled import Tables
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulation.
-
-    Attributes
-    ----------
-    done
-        Requests that count.
-    stable
-        Whether all pools serve more than comes.
-    busy
-        Share of the time in which devices work, mean of all. [1]
-    """
+    """One simulation."""
 
     done: Finished = field(repr=False)
+    """Requests that count."""
     stable: bool
+    """Whether all pools serve more than comes."""
     busy: float
+    """Share of the time in which devices work, mean of all. [1]"""
 
 
 def run(
@@ -36,12 +29,9 @@ def run(
 ) -> Run:
     """Serve a demand at its rate.
 
-    Parameters
-    ----------
-    factor
-        On the time of all devices. [1]
-    closely
-        Whether steps are tabulated closely; else by the estimate of the layout.
+    Args:
+        factor: On the time of all devices. [1]
+        closely: Whether steps are tabulated closely; else by the estimate of the layout.
     """
     tables.budget.used += 1
     fleets = [

@@ -49,10 +49,8 @@ class _Columns:
 def screen(kind: Kind, demand: Demand, gpus: int) -> tuple[Candidate, ...]:
     """Every layout of a kind on up to a number of devices, with an estimate of its steps.
 
-    Parameters
-    ----------
-    gpus
-        Most devices. [1]
+    Args:
+        gpus: Most devices. [1]
     """
     base = kind.base
     layouts: list[Layout] = []

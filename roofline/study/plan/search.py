@@ -23,22 +23,15 @@ those that are likely to be cheap first. [1]"""
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Layouts by what became of them.
-
-    Attributes
-    ----------
-    options
-        Best way to run each layout that is enough by its curve, cheapest first.
-    short
-        Best way to run each of the others that have a curve: too many devices, or a limit that
-        none keeps.
-    dropped
-        Reason why others have no curve, by what tells candidates apart.
-    """
+    """Layouts by what became of them."""
 
     options: tuple[Option, ...]
+    """Best way to run each layout that is enough by its curve, cheapest first."""
     short: tuple[Option, ...]
+    """Best way to run each of the others that have a curve: too many devices, or a limit that
+    none keeps."""
     dropped: Mapping[Key, str]
+    """Reason why others have no curve, by what tells candidates apart."""
 
     @property
     def best(self) -> Option | None:
@@ -51,15 +44,11 @@ def search(
 ) -> SearchResult:
     """Find the deployments that may be the cheapest.
 
-    Parameters
-    ----------
-    least
-        Layouts that have a curve even if they cannot be the cheapest. [1]
-
-    Notes
-    -----
     Branch and bound, first over layouts inside a node, then over those that may be so much cheaper
     that they are preferred. Among equally cheap ones the one that carries more comes first.
+
+    Args:
+        least: Layouts that have a curve even if they cannot be the cheapest. [1]
     """
     dropped, open_ = _bounded(candidates, question)
     found: list[Option] = []
@@ -149,10 +138,8 @@ def sized(
 ) -> Pool:
     """Instances enough of a replica in a role; where no limit holds one that carries nothing.
 
-    Parameters
-    ----------
-    server
-        Its settings; None for those of the engine.
+    Args:
+        server: Its settings; None for those of the engine.
     """
     kind, server = replica.candidate.kind, server or replica.servers[0]
     curve = tables.curve(role, replica, server, question.demand, question.factor)
@@ -165,12 +152,9 @@ def sized(
 def tunings(pool: Pool, question: Question, tables: Tables, *, chunks: bool = False) -> list[Pool]:
     """Pools with other settings than the engine's own, those that carry most first.
 
-    Parameters
-    ----------
-    pool, question, tables
-        Pool as the engine runs it; as for `search`.
-    chunks
-        Whether only chunks of prompts are made shorter.
+    Args:
+        pool, question, tables: Pool as the engine runs it; as for `search`.
+        chunks: Whether only chunks of prompts are made shorter.
     """
     usual, *others = pool.replica.ways(pool.role)
     # A limit that is hardly reached changes nothing.

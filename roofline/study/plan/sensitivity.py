@@ -24,29 +24,20 @@ FEW: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Input moved to both sides.
-
-    Attributes
-    ----------
-    what
-        The input.
-    said
-        Ends that it was moved to, low and high, in words.
-    low, base, high
-        Preferred option there; None where none of those looked at is enough.
-    outputs
-        Mean tokens of an answer there. [token]
-    prices
-        Of a device by kind there, where it is not that of the kind. [$/h]
-    """
+    """Input moved to both sides."""
 
     what: str
+    """The input."""
     said: tuple[str, str]
+    """Ends that it was moved to, low and high, in words."""
     low: Option | None
     base: Option
     high: Option | None
+    """Preferred option there; None where none of those looked at is enough."""
     outputs: tuple[float, float]
+    """Mean tokens of an answer there. [token]"""
     prices: tuple[Mapping[str, float], Mapping[str, float]]
+    """Of a device by kind there, where it is not that of the kind. [$/h]"""
 
 
 def tornado(
@@ -54,8 +45,6 @@ def tornado(
 ) -> tuple[Bar, ...]:
     """Bars of every input, the one that moves the price most first.
 
-    Notes
-    -----
     Planned again by curves, over all options; where requests change over the best few of them.
     """
     base = best.option

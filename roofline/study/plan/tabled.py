@@ -33,22 +33,15 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Replica:
-    """A candidate that can serve.
-
-    Attributes
-    ----------
-    candidate, deployment
-        Layout and kind; network, devices, formats.
-    servers
-        Settings that it may be run with: first those of the engine.
-    draft
-        What drafts on it; None where decoding is plain.
-    """
+    """A candidate that can serve."""
 
     candidate: Candidate
     deployment: Deployment
+    """Layout and kind; network, devices, formats."""
     servers: tuple[Server, ...]
+    """Settings that it may be run with: first those of the engine."""
     draft: Draft | None = None
+    """What drafts on it; None where decoding is plain."""
     _known: dict[tuple[str, bool], Rounds] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -76,21 +69,14 @@ class Replica:
     ) -> Fleet:
         """Replicas that share traffic, with rounds in place of steps where something drafts.
 
-        Parameters
-        ----------
-        demand
-            What comes, of which the answers say how long sequences are.
-        factor
-            On the time of the device. [1]
-        number
-            Replicas. [1]
-        closely
-            Whether steps are tabulated closely; else by the estimate of the candidate.
+        Args:
+            demand: What comes, of which the answers say how long sequences are.
+            factor: On the time of the device. [1]
+            number: Replicas. [1]
+            closely: Whether steps are tabulated closely; else by the estimate of the candidate.
 
-        Raises
-        ------
-        InfeasibleError
-            What drafts leaves no room.
+        Raises:
+            InfeasibleError: What drafts leaves no room.
         """
         rounds = self._rounds(demand, closely)
         prices = self._steps(closely) if rounds is None else rounds.prices
@@ -130,15 +116,10 @@ class Replica:
 
 @dataclass
 class Budget:
-    """Simulations of a plan, counted over all that it looks at.
-
-    Attributes
-    ----------
-    used
-        Simulations so far. [1]
-    """
+    """Simulations of a plan, counted over all that it looks at."""
 
     used: int = 0
+    """Simulations so far. [1]"""
 
     @property
     def left(self) -> int:
@@ -148,29 +129,20 @@ class Budget:
 
 @dataclass
 class Tables:
-    """Replicas and curves so far, and runs, so that no question pays for them twice.
-
-    Attributes
-    ----------
-    probes
-        Latencies that curves have.
-    tell
-        Told what is being done.
-    budget
-        Simulations, which several tables may share.
-    replicas, curves
-        By what tells them apart.
-    factors, shares
-        Corrections of curves by simulation, as of `Curve.corrected`. [1]
-    """
+    """Replicas and curves so far, and runs, so that no question pays for them twice."""
 
     probes: tuple[Objective, ...]
+    """Latencies that curves have."""
     tell: Tell = lambda _: None
+    """Told what is being done."""
     budget: Budget = field(default_factory=Budget)
+    """Simulations, which several tables may share."""
     replicas: dict[Key, Replica | str] = field(default_factory=dict)
     curves: dict[tuple[Key, Role, Server, str], Curve] = field(default_factory=dict)
+    """By what tells them apart."""
     factors: dict[Place, dict[str, float]] = field(default_factory=dict)
     shares: dict[Place, float] = field(default_factory=dict)
+    """Corrections of curves by simulation, as of `Curve.corrected`. [1]"""
 
     @property
     def made(self) -> tuple[Replica, ...]:
@@ -190,10 +162,8 @@ class Tables:
     ) -> Curve:
         """The replica under growing load, as far as it was simulated as simulation puts it.
 
-        Parameters
-        ----------
-        factor
-            On the time of the device. [1]
+        Args:
+            factor: On the time of the device. [1]
         """
         key = key_of(replica.candidate)
         place = (key, role, server, demand.name)

@@ -32,16 +32,13 @@ MOST_STEPS: Final = 2**53
 def series_of(name: str, asked: NumbersFile) -> Series:
     """Numbers of an axis.
 
-    Raises
-    ------
-    InputError
-        A number has no meaning for the axis, is there twice, or a range does not go up.
+    Raises:
+        InputError: A number has no meaning for the axis, is there twice, or a range does not go up.
 
-    Examples
-    --------
-    >>> series_of("batch", RangeFile.model_validate(
-    ...     {"from": 1, "to": 64, "points": 4, "scale": "log"}))
-    Listed(values=(1.0, 4.0, 16.0, 64.0))
+    Examples:
+        >>> series_of("batch", RangeFile.model_validate(
+        ...     {"from": 1, "to": 64, "points": 4, "scale": "log"}))
+        Listed(values=(1.0, 4.0, 16.0, 64.0))
     """
     if not isinstance(asked, RangeFile):
         values = asked if isinstance(asked, tuple) else (asked,)

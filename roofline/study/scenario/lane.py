@@ -22,35 +22,25 @@ class Drafting:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What the points of a lane are priced on.
-
-    Attributes
-    ----------
-    labels
-        Its columns of names, as resolved: formats, degrees, node.
-    deployment
-        None where there can be none.
-    technique
-        How batches are run.
-    drafting, prefill
-        Of a technique that has them: what drafts, and an instance of the pool that prefills.
-    traffic, policy, misses
-        Of a traffic scenario; and how far predictions of its engine were off end to end, log
-        standard deviations by metric. [1]
-    limit, reason
-        What stands in the way of a deployment, in a word and a sentence.
-    """
+    """What the points of a lane are priced on."""
 
     labels: Mapping[str, Name]
+    """Its columns of names, as resolved: formats, degrees, node."""
     deployment: Deployment | None = None
+    """None where there can be none."""
     technique: Technique = PLAIN
+    """How batches are run."""
     drafting: Drafting | None = None
     prefill: Deployment | None = None
+    """Of a technique that has them: what drafts, and an instance of the pool that prefills."""
     traffic: Traffic | None = None
     policy: str = ""
     misses: Mapping[str, float] = field(default_factory=dict)
+    """Of a traffic scenario; and how far predictions of its engine were off end to end, log
+    standard deviations by metric. [1]"""
     limit: str = ""
     reason: str = ""
+    """What stands in the way of a deployment, in a word and a sentence."""
 
     @property
     def bounded(self) -> bool:

@@ -20,24 +20,16 @@ Kind: TypeAlias = Literal["batch", "traffic"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A column with numbers.
-
-    Attributes
-    ----------
-    unit
-        Of its values; empty for a plain number.
-    larger
-        Whether more of it is better.
-    interval
-        Whether it has ends, ``_low`` and ``_high``.
-    most
-        That it can be; none is below 0.
-    """
+    """A column with numbers."""
 
     unit: str
+    """Of its values; empty for a plain number."""
     larger: bool = False
+    """Whether more of it is better."""
     interval: bool = False
+    """Whether it has ends, ``_low`` and ``_high``."""
     most: float = math.inf
+    """That it can be; none is below 0."""
 
 
 _BOTH: Final = {
@@ -104,17 +96,14 @@ _COMPARED: Final = re.compile(r"\s*(<=|>=|≤|≥)\s*(.+)")
 def limit(kind: Kind, column: str, asked: float | str) -> Limit:
     """Read a limit: ``500 ms``, ``">= 20"``; without a sign the side that is the worse one.
 
-    Raises
-    ------
-    UnknownNameError
-        No such column has figures.
-    InputError
-        It is no quantity of the column's unit, or one that the figure is never on either side of.
+    Raises:
+        UnknownNameError: No such column has figures.
+        InputError: It is no quantity of the column's unit, or one that the figure is never on
+            either side of.
 
-    Examples
-    --------
-    >>> limit("batch", "ttft_s", "500 ms"), limit("batch", "user_tok_s", 20)
-    (Limit(column='ttft_s', value=0.5, at_least=False), Limit(column='user_tok_s', value=20.0, \
+    Examples:
+        >>> limit("batch", "ttft_s", "500 ms"), limit("batch", "user_tok_s", 20)
+        (Limit(column='ttft_s', value=0.5, at_least=False), Limit(column='user_tok_s', value=20.0, \
 at_least=True))
     """
     figure = _figure(kind, column)
@@ -153,10 +142,8 @@ def _is_plain(text: str) -> bool:
 def objective(kind: Kind, text: str) -> Objective:
     """Read an objective: ``min usd_per_mtok``.
 
-    Raises
-    ------
-    InputError
-        It is not like that, or no such column has figures.
+    Raises:
+        InputError: It is not like that, or no such column has figures.
     """
     way, _, column = text.strip().partition(" ")
     if way not in ("min", "max") or not column.strip():
@@ -187,14 +174,11 @@ def missed(
 
     One whose figure is not known is told apart by a word behind the column.
 
-    Parameters
-    ----------
-    limits
-        In the order in which they are told.
-    columns
-        Figures, one entry for each configuration.
-    given
-        What rules a configuration out before any limit does, as memory; empty where nothing does.
+    Args:
+        limits: In the order in which they are told.
+        columns: Figures, one entry for each configuration.
+        given: What rules a configuration out before any limit does, as memory; empty where nothing
+            does.
     """
     out = np.asarray(given, dtype="U48").copy()
     for each in limits:

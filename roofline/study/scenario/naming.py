@@ -44,10 +44,8 @@ def each(document: Document, key: str, asked: Any) -> Iterator[tuple[Any, tuple[
 def words(document: Document, key: str, asked: Any, check: Callable[[str], str]) -> tuple[str, ...]:
     """Names under a key as a catalog has them.
 
-    Raises
-    ------
-    DocumentError
-        At a name that the catalog does not have, or has twice.
+    Raises:
+        DocumentError: At a name that the catalog does not have, or has twice.
     """
     out: list[str] = []
     for value, path in each(document, key, asked):
@@ -74,14 +72,10 @@ def path_or_name(name: str, folder: Path) -> str:
 def network(asked: str | NetworkFile, folder: Path, weights: Sequence[str]) -> Network:
     """A network, looked up and changed on trial.
 
-    Parameters
-    ----------
-    asked
-        As written.
-    folder
-        Of the scenario.
-    weights
-        Formats of the scenario, which a change of formats would contradict.
+    Args:
+        asked: As written.
+        folder: Of the scenario.
+        weights: Formats of the scenario, which a change of formats would contradict.
     """
     if isinstance(asked, str):
         model = path_or_name(asked, folder)

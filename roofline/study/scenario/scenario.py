@@ -17,21 +17,14 @@ AUTO: Final = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A network, as it is or changed.
-
-    Attributes
-    ----------
-    name
-        In the result.
-    model
-        Catalog name, hub id or file.
-    changes
-        As ``roofline compare --with`` takes them: ``"window=1024,weights=int4"``; or empty.
-    """
+    """A network, as it is or changed."""
 
     name: str
+    """In the result."""
     model: str
+    """Catalog name, hub id or file."""
     changes: str = ""
+    """As ``roofline compare --with`` takes them: ``"window=1024,weights=int4"``; or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,62 +39,41 @@ class Speculation:
 
 @dataclass(frozen=True, slots=True)
 class Disaggregation:
-    """A pool that prefills beside one that decodes, which has the scenario's layout.
-
-    Attributes
-    ----------
-    prefill
-        Layout of an instance of the pool that prefills.
-    gpu
-        Of that pool; empty for the scenario's.
-    over
-        What caches are sent over.
-    overlapped
-        Whether each layer's cache is sent while the next is computed.
-    """
+    """A pool that prefills beside one that decodes, which has the scenario's layout."""
 
     prefill: str
+    """Layout of an instance of the pool that prefills."""
     gpu: str = ""
+    """Of that pool; empty for the scenario's."""
     over: Literal["network", "link"] = "network"
+    """What caches are sent over."""
     overlapped: bool = False
+    """Whether each layer's cache is sent while the next is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Technique:
-    """How a batch is run, beside formats and layout.
-
-    Attributes
-    ----------
-    name
-        In the result.
-    prefix_hit
-        Share of the prompt that is cached already. [1]
-    prefill_batch
-        Prompts prefilled in one step; 0 for the whole batch. [1]
-    overlap
-        Share of the time of wires that is hidden. [1]
-    memory_utilization
-        Share of device memory; None for the engine's default. [1]
-    cuda_graphs
-        False where engines are told to run without CUDA graphs.
-    kv_cache
-        False to compute the whole context again for every token.
-    offload
-        What is kept on the host.
-    speculation, disaggregation
-        None for a target that decodes alone, on the devices that prefill.
-    """
+    """How a batch is run, beside formats and layout."""
 
     name: str = "plain"
+    """In the result."""
     prefix_hit: float = 0.0
+    """Share of the prompt that is cached already. [1]"""
     prefill_batch: int = 0
+    """Prompts prefilled in one step; 0 for the whole batch. [1]"""
     overlap: float = 0.0
+    """Share of the time of wires that is hidden. [1]"""
     memory_utilization: float | None = None
+    """Share of device memory; None for the engine's default. [1]"""
     cuda_graphs: bool = True
+    """False where engines are told to run without CUDA graphs."""
     kv_cache: bool = True
+    """False to compute the whole context again for every token."""
     offload: Offload = KEPT
+    """What is kept on the host."""
     speculation: Speculation | None = None
     disaggregation: Disaggregation | None = None
+    """None for a target that decodes alone, on the devices that prefill."""
 
     @property
     def simple(self) -> bool:
@@ -115,30 +87,22 @@ PLAIN: Final = Technique()
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What a variant of the whole scenario has otherwise; None and empty for what it has.
-
-    Attributes
-    ----------
-    name
-        In the result.
-    memory_bytes, hbm_bytes_per_s, usd_per_hour
-        Of the GPU. [B] [B/s] [$/h]
-    changes
-        Of the network, as in `Network`.
-    weights, kv, engine, layout, technique
-        In place of those of the axes.
-    """
+    """What a variant of the whole scenario has otherwise; None and empty for what it has."""
 
     name: str = "base"
+    """In the result."""
     memory_bytes: float | None = None
     hbm_bytes_per_s: float | None = None
     usd_per_hour: float | None = None
+    """Of the GPU. [B] [B/s] [$/h]"""
     changes: str = ""
+    """Of the network, as in `Network`."""
     weights: str = ""
     kv: str = ""
     engine: str = ""
     layout: str = ""
     technique: Technique | None = None
+    """In place of those of the axes."""
 
 
 BASE: Final = Patch()
@@ -146,56 +110,36 @@ BASE: Final = Patch()
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Layouts that are found rather than named.
-
-    Attributes
-    ----------
-    gpus
-        Devices of a replica. [1]
-    choose
-        What the best one is best for; empty for every possible one.
-    """
+    """Layouts that are found rather than named."""
 
     gpus: tuple[int, ...]
+    """Devices of a replica. [1]"""
     choose: Choosing | Literal[""] = ""
+    """What the best one is best for; empty for every possible one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """What to price, and what is wanted.
 
-    Attributes
-    ----------
-    name, title, about, kind
-        What it is called, asks and is about.
-    models, machines, layouts, weights, kv, engines, techniques, patches
-        Names to combine. Machines are GPUs, or nodes where ``nodes`` is true; formats may be
-        `AUTO`.
-    workloads, policies
-        Of a traffic scenario: what comes, and how steps are filled, empty for the engine's default.
-    numbers
-        Axes of numbers by column.
-    zipped
-        Columns whose axes go together.
-    limits, objectives
-        In the order in which they are told and looked at.
-    prices
-        Of GPUs, by name. [$/h]
-    keep
-        ``"all"``, ``"feasible"``, ``"pareto"`` or ``"top-K"``.
-    each
-        Columns of names: of each combination of them the best is kept.
-    calibration
-        As `roofline.api.analyze` takes it.
-    seed
-        Same seed, same requests. [1]
-    static
-        Whether times of static batches are shown and wanted, not those of a server that is kept
-        full.
-    digest
-        Of all that decides what comes out: of the scenario and the files that it names.
-    source
-        Where it was read.
+    Attributes:
+        name, title, about, kind: What it is called, asks and is about.
+        models, machines, layouts, weights, kv, engines, techniques, patches: Names to combine.
+            Machines are GPUs, or nodes where ``nodes`` is true; formats may be `AUTO`.
+        workloads, policies: Of a traffic scenario: what comes, and how steps are filled, empty for
+            the engine's default.
+        numbers: Axes of numbers by column.
+        zipped: Columns whose axes go together.
+        limits, objectives: In the order in which they are told and looked at.
+        prices: Of GPUs, by name. [$/h]
+        keep: ``"all"``, ``"feasible"``, ``"pareto"`` or ``"top-K"``.
+        each: Columns of names: of each combination of them the best is kept.
+        calibration: As `roofline.api.analyze` takes it.
+        seed: Same seed, same requests. [1]
+        static: Whether times of static batches are shown and wanted, not those of a server that is
+            kept full.
+        digest: Of all that decides what comes out: of the scenario and the files that it names.
+        source: Where it was read.
     """
 
     name: str

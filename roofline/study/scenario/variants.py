@@ -32,10 +32,8 @@ UNITS: Final = {
 def figure(name: str, asked: float | str) -> float:
     """A figure of a GPU in base units.
 
-    Raises
-    ------
-    InputError
-        It is in another unit, or cannot be.
+    Raises:
+        InputError: It is in another unit, or cannot be.
     """
     unit, low, high = UNITS[name]
     text = asked if isinstance(asked, str) else repr(asked)

@@ -7,22 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some configurations in a row, computed as one piece.
-
-    Attributes
-    ----------
-    number
-        Place among the chunks of the sweep, from 0.
-    start, stop
-        Configurations: from the first one up to, not including, the last one.
-    seed
-        Of what is random in it: of the scenario and the number alone.
-    """
+    """Some configurations in a row, computed as one piece."""
 
     number: int
+    """Place among the chunks of the sweep, from 0."""
     start: int
     stop: int
+    """Configurations: from the first one up to, not including, the last one."""
     seed: int
+    """Of what is random in it: of the scenario and the number alone."""
 
     def __len__(self) -> int:
         """Configurations."""
@@ -36,19 +29,14 @@ class Chunk:
 def chunks(total: int, size: int, digest: str) -> Iterator[Chunk]:
     """Cut a sweep, one chunk after the other.
 
-    Parameters
-    ----------
-    total
-        Configurations of the sweep.
-    size
-        Configurations of a chunk; the last one may have fewer.
-    digest
-        Of the scenario.
+    Args:
+        total: Configurations of the sweep.
+        size: Configurations of a chunk; the last one may have fewer.
+        digest: Of the scenario.
 
-    Examples
-    --------
-    >>> [(chunk.start, chunk.stop) for chunk in chunks(10, 4, "a")]
-    [(0, 4), (4, 8), (8, 10)]
+    Examples:
+        >>> [(chunk.start, chunk.stop) for chunk in chunks(10, 4, "a")]
+        [(0, 4), (4, 8), (8, 10)]
     """
     for number in range(count(total, size)):
         start = number * size

@@ -33,12 +33,9 @@ LOCK: Final = ".lock"
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder.
 
-    Raises
-    ------
-    InputError
-        Another process holds it.
-    OSError
-        The folder cannot be written to.
+    Raises:
+        InputError: Another process holds it.
+        OSError: The folder cannot be written to.
     """
     with (folder / LOCK).open("a+b", buffering=0) as file:
         if not _taken(file):
@@ -90,31 +87,22 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A folder that is held; made by `opened`.
-
-    Attributes
-    ----------
-    folder, header
-        Where it is, and of what.
-    finished
-        Parts on the disk by number of their chunk.
-    damaged
-        How many of those finished before are not as they were, and are to be made again.
-    """
+    """A folder that is held; made by `opened`."""
 
     folder: Path
     header: Header
+    """Where it is, and of what."""
     finished: dict[int, Entry]
+    """Parts on the disk by number of their chunk."""
     damaged: int
+    """How many of those finished before are not as they were, and are to be made again."""
     _journal: BinaryIO
 
     def keep(self, chunk: Chunk, part: Part) -> Entry:
         """Put a part on the disk; once this returns it survives a kill and a loss of power.
 
-        Raises
-        ------
-        PartialError
-            It cannot be written; what was there before still is.
+        Raises:
+            PartialError: It cannot be written; what was there before still is.
         """
         with explained(self.folder, self.header, self.finished):
             with files.whole(_part(self.folder, chunk.number)) as file:
@@ -137,16 +125,11 @@ class Store:
 def opened(folder: Path, header: Header) -> Iterator[Store]:
     """Hold the folder of a sweep: a new one, an empty one, or one to go on with.
 
-    Raises
-    ------
-    InputError
-        Another sweep is there, or is running there.
-    DocumentError
-        Its manifest cannot be read.
-    MissingEnvironmentError
-        The folder cannot be written to.
-    PartialError
-        The disk is full; what is there already is kept.
+    Raises:
+        InputError: Another sweep is there, or is running there.
+        DocumentError: Its manifest cannot be read.
+        MissingEnvironmentError: The folder cannot be written to.
+        PartialError: The disk is full; what is there already is kept.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{label(folder)} is not a folder", hint="choose another name")
@@ -167,12 +150,9 @@ def opened(folder: Path, header: Header) -> Iterator[Store]:
 def explained(folder: Path, header: Header, finished: Mapping[int, Entry]) -> Iterator[None]:
     """Turn what the system says about a disk into an error that says what is kept.
 
-    Raises
-    ------
-    PartialError
-        The disk is full, or some parts are there already.
-    MissingEnvironmentError
-        Nothing is there, and it cannot be.
+    Raises:
+        PartialError: The disk is full, or some parts are there already.
+        MissingEnvironmentError: Nothing is there, and it cannot be.
     """
     try:
         yield

@@ -27,50 +27,33 @@ _CHECK: Final = "check"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Which sweep a folder holds.
-
-    Attributes
-    ----------
-    scenario
-        Digest of the scenario as it was resolved.
-    configurations, chunk_size
-        How it is cut.
-    versions
-        Of what the bytes of a part depend on, by name.
-    keep
-        Which rows are kept, as it was asked for; empty where it was not told.
-    """
+    """Which sweep a folder holds."""
 
     scenario: str
+    """Digest of the scenario as it was resolved."""
     configurations: int
     chunk_size: int
+    """How it is cut."""
     versions: Mapping[str, str]
+    """Of what the bytes of a part depend on, by name."""
     keep: str = ""
+    """Which rows are kept, as it was asked for; empty where it was not told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finished part.
-
-    Attributes
-    ----------
-    number
-        Of its chunk.
-    rows
-        That were kept.
-    bytes
-        Size of the file. [B]
-    sha256
-        Digest of the file.
-    tally
-        What is counted of the chunk, rows that are not kept included.
-    """
+    """A finished part."""
 
     number: int
+    """Of its chunk."""
     rows: int
+    """That were kept."""
     bytes: int
+    """Size of the file. [B]"""
     sha256: str
+    """Digest of the file."""
     tally: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """What is counted of the chunk, rows that are not kept included."""
 
 
 def read(path: Path) -> tuple[Header, dict[int, Entry]]:
@@ -81,14 +64,11 @@ def read(path: Path) -> tuple[Header, dict[int, Entry]]:
 def parse(content: bytes, source: str) -> tuple[Header, dict[int, Entry]]:
     """Read a manifest; lines that are not whole are left out.
 
-    Returns
-    -------
-    The header, and finished parts by number.
+    Returns:
+        The header, and finished parts by number.
 
-    Raises
-    ------
-    DocumentError
-        The first line is not that of a sweep.
+    Raises:
+        DocumentError: The first line is not that of a sweep.
     """
     first, *rest = content.splitlines(keepends=True) or [b""]
     about = _record(first)
@@ -113,12 +93,9 @@ def write(path: Path, header: Header, entries: Iterable[Entry] = ()) -> None:
 def append(file: BinaryIO, entry: Entry) -> None:
     """Add a finished part, onto the disk; one that cannot be added leaves no trace.
 
-    Parameters
-    ----------
-    file
-        The manifest, open to append, without a buffer.
-    entry
-        Of a part that is on the disk.
+    Args:
+        file: The manifest, open to append, without a buffer.
+        entry: Of a part that is on the disk.
     """
     end = os.fstat(file.fileno()).st_size
     try:

@@ -30,20 +30,14 @@ def merge(
 ) -> int:
     """Write tables with the same columns as one file, whole or not at all.
 
-    Parameters
-    ----------
-    tables
-        At least one; read one at a time.
-    path
-        Of the file; one that is there is replaced.
-    metadata
-        Plain values, kept as JSON under `KEY` of the schema.
-    reduction
-        Of the rows of all tables; none keeps them as they come.
+    Args:
+        tables: At least one; read one at a time.
+        path: Of the file; one that is there is replaced.
+        metadata: Plain values, kept as JSON under `KEY` of the schema.
+        reduction: Of the rows of all tables; none keeps them as they come.
 
-    Returns
-    -------
-    Rows of the file.
+    Returns:
+        Rows of the file.
     """
     import pyarrow.parquet as pq
 

@@ -22,20 +22,14 @@ TALLY: Final = b"tally"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A finished chunk, ready to be written.
-
-    Attributes
-    ----------
-    content
-        Of the file.
-    rows, sha256, tally
-        As in `Entry`.
-    """
+    """A finished chunk, ready to be written."""
 
     content: bytes
+    """Of the file."""
     rows: int
     sha256: str
     tally: Mapping[str, int] = field(default_factory=dict)
+    """As in `Entry`."""
 
 
 @dataclass(frozen=True, slots=True)

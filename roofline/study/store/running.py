@@ -18,82 +18,54 @@ from roofline.study.store.parts import Encoded, Work, versions
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a sweep computes.
-
-    Attributes
-    ----------
-    scenario
-        Digest of the scenario as it was resolved: all that the rows depend on.
-    configurations, chunk_size
-        How many there are, and how many of them a chunk has.
-    work
-        Prices a chunk; can be pickled.
-    reduction
-        Of the rows of all parts; none keeps all that the parts have.
-    units
-        Base unit by column; columns that are not named have none.
-    metadata
-        Plain values more for the metadata of the result.
-    """
+    """What a sweep computes."""
 
     scenario: str
+    """Digest of the scenario as it was resolved: all that the rows depend on."""
     configurations: int
     chunk_size: int
+    """How many there are, and how many of them a chunk has."""
     work: Work
+    """Prices a chunk; can be pickled."""
     reduction: Reduction | None = None
+    """Of the rows of all parts; none keeps all that the parts have."""
     units: Mapping[str, str] = field(default_factory=dict)
+    """Base unit by column; columns that are not named have none."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Plain values more for the metadata of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sweep is: what counts here is on the disk for good.
-
-    Attributes
-    ----------
-    chunk
-        The one just finished; none at the start.
-    done, chunks
-        Finished chunks, those of runs before included, and all of them.
-    configurations
-        Of the finished chunks.
-    rows
-        Kept in them.
-    """
+    """How far a sweep is: what counts here is on the disk for good."""
 
     chunk: Chunk | None
+    """The one just finished; none at the start."""
     done: int
     chunks: int
+    """Finished chunks, those of runs before included, and all of them."""
     configurations: int
+    """Of the finished chunks."""
     rows: int
+    """Kept in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A finished sweep.
-
-    Attributes
-    ----------
-    result
-        The Parquet file.
-    rows
-        Of it.
-    chunks
-        Of the sweep.
-    resumed
-        Chunks that were there from a run before.
-    damaged
-        Chunks that had been finished before and were made again, as their parts were not intact.
-    tally
-        What the chunks counted, all together.
-    """
+    """A finished sweep."""
 
     result: Path
+    """The Parquet file."""
     rows: int
+    """Of it."""
     chunks: int
+    """Of the sweep."""
     resumed: int
+    """Chunks that were there from a run before."""
     damaged: int
+    """Chunks that had been finished before and were made again, as their parts were not intact."""
     tally: Mapping[str, int] = field(default_factory=dict)
+    """What the chunks counted, all together."""
 
 
 def run(
@@ -104,25 +76,16 @@ def run(
 ) -> Outcome:
     """Compute what is missing of a sweep, and write its result.
 
-    Parameters
-    ----------
-    folder
-        Of this sweep alone; what an interrupted run left there is gone on from.
-    task, executor
-        What to compute, and what computes it.
-    progress
-        Called once before the first chunk, then after each, when it is on the disk.
+    Args:
+        folder: Of this sweep alone; what an interrupted run left there is gone on from.
+        task, executor: What to compute, and what computes it.
+        progress: Called once before the first chunk, then after each, when it is on the disk.
 
-    Raises
-    ------
-    InputError
-        The folder holds another sweep, or one that is running.
-    PartialError
-        The disk is full, or workers die again and again; what was finished is kept.
-    MissingEnvironmentError
-        The folder cannot be written to, or the executor is not installed.
-    RooflineError
-        From the work, with the chunk it is about.
+    Raises:
+        InputError: The folder holds another sweep, or one that is running.
+        PartialError: The disk is full, or workers die again and again; what was finished is kept.
+        MissingEnvironmentError: The folder cannot be written to, or the executor is not installed.
+        RooflineError: From the work, with the chunk it is about.
     """
     header = Header(
         task.scenario,

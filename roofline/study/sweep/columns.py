@@ -26,21 +26,14 @@ Rows: TypeAlias = NDArray[np.intp] | slice
 
 @dataclass(slots=True, eq=False)
 class Columns(Mapping[str, Any]):
-    """Figures of some points of a lane, by name: see `FIGURES`.
-
-    Attributes
-    ----------
-    prices
-        Of the lane.
-    index
-        Number of each configuration.
-    points
-        Batches and lengths.
-    """
+    """Figures of some points of a lane, by name: see `FIGURES`."""
 
     prices: Prices
+    """Of the lane."""
     index: NDArray[np.int64]
+    """Number of each configuration."""
     points: Points = field(repr=False)
+    """Batches and lengths."""
     _known: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> Any:
@@ -82,12 +75,9 @@ class Columns(Mapping[str, Any]):
     ) -> Array:
         """A figure of decode steps for every point, or what it is without any.
 
-        Parameters
-        ----------
-        figure
-            Of some points and their steps, and which of all points they are.
-        without
-            Of points without decode.
+        Args:
+            figure: Of some points and their steps, and which of all points they are.
+            without: Of points without decode.
         """
         steps = self.prices.decode
         if len(steps) == 1:
@@ -125,15 +115,11 @@ def price(
 ) -> Columns:
     """Figures of some points of a lane.
 
-    Parameters
-    ----------
-    prices
-        Of the lane.
-    numbers
-        ``"batch"`` [1], ``"prompt"`` and ``"output"`` [token], of equal length; inside what the
-        network is made for, as `roofline.study.sweep.prices.within` says.
-    index
-        Numbers of the configurations; None to count them. [1]
+    Args:
+        prices: Of the lane.
+        numbers: ``"batch"`` [1], ``"prompt"`` and ``"output"`` [token], of equal length; inside
+            what the network is made for, as `roofline.study.sweep.prices.within` says.
+        index: Numbers of the configurations; None to count them. [1]
     """
     batch, prompt, output = (
         np.asarray(numbers[name], np.float64) for name in ("batch", "prompt", "output")

@@ -80,24 +80,17 @@ class Rows(Protocol):
 
 @dataclass(slots=True)
 class Kept:
-    """Points that are kept of some lanes, one after the other.
-
-    Attributes
-    ----------
-    keep
-        ``"all"``, ``"feasible"``: what fits and keeps to the limits; of that ``"pareto"``: what no
-        other point beats in all objectives, equals included, or ``"top-5"``: the first few by the
-        first objective, among equals by the others and by number.
-    limits, objectives
-        In their order.
-    missed
-        How many points missed what first; ``""`` those that missed nothing. [1]
-    """
+    """Points that are kept of some lanes, one after the other."""
 
     keep: str
+    """``"all"``, ``"feasible"``: what fits and keeps to the limits; of that ``"pareto"``: what no
+    other point beats in all objectives, equals included, or ``"top-5"``: the first few by the
+    first objective, among equals by the others and by number."""
     limits: Sequence[Limit] = ()
     objectives: Sequence[Objective] = ()
+    """In their order."""
     missed: dict[str, int] = field(default_factory=dict)
+    """How many points missed what first; ``""`` those that missed nothing. [1]"""
     _parts: list[Rows] = field(default_factory=list, repr=False)
     _values: list[Array] = field(default_factory=list, repr=False)
     _cells: Cells | None = field(default=None, repr=False)

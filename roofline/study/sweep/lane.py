@@ -23,19 +23,13 @@ CELLS: Final = 2**14
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Numbers that a batch or a length takes in a lane.
-
-    Attributes
-    ----------
-    low, high
-        The least and the largest. [1]
-    nodes
-        Where it is priced: its values, or some between the ends where there are too many.
-    """
+    """Numbers that a batch or a length takes in a lane."""
 
     low: float
     high: float
+    """The least and the largest. [1]"""
     nodes: Array
+    """Where it is priced: its values, or some between the ends where there are too many."""
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Axis":
@@ -49,10 +43,9 @@ class Axis:
     def between(cls, low: int, high: int) -> "Axis":
         """The axis of all whole numbers from one to another.
 
-        Examples
-        --------
-        >>> Axis.between(1, 10**6).nodes[[0, 1, -1]].tolist()
-        [1.0, 2.0, 1000000.0]
+        Examples:
+            >>> Axis.between(1, 10**6).nodes[[0, 1, -1]].tolist()
+            [1.0, 2.0, 1000000.0]
         """
         if high - low < LISTED:
             return cls(float(low), float(high), np.arange(low, high + 1.0))
@@ -69,22 +62,15 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Numbers of a lane.
-
-    Attributes
-    ----------
-    batch
-        Sequences of a replica. [1]
-    prompt, output
-        Tokens of each prompt and of each answer. [token]
-    points
-        Points of the lane, all parts of a sweep together. [1]
-    """
+    """Numbers of a lane."""
 
     batch: Axis
+    """Sequences of a replica. [1]"""
     prompt: Axis
     output: Axis
+    """Tokens of each prompt and of each answer. [token]"""
     points: int
+    """Points of the lane, all parts of a sweep together. [1]"""
 
     def thinned(self) -> "Axes":
         """The axes with so few nodes that all pairs of a batch and a prompt can be priced."""
@@ -98,36 +84,24 @@ class Axes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lane:
-    """One deployment of a sweep.
-
-    Attributes
-    ----------
-    deployment
-        Network, node, formats, layout, engine, calibration.
-    axes
-        The numbers that the sweep asks it about.
-    names
-        What tells it from other lanes, by column: model, gpu, layout, weights…
-    replicas
-        How many of them run side by side. [1]
-    prefill_batch
-        Prompts prefilled in one step; 0 for the whole batch. [1]
-    prefix_hit
-        Share of a prompt that is cached already. [1]
-    kv_cache
-        False to compute the whole context again for every token.
-    utilization
-        Share of device memory the engine takes; None for its default. [1]
-    """
+    """One deployment of a sweep."""
 
     deployment: Deployment
+    """Network, node, formats, layout, engine, calibration."""
     axes: Axes
+    """The numbers that the sweep asks it about."""
     names: Mapping[str, str | int] = field(default_factory=dict)
+    """What tells it from other lanes, by column: model, gpu, layout, weights…"""
     replicas: int = 1
+    """How many of them run side by side. [1]"""
     prefill_batch: int = 0
+    """Prompts prefilled in one step; 0 for the whole batch. [1]"""
     prefix_hit: float = 0.0
+    """Share of a prompt that is cached already. [1]"""
     kv_cache: bool = True
+    """False to compute the whole context again for every token."""
     utilization: float | None = None
+    """Share of device memory the engine takes; None for its default. [1]"""
 
     @property
     def gpus(self) -> int:

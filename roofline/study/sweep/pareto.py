@@ -28,15 +28,12 @@ _BEFORE: Final[Mask] = np.triu(np.ones((BLOCK, BLOCK), np.bool_), 1)
 def unbeaten(values: Array) -> Mask:
     """Points that no other one beats.
 
-    Parameters
-    ----------
-    values
-        Of shape (points, objectives), without nan; smaller is better.
+    Args:
+        values: Of shape (points, objectives), without nan; smaller is better.
 
-    Examples
-    --------
-    >>> unbeaten(np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 2.0], [1.0, 2.0]])).tolist()
-    [True, True, False, True]
+    Examples:
+        >>> unbeaten(np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 2.0], [1.0, 2.0]])).tolist()
+        [True, True, False, True]
     """
     left = np.arange(len(values))
     for _ in range(ROUNDS):
@@ -118,18 +115,12 @@ class _Staircase:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A coarse grid over all objectives but the last one, of which it has the least in each cell.
-
-    Attributes
-    ----------
-    lines
-        Between the cells, of each objective.
-    below
-        Least of the last objective in all cells that are lower in every direction.
-    """
+    """A coarse grid over all objectives but the last, of which it has the least in each cell."""
 
     lines: tuple[Array, ...]
+    """Between the cells, of each objective."""
     below: Array
+    """Least of the last objective in all cells that are lower in every direction."""
 
     @classmethod
     def of(cls, values: Array) -> "Cells":

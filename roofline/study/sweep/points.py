@@ -17,18 +17,12 @@ from roofline.study.sweep.lane import Axes, Axis, Lane
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Values among the nodes of an axis.
-
-    Attributes
-    ----------
-    below
-        The node at or below each.
-    share
-        Of the way to the next one; None where all are nodes.
-    """
+    """Values among the nodes of an axis."""
 
     below: NDArray[np.intp]
+    """The node at or below each."""
     share: Array | None = None
+    """Of the way to the next one; None where all are nodes."""
 
     @classmethod
     def of(cls, axis: Axis, values: Array) -> "Place":
@@ -61,21 +55,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Points of a lane.
-
-    Attributes
-    ----------
-    batch, prompt, output
-        Sequences of a replica [1]; tokens of each prompt and of each answer. [token]
-    batches, prompts
-        Their places among the nodes of the axes.
-    """
+    """Points of a lane."""
 
     batch: Array
     prompt: Array
     output: Array
+    """Sequences of a replica [1]; tokens of each prompt and of each answer. [token]"""
     batches: Place = field(repr=False)
     prompts: Place = field(repr=False)
+    """Their places among the nodes of the axes."""
     _whole: "tuple[Points, NDArray[np.intp]] | None" = field(default=None, repr=False)
     _answers: dict[bytes, Answers] = field(default_factory=dict, repr=False)
 
@@ -141,19 +129,13 @@ _KNOWN: Final[list[tuple[Axes, Points]]] = []
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Memory of the fullest device.
-
-    Attributes
-    ----------
-    taken, free
-        In use, and left of what the engine takes; negative where it does not fit. [B]
-    fits
-        Whether it does, on the devices and, as far as is known, on their host.
-    """
+    """Memory of the fullest device."""
 
     taken: Array
     free: Array
+    """In use, and left of what the engine takes; negative where it does not fit. [B]"""
     fits: NDArray[np.bool_]
+    """Whether it does, on the devices and, as far as is known, on their host."""
 
 
 def room(lane: Lane, points: Points) -> Room:

@@ -26,15 +26,10 @@ from roofline.study.sweep.lane import Axis, Lane
 
 @dataclass(eq=False)
 class Prices:
-    """Lane and what its steps take, priced when first asked for: what never fits never is.
-
-    Attributes
-    ----------
-    lane
-        The deployment, and the numbers that are asked about.
-    """
+    """Lane and what its steps take, priced when first asked for: what never fits never is."""
 
     lane: Lane
+    """The deployment, and the numbers that are asked about."""
     _tables: dict[str, Array] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -130,8 +125,6 @@ class Prices:
 def priced(lane: Lane) -> Prices:
     """Prices of a lane, in which any of its points can be looked up.
 
-    Notes
-    -----
     A point at a batch and a prompt that are nodes is priced as
     `roofline.serving.static.static_batch` prices it; one between them, where an axis has more
     values than are priced, on straight lines between its neighbours. What fits is known at once;
@@ -144,12 +137,9 @@ def priced(lane: Lane) -> Prices:
 def within(network: Architecture, prompt: Array, output: Array) -> NDArray[np.bool_]:
     """Mask of lengths that a network is made for.
 
-    Parameters
-    ----------
-    network
-        Which one.
-    prompt, output
-        Tokens of a prompt and of an answer. [token]
+    Args:
+        network: Which one.
+        prompt, output: Tokens of a prompt and of an answer. [token]
     """
     if network.max_context is None:
         return np.ones(len(prompt), np.bool_)

@@ -11,12 +11,9 @@ Seconds = int | Fraction
 def completions(times: Sequence[Sequence[Seconds]], rounds: int = 1) -> list[list[Seconds]]:
     """When each job has passed all stages, for each of some rounds.
 
-    Parameters
-    ----------
-    times
-        Of each job on each stage. All jobs are there at the start, in order.
-    rounds
-        How often a job starts over as soon as it has passed the last stage.
+    Args:
+        times: Of each job on each stage. All jobs are there at the start, in order.
+        rounds: How often a job starts over as soon as it has passed the last stage.
     """
     stages = len(times[0])
     waiting: list[deque[int]] = [deque() for _ in range(stages)]

@@ -59,14 +59,10 @@ def drawn_busiest(
 ) -> float:
     """Mean rows of the group that gets most of them, over many batches.
 
-    Parameters
-    ----------
-    chances
-        Of each expert to be chosen by a token, in the order they lie in.
-    tokens, groups, batches
-        Tokens of a batch, groups of devices, batches drawn.
-    shuffled
-        Whether experts are placed anew at random for each batch.
+    Args:
+        chances: Of each expert to be chosen by a token, in the order they lie in.
+        tokens, groups, batches: Tokens of a batch, groups of devices, batches drawn.
+        shuffled: Whether experts are placed anew at random for each batch.
     """
     draw, probable = np.random.default_rng(seed), np.array(chances, float)
     experts = len(probable)

@@ -49,40 +49,28 @@ USUAL: Final = "deepseek-v3"
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Published acceptance of a chain of drafted tokens.
-
-    Attributes
-    ----------
-    tree
-        Chain, each position accepted as often as in the middle of the ends.
-    log_sd
-        Log standard deviation of the tokens of a round: the ends are its central 80 %. [1]
-    """
+    """Published acceptance of a chain of drafted tokens."""
 
     tree: Tree
+    """Chain, each position accepted as often as in the middle of the ends."""
     log_sd: float
+    """Log standard deviation of the tokens of a round: the ends are its central 80 %. [1]"""
 
 
 def accepted(network: str, length: int) -> Accepted:
     """Acceptance of drafts of a network's own layer, from what was published.
 
-    Parameters
-    ----------
-    network
-        Name in the catalog; one of the same shape stands for it.
-    length
-        Tokens drafted in a row. [token]
+    Args:
+        network: Name in the catalog; one of the same shape stands for it.
+        length: Tokens drafted in a row. [token]
 
-    Raises
-    ------
-    InputError
-        Nothing was published of it.
+    Raises:
+        InputError: Nothing was published of it.
 
-    Examples
-    --------
-    >>> found = accepted("deepseek-r1", 1)  # 0.70 to 0.90 were published
-    >>> round(found.tree.tokens, 2)
-    1.8
+    Examples:
+        >>> found = accepted("deepseek-r1", 1)  # 0.70 to 0.90 were published
+        >>> round(found.tree.tokens, 2)
+        1.8
     """
     ends = _ends(network, length)
     if not ends:
@@ -114,18 +102,12 @@ def _reaches(acceptance: Acceptance, length: int) -> bool:
 
 @dataclass(frozen=True)
 class DraftedRow:
-    """A measured row of speculative decoding.
-
-    Attributes
-    ----------
-    row
-        The row as if it decoded plainly.
-    length
-        Tokens drafted in a row; 0 for none. [token]
-    """
+    """A measured row of speculative decoding."""
 
     row: Row
+    """The row as if it decoded plainly."""
     length: int
+    """Tokens drafted in a row; 0 for none. [token]"""
 
     @property
     def place(self) -> int:
@@ -174,17 +156,12 @@ class DraftedRow:
 def drafted_row(place: int, record: Mapping[str, Any]) -> DraftedRow:
     """Row of speculative decoding.
 
-    Parameters
-    ----------
-    place
-        In the file, from 0. [1]
-    record
-        Its columns; ``server_args`` says how many tokens are drafted.
+    Args:
+        place: In the file, from 0. [1]
+        record: Its columns; ``server_args`` says how many tokens are drafted.
 
-    Raises
-    ------
-    InputError
-        It does not say what drafts, or how many tokens.
+    Raises:
+        InputError: It does not say what drafts, or how many tokens.
     """
     draft = said(record, "speculation").lower()
     if draft != MTP:

@@ -22,36 +22,24 @@ INTERACTIVE: Final = "mlperf_interactive"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Limits that 99 % of the requests keep.
-
-    Attributes
-    ----------
-    ttft_s, tpot_s
-        Longest time to the first token, and mean time between the others. [s]
-    """
+    """Limits that 99 % of the requests keep."""
 
     ttft_s: float
     tpot_s: float
+    """Longest time to the first token, and mean time between the others. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Requests of a benchmark.
-
-    Attributes
-    ----------
-    name
-        Dataset.
-    prompt, output
-        Lengths. [token]
-    limits
-        By scenario.
-    """
+    """Requests of a benchmark."""
 
     name: str
+    """Dataset."""
     prompt: Lengths
     output: Lengths
+    """Lengths. [token]"""
     limits: Mapping[str, Limit]
+    """By scenario."""
 
 
 DATASETS: Final[Mapping[str, Dataset]] = {

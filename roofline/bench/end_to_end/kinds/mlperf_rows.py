@@ -82,21 +82,14 @@ TENSORRT: Final = "TensorRT"
 
 @dataclass(frozen=True, slots=True)
 class MlperfRow:
-    """A measured row of a benchmark.
-
-    Attributes
-    ----------
-    candidates
-        The row by the devices of a replica, the fewest first; all of the same system.
-    scenario
-        One of `MODES`.
-    dataset
-        Its requests.
-    """
+    """A measured row of a benchmark."""
 
     candidates: tuple[Row, ...]
+    """The row by the devices of a replica, the fewest first; all of the same system."""
     scenario: str
+    """One of `MODES`."""
     dataset: Dataset
+    """Its requests."""
 
     @property
     def place(self) -> int:
@@ -188,17 +181,12 @@ def _requests(prompt: Lengths, output: Lengths, page: int) -> Requests:
 def mlperf_row(place: int, record: Mapping[str, Any]) -> MlperfRow:
     """Row of a benchmark.
 
-    Parameters
-    ----------
-    place
-        In the file, from 0. [1]
-    record
-        Its columns.
+    Args:
+        place: In the file, from 0. [1]
+        record: Its columns.
 
-    Raises
-    ------
-    InputError
-        Its requests cannot be described, or it does not say how many devices it has.
+    Raises:
+        InputError: Its requests cannot be described, or it does not say how many devices it has.
     """
     scenario, network = said(record, "mode"), naming.network(said(record, "model"))
     if why := UNDESCRIBED.get(network.name):

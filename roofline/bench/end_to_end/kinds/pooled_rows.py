@@ -42,20 +42,14 @@ CONFIGS: Final = ("prefill_cfg", "decode_cfg")
 
 @dataclass(frozen=True)
 class PooledRow:
-    """A measured row of a disaggregated server.
-
-    Attributes
-    ----------
-    prefill, decode
-        The row as an instance of either pool would be asked; their devices are those of an
-        instance.
-    instances
-        Instances of each pool. [1]
-    """
+    """A measured row of a disaggregated server."""
 
     prefill: Row
     decode: Row
+    """The row as an instance of either pool would be asked; their devices are those of an
+    instance."""
     instances: tuple[int, int]
+    """Instances of each pool. [1]"""
 
     @property
     def place(self) -> int:
@@ -133,17 +127,12 @@ def _behind_a_router(prices: StepPrices) -> StepPrices:
 def pooled_row(place: int, record: Mapping[str, Any]) -> PooledRow:
     """Row of a disaggregated server.
 
-    Parameters
-    ----------
-    place
-        In the file, from 0. [1]
-    record
-        Its columns.
+    Args:
+        place: In the file, from 0. [1]
+        record: Its columns.
 
-    Raises
-    ------
-    InputError
-        It does not say which instances there were, or how many clients.
+    Raises:
+        InputError: It does not say which instances there were, or how many clients.
     """
     if drafts := said(record, "speculation"):
         raise InputError(

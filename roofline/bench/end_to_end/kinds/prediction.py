@@ -17,29 +17,20 @@ UNFITTED: Final = LONE
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A predicted row.
-
-    Attributes
-    ----------
-    place
-        In the file, from 0. [1]
-    measured, predicted
-        Metrics that the row has, in SI units, by name.
-    log_sd
-        Log standard deviation of each prediction. [1]
-    profile, network
-        Profile of its engine, and kind of its network.
-    basis
-        How it is known, one sentence.
-    """
+    """A predicted row."""
 
     place: int
+    """In the file, from 0. [1]"""
     measured: Mapping[str, float]
     predicted: Mapping[str, float]
+    """Metrics that the row has, in SI units, by name."""
     log_sd: Mapping[str, float]
+    """Log standard deviation of each prediction. [1]"""
     profile: str
     network: str
+    """Profile of its engine, and kind of its network."""
     basis: str
+    """How it is known, one sentence."""
 
 
 class ApartRow(Protocol):
@@ -56,25 +47,18 @@ class ApartRow(Protocol):
     def predict(self, logs: Array, spreads: Spreads) -> Prediction:
         """Prediction by constants of engines, and their spreads.
 
-        Raises
-        ------
-        RooflineError
-            It cannot be served.
+        Raises:
+            RooflineError: It cannot be served.
         """
 
 
 def wider(spreads: Spreads, each: Known, metric: str, more: float = 0.0) -> float:
     """Log standard deviation of a metric of a row of a kind that nothing was fitted to. [1]
 
-    Parameters
-    ----------
-    spreads
-        Of the profiles.
-    each
-        The row as a plain server would serve it.
-    metric
-        Which.
-    more
-        Log standard deviation of what else is not known. [1]
+    Args:
+        spreads: Of the profiles.
+        each: The row as a plain server would serve it.
+        metric: Which.
+        more: Log standard deviation of what else is not known. [1]
     """
     return float(np.hypot(held_out.of(spreads, each, metric) * UNFITTED, more))

@@ -38,12 +38,12 @@ Predicted = Prediction | Unread
 def kind_of(record: Mapping[str, Any]) -> str:
     """Kind of a row: one of `READERS`, else what its ``quality`` says.
 
-    Examples
-    --------
-    >>> kind_of({"mode": "disagg"}), kind_of({"mode": "steady_concurrency", "speculation": "mtp"})
-    ('disagg', 'speculative')
-    >>> kind_of({"mode": "steady_concurrency"}), kind_of({"mode": "offline_max", "quality": "wip"})
-    ('ok', 'wip')
+    Examples:
+        >>> kind_of({"mode": "disagg"}), kind_of({"mode": "offline_max", "quality": "wip"})
+        ('disagg', 'wip')
+        >>> closed = {"mode": "steady_concurrency"}
+        >>> kind_of(closed), kind_of({**closed, "speculation": "mtp"})
+        ('ok', 'speculative')
     """
     mode = said(record, "mode")
     if mode in READERS:
@@ -63,16 +63,11 @@ def predicted_apart(
 ) -> tuple[list[Prediction], list[Unread]]:
     """Rows that are predicted apart, and those of them that cannot be.
 
-    Parameters
-    ----------
-    frame
-        Columns of the shared measurements.
-    kind
-        Kind of each row.
-
-    Notes
-    -----
     Constants are the shipped ones, which are fitted to none of these rows.
+
+    Args:
+        frame: Columns of the shared measurements.
+        kind: Kind of each row.
     """
     places = [place for place, name in enumerate(kind) if name in READERS]
     rows: list[ApartRow] = []

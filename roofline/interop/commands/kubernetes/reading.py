@@ -17,10 +17,8 @@ from roofline.schema.document import Document, Text
 def _unescaped(word: str, where: str) -> str:
     """What the kubelet makes of an argument.
 
-    Raises
-    ------
-    InputError
-        It stands for a variable.
+    Raises:
+        InputError: It stands for a variable.
     """
     if re.search(r"(?<!\$)(?:\$\$)*\$\(", word):
         raise InputError(
@@ -51,10 +49,9 @@ def documents(text: str, source: str) -> list[Document]:
 def read(text: str, source: str, files: Files) -> Read:
     """What a manifest tells the engine in its container.
 
-    Raises
-    ------
-    InputError, DocumentError
-        There is no container of a known engine, or what it says is contradictory.
+    Raises:
+        InputError, DocumentError: There is no container of a known engine, or what it says is
+            contradictory.
     """
     found = documents(text, source)
     configs = {

@@ -15,12 +15,9 @@ from roofline.interop.commands.yaml_text import Block, Quoted, dump
 def write(served: Served, site: Site) -> Command:
     """Manifests of a Deployment and its Service, with a ConfigMap where the engine wants a file.
 
-    Raises
-    ------
-    LayoutError
-        A replica lies on several nodes, or the engine has no such layout.
-    InfeasibleError
-        No room is left for a cache.
+    Raises:
+        LayoutError: A replica lies on several nodes, or the engine has no such layout.
+        InfeasibleError: No room is left for a cache.
     """
     if site.nodes(served.layout) > 1:
         raise LayoutError(

@@ -11,12 +11,9 @@ from roofline.interop.commands.served import Served, Site, Speculation
 def write(served: Served, site: Site) -> Command:
     """The command of a server, and ``llama-bench`` or ``llama-batched-bench``.
 
-    Raises
-    ------
-    LayoutError
-        llama.cpp has no such layout.
-    InfeasibleError
-        No room is left for a cache.
+    Raises:
+        LayoutError: llama.cpp has no such layout.
+        InfeasibleError: No room is left for a cache.
     """
     notes = Notes()
     file = _gguf(served, site, notes)

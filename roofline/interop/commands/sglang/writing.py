@@ -13,12 +13,9 @@ from roofline.interop.commands.sglang.facts import GIB, KV, METHODS, ONLINE, STA
 def write(served: Served, site: Site) -> Command:
     """The command of a server, and ``sglang.bench_serving``.
 
-    Raises
-    ------
-    LayoutError
-        SGLang has no such layout.
-    InfeasibleError
-        No room is left for a cache.
+    Raises:
+        LayoutError: SGLang has no such layout.
+        InfeasibleError: No room is left for a cache.
     """
     notes = Notes()
     if served.speculation is not None and served.speculation.method == "model":

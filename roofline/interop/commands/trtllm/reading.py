@@ -17,11 +17,9 @@ def starts(line: Line) -> Start | None:
 def read(line: Line, files: Files) -> Read:
     """What a command and the file that it names tell TensorRT-LLM.
 
-    Raises
-    ------
-    DocumentError
-        At a flag or key whose value has no meaning, or that contradicts another; or the file
-        cannot be read.
+    Raises:
+        DocumentError: At a flag or key whose value has no meaning, or that contradicts another; or
+            the file cannot be read.
     """
     start = starts(line)
     assert start is not None, "not a command of TensorRT-LLM"

@@ -14,12 +14,9 @@ from roofline.interop.commands.yaml_text import Quoted, dump
 def write(served: Served, site: Site) -> Command:
     """The command of a server with its file, and ``aiperf profile``.
 
-    Raises
-    ------
-    LayoutError
-        TensorRT-LLM has no such layout.
-    InfeasibleError
-        No room is left for a cache.
+    Raises:
+        LayoutError: TensorRT-LLM has no such layout.
+        InfeasibleError: No room is left for a cache.
     """
     notes = Notes()
     parts: list[tuple[str, ...]] = [

@@ -29,10 +29,8 @@ def starts(line: Line) -> Start | None:
 def read(line: Line, files: Files) -> Read:
     """What a command tells vLLM; `files` is not asked.
 
-    Raises
-    ------
-    DocumentError
-        At a flag whose value has no meaning, or that contradicts another.
+    Raises:
+        DocumentError: At a flag whose value has no meaning, or that contradicts another.
     """
     start = starts(line)
     assert start is not None, "not a command of vLLM"

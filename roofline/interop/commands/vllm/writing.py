@@ -16,14 +16,10 @@ from roofline.interop.commands.vllm.facts import GIB, KV, LOOKUP, METHODS, ONLIN
 def write(served: Served, site: Site) -> Command:
     """The command of a server, and ``vllm bench serve``.
 
-    Raises
-    ------
-    LayoutError
-        vLLM has no such layout.
-    InputError
-        A step has fewer tokens than sequences.
-    InfeasibleError
-        No room is left for a cache.
+    Raises:
+        LayoutError: vLLM has no such layout.
+        InputError: A step has fewer tokens than sequences.
+        InfeasibleError: No room is left for a cache.
     """
     notes = Notes()
     settings = engine_settings(served, site, notes)

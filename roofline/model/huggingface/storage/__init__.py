@@ -35,10 +35,8 @@ class Storage:
 def weight_storage(fields: Fields) -> Storage:
     """Read the formats of a checkpoint, before its matrices are known one by one.
 
-    Raises
-    ------
-    UnsupportedModelError
-        A type or a quantisation that is not understood.
+    Raises:
+        UnsupportedModelError: A type or a quantisation that is not understood.
     """
     plain = _dtype(_having(fields, "dtype", "torch_dtype"))
     holder = _having(fields, *KEYS)
@@ -57,19 +55,14 @@ def formatted(
 ) -> Architecture:
     """The network with the number format of every matrix, as its quantiser left it.
 
-    Parameters
-    ----------
-    fields
-        The whole config.
-    architecture
-        What was built from it.
-    sibling
-        The ``hf_quant_config.json`` beside the config; it holds where the config says nothing.
+    Args:
+        fields: The whole config.
+        architecture: What was built from it.
+        sibling: The ``hf_quant_config.json`` beside the config; it holds where the config says
+            nothing.
 
-    Raises
-    ------
-    UnsupportedModelError
-        A quantisation, or a module it names, that is not understood.
+    Raises:
+        UnsupportedModelError: A quantisation, or a module it names, that is not understood.
     """
     place, expert_dtype = _quantisation(fields, sibling)
     if place is None:

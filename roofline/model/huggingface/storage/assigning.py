@@ -44,10 +44,8 @@ class Book:
     def check(self, layers: int) -> None:
         """Refuse more work than a published list makes.
 
-        Raises
-        ------
-        UnsupportedModelError
-            At the first rule that is too many.
+        Raises:
+            UnsupportedModelError: At the first rule that is too many.
         """
         general = [self.rules[index] for index in self._by_layer.get(None, [])]
         expressions = [rule for rule in general if rule.pattern.expression is not None]
@@ -107,10 +105,8 @@ _LAYER: Final = re.compile(r"layers\.(\d{1,9})")
 def assign(architecture: Architecture, scheme: Scheme, notes: list[str]) -> Architecture:
     """The network with a format for every matrix, said in the notes.
 
-    Raises
-    ------
-    UnsupportedModelError
-        A rule names a module that is not understood, or a part of a matrix.
+    Raises:
+        UnsupportedModelError: A rule names a module that is not understood, or a part of a matrix.
     """
     plain = architecture.plain_format
     book = Book(tuple(rule for rule in scheme.rules if not rule.pattern.foreign))

@@ -31,17 +31,12 @@ KEPT: Final = (
 def scheme_of(place: Place, expert_dtype: object = None) -> Scheme:
     """Read a quantisation.
 
-    Parameters
-    ----------
-    place
-        Where it is: ``quantization_config`` of a config, or a ``hf_quant_config.json``.
-    expert_dtype
-        What the network's config says about its routed experts.
+    Args:
+        place: Where it is: ``quantization_config`` of a config, or a ``hf_quant_config.json``.
+        expert_dtype: What the network's config says about its routed experts.
 
-    Raises
-    ------
-    UnsupportedModelError
-        Something in it is not understood.
+    Raises:
+        UnsupportedModelError: Something in it is not understood.
     """
     method = place.data.get("quant_method")
     reader = READERS.get(method) if isinstance(method, str) else None

@@ -33,10 +33,8 @@ CACHES: Final = {"FP8": "fp8", "INT8": "int8", "NVFP4": "nvfp4", "NONE": ""}
 def of_algorithm(place: Place, algorithm: Any, group: Any) -> str:
     """Format of an algorithm of modelopt.
 
-    Raises
-    ------
-    UnsupportedModelError
-        It is not understood.
+    Raises:
+        UnsupportedModelError: It is not understood.
     """
     if isinstance(algorithm, str) and algorithm.upper() in _MODELOPT:
         return _MODELOPT[algorithm.upper()]
@@ -51,10 +49,8 @@ def of_algorithm(place: Place, algorithm: Any, group: Any) -> str:
 def integers(place: Place, bits: Any, group: Any, *, zero: str = "") -> str:
     """Weight-only integers in groups; a group of -1 or null is a row.
 
-    Raises
-    ------
-    UnsupportedModelError
-        Bits or group are not those of a format.
+    Raises:
+        UnsupportedModelError: Bits or group are not those of a format.
     """
     if bits not in (2, 3, 4, 8) or isinstance(bits, bool):
         place.refuse(
@@ -73,10 +69,8 @@ def integers(place: Place, bits: Any, group: Any, *, zero: str = "") -> str:
 def of_tensors(place: Place) -> str:
     """Format of a group of compressed-tensors: ``weights`` and ``input_activations``.
 
-    Raises
-    ------
-    UnsupportedModelError
-        The numbers are not those of a format that is known.
+    Raises:
+        UnsupportedModelError: The numbers are not those of a format that is known.
     """
     weights = place.at("weights")
     spec = weights.data
@@ -129,10 +123,8 @@ def _floats(
 def of_quark(place: Place) -> str:
     """Format of a quantisation of quark: ``weight`` and ``input_tensors``.
 
-    Raises
-    ------
-    UnsupportedModelError
-        The numbers are not those of a format that is known.
+    Raises:
+        UnsupportedModelError: The numbers are not those of a format that is known.
     """
     weight = place.at("weight") if place.get("weight") is not None else place
     spec = weight.data
@@ -160,10 +152,8 @@ def of_quark(place: Place) -> str:
 def cache_of(place: Place, key: str) -> str:
     """Format of the cache under a key: null, a name, or bits and type.
 
-    Raises
-    ------
-    UnsupportedModelError
-        It is not understood.
+    Raises:
+        UnsupportedModelError: It is not understood.
     """
     value = place.get(key)
     if value is None:

@@ -83,10 +83,8 @@ class Pattern:
 def read(place: Place, text: str) -> Pattern:
     """Understand one entry.
 
-    Raises
-    ------
-    UnsupportedModelError
-        An expression that is too long or uses more than names need.
+    Raises:
+        UnsupportedModelError: An expression that is too long or uses more than names need.
     """
     if len(text) > LONGEST:
         place.refuse("the name of a module is longer than any module's", hint="shorten it")

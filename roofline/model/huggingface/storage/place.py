@@ -38,10 +38,8 @@ class Place:
     def data(self) -> dict[str, Any]:
         """The mapping.
 
-        Raises
-        ------
-        UnsupportedModelError
-            Something else is there.
+        Raises:
+            UnsupportedModelError: Something else is there.
         """
         value = self.value
         if not isinstance(value, dict):
@@ -59,10 +57,8 @@ class Place:
     def words(self, *keys: str) -> Iterator[tuple["Place", str]]:
         """Texts in the list under the first key that is there, with their places.
 
-        Raises
-        ------
-        UnsupportedModelError
-            It is neither a text nor a list of texts.
+        Raises:
+            UnsupportedModelError: It is neither a text nor a list of texts.
         """
         key = next((key for key in keys if self.data.get(key) is not None), None)
         if key is None:
@@ -84,9 +80,7 @@ class Place:
     ) -> NoReturn:
         """Give up on the network because of what is here.
 
-        Raises
-        ------
-        UnsupportedModelError
-            Always.
+        Raises:
+            UnsupportedModelError: Always.
         """
         raise UnsupportedModelError(problem, hint=hint, where=self.where())

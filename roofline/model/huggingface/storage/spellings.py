@@ -90,19 +90,15 @@ def spellings(
 ) -> tuple[tuple[str, ...], ...]:
     """Ways to name the modules of a matrix, below its layer.
 
-    Parameters
-    ----------
-    role
-        Name of the matrix. One that is not known is taken to be below any mixer, by its own name.
-    model_type
-        Of the network: some name the parts otherwise.
-    words
-        Names of parts to consider beside the most common one.
+    Args:
+        role: Name of the matrix. One that is not known is taken to be below any mixer, by its own
+            name.
+        model_type: Of the network: some name the parts otherwise.
+        words: Names of parts to consider beside the most common one.
 
-    Examples
-    --------
-    >>> spellings("index-k", "")[0]
-    ('self_attn.indexer.wk',)
+    Examples:
+        >>> spellings("index-k", "")[0]
+        ('self_attn.indexer.wk',)
     """
     own = _BESIDE.get(role) if model_type in BESIDE_TYPES else None
     if own is None and role in _OF_FEEDFORWARDS:

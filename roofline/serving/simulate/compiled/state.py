@@ -160,39 +160,26 @@ LISTS: Final = 6
 
 
 class State(NamedTuple):
-    """What changes from step to step.
-
-    Attributes
-    ----------
-    rows
-        Requests. `ROW`
-    counts
-        One record. `COUNTS`
-    lists
-        Rows by list and place.
-    roots
-        Rows that follow none, in order.
-    phases
-        Sequences that decode by where in a page their next token lies.
-    fills
-        Sequences by when they fill the window.
-    hashes, places
-        Ids of blocks, and where those are kept that the sequence uses.
-    chains, blocks
-        Of prefixes: see `prefix`.
-    tier_chains, tier_blocks
-        Of those on the host, which nobody uses.
-    """
+    """What changes from step to step."""
 
     rows: Records
+    """Requests. `ROW`"""
     counts: Records
+    """One record. `COUNTS`"""
     lists: Integers
+    """Rows by list and place."""
     roots: Integers
+    """Rows that follow none, in order."""
     phases: Integers
+    """Sequences that decode by where in a page their next token lies."""
     fills: Integers
+    """Sequences by when they fill the window."""
     hashes: Integers
     places: Places
+    """Ids of blocks, and where those are kept that the sequence uses."""
     chains: Places
     blocks: Records
+    """Of prefixes: see `prefix`."""
     tier_chains: Places
     tier_blocks: Records
+    """Of those on the host, which nobody uses."""

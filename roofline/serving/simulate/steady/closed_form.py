@@ -25,17 +25,12 @@ from roofline.serving.simulate.steady.waits import backlog, first_s
 def closed_loop(share: Share, most: Most, clients: Array) -> Means:
     """Means of a closed loop.
 
-    Parameters
-    ----------
-    share, most
-        Work of requests, and the most that is served.
-    clients
-        Of shape (loads,). [1]
-
-    Notes
-    -----
     Found is x, prompts for each step, at which those that run, wait for a step with room and are
     with the front end are all clients; beyond ``most`` the others queue. Source: Little's law.
+
+    Args:
+        share, most: Work of requests, and the most that is served.
+        clients: Of shape (loads,). [1]
     """
     low, high = np.zeros_like(clients), np.full_like(clients, most.x)
     for _ in range(HALVINGS):
@@ -102,16 +97,11 @@ def _present(share: Share, x: Array, clients: Array) -> tuple[Array, Array, Arra
 def _seldom_away(away: Array, clients: Array) -> Array:
     """Share b of the time in which not all clients are with the front end.
 
-    Parameters
-    ----------
-    away
-        Share of a client's time there, while the server works. [1]
-    clients
-        Each there or not by itself. [1]
-
-    Notes
-    -----
     b + (away·b)^clients = 1. Source: all are there at once as independent clients are.
+
+    Args:
+        away: Share of a client's time there, while the server works. [1]
+        clients: Each there or not by itself. [1]
     """
     busy = 1.0 / np.maximum(away, 1.0)  # above the root of a convex function
     for _ in range(HALVINGS):
@@ -159,51 +149,37 @@ NEARLY: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Loads in the long run, each field a number for each of them.
-
-    Attributes
-    ----------
-    stable
-        Whether what comes is served; where not, what is served is the saturation rate, and times
-        are infinite.
-    requests_per_s, saturation_per_s
-        Served, and the most that can be. [1/s]
-    output_tok_s
-        Output tokens. [token/s]
-    utilisation
-        Share of the time in which it works. [1]
-    sequences, present
-        That decode, and requests that are there. [1]
-    queue_s, ttft_s, tpot_s, latency_s
-        Front end and wait before the first step; to the first token; between tokens; to the last
-        one: means. [s]
-    """
+    """Loads in the long run, each field a number for each of them."""
 
     stable: NDArray[np.bool_]
+    """Whether what comes is served; where not, what is served is the saturation rate, and times
+    are infinite."""
     requests_per_s: Array
     saturation_per_s: Array
+    """Served, and the most that can be. [1/s]"""
     output_tok_s: Array
+    """Output tokens. [token/s]"""
     utilisation: Array
+    """Share of the time in which it works. [1]"""
     sequences: Array
     present: Array
+    """That decode, and requests that are there. [1]"""
     queue_s: Array
     ttft_s: Array
     tpot_s: Array
     latency_s: Array
+    """Front end and wait before the first step; to the first token; between tokens; to the last
+    one: means. [s]"""
     _share: Share = field(repr=False)
     _means: Means = field(repr=False)
 
     def ttft_percentile(self, percent: float) -> Array:
         """TTFT that so many percent of the requests have at most. [s]
 
-        Parameters
-        ----------
-        percent
-            Which. [1]
-
-        Notes
-        -----
         Prompts as long as they are, and a gamma distribution of what they wait for.
+
+        Args:
+            percent: Which. [1]
         """
         means = self._means
         found = mixed(self._share.request_s + means.own, means.waits, means.varying, percent)
@@ -212,18 +188,13 @@ class Steady:
     def tpot_percentile(self, percent: float, late: Array | None = None) -> Array:
         """Mean time between tokens that so many percent of the requests have at most. [s]
 
-        Parameters
-        ----------
-        percent
-            Which. [1]
-        late
-            What answers wait for before their first step, each value as often as the others, of
-            shape (values, loads); None where that is no time between tokens. [s]
-
-        Notes
-        -----
         A gamma distribution beyond steps without prompts for each length of an answer: long ones
         see the mean of many steps.
+
+        Args:
+            percent: Which. [1]
+            late: What answers wait for before their first step, each value as often as the others,
+                of shape (values, loads); None where that is no time between tokens. [s]
         """
         means, have = self._means, self._share.answers[self._share.answers > 0]
         if not len(have):
@@ -242,17 +213,12 @@ class Steady:
 def closed(share: Share, clients: Number) -> Steady:
     """Clients that send the next request when one is finished.
 
-    Parameters
-    ----------
-    share
-        Work of their requests: `share_of`.
-    clients
-        One number of them, or several. [1]
+    Args:
+        share: Work of their requests: `share_of`.
+        clients: One number of them, or several. [1]
 
-    Raises
-    ------
-    InputError
-        No clients.
+    Raises:
+        InputError: No clients.
     """
     number = np.atleast_1d(np.asarray(clients, dtype=float))
     if not (number >= 1).all():
@@ -266,27 +232,18 @@ def closed(share: Share, clients: Number) -> Steady:
 def arriving(share: Share, rate: Number, limit: Most | None = None) -> Steady:
     """Requests that come by themselves at a rate, their gaps exponential.
 
-    Parameters
-    ----------
-    share
-        Work of the requests: `share_of`; when they come is not looked at.
-    rate
-        One rate, or several. [1/s]
-    limit
-        The most that is served, where it is known already.
-
-    Raises
-    ------
-    InfeasibleError
-        There is one rate, and more come than can be served: there is no long run. Of several,
-        those are not `stable`.
-    InputError
-        A rate is not above 0.
-
-    Notes
-    -----
     The wait for the front end, which takes as long for every request, is that of M/D/1:
     λs²/(2(1 − λs)). Source: Pollaczek and Khinchine; Asmussen 2003, chapter VIII.
+
+    Args:
+        share: Work of the requests: `share_of`; when they come is not looked at.
+        rate: One rate, or several. [1/s]
+        limit: The most that is served, where it is known already.
+
+    Raises:
+        InfeasibleError: There is one rate, and more come than can be served: there is no long run.
+            Of several, those are not `stable`.
+        InputError: A rate is not above 0.
     """
     rates = np.atleast_1d(np.asarray(rate, dtype=float))
     if not ((rates > 0) & np.isfinite(rates)).all():

@@ -19,59 +19,35 @@ NEARLY: Final = 1.0 - 2.0**-6
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """A server of which nobody decodes, of shape (loads,).
-
-    Attributes
-    ----------
-    together
-        Prompts in a step. [1]
-    busy
-        Share of that time in which there is a prompt. [1]
-    step_s, each_s
-        A step, and what each of its prompts takes of it. [s]
-    """
+    """A server of which nobody decodes, of shape (loads,)."""
 
     together: Array
+    """Prompts in a step. [1]"""
     busy: Array
+    """Share of that time in which there is a prompt. [1]"""
     step_s: Array
     each_s: Array
+    """A step, and what each of its prompts takes of it. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """By load and by how many decode. [s]
-
-    Attributes
-    ----------
-    rest, line
-        Rest of a step that a prompt finds, and its wait for others.
-    square
-        Mean square of both. [s²]
-    fellows
-        Prompts that are in its step. [1]
-    used
-        Share of the room for prompts that is used. [1]
-    """
+    """By load and by how many decode. [s]"""
 
     rest: Array
     line: Array
+    """Rest of a step that a prompt finds, and its wait for others."""
     square: Array
+    """Mean square of both. [s²]"""
     fellows: Array
+    """Prompts that are in its step. [1]"""
     used: Array
+    """Share of the room for prompts that is used. [1]"""
 
 
 def open_loop(share: Share, most: Most, rate: Array) -> Means:
     """Means of an open loop.
 
-    Parameters
-    ----------
-    share, most
-        Work of requests, and the most that is served.
-    rate
-        Requests that come, below that, of shape (loads,). [1/s]
-
-    Notes
-    -----
     The number that decode is a queue with processor sharing, whose speed depends on how many there
     are: π(k) ∝ Π λ·m·S(j) / j, with S(j) the mean step of j. Prompts come and go much faster than
     sequences, so that at each j they are in the long run; but a sequence begins to decode when
@@ -81,6 +57,10 @@ def open_loop(share: Share, most: Most, rate: Array) -> Means:
     (Hayward). Sources: Kelly 1979, Reversibility and Stochastic Networks, chapter 3; Allen 1990,
     Probability, Statistics and Queueing Theory, section 5.4; Fredericks 1980, Bell System
     Technical Journal 59(6).
+
+    Args:
+        share, most: Work of requests, and the most that is served.
+        rate: Requests that come, below that, of shape (loads,). [1/s]
     """
     batches = _batches(share, most)
     lam, grid = rate[:, None], np.broadcast_to(batches, (len(rate), len(batches)))

@@ -12,16 +12,11 @@ from roofline.serving.static import CENTRAL
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """Absolute errors against the simulator, as shares. [1]
-
-    Attributes
-    ----------
-    median, p90
-        Of the loads that were compared.
-    """
+    """Absolute errors against the simulator, as shares. [1]"""
 
     median: float
     p90: float
+    """Of the loads that were compared."""
 
 
 ERRORS: Final[Mapping[str, Mapping[str, Error]]] = {
@@ -109,17 +104,12 @@ the mixes and servers of `ERRORS`, and as many with memory for 12 to 48 sequence
 def open_sd(name: str, load: Array) -> Array:
     """Log standard deviation of a mean in an open loop; nan where none is known. [1]
 
-    Parameters
-    ----------
-    name
-        Of `OPEN`.
-    load
-        Rate over that of saturation. [1]
-
-    Notes
-    -----
     That of a normal distribution with the same central 80 %, in a straight line between two loads.
     Source: `OPEN`.
+
+    Args:
+        name: Of `OPEN`.
+        load: Rate over that of saturation. [1]
     """
     half = np.interp(load, LOADS, OPEN[name])
     found: Array = np.where(load <= LOADS[-1], half, np.nan) / CENTRAL

@@ -19,54 +19,38 @@ LEAST: Final = 2.0**-60
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Steps of a batch while prompts come; all of one shape.
-
-    Attributes
-    ----------
-    loaded
-        φ. [1]
-    plain_s, loaded_s
-        A step that only decodes, and one with prompts. [s]
-    mean_s
-        For each step that may decode, prefill included. [s]
-    rest_s, rest_square
-        What is left of the step that somebody finds who comes at any time, and its mean square.
-        [s] [s²]
-    variance
-        Of ``mean_s``. [s²]
-    fixed_s, each_s
-        Of a step with prompts: what does not depend on how many there are, and what one adds. [s]
-    """
+    """Steps of a batch while prompts come; all of one shape."""
 
     loaded: Array
+    """φ. [1]"""
     plain_s: Array
     loaded_s: Array
+    """A step that only decodes, and one with prompts. [s]"""
     mean_s: Array
+    """For each step that may decode, prefill included. [s]"""
     rest_s: Array
     rest_square: Array
+    """What is left of the step that somebody finds who comes at any time, and its mean square.
+    [s] [s²]"""
     variance: Array
+    """Of ``mean_s``. [s²]"""
     fixed_s: Array
     each_s: Array
+    """Of a step with prompts: what does not depend on how many there are, and what one adds. [s]"""
 
 
 def pace(share: Share, batch: Array, beside: Array, x: Array, loaded: Array) -> Pace:
     """Steps at a load.
 
-    Parameters
-    ----------
-    share
-        Work of requests.
-    batch, beside
-        Sequences that decode in a step without prompts, and in one with them. [1]
-    x, loaded
-        Prompts for each step, and φ. [1]
-
-    Notes
-    -----
     The variance of tokens in a step is that of a Poisson number of prompts, and no more than where
     steps are full or empty. Kernels as long are no shorter than their launches L: on average
     E[max(T, L)] = L + (μ − L)·Φ(z) + σ·φ(z), z = (μ − L)/σ, as of a normal distribution. What
     is left of a step is E[S²] / 2·E[S], its square E[S³] / 3·E[S].
+
+    Args:
+        share: Work of requests.
+        batch, beside: Sequences that decode in a step without prompts, and in one with them. [1]
+        x, loaded: Prompts for each step, and φ. [1]
     """
     tokens, prompts = x * share.prompt / loaded, x / loaded
     plain = share.at(share.decode_s, batch)
@@ -104,12 +88,9 @@ def pace(share: Share, batch: Array, beside: Array, x: Array, loaded: Array) -> 
 def launched(kernels: Array, sd: Array, launch_s: float) -> tuple[Array, Array]:
     """Mean time of kernels no shorter than their launches, and how many are longer. [s] [1]
 
-    Parameters
-    ----------
-    kernels, sd
-        Mean and standard deviation of their time without that. [s]
-    launch_s
-        Time of all launches. [s]
+    Args:
+        kernels, sd: Mean and standard deviation of their time without that. [s]
+        launch_s: Time of all launches. [s]
     """
     if not launch_s:
         return kernels, np.ones_like(kernels)
@@ -123,8 +104,6 @@ def launched(kernels: Array, sd: Array, launch_s: float) -> tuple[Array, Array]:
 def coming(share: Share, batch: Array, x: Array) -> Array:
     """φ where prompts come by themselves (Poisson). [1]
 
-    Notes
-    -----
     1 − (1 − x/κ)·exp(−x·(c − 1/κ)): prompts that come in one step go together, and chunks of one
     prompt follow each other. In steps of their own y prompts come in each, x = y·exp(y).
     """
@@ -139,8 +118,6 @@ def coming(share: Share, batch: Array, x: Array) -> Array:
 def turning(share: Share, batch: Array, x: Array, running: Array) -> Array:
     """φ where the next prompt comes when a request ends. [1]
 
-    Notes
-    -----
     As `coming`, of a binomial number: each of those that run ends with the same probability. Where
     all are equally long, those that began together end together.
     """

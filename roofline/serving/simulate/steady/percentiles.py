@@ -16,17 +16,13 @@ FAR: Final = 40.0
 def mixed(shift: Array, mean: Array, variance: Array, percent: float) -> Array:
     """Percentile over requests, each with a gamma distribution beyond what is certain.
 
-    Parameters
-    ----------
-    shift, mean, variance
-        What is certain, mean beyond it, and its variance, of shape (requests, loads).
-    percent
-        Which. [1]
-
-    Notes
-    -----
     Where the mean of gamma distributions is that percentage: by Newton's steps, and by halving
     where these do not halve what is missing. Source: definition.
+
+    Args:
+        shift, mean, variance: What is certain, mean beyond it, and its variance, of shape
+            (requests, loads).
+        percent: Which. [1]
     """
     from roofline.special import gammainc, gammaln
 

@@ -18,28 +18,19 @@ ROUNDS: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """A server that never waits for requests.
-
-    Attributes
-    ----------
-    x
-        Prompts for each step. [1]
-    by_steps
-        Whether steps are full before all sequences run: it is bound by prefill.
-    requests_per_s
-        That it serves. [1/s]
-    """
+    """A server that never waits for requests."""
 
     x: float
+    """Prompts for each step. [1]"""
     by_steps: bool
+    """Whether steps are full before all sequences run: it is bound by prefill."""
     requests_per_s: float
+    """That it serves. [1/s]"""
 
 
 def most(share: Share) -> Most:
     """What a server serves when it never waits.
 
-    Notes
-    -----
     Of x prompts in each step, m·x sequences decode and (m + c)·x run. Steps are full at x = κ(m·x),
     sequences at (m + c)·x = those that run at once; the smaller x holds. Where prompts have steps
     of their own, only sequences limit it. Source: Little's law, in steps.
@@ -70,12 +61,9 @@ def _last(left: Callable[[Array], Array], share: Share) -> float:
 def last(left: Callable[[Array], Array], low: Array, high: Array) -> Array:
     """Numbers up to which something is left, of a shape like theirs.
 
-    Parameters
-    ----------
-    left
-        What is left at numbers of shape (sections, *that shape).
-    low, high
-        Between which they are looked for.
+    Args:
+        left: What is left at numbers of shape (sections, *that shape).
+        low, high: Between which they are looked for.
     """
     for _ in range(ROUNDS):
         ends = np.linspace(low, high, SECTIONS + 1)
@@ -87,31 +75,22 @@ def last(left: Callable[[Array], Array], low: Array, high: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Steps while so many sequences take turns.
-
-    Attributes
-    ----------
-    x, running, beside
-        Prompts for each step; sequences that run, and those that decode beside prompts. [1]
-    steps
-        What they take.
-    """
+    """Steps while so many sequences take turns."""
 
     x: Array
     running: Array
     beside: Array
+    """Prompts for each step; sequences that run, and those that decode beside prompts. [1]"""
     steps: Pace
+    """What they take."""
 
 
 def turn(share: Share, x: Array) -> Turn:
     """Steps where each request that ends is followed by the next one.
 
-    Parameters
-    ----------
-    share
-        Work of requests.
-    x
-        Prompts for each step; where fewer than one sequence would run, as of one. [1]
+    Args:
+        share: Work of requests.
+        x: Prompts for each step; where fewer than one sequence would run, as of one. [1]
     """
     x = np.maximum(x, 1.0 / np.maximum(share.stay(x * share.steps), LEAST))
     batch = x * share.steps

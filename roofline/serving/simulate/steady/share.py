@@ -25,78 +25,57 @@ CUTS: Final = 64
 
 @dataclass(frozen=True)
 class Share:
-    """Means over requests, and prices of steps at the context that they decode at on average.
-
-    Attributes
-    ----------
-    steps, prompt, output
-        Decode steps; tokens of a prompt and of an answer. [1] [token]
-    lengths, answers
-        Prompts and decode steps of some requests. [token] [1]
-    square, varying
-        Mean square of prompts, and the squared coefficient of variation of decode steps.
-        [token²] [1]
-    uniform
-        Whether all requests are equally long.
-    decode_first
-        Whether prompts go beside decode; else they have steps of their own.
-    most, lump
-        Sequences that run at once, as far as they are allowed and have memory; where that is
-        memory, how many of them one that takes as much as they do at random is like. [1]
-    batches
-        Points of the columns below, from 0 to ``most``. [1]
-    decode_s
-        A step that only decodes. [s]
-    beside_s
-        What decode adds to a step that prefills, without what is computed per token. [s]
-    chunk
-        Tokens of the longest chunk of a prompt; those of the longest prompt where none is cut.
-        [token]
-    cuts
-        Chunks of a prompt, mean of all. [1]
-    full
-        Prompts for which a step has room. [1]
-    attention_s
-        Attention of prompts for each of their tokens. [s]
-    others_s, slope_s
-        By new tokens, what is no attention; beyond the last, for each. [s]
-    head_s
-        By rows of logits. [s]
-    software_s, sequence_s, launch_s, token_s
-        Costs of the engine: of a step with prompts, and of each sequence that decodes in one; the
-        least time of such a step's kernels; of the front end for a token. [s]
-    request_s, serial_s
-        From a request's arrival to the queue of an idle server; of it, what the front end does for
-        one request after the other. [s]
-    """
+    """Means over requests, and prices of steps at the context that they decode at on average."""
 
     steps: float
     prompt: float
     output: float
+    """Decode steps; tokens of a prompt and of an answer. [1] [token]"""
     lengths: Array
     answers: Array
+    """Prompts and decode steps of some requests. [token] [1]"""
     square: float
     varying: float
+    """Mean square of prompts, and the squared coefficient of variation of decode steps.
+    [token²] [1]"""
     uniform: bool
+    """Whether all requests are equally long."""
     decode_first: bool
+    """Whether prompts go beside decode; else they have steps of their own."""
     most: int
     lump: float
+    """Sequences that run at once, as far as they are allowed and have memory; where that is
+    memory, how many of them one that takes as much as they do at random is like. [1]"""
     batches: Array
+    """Points of the columns below, from 0 to ``most``. [1]"""
     decode_s: Array
+    """A step that only decodes. [s]"""
     beside_s: Array
+    """What decode adds to a step that prefills, without what is computed per token. [s]"""
     chunk: Array
+    """Tokens of the longest chunk of a prompt; those of the longest prompt where none is cut.
+    [token]"""
     cuts: Array
+    """Chunks of a prompt, mean of all. [1]"""
     full: Array
+    """Prompts for which a step has room. [1]"""
     attention_s: Array
+    """Attention of prompts for each of their tokens. [s]"""
     others_s: Array
     slope_s: float
+    """By new tokens, what is no attention; beyond the last, for each. [s]"""
     head_s: Array
+    """By rows of logits. [s]"""
     software_s: float
     sequence_s: float
     launch_s: float
     token_s: float
+    """Costs of the engine: of a step with prompts, and of each sequence that decodes in one; the
+    least time of such a step's kernels; of the front end for a token. [s]"""
     request_s: float
     serial_s: float
+    """From a request's arrival to the queue of an idle server; of it, what the front end does for
+    one request after the other. [s]"""
 
     def at(self, column: Array, batch: Array) -> Array:
         """A column between two of its points."""
@@ -136,17 +115,13 @@ class Share:
 def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
     """Mean work of requests.
 
-    Parameters
-    ----------
-    given
-        Their lengths.
-    prices, server
-        Who serves them.
+    Args:
+        given: Their lengths.
+        prices, server: Who serves them.
 
-    Raises
-    ------
-    InputError
-        There are no requests, or there is no closed form: batches that nobody joins, prefixes.
+    Raises:
+        InputError: There are no requests, or there is no closed form: batches that nobody joins,
+            prefixes.
     """
     shared = server.sharing and len(given.hashes) > 0
     if server.policy in BATCHED or shared or server.recv_interval > 1 or server.hold_steps:
@@ -218,18 +193,13 @@ def _contexts(prompt: Array, steps: Array, window: int) -> tuple[float, float]:
 def sequences_at_once(given: Requests, server: Server, context: float) -> tuple[int, float]:
     """Sequences that run at once, and how uneven what they hold is: E[h²] / E[h]² in time. [1]
 
-    Parameters
-    ----------
-    given, server
-        Lengths, and who serves them.
-    context
-        Keys that a sequence sees in decode on average. [token]
-
-    Notes
-    -----
     A sequence holds memory for as long as it runs, so that those with long answers count more. The
     one that waits for memory leaves some free: half of what it needs, and what needs much waits
     more often.
+
+    Args:
+        given, server: Lengths, and who serves them.
+        context: Keys that a sequence sees in decode on average. [token]
     """
     limit = min(server.max_sequences, server.token_budget or UNLIMITED)
     stays = given.output.astype(float)

@@ -10,19 +10,13 @@ from roofline.serving.simulate.steady.share import Share
 def backlog(used: Array, variance: Array, room: Array) -> Array:
     """Steps that a prompt waits for those before it, beside decode. [1]
 
-    Parameters
-    ----------
-    used
-        Tokens that come in a full step, over its room. [1]
-    variance
-        Of the tokens that come. [token²]
-    room
-        Tokens of prompts in a step. [token]
-
-    Notes
-    -----
     V / 2(T − E) tokens of a queue that is served regularly, times exp(−2(1 − ρ) / 3ρ·c²) with
     c² = V / E². Source: Krämer and Langenbach-Belz 1976, 8th International Teletraffic Congress.
+
+    Args:
+        used: Tokens that come in a full step, over its room. [1]
+        variance: Of the tokens that come. [token²]
+        room: Tokens of prompts in a step. [token]
     """
     mean = np.maximum(used * room, LEAST)
     spread = np.maximum(variance, LEAST)
@@ -34,21 +28,15 @@ def backlog(used: Array, variance: Array, room: Array) -> Array:
 def ahead(share: Share, rate: Array, steps: Pace, full: Array) -> tuple[Array, Array]:
     """Wait for work before a prompt, and for those that end with it, in steps of their own. [s]
 
-    Parameters
-    ----------
-    share, steps
-        Work of requests, and steps while they come.
-    rate
-        Prompts that come. [1/s]
-    full
-        κ. [1]
-
-    Notes
-    -----
     A queue whose server is away for a decode step, or for what a step takes whatever is in it:
     W = λ·E[P²] / 2(1 − ρ) + E[V²] / 2·E[V]. What is in one step ends together: behind a prompt
     come those of the step that it found running, ρ·W / (1 + ρ). Source: Fuhrmann and Cooper 1985,
     Operations Research 33(5), for the server that is away.
+
+    Args:
+        share, steps: Work of requests, and steps while they come.
+        rate: Prompts that come. [1/s]
+        full: κ. [1]
     """
     used = np.minimum(rate * steps.each_s, 1.0 - 2.0**-10)
     away = steps.plain_s + steps.loaded * steps.fixed_s
@@ -65,14 +53,10 @@ def ahead(share: Share, rate: Array, steps: Pace, full: Array) -> tuple[Array, A
 def first_s(share: Share, batch: Array, fellows: Array) -> Array:
     """From its first step to its first token, by length of the prompt. [s]
 
-    Parameters
-    ----------
-    share
-        Work of requests.
-    batch
-        Sequences that decode, of shape (loads,). [1]
-    fellows
-        Other prompts in its last step, of the same shape. [1]
+    Args:
+        share: Work of requests.
+        batch: Sequences that decode, of shape (loads,). [1]
+        fellows: Other prompts in its last step, of the same shape. [1]
     """
     length = share.lengths[:, None]
     chunk, full = share.at(share.chunk, batch), share.at(share.full, batch)
