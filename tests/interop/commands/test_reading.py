@@ -1,6 +1,7 @@
 """What people write: short flags, older spellings, contradictions, flags that are not modelled."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from roofline.interop.commands import targets
 from roofline.interop.commands.reading import Read
 from roofline.interop.commands.served import Offloaded, Share, Speculation
 from roofline.schema import Document, parse_yaml
-from tests.interop.commands.serving import GIB
+from tests.interop.commands.serving import GIB, SITE, read_back
 
 YAML = """\
 tensor_parallel_size: 8
@@ -233,3 +234,22 @@ def test_the_first_server_of_a_script_is_read() -> None:
         "#!/bin/sh\nexport X=1\n# vllm serve no\nvllm serve m \\\n  -tp 2\n\nvllm bench serve\n"
     )
     assert read(script).served.layout == Layout(tp=2)
+
+
+@pytest.mark.parametrize(
+    ("told", "steps"),
+    [
+        ("{enable_balance: true, timeout_iters: 60, batching_wait_iters: 0}", 60),
+        ("{enable_balance: true}", 50),  # TensorRT-LLM documentation, AttentionDpConfig
+        ("{enable_balance: false, timeout_iters: 60}", 0),
+    ],
+)
+def test_prompts_wait_for_other_copies_of_attention_where_they_are_balanced(
+    told: str, steps: int
+) -> None:
+    text = f"{YAML}attention_dp_config: {told}\n"
+    served = read("trtllm-serve m --config x.yaml", x=text).served
+    assert served.dp_timeout_iters == steps
+    if steps:
+        written = targets.write("trtllm", replace(served, speculation=None), SITE)
+        assert read_back(written).served.dp_timeout_iters == steps
