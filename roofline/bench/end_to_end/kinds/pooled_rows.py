@@ -4,8 +4,8 @@
 are, as JSON in either of two spellings: ``{"num_workers": 1, "tp_size": 4, "attention_dp_size": 1,
 "moe_ep_size": 4}``, or ``{"num_workers": 1, "tp": 4, "ep": 4, "dp_attention": false}``, where the
 attention of ``tp`` devices is data-parallel or not. A throughput per GPU counts the devices that
-decode, as the source divides: by Little's law, clients · tokens / latency / throughput is the number
-of these within 8 % in four of five rows that have a latency.
+decode, as the source divides: by Little's law, clients · tokens / latency / throughput is the
+number of these within 8 % in four of five rows that have a latency.
 """
 
 import json
