@@ -292,7 +292,7 @@ def test_columns_are_near_the_closed_form() -> None:
     ("model", "asked", "median", "most"),
     [
         ("llama-3.1-8b", {"engine": "sglang"}, 0.01, 0.03),
-        ("llama-3.1-8b", {"engine": "trtllm"}, 0.01, 0.06),
+        ("llama-3.1-8b", {"engine": "trtllm"}, 0.01, 0.07),
         ("mixtral-8x7b", {"tp": 2}, 0.01, 0.11),
     ],
 )

@@ -219,7 +219,7 @@ def at_once(calibration: Calibration, gpu: Gpu, ops: Sequence[Op]) -> list[Measu
         return [each for each in told if not isinstance(each, RooflineError)]
     sorts: dict[Hashable, list[int]] = {}
     for place, op in enumerate(ops):
-        sorts.setdefault((_sort(op), _fixed(op)), []).append(place)
+        sorts.setdefault((op.name, _sort(op), _fixed(op)), []).append(place)
     out: list[Measured | None] = [None] * len(ops)
     for places in sorts.values():
         for place, price in zip(

@@ -162,10 +162,10 @@ def server(random: np.random.Generator, block: int) -> Server:
         host_tokens=int(random.choice([0, 60, 2**30])),
         swap_s_per_token=float(random.choice([0.0, 0.01])),
         recv_interval=int(random.choice([1, 1, 2, 7])),
-        hold_steps=int(random.choice([0, 0, 1, 3, 12])),
-        hold_prompts=int(random.choice([1, 2, 4])),
         stream_interval=int(random.choice([1, 1, 3])),
         cold=bool(random.random() < 0.3),
         sharing=sharing,
         tier_tokens=int(random.choice([0, 3 * block, 60, 2**30])) if sharing else 0,
+        hold_steps=int(random.choice([0, 0, 1, 3, 12])),
+        hold_prompts=int(random.choice([1, 2, 4])),
     )
