@@ -58,9 +58,9 @@ def test_what_no_question_has_or_none_can_do_without_is_a_type_error() -> None:
 
 def test_a_docstring_has_the_words_and_the_unit_of_a_parameter() -> None:
     told = inspect.getdoc(api.analyze) or ""
-    assert "\nprompt\n    Tokens of each prompt. [token]\n" in told
+    assert "\n    prompt: Tokens of each prompt. [token]\n" in told
     assert "One of ``flash``, ``naive``." in told
-    assert told.endswith("Raises\n------\nRooflineError\n    Anything the user can mend.")
+    assert told.endswith("\n\nRaises:\n    RooflineError: Anything the user can mend.")
 
 
 def test_a_question_may_state_a_parameter_anew() -> None:

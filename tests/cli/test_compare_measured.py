@@ -195,7 +195,7 @@ def test_a_threshold_that_is_missed_exits_with_1(capsys: Captured) -> None:
     code, out, err = ask(capsys, DATA / "vllm_serve.json", *HERE, "--fail-above", "1")
     assert code == 1
     assert "Summary" in out
-    assert "median error of TTFT is" in err
+    assert "median error of TPOT is" in err
     assert "above 1 %" in err
     code, _, err = ask(capsys, DATA / "vllm_serve.json", *HERE, "--fail-above", "99")
     assert (code, err) == (0, "")

@@ -298,5 +298,6 @@ def test_any_server_has_a_long_run(seed: int) -> None:
             assert (values >= 0).all(), name
         assert (steady.requests_per_s <= most * (1 + 1e-9)).all()
         assert ((steady.utilisation >= 0) & (steady.utilisation <= 1)).all()
-        assert (steady.ttft_percentile(50) <= steady.ttft_percentile(99)).all()
+        # Both are searched for, to nine digits.
+        assert (steady.ttft_percentile(50) <= steady.ttft_percentile(99) * (1 + 1e-9)).all()
         assert np.isfinite(steady.tpot_percentile(99)).all()
