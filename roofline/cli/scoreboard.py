@@ -77,7 +77,7 @@ def scoreboard(
 
 def _say_rows(rows: int) -> None:
     if rows >= MANY:
-        say(f"predicting {rows:,} rows, some twenty a second")
+        say(f"predicting {rows:,} rows, some fifty a second")
 
 
 def _print(result: Result, style: Format) -> None:
