@@ -23,6 +23,8 @@ from roofline.schema import parse_yaml, read
 CASES = int(os.environ.get("ROOFLINE_STRESS", "1000"))
 SEED = "roofline"
 SLOWEST_SECONDS = 0.25
+SLOWEST_LOOPS = 6.0
+"""The same in loops of `loop`, which slows down as a document does on a machine with other work."""
 LONGEST_MESSAGE = 2_000
 LOCATED = re.compile(r".+:\d+:\d+")
 SIZE_CAP = 1 << 20
@@ -205,12 +207,20 @@ def timed(kind: str, path: Path) -> tuple[float, Exception | None]:
     return time.process_time() - start, None
 
 
-def repeated(index: int, originals: list[tuple[str, str, bytes]], folder: Path) -> list[float]:
-    """CPU times of one case. [s]"""
+def loop() -> float:
+    """CPU time of a million additions: 42 ms where documents take 0.19 s at most. [s]"""
+    start, total = time.process_time(), 0
+    for number in range(10**6):
+        total += number * number
+    return time.process_time() - start
+
+
+def repeated(index: int, originals: list[tuple[str, str, bytes]], folder: Path) -> float:
+    """Least CPU time of one case, in loops beside it. [1]"""
     kind, suffix, content = mutate(index, originals)
     path = folder / f"document{suffix}"
     path.write_bytes(content)
-    return [timed(kind, path)[0] for _ in range(5)]
+    return min(timed(kind, path)[0] / loop() for _ in range(5))
 
 
 @pytest.mark.stress
@@ -241,16 +251,16 @@ def test_mutated_documents_are_read_or_refused_at_a_place_and_in_time(tmp_path: 
             if len(str(error)) + len(error.hint) > LONGEST_MESSAGE:
                 failures.append(f"{index}: long: {str(error)[:200]!r}, {error.hint[:200]!r}")
             f"{error} {error.hint}".encode()
-    # CPU time swings by half on a machine with other work: what was slow is measured again, later.
-    again = {index: min(repeated(index, originals, tmp_path)) for index in suspects}
+    # CPU time doubles on a machine with other work: what was slow is measured again, beside loops.
+    again = {index: repeated(index, originals, tmp_path) for index in suspects}
     report = (
         f"{CASES:,} documents: {dict(outcome)}; slowest {slowest * 1e3:.0f} ms (case {which}); "
-        f"over the limit, and best of five later [s]: {again}"
+        f"over the limit, and best of five in loops: {again}"
     )
     if folder := os.environ.get("ROOFLINE_STRESS_REPORT"):
         Path(folder).write_text(report + "\n" + "\n".join(failures))
     assert not failures, f"{report}\n" + "\n".join(failures[:20])
-    assert all(seconds <= SLOWEST_SECONDS for seconds in again.values()), report
+    assert all(loops <= SLOWEST_LOOPS for loops in again.values()), report
     assert min(outcome["accepted"], outcome["refused"]) >= CASES // 50, report
 
 
