@@ -58,11 +58,11 @@ class Check:
 
     name: str
     state: State
-    """What was looked at; ``"missing"`` may be fine, ``"wrong"`` is not."""
+    """Subject of the check, and its verdict; ``"missing"`` may be fine, ``"wrong"`` is not."""
     found: str
-    """What there is."""
+    """Findings."""
     hint: str = ""
-    """What to do about it, if anything."""
+    """Advice; empty where none is needed."""
 
 
 def doctor(gpu: str = "", *, engine: str = "vllm", need: Sequence[str] = ()) -> Result:

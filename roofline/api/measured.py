@@ -36,9 +36,9 @@ class Outcome:
     """A run, its scenario completed, with its prediction or the reason why there is none."""
 
     run: MeasuredRun
-    """What was measured."""
+    """Measured run."""
     found: Compared | None
-    """What was predicted; None where nothing was."""
+    """Prediction; None where there is none."""
     why: str = ""
     """Then, why not."""
 

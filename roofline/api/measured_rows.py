@@ -46,7 +46,7 @@ _PATH_ENDS: Final = (".json", ".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What options say in place of the files; None or empty where they say nothing."""
+    """Values of options that go before those of the files; None or empty where not given."""
 
     model: str = ""
     gpu: str = ""

@@ -251,7 +251,7 @@ class Calibrated(Formats, Engined):
 
 
 class Computed(Question):
-    """How layers of a network are run."""
+    """Options of how layers are run."""
 
     mla: Form = parameter("Form of latent attention; auto takes the faster one.", default="auto")
     routing: Routing = parameter(
@@ -260,7 +260,7 @@ class Computed(Question):
 
 
 class Overlapped(Question):
-    """How wires are used."""
+    """Options of communication."""
 
     overlap: float = parameter(
         "Share of the wires' time that is hidden behind compute, 0 to 1.", default=0.0, unit="1"
@@ -283,7 +283,7 @@ class Deployed(Calibrated, Computed, Rented):
 
 
 class Attended(Question):
-    """How attention is run and counted."""
+    """Options of attention, and of counting its work."""
 
     kv_cache: bool = parameter(
         "Keep keys and values, or recompute.", default=True, option="--kv-cache/--no-kv-cache"
@@ -295,7 +295,7 @@ class Attended(Question):
 
 
 class Ringed(Question):
-    """How context parallelism passes keys."""
+    """Option of how context parallelism passes keys."""
 
     ring_attention: bool = parameter(
         "Pass keys around under --cp, not gather them.", default=False, option="--ring-attention"
@@ -303,13 +303,13 @@ class Ringed(Question):
 
 
 class Chosen(Question):
-    """What the best layout is best for."""
+    """Objective of the best layout."""
 
     objective: Objective = parameter("What the best layout is best for.", default="latency")
 
 
 class Ranked(Question):
-    """What candidates are compared by."""
+    """Criteria that candidates are compared by."""
 
     rank: Literal["steady", "static"] = parameter(
         "``steady``: a prompt on an idle server, and a batch that is kept full; ``static``: a "
@@ -357,7 +357,7 @@ class Offered(Question):
 
 
 class Analysis(Subject, Staged, Batch, Deployed, Overlapped, Attended, Ringed, Chosen):
-    """What `roofline.analyze` is asked."""
+    """Parameters of `roofline.analyze`."""
 
     sequence_parallel: bool = parameter(
         "Sequence parallel: norms split by tokens over --tp.",
@@ -393,14 +393,14 @@ class Analysis(Subject, Staged, Batch, Deployed, Overlapped, Attended, Ringed, C
 
 
 class Layouts(Subject, Housed, Batch, Deployed, Overlapped, Attended, Ringed, Chosen, Ranked):
-    """What `roofline.layouts` is asked."""
+    """Parameters of `roofline.layouts`."""
 
     gpus: int = parameter("Devices in all.", default=8, unit="1")
     batch: int = parameter("Sequences decoded together in one replica.", default=16, unit="1")
 
 
 class Comparison(Batch, Deployed, Attended, Ranked):
-    """What `roofline.compare` is asked."""
+    """Parameters of `roofline.compare`."""
 
     model: str | Architecture = parameter(
         "Base: catalog name, hub id, config.json or YAML; - for stdin.",
@@ -450,7 +450,7 @@ class Comparison(Batch, Deployed, Attended, Ranked):
 
 
 class Pools(Subject, Housed, Batch, Deployed, Overlapped):
-    """What `roofline.disaggregate` is asked."""
+    """Parameters of `roofline.disaggregate`."""
 
     model: str | Architecture = parameter(
         "Catalog name, hub id, config.json or its folder; - for stdin.",
@@ -485,7 +485,7 @@ class Pools(Subject, Housed, Batch, Deployed, Overlapped):
 
 
 class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
-    """What `roofline.speculate` is asked."""
+    """Parameters of `roofline.speculate`."""
 
     model: str | Architecture = parameter(
         "The target: catalog name, hub id, config.json; - for stdin.",
@@ -527,7 +527,7 @@ class Drafting(Subject, Arranged, Batch, Deployed, Overlapped):
 
 
 class Paging(Subject, Arranged, Sequences, Calibrated):
-    """What `roofline.paging` is asked."""
+    """Parameters of `roofline.paging`."""
 
     samples: int = parameter("Answers to each prompt.", default=1, unit="1")
     page: int = parameter("Tokens of a page; 0 for the engine's.", default=0, unit="token")
@@ -541,7 +541,7 @@ class Paging(Subject, Arranged, Sequences, Calibrated):
 
 
 class Serving(Subject, Staged, Sequences, Formats, Tuned):
-    """What `roofline.serve_command` is asked."""
+    """Parameters of `roofline.serve_command`."""
 
     target: str = parameter(
         "What to write: ``vllm``, ``sglang``, ``trtllm``, ``llamacpp``; or ``k8s`` and "
@@ -584,7 +584,7 @@ class Serving(Subject, Staged, Sequences, Formats, Tuned):
 
 
 class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
-    """What `roofline.simulate` is asked."""
+    """Parameters of `roofline.simulate`."""
 
     rate: float | None = parameter("Requests a second, in an open loop.", default=None, unit="1/s")
     concurrency: int | None = parameter(
@@ -666,7 +666,7 @@ class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
 
 
 class Planning(Housed, Offered, Engined, Computed, Overlapped):
-    """What `roofline.plan` is asked."""
+    """Parameters of `roofline.plan`."""
 
     model: str | Architecture = parameter(
         "Catalog name, hub id, config.json or its folder; - for stdin.",
@@ -734,7 +734,7 @@ class Planning(Housed, Offered, Engined, Computed, Overlapped):
 
 
 class Measured(Question):
-    """What `roofline.compare_measured` is asked; None and empty for what the files say."""
+    """Parameters of `roofline.compare_measured`; None and empty for what the files say."""
 
     files: str | Path | Sequence[str | Path] = parameter(
         "What benchmarks wrote; .gz is unpacked.",

@@ -27,7 +27,7 @@ _TYPES: Final = {
     "Routing": Routing,
     "Sequence": Sequence,
 }
-"""What the annotations of parameters name."""
+"""Types that annotations of parameters name."""
 
 
 def question(

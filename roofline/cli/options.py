@@ -152,7 +152,7 @@ def _kind(name: str, hint: Any) -> Any:
         return StrEnum(name, {word.upper(): word for word in kinds})
     kind = next((each for each in kinds if get_origin(each) is Sequence), None)
     if kind is not None:
-        return list[get_args(kind)[0]] | None  # type: ignore[misc]
+        return list[get_args(kind)[0]] | None  # type: ignore[misc]  # made at run time, for Typer
     if get_origin(hint) is Sequence:
         return list[str] | None
     if str in kinds:

@@ -60,7 +60,7 @@ MODELOPT: Final = frozenset({"fp8", "nvfp4"})
 BY_LAYERS: Final = frozenset({"llama.cpp"})
 """Engines that give each device whole layers unless told otherwise."""
 UNDATED: Final = "undated"
-"""How settings that several servers agree on begin to say where they are from."""
+"""First word of the source of settings that several servers agree on."""
 LATEST: Final = "999.0"
 """Later than any release."""
 CUTTING: Final = frozenset({"vllm", "sglang"})

@@ -9,7 +9,7 @@ from roofline.errors import InputError
 
 
 def said(record: Mapping[str, Any], name: str) -> str:
-    """What a column says; empty where it says nothing."""
+    """Text of a column; empty where it says nothing."""
     value = record.get(name)
     return "" if value is None or value != value else str(value).strip()
 

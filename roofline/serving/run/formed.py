@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from roofline.serving.objectives import spread
 from roofline.serving.simulate.drafting import in_rounds
-from roofline.serving.simulate.server import BATCHED
-from roofline.serving.simulate.steady import ERRORS, arriving, share_of
+from roofline.serving.simulate.steady import ERRORS, arriving, lacking, share_of
 from roofline.units import show, significant
 
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ def formed(run: "Run") -> str:
         run: What was simulated. Of a closed loop nothing is said: its run begins with a burst.
     """
     fleet, requests = run.fleet, run.requests
-    shared = fleet.server.sharing and len(requests.hashes) > 0
-    if fleet.server.policy in BATCHED or shared or not run.load.rate:
+    if not run.load.rate or lacking(requests, fleet.server):
         return ""
     if fleet.drafting is not None:
         requests = in_rounds(requests, fleet.drafting)

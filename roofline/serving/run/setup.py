@@ -98,7 +98,7 @@ def server_of(
         reservation=engine.reservation,
         preemption=asked.preemption,
         recv_interval=asked.recv_interval,
-        hold_steps=asked.dp_timeout_iters if groups > 1 else 0,
+        hold_steps=asked.dp_timeout_iters,
         hold_prompts=until_all_have_one(groups),
         stream_interval=asked.stream_interval,
         cold=asked.cold,

@@ -156,6 +156,14 @@ def test_settings_of_the_server_and_lengths_are_read_where_a_source_has_them() -
     assert one(length_low=0.5).lengths == (0.5, 1.0)
 
 
+def test_a_limit_below_the_clients_is_another_servers_where_the_day_is_not_known() -> None:
+    guessed = "undated: what the configurations with this image agree on"
+    told = {"mode": "steady_concurrency", "batch": 256, "max_num_seqs": 128}
+    assert one(**told).max_sequences == 128
+    assert one(**told, settings_match=guessed).max_sequences == 0
+    assert one(**{**told, "batch": 128}, settings_match=guessed).max_sequences == 128
+
+
 def test_an_engine_that_does_not_cut_answers_may_go_beyond_the_context() -> None:
     assert one(model="GPTJ 6B", engine="trtllm", isl=2048).isl == 2048
 

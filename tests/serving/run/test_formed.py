@@ -31,3 +31,6 @@ def test_nothing_is_said_where_it_does_not_hold() -> None:
     shared = replace(run.fleet, server=replace(run.fleet.server, sharing=True))
     assert not formed(replace(run, requests=blocks, fleet=shared))
     assert formed(replace(run, fleet=shared))
+    server = run.fleet.server
+    for other in (replace(server, recv_interval=10), replace(server, hold_steps=60)):
+        assert not formed(replace(run, fleet=replace(run.fleet, server=other)))

@@ -40,7 +40,7 @@ FLAGS: Final = (
     r"num_nextn_predict_layers[ =:]+(\d+)",
     r"num[-_]speculative[-_]tokens[\"']?[ =:]+(\d+)",
 )
-"""How SGLang, TensorRT-LLM, and vLLM and ATOM are told how many tokens to draft in a row."""
+"""Flags of SGLang, TensorRT-LLM, and vLLM and ATOM for the number of tokens drafted in a row."""
 FIRST: Final = "ttft_s"
 """Metric that no accepted token changes."""
 USUAL: Final = "deepseek-v3"

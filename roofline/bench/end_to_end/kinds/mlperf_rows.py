@@ -77,7 +77,7 @@ RELEASES: Final[Mapping[str, str]] = {
 }
 """Release of TensorRT-LLM that was there when a round's results were due. Assumed."""
 TENSORRT: Final = "TensorRT"
-"""What notes call the engine where the column leaves it open."""
+"""Words of notes for the engine, where the column leaves it open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class Prediction:
     network: str
     """Profile of its engine, and kind of its network."""
     basis: str
-    """How it is known, one sentence."""
+    """Sentence about how it is known."""
 
 
 class ApartRow(Protocol):
@@ -42,7 +42,7 @@ class ApartRow(Protocol):
 
     @property
     def group(self) -> Hashable:
-        """What rows share that are priced by the same tables."""
+        """Key that rows share which the same tables price."""
 
     def predict(self, logs: Array, spreads: Spreads) -> Prediction:
         """Prediction by constants of engines, and their spreads.

@@ -1,4 +1,4 @@
-"""Which kind a measured row is, and predictions of rows that no plain server served."""
+"""Kind of a measured row, and predictions of rows that no plain server served."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ READERS: Final[Mapping[str, Callable[[int, Mapping[str, Any]], ApartRow]]] = {
     drafted_rows.KIND: drafted_rows.drafted_row,
     **dict.fromkeys(mlperf_rows.MODES, mlperf_rows.mlperf_row),
 }
-"""What reads a row of each kind that is predicted apart."""
+"""Readers of rows, by kind that is predicted apart."""
 MANY: Final = 50
 """Rows from which on more than one process predicts them. [1]"""
 _JOB: list[tuple[Array, Spreads]] = []

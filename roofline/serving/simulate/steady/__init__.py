@@ -3,6 +3,16 @@
 from roofline.serving.simulate.steady.closed_form import Steady, arriving, closed
 from roofline.serving.simulate.steady.errors import ERRORS, Error
 from roofline.serving.simulate.steady.saturation import most
-from roofline.serving.simulate.steady.share import Share, share_of
+from roofline.serving.simulate.steady.share import Share, lacking, share_of
 
-__all__ = ["ERRORS", "Error", "Share", "Steady", "arriving", "closed", "most", "share_of"]
+__all__ = [
+    "ERRORS",
+    "Error",
+    "Share",
+    "Steady",
+    "arriving",
+    "closed",
+    "lacking",
+    "most",
+    "share_of",
+]

@@ -112,6 +112,17 @@ class Share:
         return self.at(self.cuts, batch)
 
 
+def lacking(given: Requests, server: Server) -> str:
+    """Reason that a server has no closed form for requests, as a noun; empty where it has one."""
+    if server.hold_steps:
+        return "prompts that wait for others"
+    if server.recv_interval > 1:
+        return f"a look at arrivals every {server.recv_interval} steps"
+    if server.sharing and len(given.hashes) > 0:
+        return "shared prefixes"
+    return f"{server.policy} batches" if server.policy in BATCHED else ""
+
+
 def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
     """Mean work of requests.
 
@@ -120,16 +131,9 @@ def share_of(given: Requests, prices: StepPrices, server: Server) -> Share:
         prices, server: Who serves them.
 
     Raises:
-        InputError: There are no requests, or there is no closed form: batches that nobody joins,
-            prefixes.
+        InputError: There are no requests, or there is no closed form.
     """
-    shared = server.sharing and len(given.hashes) > 0
-    if server.policy in BATCHED or shared or server.recv_interval > 1 or server.hold_steps:
-        what = "shared prefixes" if shared else f"{server.policy} batches"
-        if server.recv_interval > 1:
-            what = f"a look at arrivals every {server.recv_interval} steps"
-        if server.hold_steps:
-            what = "prompts that wait for others"
+    if what := lacking(given, server):
         raise InputError(f"there is no closed form for {what}", hint="simulate it")
     if not len(given):
         raise InputError("there are no requests", hint="give at least one")
