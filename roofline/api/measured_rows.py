@@ -224,7 +224,7 @@ def row(run: MeasuredRun) -> dict[str, Any]:
         "version": told.engine_version,
         "gpu": told.gpu,
         "model": told.model,
-        "family": told.source,
+        "family": told.source or run.format,
         "mode": MODES[told.load],
         "n_gpus": told.gpus,
         "tp": told.tp,

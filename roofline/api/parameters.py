@@ -602,6 +602,14 @@ class Simulation(Subject, Offered, Parallel, Deployed, Overlapped):
     prompt_pool: int | None = parameter(
         "Different prompts that are sent in turn, so prefixes hit.", default=None, unit="1"
     )
+    harness: str = parameter(
+        "Benchmark whose clients, rounds, lengths and prompts are taken: inferencex, aiperf…; "
+        "other options go first.",
+        text="Benchmark of the catalog whose clients, rounds, spread of lengths and pool of "
+        "prompts are taken where nothing else says them.",
+        default="",
+        completes="harnesses",
+    )
     policy: Policy | None = parameter(
         "How steps are filled; else as the engine does.", default=None
     )

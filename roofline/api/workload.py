@@ -13,6 +13,7 @@ from roofline.serving.traffic import arrivals as arriving
 from roofline.serving.traffic.columns import at_rate, check_rate, in_blocks, mean_rate
 from roofline.serving.traffic.draw import draw
 from roofline.serving.traffic.files import traffic_named
+from roofline.serving.traffic.harnesses import Harness, harness_named
 from roofline.serving.traffic.lengths import Constant, Lengths, said, spelled, spread
 from roofline.serving.traffic.traffic import Traffic, offered_rate
 from roofline.units import counted, show
@@ -43,6 +44,7 @@ class Wanted:
     length_spread: float | None = None
     ramp_s: float | None = None
     prompt_pool: int | None = None
+    harness: str = ""
 
 
 def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tuple[str, ...]]:
@@ -76,11 +78,15 @@ def drawn(wanted: Wanted, seed: int, page: int) -> tuple[Requests, Load, str, tu
         statistic=traffic.statistic,
         ramp_s=traffic.ramp_s,
     )
-    return made, load, traffic.slo, (WAVES,) if traffic.waves else ()
+    notes = (harness_named(wanted.harness).words,) if wanted.harness else ()
+    return made, load, traffic.slo, (*notes, WAVES) if traffic.waves else notes
 
 
 def changed(wanted: Wanted) -> Traffic:
     """The workload with the changes that were asked for."""
+    how = harness_named(wanted.harness) if wanted.harness else None
+    if how is not None:
+        wanted = _driven(wanted, how)
     named = wanted.workload or ("" if wanted.prompt or wanted.output else DEFAULT)
     if isinstance(named, Traffic):
         traffic = named
@@ -97,6 +103,14 @@ def changed(wanted: Wanted) -> Traffic:
         traffic = replace(traffic, prompt=_lengths(wanted.prompt))
     if wanted.output is not None:
         traffic = replace(traffic, output=_lengths(wanted.output))
+    if how is not None:
+        traffic = replace(traffic, statistic=how.statistic)
+    if how is not None and wanted.length_spread is None:
+        prompt, output = (
+            how.around(each.tokens) if isinstance(each, Constant) else each
+            for each in (traffic.prompt, traffic.output)
+        )
+        traffic = replace(traffic, prompt=prompt, output=output)
     if wanted.length_spread is not None:
         prompt, output = (
             spread(each, wanted.length_spread) for each in (traffic.prompt, traffic.output)
@@ -116,6 +130,27 @@ def changed(wanted: Wanted) -> Traffic:
         raise InputError(f"{wanted.requests} requests", hint="send 1 or more")
     warmup = traffic.warmup if wanted.warmup is None else wanted.warmup
     return replace(traffic, requests=requests, warmup=warmup)
+
+
+def _driven(wanted: Wanted, how: Harness) -> Wanted:
+    """A load with what a harness says where nothing else does."""
+    clients = wanted.concurrency
+    if clients is None and wanted.rate is None:
+        clients = how.clients or None
+        if clients is None:
+            raise InputError(
+                f"{how.name} has as many clients as it is told",
+                hint="give --concurrency, or --rate for an open loop",
+            )
+    sent = how.requests if clients is None else max(round(how.sent(clients)), 1)
+    return replace(
+        wanted,
+        concurrency=clients,
+        cv=how.cv if wanted.cv is None and clients is None else wanted.cv,
+        requests=wanted.requests or sent or None,
+        ramp_s=how.ramp_s or None if wanted.ramp_s is None and clients else wanted.ramp_s,
+        prompt_pool=how.pool or None if wanted.prompt_pool is None else wanted.prompt_pool,
+    )
 
 
 def _lengths(asked: int | str | Lengths) -> Lengths:
@@ -161,6 +196,7 @@ def _recorded(wanted: Wanted, page: int) -> tuple[Requests, Load, str, tuple[str
             "--length-spread": wanted.length_spread is not None,
             "--ramp-up": wanted.ramp_s is not None,
             "--prompt-pool": wanted.prompt_pool is not None,
+            "--harness": bool(wanted.harness),
         },
     )
     if wanted.requests is not None and wanted.requests < 1:

@@ -30,6 +30,11 @@ def workloads(incomplete: str) -> list[str]:
     return _starting(incomplete, shipped("scenarios") / "workloads")
 
 
+def harnesses(incomplete: str) -> list[str]:
+    """Harnesses of the catalog."""
+    return _starting(incomplete, shipped("hwspecs") / "harnesses")
+
+
 def scenarios(incomplete: str) -> list[str]:
     """Scenarios of the catalog."""
     return _starting(incomplete, shipped("scenarios"))

@@ -19,7 +19,7 @@ from roofline.units import counted
 @options.takes(
     Simulation,
     "model gpu workload trace rate cv concurrency prompt output requests warmup "
-    "length_spread ramp_up prompt_pool slo seed policy first max_sequences token_budget "
+    "length_spread ramp_up prompt_pool harness slo seed policy first max_sequences token_budget "
     "timeout preemption recv_interval stream_interval dp_timeout_iters cold contiguous "
     "prefix_caching host_cache draft acceptance draft_length node gpus layout tp pp ep dp cp "
     "weights kv engine calibration profile mla routing_skew expert_loads overlap cuda_graphs "

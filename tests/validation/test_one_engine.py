@@ -5,6 +5,7 @@ import numpy as np
 import roofline
 from roofline.bench.end_to_end import replay
 from roofline.bench.end_to_end.cases import read
+from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.predicting import prepared
 from roofline.bench.engine_profiles import shipped_profile
 from tests.validation.measurements import FOLDER, needs
@@ -18,7 +19,7 @@ def test_simulate_told_a_measured_row_gives_what_is_compared_with_it() -> None:
     import pandas as pd
 
     frame = pd.read_csv(ROWS, low_memory=False)
-    chosen = (frame["quality"] == "ok") & (frame["mode"] == replay.CLOSED)
+    chosen = (frame["quality"] == "ok") & (frame["mode"] == CLOSED)
     found, refused = prepared(read(frame[chosen].reset_index(drop=True))[0])
     assert len(found) > 1500
     assert not refused

@@ -137,6 +137,8 @@ class Row:
     dp_timeout_iters: int = 0
     """Steps that prompts wait at most until every copy of attention has one; 0 where they do not.
     [1]"""
+    date: str = ""
+    """Day of the run, as ``2026-01-21``; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +259,7 @@ def row_of(place: int, record: Mapping[str, Any]) -> Row:
         int(number(record, "stream_interval", 1.0)),
         word(record, "ttft_stat", ("mean", "median")) == "median",
         int(number(record, "attention_dp_timeout_iters", 0.0)),
+        said(record, "date"),
     )
 
 

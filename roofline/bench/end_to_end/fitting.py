@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from roofline.bench.end_to_end import engines
 from roofline.bench.end_to_end.cases import contradicted
+from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.engines import CONSTANTS, KERNELS, PROFILES
 from roofline.bench.end_to_end.metrics import NAMES, PLACE, predictions_at
-from roofline.bench.end_to_end.replay import CLOSED, FULL, Known
+from roofline.bench.end_to_end.replay import FULL, Known
 from roofline.cost.work import Array
 
 Integers = NDArray[np.int64]

@@ -21,7 +21,7 @@ import numpy as np
 
 from roofline.bench.end_to_end.cases import Row
 from roofline.bench.end_to_end.deploying import deployment
-from roofline.bench.end_to_end.driving import traffic_of, waiting_clients
+from roofline.bench.end_to_end.driving import CLOSED, traffic_of, waiting_clients
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile, kind_of
 from roofline.cost.work import Array
@@ -37,7 +37,6 @@ from roofline.serving.simulate.served import Served
 from roofline.serving.simulate.server import Server
 from roofline.serving.traffic.draw import draw
 
-CLOSED: Final = "steady_concurrency"
 OPEN: Final = "steady_rate"
 FULL: Final = frozenset({"offline_max", "sharegpt_max"})
 SINGLE: Final = FULL | {CLOSED, OPEN}

@@ -1,4 +1,4 @@
-"""Readings of clients: a row says it, else its source, else rows of the same engine."""
+"""Readings of clients: a row says it, else the harness of its source or its engine."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.bench.end_to_end.driving import Reading, reading, traffic_of, waiting_clients
+from roofline.bench.end_to_end.cases import Row
+from roofline.bench.end_to_end.driving import driver, reading, traffic_of, unsure, waiting_clients
 from roofline.bench.end_to_end.replay import known
 from roofline.cost.engine_costs import NO_ENGINE
 from roofline.serving.traffic.arrivals import Bursty, Closed, Even, Poisson
@@ -15,6 +16,11 @@ from tests.bench.end_to_end.synthetic import CASE, lawful, row
 
 SILENT: dict[str, Any] = {"lengths": None}
 LATER = replace(CASE, engine="trtllm")
+
+
+def said(asked: Row) -> tuple[float, float, float]:
+    how = reading(asked)
+    return how.rounds, how.shortest, how.longest
 
 
 def test_lengths_are_drawn_as_the_source_draws_them_and_always_alike() -> None:
@@ -34,8 +40,8 @@ def test_equal_lengths_are_the_nominal_ones_and_never_empty() -> None:
 
 
 def test_a_source_decides_how_clients_are_driven_before_the_engine_does() -> None:
-    assert reading(row(family="inferencemax", **SILENT)) == Reading(10.0, 0.8, 1.0)
-    assert reading(row(family="elsewhere", **SILENT)) == Reading(10.0, 0.97, 1.03)
+    assert said(row(family="inferencemax", **SILENT)) == (10.0, 0.8, 1.0)
+    assert said(row(family="elsewhere", **SILENT)) == (10.0, 0.97, 1.03)
     stranger = replace(CASE, engine="unknown")
     assert reading(row(case=stranger, **SILENT)) == reading(row(**SILENT))
 
@@ -45,9 +51,17 @@ def test_a_row_decides_before_its_source_does() -> None:
     assert (how.rounds, how.shortest, how.longest) == (5.0, 0.7, 1.3)
     assert reading(row(spread=7.0, **SILENT)).shortest > 0
     source = row(family="inferencemax", batch=4.0, requests=20.0)
-    spread = replace(source, spread=0.3, lengths=None)
-    assert reading(spread) == Reading(5.0, 0.8, 1.0)
-    assert reading(replace(source, lengths=(0.5, 0.9))) == Reading(5.0, 0.5, 0.9)
+    assert said(replace(source, lengths=None)) == (5.0, 0.8, 1.0)
+    assert said(replace(source, spread=0.3, lengths=None)) == (5.0, 0.7, 1.3)
+    assert said(replace(source, lengths=(0.5, 0.9))) == (5.0, 0.5, 0.9)
+
+
+def test_a_harness_that_changed_is_read_by_the_day() -> None:
+    asked = row(family="inferencemax", **SILENT)
+    assert driver(asked).name == driver(replace(asked, date="2026-01-21")).name == "inferencex"
+    before = driver(replace(asked, date="2026-01-20"))
+    assert before.name == "inferencemax"
+    assert (before.warmup_requests, driver(asked).warmup_rounds) == (1, 2.0)
 
 
 def test_prompts_of_the_labs_template_come_again() -> None:
@@ -56,6 +70,9 @@ def test_prompts_of_the_labs_template_come_again() -> None:
     assert (traffic.pool, traffic.requests) == (100, 320)
     assert (traffic.prompt, traffic.output) == (Constant(2000), Constant(100))
     older = replace(asked, isl=2048.0)
+    assert (unsure(asked), unsure(older), unsure(replace(asked, mode="static_batch"))) == (
+        True, False, False,
+    )  # fmt: skip
     assert (traffic_of(older).pool, traffic_of(older).prompt) == (0, Uniform(1987, 2109))
     assert traffic_of(replace(asked, requests=32.0)).requests == 32
     again = known(asked).served(known(asked).prices(NO_ENGINE))

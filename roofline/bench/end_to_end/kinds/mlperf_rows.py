@@ -22,6 +22,7 @@ import numpy as np
 from roofline.bench.end_to_end import naming
 from roofline.bench.end_to_end.cases import Row, row_of
 from roofline.bench.end_to_end.deploying import deployment
+from roofline.bench.end_to_end.driving import CLOSED
 from roofline.bench.end_to_end.held_out import Spreads
 from roofline.bench.end_to_end.kinds.mlperf_datasets import (
     DATASETS,
@@ -35,7 +36,7 @@ from roofline.bench.end_to_end.kinds.mlperf_datasets import (
 from roofline.bench.end_to_end.kinds.prediction import Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import number, said
-from roofline.bench.end_to_end.replay import CLOSED, SEED, Known, throughput
+from roofline.bench.end_to_end.replay import SEED, Known, throughput
 from roofline.cost.weights import weight_bytes
 from roofline.cost.work import Array
 from roofline.errors import InfeasibleError, InputError

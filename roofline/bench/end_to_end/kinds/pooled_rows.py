@@ -16,12 +16,12 @@ from functools import cached_property
 from typing import Any, Final
 
 from roofline.bench.end_to_end.cases import Row, row_of
-from roofline.bench.end_to_end.driving import waiting_clients
+from roofline.bench.end_to_end.driving import CLOSED, waiting_clients
 from roofline.bench.end_to_end.held_out import Spreads
 from roofline.bench.end_to_end.kinds.prediction import Prediction, wider
 from roofline.bench.end_to_end.metrics import profile_of
 from roofline.bench.end_to_end.record import number, said
-from roofline.bench.end_to_end.replay import CLOSED, Known, known, request_metrics
+from roofline.bench.end_to_end.replay import Known, known, request_metrics
 from roofline.cost.work import Array
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
