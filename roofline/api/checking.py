@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import roofline
-from roofline.bench.calibrations import AUTO, calibration_of
+from roofline.bench.calibrations import calibration_of
 from roofline.bench.gpu import nvml
 from roofline.bench.gpu.environment import WHEELS, installed, require_device
 from roofline.bench.gpu.sku import called
@@ -16,6 +16,7 @@ from roofline.bench.own import folders
 from roofline.bench.profile_file import load
 from roofline.content import Folder, home, shipped
 from roofline.cost.calibration.pricing import GpuCalibration
+from roofline.cost.measured import AUTO
 from roofline.errors import MissingEnvironmentError, RooflineError
 from roofline.hardware.catalog import gpu as gpu_named
 from roofline.hardware.catalog import gpu_names

@@ -19,8 +19,9 @@ from roofline.api.simulation import USUAL_DRAFT, check_decodes, check_undrafted
 from roofline.api.speculation import draft_of, rates_of
 from roofline.api.steps import with_steps
 from roofline.api.workload import Wanted, drawn
-from roofline.bench.calibrations import AUTO, engine_misses
+from roofline.bench.calibrations import engine_misses
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import AUTO
 from roofline.errors import InputError, MissingRateError, RooflineError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.machine import Gpu

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from roofline.api.setting import default_format, deployed, network_of, options_of
-from roofline.bench.calibrations import NONE
 from roofline.cost.deployment import Deployment
+from roofline.cost.measured import NONE
 from roofline.cost.memory import Memory, budget
 from roofline.cost.offload import Offload
 from roofline.cost.stages import different, pipeline

@@ -14,9 +14,9 @@ from roofline.api.parameters import (
     Question,
     shared,
 )
-from roofline.bench.calibrations import NONE, calibration_of, joined
 from roofline.cost.deployment import Deployment, Options
 from roofline.cost.layout import SINGLE, Layout, parse
+from roofline.cost.measured import NONE, Calibration
 from roofline.cost.offload import KEPT, Offload
 from roofline.errors import InputError, LayoutError
 from roofline.hardware import catalog as hardware
@@ -270,8 +270,17 @@ def deployed(
         layout=layout,
         options=options or Options(),
         offload=offload,
-        calibration=calibration_of(calibration, device, engine, switched=joined(node)),
+        calibration=_calibration(calibration, device, engine, node),
     )
+
+
+def _calibration(asked: str, gpu: Gpu, engine: str, node: Node) -> Calibration | None:
+    """As `roofline.bench.calibrations.calibration_of`, whose forms take long to import."""
+    if asked == NONE:
+        return None
+    from roofline.bench.calibrations import calibration_of, joined
+
+    return calibration_of(asked, gpu, engine, switched=joined(node))
 
 
 def deployed_as(

@@ -12,9 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from roofline.api.lanes import Lanes
-from roofline.bench.calibrations import AUTO, NONE, own_files
+from roofline.bench.calibrations import own_files
 from roofline.bench.engine_profiles import shipped_profile
 from roofline.bench.own import find
+from roofline.cost.measured import AUTO, NONE
 from roofline.errors import InputError
 from roofline.hardware.catalog import gpu
 from roofline.hardware.engine import engine

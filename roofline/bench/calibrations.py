@@ -24,6 +24,7 @@ from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.kernels import processor
 from roofline.cost.kernels.catalog import FORMS
+from roofline.cost.measured import AUTO, NONE, USUAL
 from roofline.errors import InputError
 from roofline.hardware.engine import engine as engine_named
 from roofline.hardware.engine import engine_names
@@ -52,9 +53,6 @@ SAME: Final[Mapping[str, tuple[str, str]]] = {
 Products in fp8 are measured without the conversion of their inputs, and stand for none. Where two
 stand for the same, the first is taken: engines run what PyTorch does."""
 ORDER: Final = {name: place for place, name in enumerate(SAME)}
-AUTO: Final = "auto"
-USUAL: Final = "usual"
-NONE: Final = "none"
 
 
 def calibration_of(

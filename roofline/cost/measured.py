@@ -1,14 +1,20 @@
 """What a calibration says of an operator, and who may say it."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from roofline.cost.calibration.kernel import Found
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.work import Number, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
+if TYPE_CHECKING:
+    from roofline.cost.calibration.kernel import Found
+
+AUTO: Final = "auto"
+USUAL: Final = "usual"
+NONE: Final = "none"
+"""Names of calibrations: see `roofline.bench.calibrations.calibration_of`."""
 DATASHEET: Final = float(BASES.index("datasheet"))
 UNMEASURED: Final = 0.3
 """Log standard deviation of an operator that is priced at datasheet rates beside others that were
@@ -25,7 +31,7 @@ class Measured:
     """Standard deviation of its logarithm. [1]"""
     basis: Number
     """Index into `roofline.table.BASES`: the worst of what it rests on."""
-    found: Found | None = None
+    found: "Found | None" = None
     """The fit that tells it; None where the time is part of another operator's."""
     assumed: str = ""
     """Why the fit may not be of this kernel, in words; empty where it is."""

@@ -36,8 +36,13 @@ def distinct(values: NDArray[Scalar]) -> NDArray[Scalar]:
     [1.0, 3.0]
     """
     ordered = np.sort(values)
-    found: NDArray[Scalar] = ordered[np.append(True, ordered[1:] > ordered[:-1])]
+    found: NDArray[Scalar] = ordered[np.append(True, ordered[1:] > ordered[:-1])[: len(ordered)]]
     return found
+
+
+def union(*values: NDArray[Scalar]) -> NDArray[Scalar]:
+    """Values that any of the arrays has, in order, each once."""
+    return distinct(np.concatenate(values))
 
 
 def plus(a: Number, b: Number) -> Number:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from roofline.cost.calibration.kernel import Label
 from roofline.cost.memory import kv_bytes_per_sequence
 from roofline.cost.moe import touched
 from roofline.cost.stages import pipeline
@@ -15,6 +14,7 @@ from roofline.serving.static import Phases, StaticBatch, phases, priced
 from roofline.units import show, show_binary
 
 if TYPE_CHECKING:
+    from roofline.cost.calibration.kernel import Label
     from roofline.serving.steady import SteadyState
 
 FORMS: Final = ("expanded", "absorbed")
@@ -156,7 +156,7 @@ def _grounds(batch: StaticBatch) -> list[str]:
     return out
 
 
-def _mine(used: Iterable[Label]) -> list[str]:
+def _mine(used: "Iterable[Label]") -> list[str]:
     """Which kernels are the user's own, and which are shipped."""
     own = sorted({label.mine for label in used if label.mine})
     if not own:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.work import Array, distinct
+from roofline.cost.work import Array, distinct, union
 from roofline.model.architecture import Architecture, Attention
 
 PER_OCTAVE: Final = 8
@@ -97,7 +97,7 @@ def context_nodes(
     if not bends:
         return points
     found = np.concatenate(bends)
-    return np.union1d(points, found[(found > points[0]) & (found < points[-1])])
+    return union(points, found[(found > points[0]) & (found < points[-1])])
 
 
 def answer_nodes(

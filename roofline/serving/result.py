@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from roofline.cost.calibration.kernel import Found
 from roofline.cost.measured import Measured
 from roofline.cost.work import distinct
 from roofline.errors import RooflineError
@@ -19,6 +18,9 @@ from roofline.serving.static import CENTRAL, OpTime, StaticBatch, micro
 from roofline.serving.static_columns import StaticBatches, static_batches
 from roofline.serving.steady import steady_state
 from roofline.table import Result, Table, table, units_of
+
+if TYPE_CHECKING:
+    from roofline.cost.calibration.kernel import Found
 
 SOFTWARE: Final = "scheduling, sampling, launches: fitted to serving measured end to end"
 UNMEASURED: Final = "nothing like it was measured: the least that published rates allow"
@@ -81,7 +83,7 @@ def _told(entry: OpTime) -> Mapping[str, str]:
     }
 
 
-def _distance(known: Measured, found: Found) -> str:
+def _distance(known: Measured, found: "Found") -> str:
     """Why the fit may be off, in words; empty where it is of this very kernel."""
     parts = []
     if found.foreign:

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from roofline.cost.work import Array, distinct
+from roofline.cost.work import Array, distinct, union
 
 TOLERANCE: Final = 2.0**-11
 """Of the function's value, in the middle between two points: 0.05 %."""
@@ -99,6 +99,6 @@ def halved(points: Array, new: Array, rounds: int) -> Array:
     for _ in range(rounds):
         middle = np.rint((points[:-1] + points[1:]) / 2.0)
         beside = np.isin(points[:-1], new) | np.isin(points[1:], new)
-        new = np.union1d(new, middle[beside])
-        points = np.union1d(points, new)
+        new = union(new, middle[beside])
+        points = union(points, new)
     return new

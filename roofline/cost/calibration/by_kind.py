@@ -11,17 +11,11 @@ from roofline.cost.calibration.attention import (
 )
 from roofline.cost.calibration.experts import experts
 from roofline.cost.calibration.linear import linear
-from roofline.cost.calibration.pointwise import RESIDUAL, pointwise
-from roofline.cost.calibration.query import KernelQuery, base_name
+from roofline.cost.calibration.pointwise import pointwise
+from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.recurrent import scan
-from roofline.cost.calibration.wires import OPERATIONS
 from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
-from roofline.model.architecture import STREAMS
-
-CONVERSION: Final = "quantise-"
-CONVERSION_OF_EXPERTS: Final = "quantise-experts"
-"""How the names of conversions of inputs begin; of the inputs of experts."""
 
 
 def kernel_query(op: Op, gpu: Gpu) -> KernelQuery | None:
@@ -42,18 +36,6 @@ def _sparse(op: Op, gpu: Gpu, otherwise: KernelQuery | None) -> KernelQuery | No
         assumed=sparse.unlike(op),
         otherwise=otherwise,
     )
-
-
-def alike(op: Op) -> str:
-    """Part of an operator's name that its kernel depends on: others of its kind share a price."""
-    if op.kind == "collective":
-        return next((begin for begin in OPERATIONS if op.name.startswith(begin)), op.name)
-    if op.kind == "gemm":
-        own = op.name.startswith(("q-absorb", "v-absorb")) or base_name(op) == STREAMS
-        return base_name(op) if own else op.kind
-    if op.name.startswith(CONVERSION):
-        return CONVERSION_OF_EXPERTS if op.name.startswith(CONVERSION_OF_EXPERTS) else CONVERSION
-    return RESIDUAL[0] if op.kind == "pointwise" and base_name(op) in RESIDUAL else op.name
 
 
 _MAKERS: Final[Mapping[str, Callable[[Op, Gpu], KernelQuery | None]]] = {

@@ -5,8 +5,9 @@ from typing import Final
 
 import numpy as np
 
+from roofline.cost.calibration.alike import base_name
 from roofline.cost.calibration.attention import LATENT
-from roofline.cost.calibration.query import SIXTEEN, KernelQuery, base_name, columns, unmeasured
+from roofline.cost.calibration.query import SIXTEEN, KernelQuery, columns, unmeasured
 from roofline.cost.kernels import gemm
 from roofline.cost.kernels.form import Dims
 from roofline.cost.kernels.latent_module import PLAIN

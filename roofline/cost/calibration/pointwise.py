@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from roofline.cost.calibration.query import KernelQuery, base_name, columns
+from roofline.cost.calibration.alike import RESIDUAL, base_name
+from roofline.cost.calibration.query import KernelQuery, columns
 from roofline.cost.calibration.recurrent import convolution
 from roofline.cost.work import Op
 from roofline.hardware.machine import Gpu
@@ -17,8 +18,6 @@ PASSES: Final[Mapping[str, tuple[str, float]]] = {
 }
 """Measured pass that an operator is like, and its bytes per element of the measured width."""
 NORM: Final = ("input_layernorm", 4.0)
-RESIDUAL: Final = ("norm", "embedding-norm", "final-norm")
-"""Norms that add the residual first: each element is read and written twice."""
 ADD: Final = ("add", 6.0)
 
 

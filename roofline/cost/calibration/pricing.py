@@ -7,7 +7,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.cost.calibration.by_kind import CONVERSION, CONVERSION_OF_EXPERTS, kernel_query
+from roofline.cost.calibration.alike import CONVERSION, CONVERSION_OF_EXPERTS
+from roofline.cost.calibration.by_kind import kernel_query
 from roofline.cost.calibration.kernel import IDEAL, Found, Kernel, Label, Load, nearest
 from roofline.cost.calibration.query import KernelQuery
 from roofline.cost.calibration.rows import sorted_out, together

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.kernels.form import Dims, Form
-from roofline.cost.work import Array, Number, Op
+from roofline.cost.work import Array, Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,6 @@ def columns(**numbers: Number) -> dict[str, Array]:
         name: np.asarray(column, dtype=np.float64)
         for name, column in zip(numbers, wide, strict=True)
     }
-
-
-def base_name(op: Op) -> str:
-    """Name of an operator without the number that tells it from others of that name."""
-    return op.name.rsplit("-", 1)[0] if op.name[-1:].isdigit() else op.name
 
 
 def unmeasured(stored: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofline.cost.calibration import grids
-from roofline.cost.calibration.by_kind import alike
+from roofline.cost.calibration.alike import alike
 from roofline.cost.engine_costs import EngineProfile
 from roofline.cost.measured import Calibration, Measured
 from roofline.cost.work import Number, Op

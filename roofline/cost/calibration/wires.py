@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from roofline.cost.calibration.alike import OPERATIONS
 from roofline.cost.calibration.kernel import IDEAL, Found
 from roofline.cost.calibration.rows import FEW_TOKENS
 from roofline.cost.kernels.calibrated import predict
@@ -17,16 +18,6 @@ from roofline.cost.work import Array, Op
 from roofline.hardware.machine import Gpu
 from roofline.table import BASES
 
-OPERATIONS: Final = {
-    "all-reduce": "all_reduce",
-    "all-gather": "all_gather",
-    "gather-context": "all_gather",
-    "reduce-scatter": "reduce_scatter",
-    "send": "send_recv",
-    "dispatch-all-gather": "all_gather",
-    "combine-reduce-scatter": "reduce_scatter",
-}
-"""By how the operator's name begins."""
 TRTLLM: Final = "trtllm"
 CUSTOM: Final = frozenset({"sglang", "vllm"})
 """Engines beside TensorRT-LLM whose sums were measured."""

@@ -1,5 +1,6 @@
 """Tiles of grouped GEMMs where only the rows and the experts they touch are known."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from roofline.cost.kernels.experts import HEIGHTS
 from roofline.cost.work import Array
+from roofline.kept import kept
 
 MOST: Final = 2000.0
 """Rows of an expert up to which their spread counts; beyond, half a tile is empty in the mean."""
@@ -36,7 +38,7 @@ def padding(rows: Array, touched: Array) -> dict[int, Array]:
 
 def _tiles(rows: Array, tile: int) -> Array:
     """Mean tiles of an expert that has some rows, that many in the mean."""
-    means, tiles = _table(tile)
+    means, tiles = _tables()[tile]
     far = rows / tile + 0.5
     near = np.interp(np.log(np.maximum(rows, 1.0)), np.log(means), tiles)
     found: Array = np.where(rows > means[-1], far, near)
@@ -44,6 +46,11 @@ def _tiles(rows: Array, tile: int) -> Array:
 
 
 @cache
+def _tables() -> Mapping[int, tuple[Array, Array]]:
+    """`_table` of each of `HEIGHTS`, kept: SciPy's functions take long to import."""
+    return kept(lambda: {height: _table(height) for height in HEIGHTS}, "tiles of experts", [])
+
+
 def _table(tile: int) -> tuple[Array, Array]:
     """Rows of an expert that has some, and its tiles: the sum over j of the chance of more than j.
 

@@ -1,11 +1,15 @@
 """Derivations of operators that are priced by a measured kernel."""
 
-from roofline.cost.calibration.kernel import Found
-from roofline.cost.kernels.calibrated import Calibrated
+from typing import TYPE_CHECKING
+
 from roofline.cost.measured import Measured
 from roofline.serving.static import OpTime
 from roofline.table import BASES, Derivation
 from roofline.units import show
+
+if TYPE_CHECKING:
+    from roofline.cost.calibration.kernel import Found
+    from roofline.cost.kernels.calibrated import Calibrated
 
 
 def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> Derivation:
@@ -42,7 +46,7 @@ def fitted(entry: OpTime, known: Measured, counted: tuple[Derivation, ...]) -> D
     )
 
 
-def _whose(found: Found) -> str:
+def _whose(found: "Found") -> str:
     """Which measurements."""
     fit = found.fit
     label = fit.label
@@ -50,7 +54,7 @@ def _whose(found: Found) -> str:
     return f"fit of {name}: {fit.model.source}"
 
 
-def _note(known: Measured, found: Found) -> str:
+def _note(known: Measured, found: "Found") -> str:
     """How far the fit is from what was asked for, and how well it is known."""
     parts = [f"log standard deviation {float(known.log_sd):.2g}"]
     if found.foreign:
@@ -62,7 +66,7 @@ def _note(known: Measured, found: Found) -> str:
     return "; ".join(parts)
 
 
-def _constants(model: Calibrated) -> tuple[Derivation, ...]:
+def _constants(model: "Calibrated") -> tuple[Derivation, ...]:
     return tuple(
         Derivation(
             constant.name,

@@ -23,7 +23,7 @@ import numpy as np
 from roofline.cost.deployment import Deployment
 from roofline.cost.engine_costs import ALONE, IDEAL, NO_ENGINE, EngineCosts, KernelGains
 from roofline.cost.pipeline import pace, period
-from roofline.cost.work import Array, distinct
+from roofline.cost.work import Array, distinct, union
 from roofline.errors import InputError
 from roofline.serving.phases import turns
 from roofline.serving.simulate.kernels import StepKernels
@@ -333,7 +333,7 @@ def prices_of_lengths(
     parts = [
         alone_part(deployment, batches),
         attended_part(deployment, batches, contexts).part,
-        others_part(deployment, np.union1d(tokens, batches)),
+        others_part(deployment, union(tokens, batches)),
         head_part(deployment, batches),
         chunk_part(deployment, chunks, before + cached),
     ]
@@ -399,7 +399,7 @@ def _others(kernels: StepKernels) -> Callable[[Array], Array]:
 
     def price(tokens: Array) -> Array:
         nonlocal seen
-        seen = np.union1d(seen, tokens)
+        seen = union(seen, tokens)
         number, _ = turns(tokens, deployment.layout)
         stages = kernels.seconds(
             others_part(deployment, tokens),
