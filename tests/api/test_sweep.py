@@ -329,7 +329,7 @@ def test_a_folder_is_gone_on_with_and_not_mixed_up(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="another sweep"):
         swept(asked, out=tmp_path / "out", keep="all")
     with pytest.raises(InputError, match="another sweep"):
-        swept(replace(asked, digest="other"), out=tmp_path / "out")
+        swept(replace(asked, said="other"), out=tmp_path / "out")
 
 
 def test_an_estimate_prices_a_few() -> None:

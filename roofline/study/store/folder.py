@@ -81,6 +81,8 @@ def _holder(file: FileIO) -> str:
 
 
 PARTS: Final = "parts"
+NAMED: Final = 3
+"""Changed files that an error names."""
 RESULT: Final = "result.parquet"
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -188,6 +190,12 @@ def _found(folder: Path, header: Header) -> dict[int, Entry]:
 
 
 def _differences(there: Header, here: Header) -> list[str]:
+    was, now = there.inputs, here.inputs
+    changed = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
+    if changed:
+        some = ", ".join(changed[:NAMED])
+        rest = f" and {len(changed) - NAMED:,} more" if len(changed) > NAMED else ""
+        return [f"it was made from other content of {some}{rest}"]
     if there.scenario != here.scenario:
         if there.keep and here.keep and there.keep != here.keep:
             return [f"it keeps {there.keep}, this one {here.keep}"]

@@ -19,7 +19,7 @@ from roofline.content import label
 from roofline.errors import DocumentError
 
 MANIFEST: Final = "manifest.jsonl"
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Changes when a manifest means something else than before."""
 
 _CHECK: Final = "check"
@@ -38,6 +38,8 @@ class Header:
     """Of what the bytes of a part depend on, by name."""
     keep: str = ""
     """Which rows are kept, as it was asked for; empty where it was not told."""
+    inputs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Digests of what the rows were made from, by name: files, shipped data, the program."""
 
 
 @dataclass(frozen=True, slots=True)
