@@ -31,6 +31,7 @@ from roofline.study.rows import columns
 from roofline.study.scenario.crossing import grid_of
 from roofline.study.scenario.reading import read_scenario, scenario_named
 from roofline.study.scenario.scenario import Scenario
+from roofline.study.store import merging
 from roofline.study.store.chunk import Chunk, count
 from roofline.study.store.parts import encode
 from roofline.study.store.running import Progress, Task, run
@@ -95,15 +96,13 @@ def sweep(
     Raises:
         RooflineError: Anything the user can mend.
     """
-    import pyarrow.parquet as pq
-
     asked = _scenario(scenario, keep)
     pricing = _pricing(asked)
     task = _task(asked, pricing, _sources(asked))
     runner = executing(executor, _workers(executor, workers, task))
     with TemporaryDirectory(prefix="roofline-sweep-") as aside:
         outcome = run(Path(aside if out is None else out), task, runner, progress)
-        kept = pq.read_table(outcome.result) if out is None else None
+        kept = merging.read(outcome.result) if out is None else None
     return Sweep(
         asked,
         len(pricing.grid),

@@ -109,8 +109,12 @@ def run(
         for now in _computed(task, store, executor, start):
             progress(now)
         tally = _tally(store)
-        with explained(folder, header, store.finished):
-            rows = merge(store.tables(), folder / RESULT, _about(task, tally), task.reduction)
+        if store.result is not None:
+            rows = store.result.rows
+        else:
+            with explained(folder, header, store.finished):
+                rows = merge(store.tables(), folder / RESULT, _about(task, tally), task.reduction)
+            store.finish(rows)
         return Outcome(folder / RESULT, rows, start.chunks, start.done, store.damaged, tally)
 
 
