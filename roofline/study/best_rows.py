@@ -33,11 +33,10 @@ def order(
     """
     import pyarrow.parquet as pq
 
-    assert path is not None or rows is not None
     there = (pq.read_schema(path) if rows is None else rows.schema).names
     about = [name for name in COLUMNS if name in there]
     names = list(dict.fromkeys([FEASIBLE, *(each.column for each in wanted), *about]))
-    keys = merging.read(path, names) if rows is None else rows.select(names)
+    keys = merging.read(path, names) if path and rows is None else rows.select(names)
     by = [bounds(keys), ~keys[FEASIBLE].to_numpy()]
     if wanted:
         figures = {each.column: keys[each.column].to_numpy() for each in wanted}

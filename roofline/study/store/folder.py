@@ -215,9 +215,7 @@ def _found(folder: Path, header: Header) -> dict[int, Entry]:
 
 
 def _differences(there: Header, here: Header) -> list[str]:
-    was, now = there.inputs, here.inputs
-    changed = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
-    if changed:
+    if changed := sorted(dict(there.inputs.items() ^ here.inputs.items())):
         some = ", ".join(changed[:NAMED])
         rest = f" and {len(changed) - NAMED:,} more" if len(changed) > NAMED else ""
         return [f"it was made from other content of {some}{rest}"]
